@@ -1,0 +1,209 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+// embeddedEndpoint stands where upstream's option set wants etcd's address.
+// Nothing dials it: every store is built over the shared connection.
+const embeddedEndpoint = "http://kube-hyper-mini.invalid:2379"
+
+// Config is what the chain is built from besides the options.
+type Config struct {
+	// Listener is served on, and closed by the server.
+	Listener net.Listener
+	// Storage outlives the server.
+	Storage *storage.Storage
+	// Files are the identity.
+	Files Files
+	// Servers is the number of API servers on the same store. What only a
+	// single server may do asks it.
+	Servers int
+	// ReadyChecks are added to /readyz.
+	ReadyChecks []healthz.HealthChecker
+}
+
+// builder carries what the steps of New share.
+type builder struct {
+	config    Config
+	options   options.CompletedOptions
+	generic   *genericapiserver.Config
+	informers informers.SharedInformerFactory
+	resolver  webhook.ServiceResolver
+	cached    storage.CachePolicy
+}
+
+// New builds the chain. Nothing is served yet. ctx ends what the options
+// start in the background.
+func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
+	completed, err := o.complete(ctx, cfg.Files, cfg.Listener, []string{embeddedEndpoint})
+	if err != nil {
+		return nil, err
+	}
+	cached, err := cachePolicy(completed.Etcd)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{config: cfg, options: completed, resolver: webhook.NewDefaultServiceResolver(), cached: cached}
+	native, err := b.nativeConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	return b.chain(native)
+}
+
+// nativeConfig builds the configuration that the three servers share, and
+// that of the native APIs.
+func (b *builder) nativeConfig(o *Options) (*configs, error) {
+	// The identity lease says "I am alive" to other servers. Its life is an
+	// hour; the default renewal, every 10 s, is for fleets.
+	if b.config.Servers == 1 {
+		controlplane.IdentityLeaseRenewIntervalPeriod = time.Duration(controlplane.IdentityLeaseDurationSeconds) * time.Second / 3
+	}
+	generic, versioned, factory, err := controlplane.BuildGenericConfig(b.options,
+		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		defaultResources(), openAPIDefinitions)
+	if err != nil {
+		return nil, fmt.Errorf("build the API servers' common configuration: %w", err)
+	}
+	generic.EffectiveVersion = builtVersion{generic.EffectiveVersion}
+	b.generic, b.informers = generic, versioned
+	if err := allowAnonymousHealth(generic, b.options.Authentication.AuthenticationConfigFile); err != nil {
+		return nil, err
+	}
+	// Its first poll waits a second (rbacrest.PolicyData.EnsureRBACPolicy);
+	// EnsureRBAC does the same work.
+	generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
+	b.addHealthChecks()
+	b.store(generic)
+	native, initializers, err := controlplane.CreateConfig(b.options, generic, versioned, factory, b.resolver, nil)
+	if err != nil {
+		return nil, fmt.Errorf("configure the native API server: %w", err)
+	}
+	return b.delegates(native, initializers)
+}
+
+// store replaces the getter that the options have put into c.
+func (b *builder) store(c *genericapiserver.Config) {
+	c.RESTOptionsGetter = b.config.Storage.RESTOptionsGetter(c.RESTOptionsGetter, b.cached)
+}
+
+// addHealthChecks mirrors genericoptions.EtcdOptions.addEtcdHealthEndpoint
+// over the shared connection.
+func (b *builder) addHealthChecks() {
+	check := func(r *http.Request) error { return b.config.Storage.Health(r.Context()) }
+	b.generic.AddHealthChecks(healthz.NamedGroupedCheck("etcd", "etcd", check))
+	b.generic.AddReadyzChecks(healthz.NamedGroupedCheck("etcd-readiness", "etcd-readiness", check))
+	if kms, ok := b.generic.ResourceTransformers.(healthz.HealthChecker); ok {
+		b.generic.HealthzChecks = append(b.generic.HealthzChecks, kms)
+		b.generic.ReadyzChecks = append(b.generic.ReadyzChecks, kms)
+	}
+	b.generic.AddReadyzChecks(b.config.ReadyChecks...)
+}
+
+// chain creates the servers from the inside out.
+func (b *builder) chain(c *configs) (*Server, error) {
+	notFound := notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	extensions, err := c.extensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	if err != nil {
+		return nil, fmt.Errorf("create the apiextensions server: %w", err)
+	}
+	crdsServed := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+
+	completedNative := c.native.Complete()
+	native, err := completedNative.New(controlplane.KubeAPIServer, extensions.GenericAPIServer)
+	if err != nil {
+		return nil, fmt.Errorf("create the native API server: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(b.generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, fmt.Errorf("create the loopback client: %w", err)
+	}
+	providers, err := completedNative.GenericStorageProviders(client.Discovery())
+	if err != nil {
+		return nil, fmt.Errorf("create the storage of the native APIs: %w", err)
+	}
+	if err := native.InstallAPIs(providers...); err != nil {
+		return nil, fmt.Errorf("install the native APIs: %w", err)
+	}
+
+	crds := extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), native.GenericAPIServer, crds, crdsServed,
+		controlplane.DefaultGenericAPIServicePriorities())
+	if err != nil {
+		return nil, fmt.Errorf("create the aggregator: %w", err)
+	}
+	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
+	installMetrics(aggregator.GenericAPIServer.Handler.NonGoRestfulMux)
+	prepared, err := aggregator.PrepareRun()
+	if err != nil {
+		return nil, fmt.Errorf("prepare the aggregator: %w", err)
+	}
+	return &Server{
+		run:         prepared.Run,
+		server:      aggregator.GenericAPIServer,
+		informers:   b.informers,
+		resources:   b.generic.MergedResourceConfig,
+		crds:        crds.Informer(),
+		apiServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
+	}, nil
+}
+
+// configs are the three servers' configurations.
+type configs struct {
+	native     *controlplane.Config
+	extensions *apiextensionsapiserver.Config
+	aggregator *aggregatorapiserver.Config
+}
+
+func cachePolicy(etcd *genericoptions.EtcdOptions) (storage.CachePolicy, error) {
+	sizes, err := genericoptions.ParseWatchCacheSizes(etcd.WatchCacheSizes)
+	if err != nil {
+		return nil, fmt.Errorf("read --watch-cache-sizes: %w", err)
+	}
+	enabled := etcd.EnableWatchCache
+	return func(resource schema.GroupResource) bool {
+		size, set := sizes[resource]
+		return enabled && !(set && size == 0)
+	}, nil
+}
+
+// withDefaultCacheSizes adds what kube-apiserver does not cache, events, to what
+// the configuration says.
+func withDefaultCacheSizes(configured []string) ([]string, error) {
+	sizes := kubeapiserver.DefaultWatchCacheSizes()
+	user, err := genericoptions.ParseWatchCacheSizes(configured)
+	if err != nil {
+		return nil, fmt.Errorf("read --watch-cache-sizes: %w", err)
+	}
+	for resource, size := range user {
+		sizes[resource] = size
+	}
+	return genericoptions.WriteWatchCacheSizes(sizes)
+}

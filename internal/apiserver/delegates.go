@@ -1,0 +1,40 @@
+package apiserver
+
+import (
+	"fmt"
+
+	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/util/webhook"
+	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
+)
+
+// delegates configures the servers before and behind the native one: the
+// aggregator and apiextensions.
+func (b *builder) delegates(native *controlplane.Config, initializers []admission.PluginInitializer) (*configs, error) {
+	authInfo := webhook.NewDefaultAuthenticationInfoResolverWrapper(native.ProxyTransport, b.generic.EgressSelector,
+		b.generic.LoopbackClientConfig, b.generic.TracerProvider)
+	// With more than one server, apiextensions holds a new CRD back for 5 s so
+	// that the others have seen it (apiextensionsapiserver's MasterCount).
+	extensions, err := controlplane.CreateAPIExtensionsConfig(*native.Generic, native.VersionedInformers, initializers, b.options,
+		b.config.Servers, b.resolver, authInfo)
+	if err != nil {
+		return nil, fmt.Errorf("configure the apiextensions server: %w", err)
+	}
+	b.store(&extensions.GenericConfig.Config)
+	etcdOptions := *b.options.Etcd
+	etcdOptions.StorageConfig.Codec = nil // the getter makes one for each CRD
+	extensions.ExtraConfig.CRDRESTOptionsGetter = b.config.Storage.RESTOptionsGetter(
+		apiextensionsoptions.NewCRDRESTOptionsGetter(etcdOptions, b.generic.ResourceTransformers, b.generic.StorageObjectCountTracker), b.cached)
+
+	aggregator, err := controlplane.CreateAggregatorConfig(*native.Generic, b.options, native.VersionedInformers, b.resolver,
+		native.ProxyTransport, native.PeerProxy, initializers)
+	if err != nil {
+		return nil, fmt.Errorf("configure the aggregator: %w", err)
+	}
+	b.store(&aggregator.GenericConfig.Config)
+	// Upstream's controller for remote APIServices needs Services and
+	// EndpointSlices, which are not served.
+	aggregator.ExtraConfig.DisableRemoteAvailableConditionController = true
+	return &configs{native: native, extensions: extensions, aggregator: aggregator}, nil
+}

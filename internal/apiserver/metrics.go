@@ -1,0 +1,46 @@
+package apiserver
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// installMetrics serves one /metrics with upstream's registry and with that
+// of etcd, which registers in prometheus' default one.
+func installMetrics(mux *mux.PathRecorderMux) {
+	scrape := promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{})
+	reset := legacyregistry.HandlerWithReset()
+	mux.Unregister("/metrics")
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			reset.ServeHTTP(w, r)
+			return
+		}
+		scrape.ServeHTTP(w, r)
+	})
+}
+
+// gather returns upstream's families and those of the default registry that
+// upstream does not have; both collect the process and the Go runtime.
+func gather() ([]*dto.MetricFamily, error) {
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		return families, err
+	}
+	seen := map[string]bool{}
+	for _, family := range families {
+		seen[family.GetName()] = true
+	}
+	others, err := prometheus.DefaultGatherer.Gather()
+	for _, family := range others {
+		if !seen[family.GetName()] {
+			families = append(families, family)
+		}
+	}
+	return families, err
+}

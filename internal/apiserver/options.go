@@ -1,0 +1,342 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+	mutatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	validatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
+	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	genericfeatures "k8s.io/apiserver/pkg/features"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+	certapproval "k8s.io/kubernetes/plugin/pkg/admission/certificates/approval"
+	certsigning "k8s.io/kubernetes/plugin/pkg/admission/certificates/signing"
+	certsubjectrestriction "k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
+	serviceaccountadmission "k8s.io/kubernetes/plugin/pkg/admission/serviceaccount"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+const (
+	// issuer of service account tokens: the name that clusters use by default.
+	issuer = "https://kubernetes.default.svc.cluster.local"
+
+	// watchGrace is how long a stop waits for open watches to end. Clients
+	// resume them elsewhere or later; one server has nobody to spread them to.
+	watchGrace = 300 * time.Millisecond
+)
+
+// defaultPlugins are the admission plugins that have something to admit here.
+// Others watch pods or nodes, whose informers would never sync.
+var defaultPlugins = []string{
+	lifecycle.PluginName,
+	serviceaccountadmission.PluginName,
+	mutatingwebhook.PluginName,
+	validatingwebhook.PluginName,
+	resourcequota.PluginName,
+	certapproval.PluginName,
+	certsigning.PluginName,
+	certsubjectrestriction.PluginName,
+	validatingadmissionpolicy.PluginName,
+	mutatingadmissionpolicy.PluginName,
+}
+
+// Options is upstream's option set, filled from the configuration and checked.
+type Options struct {
+	upstream *options.Options
+	config   *config.ServerConfiguration
+}
+
+// NewOptions maps the configuration to upstream's options and validates both.
+// It reads the files that the configuration names and writes nothing. Errors
+// are [config.FieldError]s, joined. Feature gates are process globals: call it
+// once.
+func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
+	upstream := options.NewOptions()
+	upstream.Admission.GenericAdmission.DefaultOffPlugins = sets.New(kubeoptions.AllOrderedPlugins...).Difference(sets.New(defaultPlugins...))
+	upstream.Authentication.ServiceAccounts.OptionalTokenGetter = newTokenGetter
+	upstream.Authentication.ServiceAccounts.Issuers = []string{issuer}
+	upstream.Authentication.Anonymous.Allow = false // see anonymous.go
+	upstream.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
+	upstream.Etcd.EnableWatchCache = true
+	upstream.Etcd.EncryptionProviderConfigAutomaticReload = true
+
+	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	var sections cliflag.NamedFlagSets
+	upstream.AddFlags(&sections)
+	for _, section := range sections.FlagSets {
+		flags.AddFlagSet(section)
+	}
+	o := &Options{upstream: upstream, config: cfg}
+	if gate := string(genericfeatures.UnknownVersionInteroperabilityProxy); cfg.APIServer.FeatureGates[gate] {
+		return nil, &config.FieldError{Path: "apiServer.featureGates." + gate, Message: "cannot be on: it connects to etcd by its address, which the embedded etcd does not have"}
+	}
+	if err := o.apply(flags); err != nil {
+		return nil, err
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// setting is a field of the configuration that becomes a flag of upstream's.
+type setting struct{ field, flag, value string }
+
+func (o *Options) settings() []setting {
+	api := &o.config.APIServer
+	list := []setting{
+		{"apiServer.runtimeConfig", "runtime-config", pairs(api.RuntimeConfig)},
+		{"apiServer.featureGates", "feature-gates", pairs(featureGates(api.FeatureGates))},
+		{"apiServer.admission.enablePlugins", "enable-admission-plugins", strings.Join(api.Admission.EnablePlugins, ",")},
+		{"apiServer.admission.disablePlugins", "disable-admission-plugins", strings.Join(api.Admission.DisablePlugins, ",")},
+		{"apiServer.admission.configFile", "admission-control-config-file", api.Admission.ConfigFile},
+		{"apiServer.authentication.configFile", "authentication-config", api.Authentication.ConfigFile},
+		{"apiServer.authorization.configFile", "authorization-config", api.Authorization.ConfigFile},
+		{"apiServer.audit.policyFile", "audit-policy-file", api.Audit.PolicyFile},
+		{"apiServer.audit.logPath", "audit-log-path", api.Audit.LogPath},
+		{"apiServer.audit.logMaxAge", "audit-log-maxage", strconv.Itoa(api.Audit.LogMaxAge)},
+		{"apiServer.audit.logMaxBackup", "audit-log-maxbackup", strconv.Itoa(api.Audit.LogMaxBackup)},
+		{"apiServer.audit.logMaxSize", "audit-log-maxsize", strconv.Itoa(api.Audit.LogMaxSize)},
+		{"apiServer.encryption.configFile", "encryption-provider-config", api.Encryption.ConfigFile},
+		{"apiServer.flowControl.enabled", "enable-priority-and-fairness", strconv.FormatBool(api.FlowControl.Enabled)},
+		{"apiServer.tracing.configFile", "tracing-config-file", api.Tracing.ConfigFile},
+		{"etcd.external.prefix", "etcd-prefix", o.config.Etcd.External.Prefix},
+		{"serving.bindAddress", "bind-address", o.config.Serving.BindAddress},
+		{"serving.externalHost", "external-hostname", o.config.Serving.ExternalHost},
+	}
+	if api.Authorization.ConfigFile == "" {
+		list = append(list, setting{"apiServer.authorization", "authorization-mode", modes.ModeRBAC})
+	}
+	return list
+}
+
+// owned are flags that the server must set itself, with what to use instead.
+var owned = map[string]string{
+	"secure-port":                      "serving.port",
+	"etcd-servers":                     "etcd.external.endpoints",
+	"etcd-cafile":                      "etcd.external.caFile",
+	"etcd-certfile":                    "etcd.external.certFile",
+	"etcd-keyfile":                     "etcd.external.keyFile",
+	"tls-cert-file":                    "the files in <dataDir>/pki",
+	"tls-private-key-file":             "the files in <dataDir>/pki",
+	"cert-dir":                         "the files in <dataDir>/pki",
+	"client-ca-file":                   "the files in <dataDir>/pki",
+	"requestheader-client-ca-file":     "the files in <dataDir>/pki",
+	"proxy-client-cert-file":           "the files in <dataDir>/pki",
+	"proxy-client-key-file":            "the files in <dataDir>/pki",
+	"service-account-key-file":         "the files in <dataDir>/pki",
+	"service-account-signing-key-file": "the files in <dataDir>/pki",
+	"anonymous-auth":                   "apiServer.authentication.configFile with an anonymous section",
+	"logging-format":                   "logging.format",
+	"v":                                "logging.verbosity",
+	"vmodule":                          "logging.verbosity",
+}
+
+func (o *Options) apply(flags *pflag.FlagSet) error {
+	var errs []error
+	for _, s := range o.settings() {
+		owned[s.flag] = s.field
+		if s.value == "" {
+			continue
+		}
+		if err := flags.Set(s.flag, s.value); err != nil {
+			errs = append(errs, &config.FieldError{Path: s.field, Message: err.Error()})
+		}
+	}
+	for _, name := range sortedKeys(o.config.APIServer.Flags) {
+		path := "apiServer.flags." + name
+		switch instead, isOwned := owned[name]; {
+		case strings.HasPrefix(name, "-"):
+			errs = append(errs, &config.FieldError{Path: path, Message: "write the flag's name without dashes"})
+		case isOwned:
+			errs = append(errs, &config.FieldError{Path: path, Message: "is set by the server; use " + instead})
+		case flags.Lookup(name) == nil:
+			errs = append(errs, &config.FieldError{Path: path, Message: "no such flag" + config.Suggest(name, flagNames(flags)) +
+				"; it must be one of kube-apiserver's generic flags"})
+		default:
+			if err := flags.Set(name, string(o.config.APIServer.Flags[name])); err != nil {
+				errs = append(errs, &config.FieldError{Path: path, Message: err.Error()})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validate runs upstream's own validation. It wants to see what is only there
+// once the identity exists, so it is shown a stand-in for that.
+func (o *Options) validate() error {
+	if err := o.upstream.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return &config.FieldError{Path: "apiServer.featureGates", Message: err.Error()}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("make a key to validate with: %w", err)
+	}
+	check := *o.upstream
+	if check.ServiceAccountIssuer, err = serviceaccount.JWTTokenGenerator(issuer, key); err != nil {
+		return fmt.Errorf("make a token issuer to validate with: %w", err)
+	}
+	serviceAccounts := *o.upstream.Authentication.ServiceAccounts
+	serviceAccounts.KeyFiles = []string{"service-account.key"}
+	authentication := *o.upstream.Authentication
+	authentication.ServiceAccounts = &serviceAccounts
+	check.Authentication = &authentication
+	etcd := *o.upstream.Etcd
+	etcd.StorageConfig.Transport.ServerList = []string{embeddedEndpoint}
+	if etcd.EncryptionProviderConfigFilepath == "" {
+		etcd.EncryptionProviderConfigAutomaticReload = false
+	}
+	check.Etcd = &etcd
+	var errs []error
+	for _, err := range check.Validate() {
+		errs = append(errs, &config.FieldError{Path: o.blame(err), Message: err.Error()})
+	}
+	return errors.Join(errs...)
+}
+
+// blame finds the field that an error of upstream's validation is about.
+func (o *Options) blame(err error) string {
+	text := err.Error()
+	for _, s := range o.settings() {
+		if strings.Contains(text, s.flag) || (s.value != "" && len(s.value) > 4 && strings.Contains(text, s.value)) {
+			return s.field
+		}
+	}
+	for name := range o.config.APIServer.Flags {
+		if strings.Contains(text, name) {
+			return "apiServer.flags." + name
+		}
+	}
+	for name := range o.config.APIServer.RuntimeConfig {
+		if strings.Contains(text, name) {
+			return "apiServer.runtimeConfig." + name
+		}
+	}
+	for field, names := range map[string][]string{
+		"apiServer.admission.enablePlugins":  o.config.APIServer.Admission.EnablePlugins,
+		"apiServer.admission.disablePlugins": o.config.APIServer.Admission.DisablePlugins,
+	} {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.Contains(text, name) }) {
+			return field
+		}
+	}
+	return "apiServer"
+}
+
+// Files are the identity that the API server serves and verifies with.
+type Files struct {
+	ServingCert, ServingKey       string
+	ClientCA                      string
+	FrontProxyCA                  string
+	FrontProxyCert, FrontProxyKey string
+	ServiceAccountKey             string
+	// EncryptionConfig is used when the configuration names no other.
+	EncryptionConfig string
+}
+
+// complete adds what only the running process knows.
+func (o *Options) complete(ctx context.Context, files Files, listener net.Listener, endpoints []string) (options.CompletedOptions, error) {
+	s := o.upstream
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return options.CompletedOptions{}, fmt.Errorf("the listener is %T; the API server needs TCP", listener.Addr())
+	}
+	s.SecureServing.Listener = listener
+	s.SecureServing.BindAddress, s.SecureServing.BindPort = address.IP, address.Port
+	s.SecureServing.ServerCert.CertKey.CertFile = files.ServingCert
+	s.SecureServing.ServerCert.CertKey.KeyFile = files.ServingKey
+	if s.GenericServerRunOptions.AdvertiseAddress == nil && !address.IP.IsUnspecified() {
+		s.GenericServerRunOptions.AdvertiseAddress = address.IP
+	}
+	if s.GenericServerRunOptions.AdvertiseAddress == nil {
+		// Upstream would look for a default route and fail without one.
+		s.GenericServerRunOptions.AdvertiseAddress = net.IPv4(127, 0, 0, 1)
+	}
+	s.Authentication.ClientCert.ClientCA = files.ClientCA
+	s.Authentication.ServiceAccounts.KeyFiles = []string{files.ServiceAccountKey}
+	s.ServiceAccountSigningKeyFile = files.ServiceAccountKey
+	header := s.Authentication.RequestHeader
+	header.ClientCAFile = files.FrontProxyCA
+	header.AllowedNames = []string{"front-proxy-client"}
+	header.UsernameHeaders = []string{"X-Remote-User"}
+	header.UIDHeaders = []string{"X-Remote-Uid"}
+	header.GroupHeaders = []string{"X-Remote-Group"}
+	header.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
+	s.ProxyClientCertFile, s.ProxyClientKeyFile = files.FrontProxyCert, files.FrontProxyKey
+	if s.Etcd.EncryptionProviderConfigFilepath == "" {
+		s.Etcd.EncryptionProviderConfigFilepath = files.EncryptionConfig
+	}
+	if s.Etcd.EncryptionProviderConfigFilepath == "" {
+		s.Etcd.EncryptionProviderConfigAutomaticReload = false
+	}
+	s.Etcd.StorageConfig.Transport.ServerList = endpoints
+	s.Etcd.SkipHealthEndpoints = true // ours come from the shared connection
+	sizes, err := withDefaultCacheSizes(s.Etcd.WatchCacheSizes)
+	if err != nil {
+		return options.CompletedOptions{}, err
+	}
+	s.Etcd.WatchCacheSizes = sizes
+	completed, err := s.Complete(ctx, nil, nil)
+	if err != nil {
+		return options.CompletedOptions{}, fmt.Errorf("complete the API server's options: %w", err)
+	}
+	return completed, nil
+}
+
+// featureGates adds the gates that differ from upstream's defaults. Storage
+// version migration is served, so its controller must be there. The proxy to
+// API servers of other versions dials etcd by its address and has nobody to
+// proxy to.
+func featureGates(configured map[string]bool) map[string]bool {
+	gates := map[string]bool{
+		string(features.StorageVersionMigrator):                     true,
+		string(genericfeatures.UnknownVersionInteroperabilityProxy): false,
+	}
+	maps.Copy(gates, configured)
+	return gates
+}
+
+func pairs[V any](m map[string]V) string {
+	list := make([]string, 0, len(m))
+	for _, key := range sortedKeys(m) {
+		list = append(list, fmt.Sprintf("%s=%v", key, m[key]))
+	}
+	return strings.Join(list, ",")
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+func flagNames(flags *pflag.FlagSet) []string {
+	var list []string
+	flags.VisitAll(func(f *pflag.Flag) { list = append(list, f.Name) })
+	return list
+}

@@ -1,0 +1,171 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	typedrbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/component-helpers/auth/rbac/reconciliation"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+)
+
+// rbacWriters bounds the writes in flight. The writes wait for the disk and
+// not for the processor, so there are more of them than cores.
+const rbacWriters = 16
+
+// EnsureRBAC makes upstream's bootstrap policy true: it creates what is
+// missing and adds missing rules and subjects, and takes nothing away. It
+// mirrors PolicyData.EnsureRBACPolicy of k8s.io/kubernetes/pkg/registry/rbac/rest
+// with two differences: it reads each type once, and writes at the same time.
+// Upstream's migrations from roles of Kubernetes 1.8 and older are left out:
+// no such data can be here.
+func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logger) error {
+	rbac := client.RbacV1()
+	clusterRoles, err := rbac.ClusterRoles().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list cluster roles: %w", err)
+	}
+	bindings, err := rbac.ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list cluster role bindings: %w", err)
+	}
+	// Cluster roles first: a binding is checked against the role it names.
+	group := &writers{log: log}
+	group.SetLimit(rbacWriters)
+	existing := map[string]*rbacv1.ClusterRole{}
+	for i := range clusterRoles.Items {
+		existing[clusterRoles.Items[i].Name] = &clusterRoles.Items[i]
+	}
+	for _, role := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
+		group.role(reconciliation.ClusterRoleRuleOwner{ClusterRole: &role},
+			&knownRole{reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()}, existing[role.Name], false})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	group = &writers{log: log}
+	group.SetLimit(rbacWriters)
+	bound := map[string]*rbacv1.ClusterRoleBinding{}
+	for i := range bindings.Items {
+		bound[bindings.Items[i].Name] = &bindings.Items[i]
+	}
+	for _, binding := range append(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()...) {
+		group.binding(reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &binding},
+			&knownBinding{reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()}, bound[binding.Name], false})
+	}
+	group.namespaced(client, rbac)
+	return group.Wait()
+}
+
+// writers reconciles several objects at once.
+type writers struct {
+	errgroup.Group
+	log *slog.Logger
+}
+
+// namespaced reconciles the roles and bindings in kube-system and kube-public.
+func (w *writers) namespaced(client kubernetes.Interface, rbac typedrbac.RbacV1Interface) {
+	namespaces := client.CoreV1().Namespaces()
+	bindings := bootstrappolicy.NamespaceRoleBindings()
+	for namespace, roles := range bootstrappolicy.NamespaceRoles() {
+		w.Go(func() error {
+			// In order: the bindings name the roles.
+			sequence := &writers{log: w.log}
+			sequence.SetLimit(1)
+			for _, role := range roles {
+				sequence.role(reconciliation.RoleRuleOwner{Role: &role}, reconciliation.RoleModifier{Client: rbac, NamespaceClient: namespaces})
+			}
+			for _, binding := range bindings[namespace] {
+				sequence.binding(reconciliation.RoleBindingAdapter{RoleBinding: &binding},
+					reconciliation.RoleBindingClientAdapter{Client: rbac, NamespaceClient: namespaces})
+			}
+			return sequence.Wait()
+		})
+	}
+}
+
+func (w *writers) role(role reconciliation.RuleOwner, client reconciliation.RuleOwnerModifier) {
+	w.Go(func() error {
+		options := reconciliation.ReconcileRoleOptions{Role: role, Client: client, Confirm: true}
+		var result *reconciliation.ReconcileClusterRoleResult
+		err := retry.OnError(retry.DefaultBackoff, retriable, func() (err error) {
+			result, err = options.Run()
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("reconcile role %s: %w", role.GetName(), err)
+		}
+		if result.Protected && result.Operation != reconciliation.ReconcileNone {
+			w.log.Warn("a bootstrap role is protected from reconciliation and lacks permissions", "role", role.GetName(), "missing", fmt.Sprint(result.MissingRules))
+		}
+		return nil
+	})
+}
+
+func (w *writers) binding(binding reconciliation.RoleBinding, client reconciliation.RoleBindingModifier) {
+	w.Go(func() error {
+		options := reconciliation.ReconcileRoleBindingOptions{RoleBinding: binding, Client: client, Confirm: true}
+		var result *reconciliation.ReconcileClusterRoleBindingResult
+		err := retry.OnError(retry.DefaultBackoff, retriable, func() (err error) {
+			result, err = options.Run()
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("reconcile role binding %s: %w", binding.GetName(), err)
+		}
+		if result.Protected && result.Operation != reconciliation.ReconcileNone {
+			w.log.Warn("a bootstrap role binding is protected from reconciliation and lacks subjects", "binding", binding.GetName(), "missing", fmt.Sprint(result.MissingSubjects))
+		}
+		return nil
+	})
+}
+
+func retriable(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsServiceUnavailable(err)
+}
+
+// knownRole answers the first Get from a list that was made before, and asks
+// the server after that: a retry must see what it conflicted with.
+type knownRole struct {
+	reconciliation.ClusterRoleModifier
+	known *rbacv1.ClusterRole
+	asked bool
+}
+
+// Get implements [reconciliation.RuleOwnerModifier].
+func (k *knownRole) Get(namespace, name string) (reconciliation.RuleOwner, error) {
+	if k.asked {
+		return k.ClusterRoleModifier.Get(namespace, name)
+	}
+	k.asked = true
+	if k.known == nil {
+		return nil, apierrors.NewNotFound(rbacv1.Resource("clusterroles"), name)
+	}
+	return reconciliation.ClusterRoleRuleOwner{ClusterRole: k.known}, nil
+}
+
+// knownBinding is knownRole for cluster role bindings.
+type knownBinding struct {
+	reconciliation.ClusterRoleBindingClientAdapter
+	known *rbacv1.ClusterRoleBinding
+	asked bool
+}
+
+// Get implements [reconciliation.RoleBindingModifier].
+func (k *knownBinding) Get(namespace, name string) (reconciliation.RoleBinding, error) {
+	if k.asked {
+		return k.ClusterRoleBindingClientAdapter.Get(namespace, name)
+	}
+	k.asked = true
+	if k.known == nil {
+		return nil, apierrors.NewNotFound(rbacv1.Resource("clusterrolebindings"), name)
+	}
+	return reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: k.known}, nil
+}

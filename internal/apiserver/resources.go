@@ -1,0 +1,57 @@
+package apiserver
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1alpha1 "k8s.io/api/admissionregistration/v1alpha1"
+	admissionregistrationv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	apiserverinternalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authenticationv1alpha1 "k8s.io/api/authentication/v1alpha1"
+	authenticationv1beta1 "k8s.io/api/authentication/v1beta1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1alpha1 "k8s.io/api/certificates/v1alpha1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	coordinationv1alpha2 "k8s.io/api/coordination/v1alpha2"
+	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+)
+
+// defaultResources mirrors DefaultGenericAPIResourceConfigSource of
+// k8s.io/kubernetes/pkg/controlplane, which is not imported because it brings
+// every workload registry with it. Storage version migration is on: with
+// thousands of CRDs it is everyday work, and its controller is here.
+func defaultResources() *serverstorage.ResourceConfig {
+	resources := serverstorage.NewResourceConfig()
+	resources.EnableVersions(
+		admissionregistrationv1.SchemeGroupVersion,
+		authenticationv1.SchemeGroupVersion,
+		authorizationv1.SchemeGroupVersion,
+		certificatesv1.SchemeGroupVersion,
+		coordinationv1.SchemeGroupVersion,
+		corev1.SchemeGroupVersion,
+		eventsv1.SchemeGroupVersion,
+		flowcontrolv1.SchemeGroupVersion,
+		rbacv1.SchemeGroupVersion,
+		storagemigrationv1beta1.SchemeGroupVersion,
+	)
+	// Named although they are off, so that runtimeConfig can switch them on.
+	resources.DisableVersions(
+		admissionregistrationv1alpha1.SchemeGroupVersion,
+		admissionregistrationv1beta1.SchemeGroupVersion,
+		apiserverinternalv1alpha1.SchemeGroupVersion,
+		authenticationv1alpha1.SchemeGroupVersion,
+		authenticationv1beta1.SchemeGroupVersion,
+		certificatesv1alpha1.SchemeGroupVersion,
+		certificatesv1beta1.SchemeGroupVersion,
+		coordinationv1alpha2.SchemeGroupVersion,
+		coordinationv1beta1.SchemeGroupVersion,
+	)
+	return resources
+}

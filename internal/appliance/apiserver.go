@@ -1,0 +1,165 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+const (
+	// readyCheck is the name of our check in /readyz.
+	readyCheck = "kube-hyper-mini"
+	// statusPath serves the status; see status.go.
+	statusPath = "/kube-hyper-mini/status"
+
+	compactionInterval = 5 * time.Minute  // upstream's --etcd-compaction-interval
+	sizePollInterval   = 30 * time.Second // upstream's --etcd-db-metric-poll-interval
+	healthTimeout      = 2 * time.Second  // upstream's --etcd-healthcheck-timeout
+	readyPoll          = 10 * time.Millisecond
+)
+
+// apiServers is the chain of API servers with its storage.
+type apiServers struct {
+	options  *apiserver.Options
+	listener net.Listener
+	identity *identity
+	connect  func() storage.Connection
+	prefix   string
+	servers  int
+	ready    func() error
+	status   http.Handler
+	log      *slog.Logger
+
+	storage *storage.Storage
+	server  *apiserver.Server
+	cancel  context.CancelFunc
+	ended   chan error // what Run returned
+	died    chan error
+}
+
+// Name implements [Component].
+func (a *apiServers) Name() string { return "apiserver" }
+
+// Start implements [Component].
+func (a *apiServers) Start(ctx context.Context) error {
+	a.storage = storage.New(a.connect(), storage.Config{
+		Prefix: a.prefix, CompactionInterval: compactionInterval, SizePollInterval: sizePollInterval, Timeout: healthTimeout,
+	})
+	runCtx, cancel := context.WithCancel(context.Background())
+	a.cancel = cancel
+	server, err := apiserver.New(runCtx, a.options, apiserver.Config{
+		Listener: a.listener,
+		Storage:  a.storage,
+		Files:    a.files(),
+		Servers:  a.servers,
+		ReadyChecks: []healthz.HealthChecker{
+			healthz.NamedCheck(readyCheck, func(*http.Request) error { return a.ready() }),
+		},
+	})
+	if err != nil {
+		cancel()
+		a.storage.Close()
+		return err
+	}
+	server.Handle(statusPath, a.status)
+	a.server, a.ended, a.died = server, make(chan error, 1), make(chan error, 1)
+	go func() {
+		err := server.Run(runCtx)
+		if runCtx.Err() == nil {
+			if err == nil {
+				err = errors.New("it stopped serving")
+			}
+			a.died <- err
+		}
+		a.ended <- err
+	}()
+	if err := a.waitForAPI(ctx); err != nil {
+		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+func (a *apiServers) files() apiserver.Files {
+	store := a.identity.store
+	return apiserver.Files{
+		ServingCert: store.Cert(pki.APIServer), ServingKey: store.Key(pki.APIServer),
+		ClientCA:       store.Cert(pki.ClientCA),
+		FrontProxyCA:   store.Cert(pki.FrontProxyCA),
+		FrontProxyCert: store.Cert(pki.FrontProxy), FrontProxyKey: store.Key(pki.FrontProxy),
+		ServiceAccountKey: store.Key(pki.ServiceAccount),
+		EncryptionConfig:  a.identity.encryption,
+	}
+}
+
+// waitForAPI makes the bootstrap policy true and waits until the API servers
+// are ready for the controllers.
+func (a *apiServers) waitForAPI(ctx context.Context) error {
+	config := a.server.Loopback()
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "bootstrap"))
+	if err != nil {
+		return fmt.Errorf("make the bootstrap client: %w", err)
+	}
+	if err := a.poll(ctx, func(ctx context.Context) error {
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx)
+		return err
+	}); err != nil {
+		return fmt.Errorf("wait for the API server to answer: %w", err)
+	}
+	if err := apiserver.EnsureRBAC(ctx, client, a.log); err != nil {
+		return fmt.Errorf("make the bootstrap RBAC policy: %w", err)
+	}
+	if err := a.poll(ctx, func(ctx context.Context) error {
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("exclude", readyCheck).DoRaw(ctx)
+		return err
+	}); err != nil {
+		return fmt.Errorf("wait for the API server to be ready: %w", err)
+	}
+	return nil
+}
+
+// poll calls check until it succeeds, the server dies or ctx ends.
+func (a *apiServers) poll(ctx context.Context, check func(context.Context) error) error {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)
+		case died := <-a.died:
+			return died
+		case <-ticker.C:
+		}
+	}
+}
+
+// Died implements [Component].
+func (a *apiServers) Died() <-chan error { return a.died }
+
+// Stop implements [Component].
+func (a *apiServers) Stop(ctx context.Context) error {
+	a.cancel()
+	select {
+	case err := <-a.ended:
+		a.storage.Close()
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("drain requests: %w", context.Cause(ctx))
+	}
+}

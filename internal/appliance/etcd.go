@@ -1,0 +1,63 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+// embeddedEtcd is the store inside the process.
+type embeddedEtcd struct {
+	config config.EmbeddedEtcd
+	dir    string
+	log    *slog.Logger
+	level  int
+
+	member *etcd.Member
+	died   chan error
+	asked  chan struct{}
+}
+
+// Name implements [Component].
+func (e *embeddedEtcd) Name() string { return "etcd" }
+
+// Start implements [Component].
+func (e *embeddedEtcd) Start(ctx context.Context) error {
+	member, err := etcd.Start(ctx, etcd.Config{
+		Dir:        e.dir,
+		QuotaBytes: e.config.QuotaBackend.Value(),
+		Fsync:      e.config.Fsync,
+		Logger:     logging.Zap(e.log, e.level),
+	})
+	if err != nil {
+		return err
+	}
+	e.member, e.died, e.asked = member, make(chan error, 1), make(chan struct{})
+	go func() {
+		select {
+		case <-e.asked:
+		case <-member.Done():
+			e.died <- errors.New("the member stopped; see its messages above")
+		}
+	}()
+	return nil
+}
+
+// connection is how the API servers reach the member.
+func (e *embeddedEtcd) connection() storage.Connection {
+	return storage.Connection{Client: e.member.Client(), NewWatcher: e.member.NewWatcher, Endpoint: "embedded"}
+}
+
+// Died implements [Component].
+func (e *embeddedEtcd) Died() <-chan error { return e.died }
+
+// Stop implements [Component].
+func (e *embeddedEtcd) Stop(ctx context.Context) error {
+	close(e.asked)
+	return e.member.Stop(ctx)
+}

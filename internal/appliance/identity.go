@@ -1,0 +1,161 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+)
+
+// identity keeps the certificates and keys, the encryption key and the
+// administrator's kubeconfig.
+type identity struct {
+	config *config.ServerConfiguration
+	dir    *datadir.Dir
+	url    string
+	log    *slog.Logger
+
+	store      *pki.Store
+	encryption string // the EncryptionConfiguration, or empty
+	cancel     context.CancelFunc
+	done       chan struct{}
+}
+
+// Name implements [Component].
+func (i *identity) Name() string { return "identity" }
+
+// Start implements [Component].
+func (i *identity) Start(context.Context) error {
+	names, err := servingNames(&i.config.Serving)
+	if err != nil {
+		return err
+	}
+	i.store = pki.New(i.dir.Join("pki"), names)
+	if _, err := i.store.Ensure(); err != nil {
+		return err
+	}
+	if i.config.APIServer.Encryption.ConfigFile == "" {
+		file := i.dir.Join("encryption", "config.yaml")
+		used, err := encryption.Ensure(file, i.config.APIServer.Encryption.Resources)
+		if err != nil {
+			return err
+		}
+		if used {
+			i.encryption = file
+		}
+	}
+	if err := i.writeKubeconfig(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	i.cancel, i.done = cancel, make(chan struct{})
+	go func() {
+		defer close(i.done)
+		i.store.Renew(ctx, i.renewed)
+	}()
+	return nil
+}
+
+// renewed follows up a round of renewals. The API server reloads its files
+// by itself.
+func (i *identity) renewed(written []string, err error) {
+	if err == nil {
+		i.log.Info("certificates renewed", "names", strings.Join(written, ", "))
+		err = i.writeKubeconfig()
+	}
+	if err != nil {
+		i.log.Error("renewing certificates failed, trying again", "error", err)
+	}
+}
+
+func (i *identity) writeKubeconfig() error {
+	data, err := kubeconfig.Render(kubeconfig.Access{
+		Server:   i.url,
+		CAFile:   i.store.Cert(pki.ServerCA),
+		CertFile: i.store.Cert(pki.Admin),
+		KeyFile:  i.store.Key(pki.Admin),
+	})
+	if err != nil {
+		return err
+	}
+	mode, err := strconv.ParseUint(string(i.config.Kubeconfig.Mode), 8, 32)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig.mode: %w", err)
+	}
+	return kubeconfig.Write(i.config.Kubeconfig.Path, data, os.FileMode(mode))
+}
+
+// Died implements [Component]: a failed renewal is tried again.
+func (i *identity) Died() <-chan error { return nil }
+
+// Stop implements [Component].
+func (i *identity) Stop(context.Context) error {
+	i.cancel()
+	<-i.done
+	return nil
+}
+
+// servingNames are what clients may call the server.
+func servingNames(serving *config.Serving) (pki.Names, error) {
+	names := pki.Names{
+		DNS: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	add := func(name string) {
+		if ip := net.ParseIP(name); ip != nil {
+			names.IPs = append(names.IPs, ip)
+		} else if name != "" {
+			names.DNS = append(names.DNS, name)
+		}
+	}
+	bind := net.ParseIP(serving.BindAddress)
+	if bind != nil && !bind.IsUnspecified() {
+		names.IPs = append(names.IPs, bind)
+	} else {
+		hostname, err := os.Hostname()
+		if err != nil {
+			return names, fmt.Errorf("find this host's name for the serving certificate: %w", err)
+		}
+		add(strings.ToLower(hostname))
+		addresses, err := net.InterfaceAddrs()
+		if err != nil {
+			return names, fmt.Errorf("find this host's addresses for the serving certificate: %w", err)
+		}
+		for _, address := range addresses {
+			if network, ok := address.(*net.IPNet); ok && network.IP.IsGlobalUnicast() {
+				names.IPs = append(names.IPs, network.IP)
+			}
+		}
+	}
+	for _, name := range append([]string{serving.ExternalHost}, serving.ExtraSANs...) {
+		add(name)
+	}
+	return names, nil
+}
+
+// serverURL is what goes into the kubeconfig.
+func serverURL(serving *config.Serving, address net.Addr) (string, error) {
+	_, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return "", fmt.Errorf("read the listening address: %w", err)
+	}
+	host := serving.ExternalHost
+	if host == "" {
+		host = serving.BindAddress
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		if host, err = os.Hostname(); err != nil {
+			return "", fmt.Errorf("find this host's name for the kubeconfig: %w; set serving.externalHost", err)
+		}
+	}
+	return "https://" + net.JoinHostPort(host, port), nil
+}

@@ -1,0 +1,239 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
+)
+
+// Checked is a configuration that has passed every check there is without
+// starting anything.
+type Checked struct {
+	config  *config.ServerConfiguration
+	options *apiserver.Options
+}
+
+// Check completes and validates the configuration with all that the server
+// knows. It writes nothing. Feature gates are process globals, so that a
+// process can check one configuration only.
+func Check(cfg *config.ServerConfiguration) (*Checked, error) {
+	if err := cfg.Complete(); err != nil {
+		return nil, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if _, err := controllers.Select(cfg.ControllerManager.Controllers); err != nil {
+		return nil, &config.FieldError{Path: "controllerManager.controllers", Message: err.Error()}
+	}
+	options, err := apiserver.NewOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Checked{config: cfg, options: options}, nil
+}
+
+// server is the running appliance.
+type server struct {
+	config *config.ServerConfiguration
+	log    *slog.Logger
+	facts  Status
+	group  *group
+	notify notifier
+
+	etcd        *embeddedEtcd
+	identity    *identity
+	api         *apiServers
+	controllers *controllerManager
+	readySince  atomic.Pointer[time.Time]
+}
+
+// Run starts the server and returns when ctx has ended and everything has
+// stopped, or when a component has died and the others have stopped.
+func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
+	notify, err := takeNotifier()
+	if err != nil {
+		return err
+	}
+	cfg := checked.config
+	stamp := datadir.Stamp{Format: datadir.Format, Version: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd()}
+	dir, err := datadir.Open(cfg.DataDir, stamp)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := dir.Close(); err != nil {
+			log.Error("giving the data directory back failed", "error", err)
+		}
+	}()
+	listener, err := listen(&cfg.Serving)
+	if err != nil {
+		return err
+	}
+	url, err := serverURL(&cfg.Serving, listener.Addr())
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	s := &server{config: cfg, log: log, group: newGroup(log), notify: notify}
+	s.facts = Status{
+		Started: time.Now(), PID: os.Getpid(), Server: url, DataDir: dir.Path(),
+		Versions: Versions{Server: stamp.Version, Kubernetes: stamp.Kubernetes, Etcd: stamp.Etcd, Go: version.Go()},
+		Database: Database{QuotaBytes: cfg.Etcd.Embedded.QuotaBackend.Value()},
+	}
+	log.Info("kube-hyper-mini starts", "version", stamp.Version, "kubernetes", stamp.Kubernetes, "etcd", stamp.Etcd, "pid", s.facts.PID)
+	log.Info("data directory", "path", dir.Path(), "new", dir.Previous == nil)
+	s.compose(checked, dir, listener)
+	err = s.live(ctx, dir, stamp)
+	// Until the API server runs, nobody else closes the listener. Closing it
+	// a second time fails, which says that all is well.
+	_ = listener.Close()
+	return err
+}
+
+func (s *server) compose(checked *Checked, dir *datadir.Dir, listener net.Listener) {
+	s.etcd = &embeddedEtcd{config: s.config.Etcd.Embedded, dir: dir.Join("etcd"), log: s.log, level: s.config.Logging.Verbosity}
+	s.identity = &identity{config: s.config, dir: dir, url: s.facts.Server, log: s.log}
+	s.api = &apiServers{
+		options: checked.options, listener: listener, identity: s.identity, connect: s.etcd.connection,
+		prefix: s.config.Etcd.External.Prefix, servers: 1, ready: s.notReady, status: s, log: s.log,
+	}
+	s.controllers = &controllerManager{api: s.api, selection: s.config.ControllerManager.Controllers, log: s.log}
+}
+
+// live is the life between the lock and the unlock.
+func (s *server) live(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp) error {
+	err := s.start(ctx, dir, stamp)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		s.log.Info("stopped during the start")
+		err = nil
+	case err == nil:
+		err = s.serve(ctx)
+	}
+	began := time.Now()
+	if notifyErr := s.notify.send("STOPPING=1"); notifyErr != nil {
+		s.log.Warn("the service manager does not listen", "error", notifyErr)
+	}
+	s.readySince.Store(nil)
+	err = errors.Join(err, s.group.stop())
+	s.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
+	return err
+}
+
+func (s *server) start(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp) error {
+	if err := s.group.start(ctx, s.etcd, s.identity); err != nil {
+		return err
+	}
+	if err := s.group.start(ctx, s.api); err != nil {
+		return err
+	}
+	if err := s.group.start(ctx, s.controllers); err != nil {
+		return err
+	}
+	if err := s.writeProof(ctx); err != nil {
+		return err
+	}
+	return dir.WriteStamp(stamp)
+}
+
+// writeProof makes the authenticated write that readiness stands for: it
+// takes a lease that says which process serves.
+func (s *server) writeProof(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(s.api.server.Loopback())
+	if err != nil {
+		return fmt.Errorf("make the client for the first write: %w", err)
+	}
+	leases := client.CoordinationV1().Leases(metav1.NamespaceSystem)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "kube-hyper-mini"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To(strconv.Itoa(s.facts.PID)),
+			AcquireTime:    ptr.To(metav1.NowMicro()),
+		},
+	}
+	return s.api.poll(ctx, func(ctx context.Context) error {
+		_, err := leases.Create(ctx, lease, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		existing, err := leases.Get(ctx, lease.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		existing.Spec = lease.Spec
+		_, err = leases.Update(ctx, existing, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// serve announces readiness and waits for the end.
+func (s *server) serve(ctx context.Context) error {
+	now := time.Now()
+	s.readySince.Store(&now)
+	s.log.Info("ready", "server", s.facts.Server, "took", now.Sub(s.facts.Started).Round(time.Millisecond).String())
+	s.log.Info("try: kubectl --kubeconfig " + s.config.Kubeconfig.Path + " get namespaces")
+	if err := s.notify.send("READY=1"); err != nil {
+		s.log.Warn("the service manager does not listen", "error", err)
+	}
+	feeding, stopFeeding := context.WithCancel(ctx)
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		s.notify.feed(feeding, s.api.storage.Health, func(err error) { s.log.Warn("not telling the watchdog that all is well", "error", err) })
+	}()
+	defer func() {
+		stopFeeding()
+		<-fed
+	}()
+	select {
+	case <-ctx.Done():
+		s.log.Info("stopping")
+		return nil
+	case err := <-s.group.died:
+		return err
+	}
+}
+
+// notReady says why the server is not ready, or nothing.
+func (s *server) notReady() error {
+	if s.readySince.Load() == nil {
+		return errors.New("the controllers do not run yet, or not any more")
+	}
+	return nil
+}
+
+// listen takes the port before anything is written.
+func listen(serving *config.Serving) (net.Listener, error) {
+	address := net.JoinHostPort(serving.BindAddress, strconv.Itoa(serving.Port))
+	listener, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is taken by another program: stop it, or choose another port with --port (0 takes a free one)", address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s is not an address of this machine: set serving.bindAddress to one that is, or to 0.0.0.0", serving.BindAddress)
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("%s may not be used by this user: choose a port above 1023 with --port", address)
+	case err != nil:
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return listener, nil
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes. The systemd unit relies on ExitUsage: a configuration that
+// is wrong does not become right by a restart.
+const (
+	// ExitOK: it worked.
+	ExitOK = 0
+	// ExitFailure: it was tried and failed.
+	ExitFailure = 1
+	// ExitUsage: the command line or the configuration is wrong; nothing was
+	// tried.
+	ExitUsage = 2
+	// ExitNotReady: `status` found a server that is not ready, or none.
+	ExitNotReady = 3
+	// ExitInterrupted: a second signal cut an orderly stop short.
+	ExitInterrupted = 130
+)
+
+// Streams are the command's standard input and outputs.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// exitError carries an exit code with an error.
+type exitError struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (e *exitError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *exitError) Unwrap() error { return e.err }
+
+func usageError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{ExitUsage, err}
+}
+
+// Run executes the command line and returns the process's exit code. Ending
+// ctx asks a running server to stop.
+func Run(ctx context.Context, args []string, streams Streams) int {
+	root := newRoot(streams)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	var exit *exitError
+	code := ExitFailure
+	if errors.As(err, &exit) {
+		code = exit.code
+	}
+	if text := err.Error(); text != "" {
+		for line := range strings.Lines(text) {
+			_, _ = fmt.Fprintln(streams.Err, "error: "+strings.TrimSuffix(line, "\n")) // nobody is left to tell
+		}
+	}
+	return code
+}
+
+func newRoot(streams Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kube-hyper-mini",
+		Short: "The Kubernetes control plane without the containers, in one process",
+		Long: `The Kubernetes control plane without the containers, in one process: etcd, the
+API server with CRDs and aggregation, and the generic controllers.
+
+Start it with "kube-hyper-mini server", then use kubectl.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	root.AddCommand(newServer(), newConfig(), newKubeconfig(), newStatus(), newVersion())
+	noArguments(root)
+	return root
+}
+
+// noArguments gives commands that take no arguments, and groups of commands
+// that were given an unknown one, an error with exit code 2.
+func noArguments(cmd *cobra.Command) {
+	switch {
+	case cmd.HasSubCommands():
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				text += fmt.Sprintf("; did you mean %q?", near[0])
+			}
+			return usageError(errors.New(text + "; see --help"))
+		}
+		cmd.SuggestionsMinimumDistance = 2
+	case cmd.Args == nil:
+		cmd.Args = exactly()
+	}
+	for _, child := range cmd.Commands() {
+		noArguments(child)
+	}
+}
+
+// exactly wants the named arguments and no others.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		want := "no arguments"
+		if len(names) > 0 {
+			want = strings.Join(names, " ")
+		}
+		return usageError(fmt.Errorf("%q takes %s, got %q", cmd.CommandPath(), want, args))
+	}
+}

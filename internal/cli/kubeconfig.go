@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+)
+
+func newKubeconfig() *cobra.Command {
+	flags := &configFlags{}
+	var merge, use bool
+	var context, into string
+	cmd := &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print the administrator's kubeconfig, or merge it into your own",
+		Example: `  kube-hyper-mini kubeconfig > admin.kubeconfig
+  kube-hyper-mini kubeconfig --merge --context mini --use`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			data, err := readAdminKubeconfig(cmd, flags)
+			if err != nil {
+				return err
+			}
+			if !merge {
+				_, err := cmd.OutOrStdout().Write(data)
+				return err
+			}
+			if into == "" {
+				into = userKubeconfig()
+			}
+			backup, err := kubeconfig.Merge(data, into, context, use, time.Now())
+			if err != nil {
+				return err
+			}
+			text := fmt.Sprintf("context %q is in %s", context, into)
+			if backup != "" {
+				text += "; the file as it was is " + backup
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+			return err
+		},
+	}
+	flags.locate(cmd.Flags())
+	cmd.Flags().BoolVar(&merge, "merge", false, "merge into your kubeconfig instead of printing")
+	cmd.Flags().StringVar(&context, "context", kubeconfig.Name, "name of the context to merge as")
+	cmd.Flags().StringVar(&into, "into", "", "file to merge into (default: $KUBECONFIG or ~/.kube/config)")
+	cmd.Flags().BoolVar(&use, "use", false, "make it the current context")
+	return cmd
+}
+
+// readAdminKubeconfig finds the file of the server that the flags describe.
+func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error) {
+	cfg, _, err := flags.load(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Complete(); err != nil {
+		return nil, usageError(err)
+	}
+	data, err := os.ReadFile(cfg.Kubeconfig.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, &exitError{ExitNotReady, fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config", cfg.Kubeconfig.Path)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return data, nil
+}
+
+// userKubeconfig is the file that kubectl would write to.
+func userKubeconfig() string {
+	if list := filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)); len(list) > 0 && list[0] != "" {
+		return list[0]
+	}
+	return clientcmd.RecommendedHomeFile
+}

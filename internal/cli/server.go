@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+// configFlags say where the configuration comes from. Flags override the
+// file, the file overrides the defaults.
+type configFlags struct {
+	file      string
+	dataDir   string
+	port      int
+	verbosity int
+}
+
+// locate adds the flags by which a command finds a server.
+func (f *configFlags) locate(flags *pflag.FlagSet) {
+	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
+	flags.StringVar(&f.dataDir, "data-dir", "", "directory for everything that outlives the process")
+}
+
+// all adds the flags that override the file.
+func (f *configFlags) all(flags *pflag.FlagSet) {
+	f.locate(flags)
+	flags.IntVar(&f.port, "port", 6443, "port to serve on; 0 takes a free one")
+	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "0 to 10: how much to log")
+}
+
+// load reads the file, if one was given, and applies the flags that were set.
+func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, config.Source, error) {
+	cfg, source := config.Default(), config.Source{}
+	if f.file != "" {
+		var err error
+		if cfg, source, err = config.Load(f.file); err != nil {
+			return nil, source, usageError(err)
+		}
+	}
+	flags := cmd.Flags()
+	if flags.Changed("data-dir") {
+		cfg.DataDir = f.dataDir
+	}
+	if flags.Changed("port") {
+		cfg.Serving.Port = f.port
+	}
+	if flags.Changed("verbosity") {
+		cfg.Logging.Verbosity = f.verbosity
+	}
+	return cfg, source, nil
+}
+
+func newServer() *cobra.Command {
+	flags := &configFlags{}
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run the control plane",
+		Long: `Run the control plane in the foreground: etcd, API server, controllers. It stops
+in order at the first SIGINT or SIGTERM, and at once at the second.
+
+Exit codes: 0 stopped when asked, 1 failed, 2 the configuration or the command
+line is wrong (a restart does not help), 130 stopped by a second signal.`,
+		Example: `  kube-hyper-mini server
+  kube-hyper-mini server --data-dir ./data --port 0
+  kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, source, err := flags.load(cmd)
+			if err != nil {
+				return err
+			}
+			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{
+				Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: isTerminal(cmd.ErrOrStderr()),
+			})
+			if err != nil {
+				return err
+			}
+			checked, err := appliance.Check(cfg)
+			if err != nil {
+				return usageError(source.Locate(err))
+			}
+			return appliance.Run(cmd.Context(), checked, log)
+		},
+	}
+	flags.all(cmd.Flags())
+	return cmd
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))
+}

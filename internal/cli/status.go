@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+)
+
+func newStatus() *cobra.Command {
+	flags := &configFlags{}
+	var output string
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say whether the server is ready, since when, and what it is made of",
+		Long: `Say whether the server is ready, since when, and what it is made of.
+
+Exit codes: 0 ready, 3 not ready or not running.`,
+		Example: `  kube-hyper-mini status
+  kube-hyper-mini status --wait 30s -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+			}
+			status, err := awaitStatus(cmd, flags, wait)
+			if err != nil {
+				return err
+			}
+			if err := printStatus(cmd.OutOrStdout(), status, output); err != nil {
+				return err
+			}
+			if !status.Ready {
+				return &exitError{ExitNotReady, errors.New("not ready: " + status.Reason)}
+			}
+			return nil
+		},
+	}
+	flags.locate(cmd.Flags())
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait that long for the server to become ready")
+	return cmd
+}
+
+// awaitStatus asks until the server is ready or the time is up.
+func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*appliance.Status, error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), wait)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		data, err := readAdminKubeconfig(cmd, flags)
+		if err == nil {
+			var status *appliance.Status
+			if status, err = appliance.QueryStatus(cmd.Context(), data); err == nil && (status.Ready || wait == 0) {
+				return status, nil
+			} else if err == nil && ctx.Err() != nil {
+				return status, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			if err == nil {
+				err = errors.New("the server is not ready")
+			}
+			var exit *exitError
+			if errors.As(err, &exit) {
+				return nil, err
+			}
+			return nil, &exitError{ExitNotReady, err}
+		case <-ticker.C:
+		}
+	}
+}
+
+func printStatus(w io.Writer, status *appliance.Status, output string) error {
+	if output == "json" {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(status)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(table, name+"\t"+format+"\n", args...) // Flush reports what failed
+	}
+	if status.Ready {
+		row("ready", "since %s (%s after the start)", status.ReadySince.Local().Format(time.DateTime), seconds(status.StartSeconds))
+	} else {
+		row("not ready", "%s", status.Reason)
+	}
+	row("server", "%s (pid %d)", status.Server, status.PID)
+	row("data", "%s", status.DataDir)
+	row("versions", "kube-hyper-mini %s, Kubernetes %s, etcd %s, Go %s", status.Versions.Server, status.Versions.Kubernetes, status.Versions.Etcd, status.Versions.Go)
+	if status.Database.Error != "" {
+		row("database", "%s", status.Database.Error)
+	} else {
+		row("database", "%s, %s in use, quota %s, revision %d", bytes(status.Database.SizeBytes), bytes(status.Database.InUseBytes), bytes(status.Database.QuotaBytes), status.Database.Revision)
+	}
+	for _, component := range status.Components {
+		row("component", "%s, up in %s", component.Name, seconds(component.StartSeconds))
+	}
+	names := make([]string, 0, len(status.Certificates))
+	for name := range status.Certificates {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		row("certificate", "%s, until %s", name, status.Certificates[name].Local().Format(time.DateOnly))
+	}
+	return table.Flush()
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
+}
+
+func bytes(n int64) string {
+	if n < 0 {
+		return "unknown"
+	}
+	const mib = 1 << 20
+	if n >= mib {
+		n = n / mib * mib
+	}
+	return resource.NewQuantity(n, resource.BinarySI).String() + "B"
+}

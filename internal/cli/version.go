@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
+)
+
+func newVersion() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of this program and of what it is made of",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := appliance.Versions{Server: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd(), Go: version.Go()}
+			switch output {
+			case "json":
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(v)
+			case "text":
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "kube-hyper-mini %s\nKubernetes %s\netcd %s\nGo %s\n", v.Server, v.Kubernetes, v.Etcd, v.Go)
+				return err
+			}
+			return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+)
+
+// FieldError is one thing wrong with the configuration. File and Line are
+// zero when the value did not come from a file.
+type FieldError struct {
+	File    string
+	Line    int
+	Path    string
+	Message string
+}
+
+// Error formats as file:line: path: message, leaving out what is unknown.
+func (e *FieldError) Error() string {
+	var b strings.Builder
+	if e.File != "" {
+		b.WriteString(e.File)
+		if e.Line > 0 {
+			fmt.Fprintf(&b, ":%d", e.Line)
+		}
+		b.WriteString(": ")
+	}
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	b.WriteString(e.Message)
+	return b.String()
+}
+
+// Source remembers where in the file each field was set, so that errors found
+// later can name the line. The zero Source knows of no file.
+type Source struct {
+	file  string
+	lines map[string]int
+}
+
+// Locate fills in file and line of every FieldError in err that has a path.
+func (s Source) Locate(err error) error {
+	var list interface{ Unwrap() []error }
+	if errors.As(err, &list) {
+		located := make([]error, 0, len(list.Unwrap()))
+		for _, e := range list.Unwrap() {
+			located = append(located, s.Locate(e))
+		}
+		return errors.Join(located...)
+	}
+	var field *FieldError
+	if !errors.As(err, &field) || field.File != "" {
+		return err
+	}
+	for path := field.Path; path != ""; path = parent(path) {
+		if line, ok := s.lines[path]; ok {
+			located := *field
+			located.File, located.Line = s.file, line
+			return &located
+		}
+	}
+	return err
+}
+
+func parent(path string) string {
+	if i := strings.LastIndexAny(path, ".["); i >= 0 {
+		return path[:i]
+	}
+	return ""
+}
+
+// Load reads a configuration file strictly onto the defaults and checks it.
+// Every error is a [FieldError] or several joined; nothing is written.
+func Load(file string) (*ServerConfiguration, Source, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, Source{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	cfg, source, err := decode(file, data)
+	if err != nil {
+		return nil, source, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, source, source.Locate(err)
+	}
+	return cfg, source, nil
+}
+
+func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
+	source := Source{file: file, lines: map[string]int{}}
+	root, err := parse(file, data)
+	if err != nil {
+		return nil, source, err
+	}
+	walk := &walker{source: source}
+	walk.typeMeta(root)
+	walk.object(root, configurationType, "")
+	if len(walk.errs) > 0 {
+		return nil, source, errors.Join(walk.errs...)
+	}
+	asJSON, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, source, &FieldError{File: file, Message: err.Error()}
+	}
+	cfg := Default()
+	if err := json.Unmarshal(asJSON, cfg); err != nil {
+		return nil, source, &FieldError{File: file, Message: err.Error()}
+	}
+	return cfg, source, nil
+}
+
+// parse returns the mapping at the top of the only document in data.
+func parse(file string, data []byte) (*yamlv3.Node, error) {
+	decoder := yamlv3.NewDecoder(strings.NewReader(string(data)))
+	var document, second yamlv3.Node
+	if err := decoder.Decode(&document); err != nil {
+		return nil, &FieldError{File: file, Message: "not a YAML document: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	}
+	if err := decoder.Decode(&second); err == nil {
+		return nil, &FieldError{File: file, Line: second.Line, Message: "a second YAML document; one file holds one " + Kind}
+	}
+	root := document.Content[0]
+	if root.Kind != yamlv3.MappingNode {
+		return nil, &FieldError{File: file, Line: root.Line, Message: "not a mapping; it starts with apiVersion: " + APIVersion + " and kind: " + Kind}
+	}
+	return root, nil
+}
+
+// Marshal renders the configuration as YAML.
+func (c *ServerConfiguration) Marshal() ([]byte, error) {
+	out, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("render the configuration: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,191 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// APIVersion and Kind identify the configuration file.
+const (
+	APIVersion = "kube-hyper-mini.io/v1alpha1"
+	Kind       = "ServerConfiguration"
+)
+
+// ServerConfiguration is the whole configuration of one server. Empty paths
+// stand for the places that [ServerConfiguration.Complete] derives from the
+// data directory.
+type ServerConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// DataDir holds everything that outlives the process. Empty means
+	// /var/lib/kube-hyper-mini for root and $XDG_DATA_HOME/kube-hyper-mini
+	// for everybody else.
+	DataDir string `json:"dataDir"`
+
+	Serving           Serving           `json:"serving"`
+	Kubeconfig        Kubeconfig        `json:"kubeconfig"`
+	Etcd              Etcd              `json:"etcd"`
+	APIServer         APIServer         `json:"apiServer"`
+	ControllerManager ControllerManager `json:"controllerManager"`
+	Logging           Logging           `json:"logging"`
+}
+
+// Serving says where the API is served and under which names.
+type Serving struct {
+	// BindAddress is the IP address to listen on.
+	BindAddress string `json:"bindAddress"`
+	// Port to listen on; 0 takes a free one, and the kubeconfig tells which.
+	Port int `json:"port"`
+	// ExternalHost is the host name or address that clients use; it goes into
+	// the kubeconfig and the serving certificate. Empty means BindAddress, or
+	// this host's name when BindAddress is a wildcard.
+	ExternalHost string `json:"externalHost"`
+	// ExtraSANs are further DNS names and IP addresses for the serving
+	// certificate.
+	ExtraSANs []string `json:"extraSANs"`
+}
+
+// Kubeconfig says where the administrator's kubeconfig is written.
+type Kubeconfig struct {
+	// Path of the file; empty means <dataDir>/admin.kubeconfig.
+	Path string `json:"path"`
+	// Mode of the file in octal.
+	Mode FileMode `json:"mode"`
+}
+
+// Etcd configures the store. External is used when it has endpoints, the
+// embedded member otherwise.
+type Etcd struct {
+	Embedded EmbeddedEtcd `json:"embedded"`
+	External ExternalEtcd `json:"external"`
+}
+
+// EmbeddedEtcd configures the etcd member inside the process.
+type EmbeddedEtcd struct {
+	// QuotaBackend is the size at which etcd refuses writes
+	// (etcd: --quota-backend-bytes).
+	QuotaBackend resource.Quantity `json:"quotaBackend"`
+	// Fsync says whether a write is on disk before it is acknowledged
+	// (etcd: the opposite of --unsafe-no-fsync).
+	Fsync bool `json:"fsync"`
+}
+
+// ExternalEtcd points to an etcd cluster that is run elsewhere. The names are
+// those of kube-apiserver's --etcd-* flags.
+type ExternalEtcd struct {
+	Endpoints []string `json:"endpoints"`
+	CAFile    string   `json:"caFile"`
+	CertFile  string   `json:"certFile"`
+	KeyFile   string   `json:"keyFile"`
+	// Prefix of all keys.
+	Prefix string `json:"prefix"`
+}
+
+// APIServer configures the chain of API servers. Fields that have an upstream
+// flag carry its name and its syntax.
+type APIServer struct {
+	// RuntimeConfig switches API groups, versions and resources on and off
+	// (--runtime-config).
+	RuntimeConfig map[string]Scalar `json:"runtimeConfig"`
+	// FeatureGates switches features on and off (--feature-gates).
+	FeatureGates map[string]bool `json:"featureGates"`
+
+	Admission      Admission   `json:"admission"`
+	Authentication ConfigFile  `json:"authentication"`
+	Authorization  ConfigFile  `json:"authorization"`
+	Audit          Audit       `json:"audit"`
+	Encryption     Encryption  `json:"encryption"`
+	FlowControl    FlowControl `json:"flowControl"`
+	Tracing        ConfigFile  `json:"tracing"`
+
+	// Flags sets any other flag of upstream's option set, by its name without
+	// the dashes.
+	Flags map[string]Scalar `json:"flags"`
+}
+
+// ConfigFile names a file that holds one of upstream's own configuration kinds.
+type ConfigFile struct {
+	ConfigFile string `json:"configFile"`
+}
+
+// Admission selects and configures the admission plugins.
+type Admission struct {
+	// EnablePlugins adds to the default set (--enable-admission-plugins).
+	EnablePlugins []string `json:"enablePlugins"`
+	// DisablePlugins takes from it (--disable-admission-plugins).
+	DisablePlugins []string `json:"disablePlugins"`
+	// ConfigFile holds an AdmissionConfiguration (--admission-control-config-file).
+	ConfigFile string `json:"configFile"`
+}
+
+// Audit configures the audit log. The names are those of --audit-*.
+type Audit struct {
+	// PolicyFile holds an audit.k8s.io/v1 Policy. No audit without it.
+	PolicyFile string `json:"policyFile"`
+	// LogPath is the file to write to; "-" is standard output.
+	LogPath string `json:"logPath"`
+	// LogMaxAge in days, LogMaxBackup in files, LogMaxSize in megabytes; 0 is
+	// without limit.
+	LogMaxAge    int `json:"logMaxAge"`
+	LogMaxBackup int `json:"logMaxBackup"`
+	LogMaxSize   int `json:"logMaxSize"`
+}
+
+// Encryption configures encryption of resources in etcd.
+type Encryption struct {
+	// Resources are encrypted with a key that is kept in the data directory;
+	// "secrets", or "resource.group".
+	Resources []string `json:"resources"`
+	// ConfigFile holds an EncryptionConfiguration that is used instead
+	// (--encryption-provider-config, reloaded on change).
+	ConfigFile string `json:"configFile"`
+}
+
+// FlowControl switches API priority and fairness.
+type FlowControl struct {
+	Enabled bool `json:"enabled"`
+}
+
+// ControllerManager configures the controllers.
+type ControllerManager struct {
+	// Controllers has the syntax of kube-controller-manager's --controllers:
+	// "*" is every controller that is on by default, "name" switches one on,
+	// "-name" off.
+	Controllers []string `json:"controllers"`
+}
+
+// Logging has the names of upstream's LoggingConfiguration.
+type Logging struct {
+	// Format is "text" or "json".
+	Format string `json:"format"`
+	// Verbosity is 0 for the server's own messages, warnings and errors, 1
+	// and more for what the parts have to say.
+	Verbosity int `json:"verbosity"`
+}
+
+// FileMode is a file's permission bits in octal, "0600".
+type FileMode string
+
+// Scalar is a string that may be written as a YAML string, number or boolean,
+// as the value of a command line flag may.
+type Scalar string
+
+// UnmarshalJSON accepts a JSON string, number or boolean.
+func (s *Scalar) UnmarshalJSON(data []byte) error {
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case string:
+		*s = Scalar(v)
+	case bool, float64:
+		*s = Scalar(data)
+	default:
+		return fmt.Errorf("%s is not a string, number or boolean", data)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// minQuota is what etcd needs to hold the API server's own objects and a
+// fresh write-ahead log with room to compact.
+const minQuota = 64 << 20
+
+// Validate checks everything that can be told from the file itself and from
+// the files that it names. It returns FieldErrors joined, or nil.
+func (c *ServerConfiguration) Validate() error {
+	var errs []error
+	fail := func(path, format string, args ...any) {
+		errs = append(errs, &FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
+	}
+	c.validateServing(fail)
+	c.validateEtcd(fail)
+	if mode, err := strconv.ParseUint(string(c.Kubeconfig.Mode), 8, 32); err != nil || mode > 0o777 {
+		fail("kubeconfig.mode", "%q is not a file mode; write octal digits in quotes, as \"0600\" or \"0640\"", c.Kubeconfig.Mode)
+	} else if mode&0o400 == 0 {
+		fail("kubeconfig.mode", "%q leaves the file unreadable for its owner; use \"0600\" or \"0640\"", c.Kubeconfig.Mode)
+	}
+	if c.Logging.Format != "text" && c.Logging.Format != "json" {
+		fail("logging.format", "%q is not supported; allowed: text, json", c.Logging.Format)
+	}
+	if c.Logging.Verbosity < 0 || c.Logging.Verbosity > 10 {
+		fail("logging.verbosity", "%d is out of range; allowed: 0 to 10", c.Logging.Verbosity)
+	}
+	audit := c.APIServer.Audit
+	for field, value := range map[string]int{"logMaxAge": audit.LogMaxAge, "logMaxBackup": audit.LogMaxBackup, "logMaxSize": audit.LogMaxSize} {
+		if value < 0 {
+			fail("apiServer.audit."+field, "%d is negative; 0 is without limit", value)
+		}
+	}
+	if audit.LogPath != "" && audit.PolicyFile == "" {
+		fail("apiServer.audit.logPath", "needs apiServer.audit.policyFile: nothing is audited without a policy")
+	}
+	for i, resource := range c.APIServer.Encryption.Resources {
+		if resource == "" || strings.ContainsAny(resource, "/ ,") {
+			fail(fmt.Sprintf("apiServer.encryption.resources[%d]", i), "%q is not a resource; write \"secrets\" or \"resource.group\"", resource)
+		}
+	}
+	for _, file := range c.inputFiles() {
+		if *file.value == "" {
+			continue
+		}
+		if f, err := os.Open(*file.value); err != nil {
+			fail(file.field, "%v", err)
+		} else {
+			_ = f.Close() // opened only to see that it can be
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *ServerConfiguration) validateServing(fail func(path, format string, args ...any)) {
+	if net.ParseIP(c.Serving.BindAddress) == nil {
+		fail("serving.bindAddress", "%q is not an IP address; use 127.0.0.1 for this machine only, 0.0.0.0 or :: for every interface", c.Serving.BindAddress)
+	}
+	if c.Serving.Port < 0 || c.Serving.Port > 65535 {
+		fail("serving.port", "%d is not a port; allowed: 1 to 65535, or 0 for a free one", c.Serving.Port)
+	}
+	if host := c.Serving.ExternalHost; host != "" && !isHost(host) {
+		fail("serving.externalHost", "%q is neither a DNS name nor an IP address", host)
+	}
+	for i, san := range c.Serving.ExtraSANs {
+		if !isHost(strings.TrimPrefix(san, "*.")) {
+			fail(fmt.Sprintf("serving.extraSANs[%d]", i), "%q is neither a DNS name nor an IP address", san)
+		}
+	}
+}
+
+func isHost(host string) bool {
+	return net.ParseIP(host) != nil || len(validation.IsDNS1123Subdomain(strings.ToLower(host))) == 0
+}
+
+func (c *ServerConfiguration) validateEtcd(fail func(path, format string, args ...any)) {
+	if quota := c.Etcd.Embedded.QuotaBackend; quota.Value() < minQuota {
+		fail("etcd.embedded.quotaBackend", "%s is too small; at least 64Mi, 8Gi is the default", quota.String())
+	}
+	external := c.Etcd.External
+	for i, endpoint := range external.Endpoints {
+		u, err := url.Parse(endpoint)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			fail(fmt.Sprintf("etcd.external.endpoints[%d]", i), "%q is not an etcd endpoint; write https://host:2379", endpoint)
+		}
+	}
+	if (external.CertFile == "") != (external.KeyFile == "") {
+		fail("etcd.external.certFile", "certFile and keyFile go together; set both or none")
+	}
+	if !strings.HasPrefix(external.Prefix, "/") || filepath.ToSlash(external.Prefix) == "/" {
+		fail("etcd.external.prefix", "%q is not a key prefix; write /registry or another path below /", external.Prefix)
+	}
+}
+
+// Suggest returns `; did you mean "x"?` for the candidate that is at most two
+// edits away, or empty.
+func Suggest(name string, candidates []string) string {
+	best, distance := "", 3
+	for _, candidate := range candidates {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(candidate)); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// editDistance is the Levenshtein distance.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		previous := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := previous
+			if a[i-1] != b[j-1] {
+				cost = 1 + min(previous, row[j], row[j-1])
+			}
+			previous, row[j] = row[j], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,92 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+	"k8s.io/kubernetes/pkg/controller/resourcequota"
+	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
+)
+
+const (
+	// The numbers of workers are kube-controller-manager's defaults.
+	gcWorkers    = 20
+	quotaWorkers = 5
+	// syncPeriod is how often garbage collector and quota look for new types
+	// of their own accord. The discoverer wakes them earlier.
+	syncPeriod = 30 * time.Second
+	// quotaPeriod is how often quota is recalculated without a reason
+	// (--resource-quota-sync-period).
+	quotaPeriod = 5 * time.Minute
+)
+
+// buildGarbageCollector is upstream's, with its types from the discoverer.
+func buildGarbageCollector(ctx context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("generic-garbage-collector")
+	if err != nil {
+		return nil, "", err
+	}
+	gc, err := garbagecollector.NewComposedGarbageCollector(ctx, client, env.metadata, env.mapper, env.graph)
+	if err != nil {
+		return nil, "", err
+	}
+	return func(ctx context.Context) {
+		concurrently(ctx,
+			func(ctx context.Context) { gc.Run(ctx, gcWorkers, syncPeriod) },
+			func(ctx context.Context) {
+				env.types.follow(ctx, func(ctx context.Context) { gc.Sync(ctx, env.types, syncPeriod) })
+			})
+	}, "", nil
+}
+
+// buildResourceQuota is upstream's, with its types from the discoverer.
+func buildResourceQuota(ctx context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("resourcequota-controller")
+	if err != nil {
+		return nil, "", err
+	}
+	informers := env.config.Informers
+	configuration, err := quotainstall.NewQuotaConfigurationForControllers(generic.ListerFuncForResourceFunc(informers.ForResource), informers)
+	if err != nil {
+		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
+	}
+	// The constructor asks discovery and accepts only what it can monitor.
+	env.types.fresh()
+	discover := env.types.ServerPreferredNamespacedResources
+	controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
+		QuotaClient:               client.CoreV1(),
+		ResourceQuotaInformer:     informers.Core().V1().ResourceQuotas(),
+		ResyncPeriod:              func() time.Duration { return quotaPeriod },
+		InformerFactory:           env.anyInformers,
+		ReplenishmentResyncPeriod: resyncPeriod,
+		DiscoveryFunc:             func() ([]*metav1.APIResourceList, error) { return discover() },
+		IgnoredResourcesFunc:      configuration.IgnoredResources,
+		InformersStarted:          env.informersStarted,
+		Registry:                  generic.NewRegistry(configuration.Evaluators()),
+		UpdateFilter:              quotainstall.DefaultUpdateFilter(),
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return func(ctx context.Context) {
+		concurrently(ctx,
+			func(ctx context.Context) { controller.Run(ctx, quotaWorkers) },
+			func(ctx context.Context) {
+				env.types.follow(ctx, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
+			})
+	}, "", nil
+}
+
+// concurrently runs the functions and returns when all have.
+func concurrently(ctx context.Context, functions ...func(context.Context)) {
+	var running sync.WaitGroup
+	for _, f := range functions {
+		running.Go(func() { f(ctx) })
+	}
+	running.Wait()
+}

@@ -1,0 +1,188 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+)
+
+// Config is what the controllers work with. Everything in it is made by
+// somebody else.
+type Config struct {
+	// Client reaches the API server with full rights and without a rate limit.
+	Client *rest.Config
+	// Informers are shared with the API server.
+	Informers informers.SharedInformerFactory
+	// Types tells which types are served, and when that changes.
+	Types Types
+	// Content tells which types have objects in a namespace; nil if unknown.
+	Content Content
+	// Files are the keys and certificates that some controllers use.
+	Files Files
+	// Servers is the number of API servers on the same store.
+	Servers int
+	// Selection is the configuration's list (see [Select]).
+	Selection []string
+	Log       *slog.Logger
+}
+
+// Types is the API server's account of what it serves.
+type Types interface {
+	// Serves says whether a built-in resource is switched on.
+	Serves(schema.GroupVersionResource) bool
+	// Remote says whether another server serves the group version.
+	Remote(schema.GroupVersion) bool
+	// OnChange calls f, from any goroutine, after types may have changed.
+	OnChange(f func())
+}
+
+// Content knows what is stored, without asking every type.
+type Content interface {
+	// HasObjects says whether the resource has objects in the namespace.
+	HasObjects(ctx context.Context, resource schema.GroupResource, namespace string) (bool, error)
+}
+
+// Files are paths of PEM files.
+type Files struct {
+	// ServerCA is published to clients in each namespace.
+	ServerCA string
+	// ClientCA and its key sign client certificates.
+	ClientCA, ClientCAKey string
+	// ServiceAccountKey signs tokens that are kept in secrets.
+	ServiceAccountKey string
+}
+
+// controller is an entry of the table.
+type controller struct {
+	name string
+	// off means that it must be asked for by name.
+	off bool
+	// needs are the resources without which it has nothing to do.
+	needs []schema.GroupVersionResource
+	// build prepares the controller. The function it returns runs until its
+	// context ends. A nil function means that it has nothing to do, and the
+	// reason says why.
+	build func(ctx context.Context, env *environment) (run func(context.Context), reason string, err error)
+}
+
+// Manager runs controllers.
+type Manager struct {
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	names   []string
+}
+
+// Start builds and starts the selected controllers. It returns when all of
+// them run and the informers that they share have synced, or when ctx ends.
+func Start(ctx context.Context, cfg Config) (*Manager, error) {
+	selected, err := Select(cfg.Selection)
+	if err != nil {
+		return nil, err
+	}
+	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	m := &Manager{cancel: cancel}
+	env, err := newEnvironment(runCtx, cfg, selected)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	var runs []func(context.Context)
+	for _, c := range table {
+		if !slices.Contains(selected, c.name) {
+			continue
+		}
+		if missing := notServed(c.needs, cfg.Types); missing != "" {
+			cfg.Log.Debug("controller has nothing to do", "controller", c.name, "because", missing+" is not served")
+			continue
+		}
+		run, reason, err := c.build(runCtx, env)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("start the %s: %w", c.name, err), m.Stop(ctx))
+		}
+		if run == nil {
+			cfg.Log.Info("controller does not run", "controller", c.name, "because", reason)
+			continue
+		}
+		runs = append(runs, run)
+		m.names = append(m.names, c.name)
+	}
+	env.startInformers(runCtx)
+	for _, run := range append(runs, env.background...) {
+		m.running.Go(func() { run(runCtx) })
+	}
+	if err := env.waitForInformers(ctx); err != nil {
+		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
+	}
+	return m, nil
+}
+
+// Names lists the controllers that run.
+func (m *Manager) Names() []string { return slices.Clone(m.names) }
+
+// Stop ends the controllers and waits for them.
+func (m *Manager) Stop(ctx context.Context) error {
+	m.cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.running.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop the controllers: %w", context.Cause(ctx))
+	}
+}
+
+func notServed(needs []schema.GroupVersionResource, types Types) string {
+	for _, resource := range needs {
+		if !types.Serves(resource) {
+			return resource.GroupResource().String()
+		}
+	}
+	return ""
+}
+
+// Select resolves a list in the syntax of kube-controller-manager's
+// --controllers: "*" for all that are on by default, "name" and "-name".
+func Select(list []string) ([]string, error) {
+	var unknown []string
+	for _, item := range list {
+		name := strings.TrimPrefix(item, "-")
+		if name != "*" && !slices.ContainsFunc(table, func(c controller) bool { return c.name == name }) {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("no such controller: %s; there are: %s", strings.Join(unknown, ", "), strings.Join(Names(), ", "))
+	}
+	var selected []string
+	for _, c := range table {
+		switch {
+		case slices.Contains(list, "-"+c.name):
+		case slices.Contains(list, c.name), !c.off && slices.Contains(list, "*"):
+			selected = append(selected, c.name)
+		}
+	}
+	return selected, nil
+}
+
+// Names lists every controller that there is.
+func Names() []string {
+	list := make([]string, 0, len(table))
+	for _, c := range table {
+		list = append(list, c.name)
+	}
+	sort.Strings(list)
+	return list
+}

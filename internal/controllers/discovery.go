@@ -1,0 +1,204 @@
+package controllers
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+const (
+	// quiet is how long after a change discovery is asked: CRDs come in
+	// groups, and a new one is served some milliseconds after it is written.
+	quiet = 100 * time.Millisecond
+	// again is when it is asked once more, for types that took longer.
+	again = time.Second
+	// always is how often it is asked without a reason, as upstream does:
+	// another server's types change without an event here.
+	always = 30 * time.Second
+)
+
+// discoverer decides which types the controllers see, and when they look
+// again. Upstream's controllers each poll discovery every 30 s; here one
+// discoverer asks when something has changed and tells the others.
+//
+// It implements [discovery.ServerResourcesInterface] from its cache, keeping
+// what it knew of a group whose server does not answer: a type must not look
+// deleted because it cannot be reached.
+type discoverer struct {
+	discovery.ServerResourcesInterface
+	log  *slog.Logger
+	wake chan struct{}
+
+	mu        sync.Mutex
+	preferred []*metav1.APIResourceList
+	failure   error
+	stale     bool          // something changed since the last look
+	next      chan struct{} // closed when preferred changes
+}
+
+func newDiscoverer(client discovery.ServerResourcesInterface, log *slog.Logger) *discoverer {
+	return &discoverer{ServerResourcesInterface: client, log: log, wake: make(chan struct{}, 1), next: make(chan struct{})}
+}
+
+// changed asks for a new look. It never blocks.
+func (d *discoverer) changed() {
+	d.mu.Lock()
+	d.stale = true
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default: // one is asked for already
+	}
+}
+
+// run looks when asked to, and now and then, until ctx ends.
+func (d *discoverer) run(ctx context.Context) {
+	wait := time.Duration(0)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		asked := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+			wait, asked = quiet, true
+		case <-timer.C:
+			d.look()
+			switch wait {
+			case quiet:
+				wait = again
+			default:
+				d.settled()
+				wait = always
+			}
+		}
+		if asked && !timer.Stop() {
+			select {
+			case <-timer.C:
+			default:
+			}
+		}
+		timer.Reset(wait)
+	}
+}
+
+// settled says that a change has had the time to show.
+func (d *discoverer) settled() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stale = false
+}
+
+// fresh looks first if something changed a moment ago. Whoever acts on the
+// absence of a type wants this.
+func (d *discoverer) fresh() {
+	d.mu.Lock()
+	stale := d.stale || len(d.preferred) == 0
+	d.mu.Unlock()
+	if stale {
+		d.look()
+	}
+}
+
+// look asks discovery and publishes what has changed.
+func (d *discoverer) look() {
+	lists, err := discovery.ServerPreferredResources(d.ServerResourcesInterface.(discovery.DiscoveryInterface))
+	if len(lists) == 0 {
+		d.log.Debug("discovery has nothing to say", "error", err)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lists = d.keepUnreachable(lists, err)
+	d.failure = err
+	if sameTypes(lists, d.preferred) {
+		return
+	}
+	d.preferred = lists
+	close(d.next)
+	d.next = make(chan struct{})
+}
+
+// keepUnreachable adds what was known of the groups that failed.
+func (d *discoverer) keepUnreachable(lists []*metav1.APIResourceList, err error) []*metav1.APIResourceList {
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if !partial {
+		return lists
+	}
+	for _, known := range d.preferred {
+		if gv, err := schema.ParseGroupVersion(known.GroupVersion); err == nil && failed[gv] != nil {
+			lists = append(lists, known)
+		}
+	}
+	return lists
+}
+
+// snapshot returns what is known, what failed, and a channel that is closed
+// at the next change.
+func (d *discoverer) snapshot() ([]*metav1.APIResourceList, error, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.preferred, d.failure, d.next
+}
+
+// ServerPreferredResources implements [discovery.ServerResourcesInterface].
+func (d *discoverer) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	lists, err, _ := d.snapshot()
+	return lists, err
+}
+
+// ServerPreferredNamespacedResources implements [discovery.ServerResourcesInterface].
+func (d *discoverer) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	lists, err, _ := d.snapshot()
+	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool { return r.Namespaced }), lists), err
+}
+
+// follow calls sync, which returns when its context ends, again after each
+// change of types. It is how a controller's own 30 s poll is cut short.
+func (d *discoverer) follow(ctx context.Context, sync func(context.Context)) {
+	for ctx.Err() == nil {
+		lists, _, next := d.snapshot()
+		if len(lists) == 0 {
+			select { // nothing to sync with yet
+			case <-ctx.Done():
+				return
+			case <-next:
+				continue
+			}
+		}
+		round, cancel := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			sync(round)
+		}()
+		select {
+		case <-ctx.Done():
+		case <-next:
+		}
+		cancel()
+		<-done
+	}
+}
+
+// sameTypes compares types by name and verbs, in any order.
+func sameTypes(a, b []*metav1.APIResourceList) bool {
+	return reflect.DeepEqual(verbsByType(a), verbsByType(b))
+}
+
+func verbsByType(lists []*metav1.APIResourceList) map[string][]string {
+	types := map[string][]string{}
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			types[list.GroupVersion+"/"+resource.Name] = resource.Verbs
+		}
+	}
+	return types
+}

@@ -1,0 +1,209 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/bootstrap"
+	"k8s.io/kubernetes/pkg/controller/certificates/approver"
+	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
+	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
+	"k8s.io/kubernetes/pkg/controller/certificates/signer"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
+	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// The numbers and durations are kube-controller-manager's defaults.
+	csrWorkers             = 5
+	tokenWorkers           = 5
+	aggregationWorkers     = 5
+	certificateLife        = 365 * 24 * time.Hour
+	legacyTokenCleanPeriod = 365 * 24 * time.Hour
+)
+
+func buildServiceAccounts(ctx context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("service-account-controller")
+	if err != nil {
+		return nil, "", err
+	}
+	core := env.config.Informers.Core().V1()
+	c, err := serviceaccountcontroller.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(), client,
+		serviceaccountcontroller.DefaultServiceAccountsControllerOptions())
+	if err != nil {
+		return nil, "", err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 1) }, "", nil
+}
+
+func buildRootCA(_ context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("root-ca-cert-publisher")
+	if err != nil {
+		return nil, "", err
+	}
+	rootCA, err := os.ReadFile(env.config.Files.ServerCA)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the CA to publish: %w", err)
+	}
+	core := env.config.Informers.Core().V1()
+	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, rootCA)
+	if err != nil {
+		return nil, "", err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 1) }, "", nil
+}
+
+func buildTokens(ctx context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("tokens-controller")
+	if err != nil {
+		return nil, "", err
+	}
+	key, err := keyutil.PrivateKeyFromFile(env.config.Files.ServiceAccountKey)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the service account key: %w", err)
+	}
+	rootCA, err := os.ReadFile(env.config.Files.ServerCA)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the CA to publish: %w", err)
+	}
+	generator, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, key)
+	if err != nil {
+		return nil, "", err
+	}
+	core := env.config.Informers.Core().V1()
+	c, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(), client,
+		serviceaccountcontroller.TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
+	if err != nil {
+		return nil, "", err
+	}
+	return func(ctx context.Context) { c.Run(ctx, tokenWorkers) }, "", nil
+}
+
+func buildLegacyTokenCleaner(_ context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("legacy-service-account-token-cleaner")
+	if err != nil {
+		return nil, "", err
+	}
+	core := env.config.Informers.Core().V1()
+	pods := newNoPods()
+	c, err := serviceaccountcontroller.NewLegacySATokenCleaner(core.ServiceAccounts(), core.Secrets(), pods, client, clock.RealClock{},
+		serviceaccountcontroller.LegacySATokenCleanerOptions{CleanUpPeriod: legacyTokenCleanPeriod, SyncInterval: serviceaccountcontroller.DefaultCleanerSyncInterval})
+	if err != nil {
+		return nil, "", err
+	}
+	return func(ctx context.Context) { concurrently(ctx, pods.informer.RunWithContext, c.Run) }, "", nil
+}
+
+// noPods is the pod informer of a server without pods: synced and empty. The
+// token cleaner asks it which tokens are mounted.
+type noPods struct{ informer cache.SharedIndexInformer }
+
+func newNoPods() noPods {
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil },
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			return watch.NewFake(), nil
+		},
+	}
+	return noPods{cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, listOnly{}), &corev1.Pod{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+}
+
+// listOnly tells the reflector that this source cannot stream lists.
+type listOnly struct{}
+
+// IsWatchListSemanticsUnSupported implements client-go's check of that name.
+func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
+
+// Informer implements [coreinformers.PodInformer].
+func (p noPods) Informer() cache.SharedIndexInformer { return p.informer }
+
+// Lister implements [coreinformers.PodInformer].
+func (p noPods) Lister() corelisters.PodLister {
+	return corelisters.NewPodLister(p.informer.GetIndexer())
+}
+
+var _ coreinformers.PodInformer = noPods{}
+
+// buildCSRSigning signs kubernetes.io/kube-apiserver-client requests. The
+// kubelet signers have no kubelets here.
+func buildCSRSigning(ctx context.Context, env *environment) (func(context.Context), string, error) {
+	files := env.config.Files
+	if _, err := os.Stat(files.ClientCAKey); os.IsNotExist(err) {
+		return nil, "the client CA's key " + files.ClientCAKey + " is not there to sign with", nil
+	}
+	client, err := env.client("certificate-controller")
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, env.config.Informers.Certificates().V1().CertificateSigningRequests(),
+		files.ClientCA, files.ClientCAKey, certificateLife)
+	if err != nil {
+		return nil, "", err
+	}
+	return func(ctx context.Context) { c.Run(ctx, csrWorkers) }, "", nil
+}
+
+func buildCSRApproving(ctx context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("certificate-controller")
+	if err != nil {
+		return nil, "", err
+	}
+	c := approver.NewCSRApprovingController(ctx, client, env.config.Informers.Certificates().V1().CertificateSigningRequests())
+	return func(ctx context.Context) { c.Run(ctx, csrWorkers) }, "", nil
+}
+
+func buildCSRCleaner(_ context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("certificate-controller")
+	if err != nil {
+		return nil, "", err
+	}
+	c := cleaner.NewCSRCleanerController(client.CertificatesV1().CertificateSigningRequests(), env.config.Informers.Certificates().V1().CertificateSigningRequests())
+	return func(ctx context.Context) { c.Run(ctx, 1) }, "", nil
+}
+
+func buildClusterRoleAggregation(_ context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("clusterrole-aggregation-controller")
+	if err != nil {
+		return nil, "", err
+	}
+	c := clusterroleaggregation.NewClusterRoleAggregation(env.config.Informers.Rbac().V1().ClusterRoles(), client.RbacV1())
+	return func(ctx context.Context) { c.Run(ctx, aggregationWorkers) }, "", nil
+}
+
+func buildBootstrapSigner(_ context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("bootstrap-signer")
+	if err != nil {
+		return nil, "", err
+	}
+	core := env.config.Informers.Core().V1()
+	c, err := bootstrap.NewSigner(client, core.Secrets(), core.ConfigMaps(), bootstrap.DefaultSignerOptions())
+	if err != nil {
+		return nil, "", err
+	}
+	return c.Run, "", nil
+}
+
+func buildTokenCleaner(_ context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("token-cleaner")
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := bootstrap.NewTokenCleaner(client, env.config.Informers.Core().V1().Secrets(), bootstrap.DefaultTokenCleanerOptions())
+	if err != nil {
+		return nil, "", err
+	}
+	return c.Run, "", nil
+}

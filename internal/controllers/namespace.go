@@ -1,0 +1,153 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/kubernetes/pkg/controller/namespace/deletion"
+)
+
+const (
+	namespaceWorkers = 10
+	// fleetGrace is upstream's namespaceDeletionGracePeriod: the time for
+	// other API servers to see that a namespace is terminating.
+	fleetGrace = 5 * time.Second
+	// maxNamespaceRetry bounds the wait before a namespace that still has
+	// content is looked at again.
+	maxNamespaceRetry = 5 * time.Second
+)
+
+// namespaces empties and finalizes namespaces that are being deleted. The work
+// on one namespace is upstream's deleter; the loop around it is ours because
+// upstream's waits 5 s first, which one server need not, and because its
+// deleter visits every type that discovery lists, where most have no object.
+type namespaces struct {
+	env    *environment
+	client kubernetes.Interface
+	queue  workqueue.TypedRateLimitingInterface[string]
+	grace  time.Duration
+}
+
+func buildNamespaces(_ context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := env.client("namespace-controller")
+	if err != nil {
+		return nil, "", err
+	}
+	n := &namespaces{
+		env:    env,
+		client: client,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, maxNamespaceRetry),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "namespace"}),
+	}
+	if env.config.Servers > 1 {
+		n.grace = fleetGrace
+	}
+	informer := env.config.Informers.Core().V1().Namespaces().Informer()
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    n.enqueue,
+		UpdateFunc: func(_, current any) { n.enqueue(current) },
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("watch namespaces: %w", err)
+	}
+	return n.run, "", nil
+}
+
+func (n *namespaces) enqueue(obj any) {
+	namespace, ok := obj.(*corev1.Namespace)
+	if !ok || namespace.DeletionTimestamp == nil || len(namespace.Spec.Finalizers) == 0 {
+		return
+	}
+	n.queue.AddAfter(namespace.Name, n.grace)
+}
+
+func (n *namespaces) run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range namespaceWorkers {
+		workers.Go(func() {
+			for n.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	n.queue.ShutDown()
+	workers.Wait()
+}
+
+func (n *namespaces) next(ctx context.Context) bool {
+	name, shutdown := n.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer n.queue.Done(name)
+	err := n.delete(ctx, name)
+	if err == nil {
+		n.queue.Forget(name)
+		return true
+	}
+	n.queue.AddRateLimited(name)
+	var remaining *deletion.ResourcesRemainingError
+	if !errors.As(err, &remaining) && ctx.Err() == nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Deletion of a namespace failed", "namespace", name)
+	}
+	return true
+}
+
+// delete makes a deleter for one namespace, because the types to visit depend
+// on it.
+func (n *namespaces) delete(ctx context.Context, name string) error {
+	n.env.types.fresh()
+	discover := func() ([]*metav1.APIResourceList, error) { return n.types(ctx, name) }
+	lists, err := discover()
+	if len(lists) == 0 {
+		// Upstream's constructor would end the process.
+		return fmt.Errorf("delete the content of namespace %s: discovery lists no types: %w", name, err)
+	}
+	deleter := deletion.NewNamespacedResourcesDeleter(ctx, n.client.CoreV1().Namespaces(), n.env.metadata, n.client.CoreV1(), discover, corev1.FinalizerKubernetes)
+	return deleter.Delete(ctx, name)
+}
+
+// types lists what must be visited: remote types always, own types where the
+// store has objects, and one that always exists so that the list is not empty.
+func (n *namespaces) types(ctx context.Context, namespace string) ([]*metav1.APIResourceList, error) {
+	lists, err := n.env.types.ServerPreferredNamespacedResources()
+	if n.env.config.Content == nil {
+		return lists, err
+	}
+	var visit []*metav1.APIResourceList
+	for _, list := range lists {
+		gv, parseErr := schema.ParseGroupVersion(list.GroupVersion)
+		if parseErr != nil {
+			return nil, fmt.Errorf("read discovery: %w", parseErr)
+		}
+		if n.env.config.Types.Remote(gv) {
+			visit = append(visit, list)
+			continue
+		}
+		kept := &metav1.APIResourceList{TypeMeta: list.TypeMeta, GroupVersion: list.GroupVersion}
+		for _, resource := range list.APIResources {
+			has, contentErr := n.env.config.Content.HasObjects(ctx, gv.WithResource(resource.Name).GroupResource(), namespace)
+			if contentErr != nil {
+				return nil, contentErr
+			}
+			if has || gv == corev1.SchemeGroupVersion && resource.Name == "configmaps" {
+				kept.APIResources = append(kept.APIResources, resource)
+			}
+		}
+		if len(kept.APIResources) > 0 {
+			visit = append(visit, kept)
+		}
+	}
+	return visit, err
+}

@@ -1,0 +1,80 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/kubernetes/pkg/controller/storageversiongc"
+	"k8s.io/kubernetes/pkg/controller/storageversionmigrator"
+	"k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus"
+	kubefeatures "k8s.io/kubernetes/pkg/features"
+)
+
+const policyWorkers = 5 // kube-controller-manager's default
+
+// buildPolicyStatus type-checks ValidatingAdmissionPolicies. Upstream's holds
+// the schemas of all built-in types for it; the server's own OpenAPI, asked
+// when a policy needs it, says the same.
+func buildPolicyStatus(_ context.Context, env *environment) (func(context.Context), string, error) {
+	const name = "validatingadmissionpolicy-status-controller"
+	client, err := env.client(name)
+	if err != nil {
+		return nil, "", err
+	}
+	policies := env.config.Informers.Admissionregistration().V1().ValidatingAdmissionPolicies()
+	c, err := validatingadmissionpolicystatus.NewController(policies, client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &validating.TypeChecker{
+		SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: client.Discovery()},
+		RestMapper:     env.mapper,
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return func(ctx context.Context) { c.Run(ctx, policyWorkers) }, "", nil
+}
+
+// buildStorageVersionMigrator needs the garbage collector's graph for the
+// resource versions of what it migrates.
+func buildStorageVersionMigrator(ctx context.Context, env *environment) (func(context.Context), string, error) {
+	const name = "storage-version-migrator-controller"
+	if !utilfeature.DefaultFeatureGate.Enabled(kubefeatures.StorageVersionMigrator) {
+		return nil, "the feature gate StorageVersionMigrator is off", nil
+	}
+	if !slices.Contains(env.selected, "garbage-collector-controller") {
+		return nil, "it needs the garbage-collector-controller, which is off", nil
+	}
+	client, err := env.client(name)
+	if err != nil {
+		return nil, "", err
+	}
+	crds, err := apiextensions.NewForConfig(withAgent(env.config.Client, name))
+	if err != nil {
+		return nil, "", fmt.Errorf("make the CRD client: %w", err)
+	}
+	informer := env.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations()
+	migrate := storageversionmigrator.NewSVMController(ctx, client, env.dynamic, informer, name, env.mapper, env.graph)
+	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(), env.metadata, informer, env.mapper)
+	customResources := storageversionmigrator.NewCustomResourceController(ctx, client, informer, crds.ApiextensionsV1().CustomResourceDefinitions())
+	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run) }, "", nil
+}
+
+func buildStorageVersionGC(ctx context.Context, env *environment) (func(context.Context), string, error) {
+	for _, gate := range []featuregate.Feature{features.APIServerIdentity, features.StorageVersionAPI} {
+		if !utilfeature.DefaultFeatureGate.Enabled(gate) {
+			return nil, "the feature gate " + string(gate) + " is off", nil
+		}
+	}
+	client, err := env.client("storage-version-garbage-collector")
+	if err != nil {
+		return nil, "", err
+	}
+	informers := env.config.Informers
+	c := storageversiongc.NewStorageVersionGC(ctx, client, informers.Coordination().V1().Leases(), informers.Internal().V1alpha1().StorageVersions())
+	return c.Run, "", nil
+}

@@ -1,0 +1,139 @@
+package datadir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+)
+
+// Format is the layout that this release reads and writes. It goes up when an
+// older release could not use the directory any more.
+const Format = 1
+
+// ErrLocked means that another process holds the directory.
+var ErrLocked = errors.New("the data directory is in use")
+
+// Stamp is the content of version.json.
+type Stamp struct {
+	// Format of the directory's layout.
+	Format int `json:"format"`
+	// Version is the release that wrote it last.
+	Version string `json:"version"`
+	// Kubernetes and Etcd are the library versions of that release.
+	Kubernetes string `json:"kubernetes"`
+	Etcd       string `json:"etcd"`
+}
+
+// Dir is a data directory that this process holds the lock of.
+type Dir struct {
+	path string
+	lock *fileutil.LockedFile
+	// Previous is the stamp found at Open; nil in a new directory.
+	Previous *Stamp
+}
+
+// Open makes the directory where it does not exist, takes its lock and reads
+// its stamp. It refuses a directory that is in use (ErrLocked), one that
+// cannot be written, and one of a newer format, each with the remedy. Nothing
+// but the directory itself and the lock file is written.
+func Open(path string, current Stamp) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, notWritable(path, err)
+	}
+	lock, err := fileutil.TryLockFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or choose another directory with --data-dir", ErrLocked, path, holder(path))
+	}
+	if err != nil {
+		return nil, notWritable(path, err)
+	}
+	d := &Dir{path: path, lock: lock}
+	if err := d.claim(current); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func notWritable(path string, err error) error {
+	return fmt.Errorf("the data directory %s cannot be used: %w; make it writable for this user or choose another with --data-dir", path, err)
+}
+
+func holder(path string) string {
+	data, err := os.ReadFile(filepath.Join(path, "lock"))
+	if pid := strings.TrimSpace(string(data)); err == nil && pid != "" {
+		return "the server with process id " + pid
+	}
+	return "another server"
+}
+
+// claim writes the process id into the lock file and compares the stamps.
+func (d *Dir) claim(current Stamp) error {
+	if err := d.lock.Truncate(0); err != nil {
+		return notWritable(d.path, err)
+	}
+	if _, err := d.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+		return notWritable(d.path, err)
+	}
+	previous, err := ReadStamp(d.path)
+	if err != nil {
+		return err
+	}
+	if previous != nil && previous.Format > current.Format {
+		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s (format %d); this is %s (format %d), which cannot read it: run the newer release, or choose another directory with --data-dir",
+			d.path, previous.Version, previous.Format, current.Version, current.Format)
+	}
+	d.Previous = previous
+	return nil
+}
+
+// ReadStamp returns the stamp of the directory, or nil when it has none.
+func ReadStamp(path string) (*Stamp, error) {
+	file := filepath.Join(path, "version.json")
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the version stamp: %w", err)
+	}
+	stamp := &Stamp{}
+	if err := json.Unmarshal(data, stamp); err != nil || stamp.Format < 1 {
+		return nil, fmt.Errorf("the version stamp %s is not readable (%q): restore it from a backup, or choose another directory with --data-dir", file, data)
+	}
+	return stamp, nil
+}
+
+// WriteStamp records that this release has taken the directory over. Call it
+// when the data can be read, not before.
+func (d *Dir) WriteStamp(stamp Stamp) error {
+	if d.Previous != nil && *d.Previous == stamp {
+		return nil
+	}
+	data, err := json.MarshalIndent(stamp, "", "  ")
+	if err != nil {
+		return fmt.Errorf("render the version stamp: %w", err)
+	}
+	return WriteFile(d.Join("version.json"), append(data, '\n'), 0o600)
+}
+
+// Path is the directory's absolute path.
+func (d *Dir) Path() string { return d.path }
+
+// Join returns a path inside the directory.
+func (d *Dir) Join(elem ...string) string {
+	return filepath.Join(append([]string{d.path}, elem...)...)
+}
+
+// Close gives the lock back.
+func (d *Dir) Close() error {
+	if err := d.lock.Close(); err != nil {
+		return fmt.Errorf("unlock the data directory %s: %w", d.path, err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package encryption
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	"sigs.k8s.io/yaml"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+const keyBytes = 32
+
+// Ensure writes the EncryptionConfiguration to file: the resources are
+// encrypted; those that an earlier configuration encrypted and this one does
+// not are written in plain text from now on and can still be read. A key is
+// made once and kept. It returns false, and writes nothing, when no resource
+// is or was to be encrypted.
+func Ensure(file string, resources []string) (bool, error) {
+	previous, err := read(file)
+	if err != nil {
+		return false, err
+	}
+	if previous == nil && len(resources) == 0 {
+		return false, nil
+	}
+	key, err := keyOf(file, previous)
+	if err != nil {
+		return false, err
+	}
+	wanted := configuration(key, resources, formerly(previous, resources))
+	data, err := yaml.Marshal(wanted)
+	if err != nil {
+		return false, fmt.Errorf("render the encryption configuration: %w", err)
+	}
+	if old, err := os.ReadFile(file); err == nil && string(old) == string(data) {
+		return true, nil
+	}
+	return true, datadir.WriteFile(file, data, 0o600)
+}
+
+func read(file string) (*apiserverv1.EncryptionConfiguration, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the encryption configuration: %w", err)
+	}
+	previous := &apiserverv1.EncryptionConfiguration{}
+	if err := yaml.UnmarshalStrict(data, previous); err != nil {
+		return nil, fmt.Errorf("%s is not an EncryptionConfiguration: %w; without its key the encrypted objects in etcd cannot be read: restore it from a backup", file, err)
+	}
+	return previous, nil
+}
+
+// keyOf returns the key in use, or a new one where there is none.
+func keyOf(file string, previous *apiserverv1.EncryptionConfiguration) (apiserverv1.Key, error) {
+	if previous != nil {
+		for _, resource := range previous.Resources {
+			for _, provider := range resource.Providers {
+				if provider.Secretbox != nil && len(provider.Secretbox.Keys) > 0 {
+					return provider.Secretbox.Keys[0], nil
+				}
+			}
+		}
+		return apiserverv1.Key{}, fmt.Errorf("%s holds no secretbox key: restore it from a backup", file)
+	}
+	secret := make([]byte, keyBytes)
+	if _, err := rand.Read(secret); err != nil {
+		return apiserverv1.Key{}, fmt.Errorf("make an encryption key: %w", err)
+	}
+	return apiserverv1.Key{Name: "local", Secret: base64.StdEncoding.EncodeToString(secret)}, nil
+}
+
+// formerly lists what was encrypted once and is not wanted any more.
+func formerly(previous *apiserverv1.EncryptionConfiguration, resources []string) []string {
+	var list []string
+	if previous == nil {
+		return nil
+	}
+	for _, entry := range previous.Resources {
+		for _, resource := range entry.Resources {
+			if !slices.Contains(resources, resource) {
+				list = append(list, resource)
+			}
+		}
+	}
+	return list
+}
+
+func configuration(key apiserverv1.Key, encrypted, plain []string) *apiserverv1.EncryptionConfiguration {
+	secretbox := apiserverv1.ProviderConfiguration{Secretbox: &apiserverv1.SecretboxConfiguration{Keys: []apiserverv1.Key{key}}}
+	identity := apiserverv1.ProviderConfiguration{Identity: &apiserverv1.IdentityConfiguration{}}
+	c := &apiserverv1.EncryptionConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: apiserverv1.SchemeGroupVersion.String(), Kind: "EncryptionConfiguration"},
+	}
+	// The first provider writes, all of them read.
+	if len(encrypted) > 0 {
+		c.Resources = append(c.Resources, apiserverv1.ResourceConfiguration{
+			Resources: encrypted, Providers: []apiserverv1.ProviderConfiguration{secretbox, identity}})
+	}
+	if len(plain) > 0 {
+		c.Resources = append(c.Resources, apiserverv1.ResourceConfiguration{
+			Resources: plain, Providers: []apiserverv1.ProviderConfiguration{identity, secretbox}})
+	}
+	return c
+}

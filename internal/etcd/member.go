@@ -1,0 +1,145 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"runtime/debug"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+const (
+	memberName = "kube-hyper-mini"
+	// Raft needs a host:port to name a member by; nothing listens there.
+	advertised = "http://kube-hyper-mini.invalid:2380"
+
+	// A single member wins its election as soon as the first timeout ends, so
+	// a short timeout is a short start. Nobody else votes, so it cannot cause
+	// an election that a longer one would have avoided.
+	heartbeatMillis = 20
+	electionMillis  = 100
+)
+
+// Config configures a member.
+type Config struct {
+	// Dir holds the member's data.
+	Dir string
+	// QuotaBytes is the size of the database at which writes are refused.
+	QuotaBytes int64
+	// Fsync says whether a write is on disk before it is acknowledged.
+	Fsync bool
+	// Logger receives etcd's log.
+	Logger *zap.Logger
+}
+
+// Member is a running single-member etcd.
+type Member struct {
+	etcd   *embed.Etcd
+	client *clientv3.Client
+}
+
+// Start opens or creates the member's data and returns when the member
+// answers. Cancelling ctx gives up waiting and stops the member. Data that
+// cannot be read is an error, never an empty start.
+func Start(ctx context.Context, cfg Config) (*Member, error) {
+	embedCfg, err := embedConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	started, err := startEtcd(embedCfg)
+	if err != nil {
+		return nil, fmt.Errorf("start etcd on %s: %w", cfg.Dir, err)
+	}
+	select {
+	case <-started.Server.ReadyNotify():
+	case <-started.Server.StopNotify():
+		started.Close()
+		return nil, fmt.Errorf("start etcd on %s: it stopped before it was ready; see the log above", cfg.Dir)
+	case <-ctx.Done():
+		started.Close()
+		return nil, fmt.Errorf("start etcd on %s: %w", cfg.Dir, context.Cause(ctx))
+	}
+	client := v3client.New(started.Server)
+	return &Member{etcd: started, client: client}, nil
+}
+
+// startEtcd calls embed.StartEtcd and turns what etcd does with unreadable
+// data, a panic or a fatal log line, into an error.
+func startEtcd(cfg *embed.Config) (started *embed.Etcd, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			cfg.GetLogger().Debug("etcd panicked", zap.ByteString("stack", debug.Stack()))
+			err = fmt.Errorf("the data cannot be read (%v): restore a backup into a new data directory, or move this one away to start empty", cause)
+		}
+	}()
+	return embed.StartEtcd(cfg)
+}
+
+func embedConfig(cfg Config) (*embed.Config, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make etcd's directory: %w", err)
+	}
+	advertise, err := url.Parse(advertised)
+	if err != nil {
+		return nil, fmt.Errorf("parse etcd's advertised URL: %w", err)
+	}
+	c := embed.NewConfig()
+	c.Name = memberName
+	c.Dir = cfg.Dir
+	c.ListenPeerUrls, c.ListenClientUrls, c.ListenClientHttpUrls, c.ListenMetricsUrls = nil, nil, nil, nil
+	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{*advertise}, []url.URL{*advertise}
+	c.InitialCluster = memberName + "=" + advertised
+	c.TickMs, c.ElectionMs = heartbeatMillis, electionMillis
+	c.QuotaBackendBytes = cfg.QuotaBytes
+	c.UnsafeNoFsync = !cfg.Fsync
+	// The API server compacts (see package storage).
+	c.AutoCompactionRetention = "0"
+	c.StrictReconfigCheck = true
+	// Fatal means "the data cannot be read": a panic can be recovered, os.Exit
+	// cannot.
+	logger := cfg.Logger.WithOptions(zap.WithFatalHook(zapcore.WriteThenPanic))
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
+	return c, nil
+}
+
+// Client is the shared in-process client. Do not close it; Stop does.
+func (m *Member) Client() *clientv3.Client { return m.client }
+
+// NewWatcher returns a watcher with a stream of its own, so that watches of
+// one resource do not wait for another's. The caller closes it.
+func (m *Member) NewWatcher() clientv3.Watcher {
+	return v3client.New(m.etcd.Server).Watcher
+}
+
+// Done is closed when the member has stopped, asked or not.
+func (m *Member) Done() <-chan struct{} { return m.etcd.Server.StopNotify() }
+
+// Stop closes the client and the member and returns when the data is closed,
+// or with ctx's error when that takes too long.
+func (m *Member) Stop(ctx context.Context) error {
+	closed := make(chan error, 1)
+	go func() {
+		err := m.client.Close()
+		m.etcd.Close()
+		if errors.Is(err, context.Canceled) {
+			err = nil // what a client without a connection returns
+		}
+		closed <- err
+	}()
+	select {
+	case err := <-closed:
+		if err != nil {
+			return fmt.Errorf("close etcd: %w", err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close etcd: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,108 @@
+package kubeconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// Name of the cluster, the user and the context in what [Render] makes.
+const Name = "kube-hyper-mini"
+
+// Access is what a client needs to reach the server.
+type Access struct {
+	// Server is the URL, https://host:port.
+	Server string
+	// CAFile verifies the server.
+	CAFile string
+	// CertFile and KeyFile identify the client.
+	CertFile, KeyFile string
+}
+
+// Render returns a kubeconfig with the certificates embedded. The same input
+// gives the same bytes.
+func Render(access Access) ([]byte, error) {
+	files := [3][]byte{}
+	for i, path := range []string{access.CAFile, access.CertFile, access.KeyFile} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("make the kubeconfig: %w", err)
+		}
+		files[i] = data
+	}
+	cfg := api.NewConfig()
+	cfg.Clusters[Name] = &api.Cluster{Server: access.Server, CertificateAuthorityData: files[0]}
+	cfg.AuthInfos[Name] = &api.AuthInfo{ClientCertificateData: files[1], ClientKeyData: files[2]}
+	cfg.Contexts[Name] = &api.Context{Cluster: Name, AuthInfo: Name}
+	cfg.CurrentContext = Name
+	out, err := clientcmd.Write(*cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make the kubeconfig: %w", err)
+	}
+	return out, nil
+}
+
+// Write replaces the file atomically when its content or mode differ. Tools
+// that watch the file see a change only where there is one.
+func Write(path string, data []byte, mode os.FileMode) error {
+	old, err := os.ReadFile(path)
+	if err == nil && bytes.Equal(old, data) {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm() == mode {
+			return nil
+		}
+	}
+	return datadir.WriteFile(path, data, mode)
+}
+
+// Merge puts the kubeconfig that data holds into the user's file under the
+// context name and makes it current when asked. The file is replaced
+// atomically; its former content is kept beside it, and the path of that
+// backup is returned ("" when there was no file). A file that is not a
+// kubeconfig is left alone.
+func Merge(data []byte, path, context string, use bool, now time.Time) (backup string, err error) {
+	ours, err := clientcmd.Load(data)
+	if err != nil {
+		return "", fmt.Errorf("read the server's kubeconfig: %w", err)
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // replace what a link points to, not the link
+	}
+	theirs, mode := api.NewConfig(), os.FileMode(0o600)
+	old, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if theirs, err = clientcmd.Load(old); err != nil {
+			return "", fmt.Errorf("%s is not a kubeconfig (%w); nothing was changed", path, err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return "", fmt.Errorf("merge into %s: %w", path, err)
+		}
+		mode = info.Mode().Perm()
+		backup = path + ".backup-" + now.UTC().Format("20060102T150405Z")
+		if err := datadir.WriteFile(backup, old, 0o600); err != nil {
+			return "", err
+		}
+	case !errors.Is(err, os.ErrNotExist):
+		return "", fmt.Errorf("merge into %s: %w", path, err)
+	}
+	theirs.Clusters[context] = ours.Clusters[Name]
+	theirs.AuthInfos[context] = ours.AuthInfos[Name]
+	theirs.Contexts[context] = &api.Context{Cluster: context, AuthInfo: context}
+	if use || theirs.CurrentContext == "" {
+		theirs.CurrentContext = context
+	}
+	merged, err := clientcmd.Write(*theirs)
+	if err != nil {
+		return backup, fmt.Errorf("merge into %s: %w", path, err)
+	}
+	return backup, datadir.WriteFile(path, merged, mode)
+}

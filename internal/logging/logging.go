@@ -1,0 +1,121 @@
+package logging
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/grpclog"
+	"k8s.io/klog/v2"
+)
+
+// Options says how to log. The fields are those of the configuration file.
+type Options struct {
+	// Format is "text" or "json".
+	Format string
+	// Verbosity is 0 for the server's own messages, warnings and errors; the
+	// other libraries' informational messages begin at 1.
+	Verbosity int
+	// Color paints levels in text format.
+	Color bool
+}
+
+// Setup makes slog, klog and grpc write to w and returns the server's logger.
+// These are process globals: call it once, before anything logs.
+func Setup(w io.Writer, opts Options) (*slog.Logger, error) {
+	handler := newHandler(w, opts)
+	logger := slog.New(handler)
+	slog.SetDefault(logger)
+	if err := routeKlog(handler, opts.Verbosity); err != nil {
+		return nil, err
+	}
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, severityWriter{handler, slog.LevelError}))
+	return logger, nil
+}
+
+func newHandler(w io.Writer, opts Options) slog.Handler {
+	level := slog.LevelInfo
+	if opts.Verbosity >= 2 {
+		level = slog.LevelDebug
+	}
+	if opts.Format == "json" {
+		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: upstreamNames})
+	}
+	return &textHandler{out: &lockedWriter{w: w}, level: level, color: opts.Color}
+}
+
+// upstreamNames gives JSON lines the keys of upstream's JSON log format
+// (k8s.io/component-base/logs/json).
+func upstreamNames(groups []string, attr slog.Attr) slog.Attr {
+	if len(groups) == 0 && attr.Key == slog.TimeKey {
+		attr.Key = "ts"
+	}
+	return attr
+}
+
+// routeKlog sends klog's lines, by severity, to the handler. klog.SetLogger
+// would lose the severity: it turns warnings into plain messages.
+func routeKlog(handler slog.Handler, verbosity int) error {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	settings := map[string]string{
+		"logtostderr":     "false",
+		"alsologtostderr": "false",
+		"stderrthreshold": "FATAL",
+		"one_output":      "true",
+		"v":               strconv.Itoa(max(verbosity-1, 0)),
+	}
+	for name, value := range settings {
+		if err := flags.Set(name, value); err != nil {
+			return fmt.Errorf("set klog's %s=%s: %w", name, value, err)
+		}
+	}
+	var info io.Writer = io.Discard
+	if verbosity > 0 {
+		info = severityWriter{handler, slog.LevelInfo}
+	}
+	klog.SetOutputBySeverity("INFO", info)
+	klog.SetOutputBySeverity("WARNING", severityWriter{handler, slog.LevelWarn})
+	klog.SetOutputBySeverity("ERROR", severityWriter{handler, slog.LevelError})
+	klog.SetOutputBySeverity("FATAL", severityWriter{handler, slog.LevelError})
+	return nil
+}
+
+// severityWriter turns lines that a library has formatted into records.
+type severityWriter struct {
+	handler slog.Handler
+	level   slog.Level
+}
+
+// klogHeader is "W1121 03:21:57.000000   12345 file.go:42] ".
+var klogHeader = regexp.MustCompile(`^[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d+\s+\d+ ([^ \]]+)\] `)
+
+// Write logs each line of p. It never fails: there is nobody to tell.
+func (s severityWriter) Write(p []byte) (int, error) {
+	text := string(bytes.TrimRight(p, "\n"))
+	caller := ""
+	if match := klogHeader.FindStringSubmatch(text); match != nil {
+		text, caller = text[len(match[0]):], match[1]
+	}
+	record := newRecord(s.level, strings.TrimSpace(text))
+	if caller != "" {
+		record.AddAttrs(slog.String("caller", caller))
+	}
+	if unremarkable(text) {
+		return len(p), nil
+	}
+	_ = s.handler.Handle(context.Background(), record) // the log is the last resort
+	return len(p), nil
+}
+
+// unremarkable tells upstream's errors and warnings that are said at every
+// healthy start of a server of this kind.
+func unremarkable(text string) bool {
+	return strings.HasPrefix(text, "The manifest file is empty, ignoring.") // k8s.io/kubernetes/pkg/serviceaccount and others without a manifest
+}

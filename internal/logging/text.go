@@ -1,0 +1,101 @@
+package logging
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+func newRecord(level slog.Level, message string) slog.Record {
+	return slog.NewRecord(time.Now(), level, message, 0)
+}
+
+// lockedWriter keeps lines whole when goroutines log at once.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) writeLine(line string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := io.WriteString(l.w, line)
+	return err
+}
+
+// textHandler writes "15:04:05.000 INFO message  key=value" lines, for people.
+type textHandler struct {
+	out   *lockedWriter
+	level slog.Level
+	color bool
+	attrs []slog.Attr
+	group string
+}
+
+// Enabled implements [slog.Handler].
+func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+// WithAttrs implements [slog.Handler].
+func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	clone := *h
+	clone.attrs = append(append([]slog.Attr{}, h.attrs...), attrs...)
+	return &clone
+}
+
+// WithGroup implements [slog.Handler].
+func (h *textHandler) WithGroup(name string) slog.Handler {
+	clone := *h
+	clone.group = h.group + name + "."
+	return &clone
+}
+
+// Handle implements [slog.Handler].
+func (h *textHandler) Handle(_ context.Context, record slog.Record) error {
+	var line strings.Builder
+	line.WriteString(record.Time.Format("15:04:05.000 "))
+	line.WriteString(h.label(record.Level))
+	line.WriteByte(' ')
+	line.WriteString(record.Message)
+	attrs := h.attrs
+	record.Attrs(func(attr slog.Attr) bool {
+		attrs = append(attrs, attr)
+		return true
+	})
+	for i, attr := range attrs {
+		if i == 0 {
+			line.WriteByte(' ')
+		}
+		fmt.Fprintf(&line, " %s%s=%s", h.group, attr.Key, quote(attr.Value.Resolve().String()))
+	}
+	line.WriteByte('\n')
+	return h.out.writeLine(line.String())
+}
+
+func (h *textHandler) label(level slog.Level) string {
+	name, color := "INFO ", "32"
+	switch {
+	case level >= slog.LevelError:
+		name, color = "ERROR", "31"
+	case level >= slog.LevelWarn:
+		name, color = "WARN ", "33"
+	case level < slog.LevelInfo:
+		name, color = "DEBUG", "36"
+	}
+	if !h.color {
+		return name
+	}
+	return "\x1b[" + color + "m" + name + "\x1b[0m"
+}
+
+// quote leaves plain words alone, so that paths and URLs can be copied.
+func quote(value string) string {
+	if value == "" || strings.ContainsAny(value, " \t\n\"=") {
+		return strconv.Quote(value)
+	}
+	return value
+}

@@ -1,0 +1,89 @@
+package logging
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sort"
+	"strings"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Zap returns a zap logger that writes into logger, for etcd. Informational
+// messages, of which etcd has many, are dropped below verbosity 2.
+func Zap(logger *slog.Logger, verbosity int) *zap.Logger {
+	level := zapcore.WarnLevel
+	if verbosity >= 2 {
+		level = zapcore.InfoLevel
+	}
+	return zap.New(&zapCore{LevelEnabler: level, handler: logger.Handler()})
+}
+
+// zapCore is the part of zap that writes; it renders fields as klog would.
+type zapCore struct {
+	zapcore.LevelEnabler
+	handler slog.Handler
+	fields  []zapcore.Field
+}
+
+// With implements [zapcore.Core].
+func (c *zapCore) With(fields []zapcore.Field) zapcore.Core {
+	return &zapCore{c.LevelEnabler, c.handler, append(append([]zapcore.Field{}, c.fields...), fields...)}
+}
+
+// Check implements [zapcore.Core].
+func (c *zapCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(entry.Level) || quiet(entry.Message) {
+		return checked
+	}
+	return checked.AddCore(entry, c)
+}
+
+// Write implements [zapcore.Core].
+func (c *zapCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	level := slog.LevelInfo
+	switch {
+	case entry.Level >= zapcore.ErrorLevel:
+		level = slog.LevelError
+	case entry.Level == zapcore.WarnLevel:
+		level = slog.LevelWarn
+	}
+	record := newRecord(level, "etcd: "+entry.Message)
+	encoder := zapcore.NewMapObjectEncoder()
+	for _, field := range append(append([]zapcore.Field{}, c.fields...), fields...) {
+		field.AddTo(encoder)
+	}
+	keys := make([]string, 0, len(encoder.Fields))
+	for key := range encoder.Fields {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	for _, key := range keys {
+		record.AddAttrs(slog.String(key, fmt.Sprint(encoder.Fields[key])))
+	}
+	return c.handler.Handle(context.Background(), record)
+}
+
+// Sync implements [zapcore.Core]; nothing is buffered.
+func (c *zapCore) Sync() error { return nil }
+
+// quiet tells etcd's warnings that warn of nothing here: they are about
+// settings that a single member without listeners cannot do otherwise, and
+// about the storage version of a data directory that has no term yet, which
+// etcd sets a moment later.
+func quiet(message string) bool {
+	for _, prefix := range []string{
+		"simple token is not cryptographically signed",
+		"Running http and grpc server on single port",
+		"[UNSAFE] --unsafe-no-fsync",
+		"Failed to detect schema version",
+		"failed to update storage version",
+	} {
+		if strings.HasPrefix(message, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,165 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apierrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	"k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/utils/clock"
+)
+
+// Connection is how to reach etcd, embedded or not.
+type Connection struct {
+	// Client is shared by everything; its owner closes it after [Storage.Close].
+	Client *clientv3.Client
+	// NewWatcher makes a watcher with its own stream on that client.
+	NewWatcher func() clientv3.Watcher
+	// Endpoint names the store in metrics and logs.
+	Endpoint string
+}
+
+// Config says how to store.
+type Config struct {
+	// Prefix of all keys.
+	Prefix string
+	// CompactionInterval is how much history is kept; 0 never compacts.
+	CompactionInterval time.Duration
+	// SizePollInterval is how often the database's size is measured for the
+	// metrics; 0 never.
+	SizePollInterval time.Duration
+	// Timeout bounds a health check.
+	Timeout time.Duration
+}
+
+// Storage is the one place that API servers store through. It is safe for
+// concurrent use.
+type Storage struct {
+	connection Connection
+	config     Config
+	compactor  compactor
+	cancel     context.CancelFunc
+	sizePoll   chan struct{}
+
+	mu       sync.Mutex
+	prefixes map[schema.GroupResource]string
+}
+
+// compactor is what etcd3.NewCompactor returns.
+type compactor interface {
+	etcd3.Compactor
+	Stop()
+}
+
+// New starts what upstream starts for every connection: the compactor and the
+// measurement of the database. Close ends them.
+func New(connection Connection, config Config) *Storage {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Storage{
+		connection: connection,
+		config:     config,
+		compactor:  etcd3.NewCompactor(connection.Client, config.CompactionInterval, clock.RealClock{}, nil),
+		cancel:     cancel,
+		sizePoll:   make(chan struct{}),
+		prefixes:   map[schema.GroupResource]string{},
+	}
+	// Consistent reads from the watch cache need to know that etcd reports
+	// watch progress. Upstream asks the endpoints of the client; an in-process
+	// client has none.
+	feature.DefaultFeatureSupportChecker.CheckClient(ctx, statusClient{s}, storage.RequestWatchProgress)
+	metrics.SetStorageMonitorGetter(func() ([]metrics.Monitor, error) { return []metrics.Monitor{monitor{s}}, nil })
+	go s.pollSize(ctx)
+	return s
+}
+
+// Close stops the background work and waits for it. The stores that were
+// built must have been destroyed before.
+func (s *Storage) Close() {
+	s.cancel()
+	s.compactor.Stop()
+	<-s.sizePoll
+}
+
+// Health reads a key through the quorum, as upstream's prober does
+// (k8s.io/apiserver/pkg/storage/storagebackend/factory, etcd3ProberMonitor).
+func (s *Storage) Health(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	if _, err := s.connection.Client.Get(ctx, path.Join("/", s.config.Prefix, "health")); err != nil {
+		return fmt.Errorf("read from etcd: %w", err)
+	}
+	return nil
+}
+
+// Status is the store's own account of itself.
+func (s *Storage) Status(ctx context.Context) (*clientv3.StatusResponse, error) {
+	status, err := s.connection.Client.Status(ctx, s.connection.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("ask etcd for its status: %w", err)
+	}
+	if len(status.Errors) > 0 {
+		errs := make([]error, 0, len(status.Errors))
+		for _, text := range status.Errors {
+			errs = append(errs, fmt.Errorf("etcd: %s", text))
+		}
+		return status, apierrors.NewAggregate(errs)
+	}
+	return status, nil
+}
+
+// pollSize keeps etcd_db_total_size_in_bytes, which upstream deprecates but
+// dashboards read.
+func (s *Storage) pollSize(ctx context.Context) {
+	defer close(s.sizePoll)
+	if s.config.SizePollInterval <= 0 {
+		return
+	}
+	ticker := time.NewTicker(s.config.SizePollInterval)
+	defer ticker.Stop()
+	for {
+		size := int64(-1) // what upstream reports when it cannot measure
+		if status, err := s.connection.Client.Status(ctx, s.connection.Endpoint); err == nil {
+			size = status.DbSize
+		}
+		metrics.UpdateEtcdDbSize(s.connection.Endpoint, size)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// monitor feeds apiserver_storage_size_bytes.
+type monitor struct{ storage *Storage }
+
+// Monitor implements [metrics.Monitor].
+func (m monitor) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
+	status, err := m.storage.connection.Client.Status(ctx, m.storage.connection.Endpoint)
+	if err != nil {
+		return metrics.StorageMetrics{}, fmt.Errorf("ask etcd for its size: %w", err)
+	}
+	return metrics.StorageMetrics{Size: status.DbSize}, nil
+}
+
+// Close implements [metrics.Monitor]; the connection is not the monitor's.
+func (m monitor) Close() error { return nil }
+
+// statusClient answers the feature checker for the shared connection.
+type statusClient struct{ storage *Storage }
+
+// Endpoints names the one connection.
+func (c statusClient) Endpoints() []string { return []string{c.storage.connection.Endpoint} }
+
+// Status asks the member, whatever the endpoint.
+func (c statusClient) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	return c.storage.connection.Client.Status(ctx, endpoint)
+}

@@ -1,0 +1,64 @@
+package version
+
+import (
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+)
+
+// release is stamped at link time (see the Makefile); without the stamp the
+// build information of the Go toolchain says what it can.
+var release string
+
+// Release is the program's own version.
+func Release() string {
+	if release != "" {
+		return release
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "v0.0.0-dev"
+}
+
+// Commit is the revision that was built and its time, as far as the
+// toolchain recorded them.
+func Commit() (revision, time string, modified bool) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", "", false
+	}
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			revision = setting.Value
+		case "vcs.time":
+			time = setting.Value
+		case "vcs.modified":
+			modified = setting.Value == "true"
+		}
+	}
+	return revision, time, modified
+}
+
+// Kubernetes is the version of the Kubernetes modules in this binary. It
+// comes from the build information and so is right for `go run` and
+// `go install` too, which cannot stamp the variables that upstream reads.
+func Kubernetes() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == "k8s.io/kubernetes" {
+				return module.Version
+			}
+		}
+	}
+	return "v0.0.0-unknown"
+}
+
+// Etcd is the version of the embedded member.
+func Etcd() string { return etcdversion.Version }
+
+// Go is the toolchain that built the program.
+func Go() string { return strings.TrimPrefix(runtime.Version(), "go") }

@@ -1,0 +1,25 @@
+// Command kube-hyper-mini is the Kubernetes control plane without the
+// containers, in one process.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/cli"
+)
+
+func main() {
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stop()
+		<-signals
+		os.Exit(cli.ExitInterrupted) // asked twice: do not wait for an orderly stop
+	}()
+	os.Exit(cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+}
