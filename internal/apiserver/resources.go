@@ -41,6 +41,12 @@ func defaultResources() *serverstorage.ResourceConfig {
 		rbacv1.SchemeGroupVersion,
 		storagemigrationv1beta1.SchemeGroupVersion,
 	)
+	// The core group's other resources have no storage here; saying so keeps
+	// admission plugins from watching them.
+	for _, resource := range []string{"bindings", "componentstatuses", "endpoints", "limitranges", "nodes", "persistentvolumeclaims",
+		"persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "services"} {
+		resources.DisableResources(corev1.SchemeGroupVersion.WithResource(resource))
+	}
 	// Named although they are off, so that runtimeConfig can switch them on.
 	resources.DisableVersions(
 		admissionregistrationv1alpha1.SchemeGroupVersion,

@@ -7,7 +7,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
@@ -50,8 +54,8 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	if err != nil {
 		return nil, "", err
 	}
-	informers := env.config.Informers
-	configuration, err := quotainstall.NewQuotaConfigurationForControllers(generic.ListerFuncForResourceFunc(informers.ForResource), informers)
+	quotas := env.config.Informers.Core().V1().ResourceQuotas()
+	configuration, err := quotainstall.NewQuotaConfigurationForControllers(servedListers(env), neverStarted)
 	if err != nil {
 		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
 	}
@@ -60,7 +64,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	discover := env.types.ServerPreferredNamespacedResources
 	controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               client.CoreV1(),
-		ResourceQuotaInformer:     informers.Core().V1().ResourceQuotas(),
+		ResourceQuotaInformer:     quotas,
 		ResyncPeriod:              func() time.Duration { return quotaPeriod },
 		InformerFactory:           env.anyInformers,
 		ReplenishmentResyncPeriod: resyncPeriod,
@@ -80,6 +84,23 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 				env.types.follow(ctx, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
 			})
 	}, "", nil
+}
+
+// neverStarted gives upstream's evaluators for pods and devices the informers
+// that they ask for at construction. They are not served and not watched.
+var neverStarted = informers.NewSharedInformerFactory(nil, 0)
+
+// servedListers finds listers among the shared informers. What is not served
+// has none: a quota on pods is accepted and shows 0 used, as on a
+// kube-apiserver where nobody creates pods.
+func servedListers(env *environment) quota.ListerForResourceFunc {
+	served := generic.ListerFuncForResourceFunc(env.config.Informers.ForResource)
+	return func(resource schema.GroupVersionResource) (cache.GenericLister, error) {
+		if env.config.Types.Serves(resource) {
+			return served(resource)
+		}
+		return cache.NewGenericLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), resource.GroupResource()), nil
+	}
 }
 
 // concurrently runs the functions and returns when all have.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"runtime/debug"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -99,6 +100,8 @@ func embedConfig(cfg Config) (*embed.Config, error) {
 	c.TickMs, c.ElectionMs = heartbeatMillis, electionMillis
 	c.QuotaBackendBytes = cfg.QuotaBytes
 	c.UnsafeNoFsync = !cfg.Fsync
+	// On two cores a request that had to wait for a core is no news.
+	c.WarningApplyDuration = 500 * time.Millisecond
 	// The API server compacts (see package storage).
 	c.AutoCompactionRetention = "0"
 	c.StrictReconfigCheck = true

@@ -35,7 +35,7 @@ func Setup(w io.Writer, opts Options) (*slog.Logger, error) {
 	if err := routeKlog(handler, opts.Verbosity); err != nil {
 		return nil, err
 	}
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, severityWriter{handler, slog.LevelError}))
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, severityWriter{handler, slog.LevelError, true}))
 	return logger, nil
 }
 
@@ -78,12 +78,12 @@ func routeKlog(handler slog.Handler, verbosity int) error {
 	}
 	var info io.Writer = io.Discard
 	if verbosity > 0 {
-		info = severityWriter{handler, slog.LevelInfo}
+		info = severityWriter{handler, slog.LevelInfo, true}
 	}
 	klog.SetOutputBySeverity("INFO", info)
-	klog.SetOutputBySeverity("WARNING", severityWriter{handler, slog.LevelWarn})
-	klog.SetOutputBySeverity("ERROR", severityWriter{handler, slog.LevelError})
-	klog.SetOutputBySeverity("FATAL", severityWriter{handler, slog.LevelError})
+	klog.SetOutputBySeverity("WARNING", severityWriter{handler, slog.LevelWarn, verbosity > 0})
+	klog.SetOutputBySeverity("ERROR", severityWriter{handler, slog.LevelError, verbosity > 0})
+	klog.SetOutputBySeverity("FATAL", severityWriter{handler, slog.LevelError, verbosity > 0})
 	return nil
 }
 
@@ -91,6 +91,8 @@ func routeKlog(handler slog.Handler, verbosity int) error {
 type severityWriter struct {
 	handler slog.Handler
 	level   slog.Level
+	// all lets through what is unremarkable.
+	all bool
 }
 
 // klogHeader is "W1121 03:21:57.000000   12345 file.go:42] ".
@@ -107,15 +109,29 @@ func (s severityWriter) Write(p []byte) (int, error) {
 	if caller != "" {
 		record.AddAttrs(slog.String("caller", caller))
 	}
-	if unremarkable(text) {
+	if !s.all && unremarkable(text) {
 		return len(p), nil
 	}
 	_ = s.handler.Handle(context.Background(), record) // the log is the last resort
 	return len(p), nil
 }
 
-// unremarkable tells upstream's errors and warnings that are said at every
-// healthy start of a server of this kind.
+// unremarkable tells upstream's warnings and errors that every healthy start
+// of a server of this kind brings. -v 1 shows them.
 func unremarkable(text string) bool {
-	return strings.HasPrefix(text, "The manifest file is empty, ignoring.") // k8s.io/kubernetes/pkg/serviceaccount and others without a manifest
+	for _, prefix := range []string{
+		// The file of an option that is not set.
+		"The manifest file is empty, ignoring.",
+		// A version that is known and switched off (genericapiserver.installAPIResources).
+		"Skipping API ",
+		// The end: connections without requests are not waited for.
+		"Failed to shutdown server: context deadline exceeded",
+	} {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
+	// The first start: the namespace is being made at the same time, and who
+	// wants to write into it tries again.
+	return strings.Contains(text, `namespaces \"kube-system\" not found`)
 }
