@@ -22,6 +22,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
@@ -130,6 +131,7 @@ func (s *server) live(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp
 		err = s.serve(ctx)
 	}
 	began := time.Now()
+	logging.Stopping()
 	if notifyErr := s.notify.send("STOPPING=1"); notifyErr != nil {
 		s.log.Warn("the service manager does not listen", "error", notifyErr)
 	}

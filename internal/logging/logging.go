@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/grpc/grpclog"
 	"k8s.io/klog/v2"
@@ -87,6 +88,14 @@ func routeKlog(handler slog.Handler, verbosity int) error {
 	return nil
 }
 
+// stopping is set by Stopping.
+var stopping atomic.Bool
+
+// Stopping says that the process is on its way out. From then on the libraries'
+// warnings and errors, which are about what is being taken away from them,
+// show at -v 1 and above only; the server's own messages are not affected.
+func Stopping() { stopping.Store(true) }
+
 // severityWriter turns lines that a library has formatted into records.
 type severityWriter struct {
 	handler slog.Handler
@@ -109,7 +118,7 @@ func (s severityWriter) Write(p []byte) (int, error) {
 	if caller != "" {
 		record.AddAttrs(slog.String("caller", caller))
 	}
-	if !s.all && unremarkable(text) {
+	if !s.all && (stopping.Load() || unremarkable(text)) {
 		return len(p), nil
 	}
 	_ = s.handler.Handle(context.Background(), record) // the log is the last resort
