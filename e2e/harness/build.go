@@ -1,11 +1,13 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -26,11 +28,45 @@ func Binary(t testing.TB) string {
 	return Build(t, Root(t), ".", "kube-hyper-mini")
 }
 
-// KubectlBinary builds kubectl of the same Kubernetes version and returns its
-// path.
+// KubectlBinary builds kubectl of the Kubernetes version in go.mod, stamped
+// with it as a release is, and returns its path.
 func KubectlBinary(t testing.TB) string {
 	t.Helper()
-	return Build(t, filepath.Join(Root(t), "e2e"), "k8s.io/kubernetes/cmd/kubectl", "kubectl")
+	dir := filepath.Join(Root(t), "e2e")
+	return Build(t, dir, "k8s.io/kubernetes/cmd/kubectl", "kubectl", "-ldflags", stamp(t, dir))
+}
+
+// KubernetesVersion is the version of Kubernetes that the tests are built
+// against.
+func KubernetesVersion(t testing.TB) string {
+	t.Helper()
+	return moduleVersion(t, filepath.Join(Root(t), "e2e"))
+}
+
+// stamp has the linker flags that make a Kubernetes binary know its version.
+func stamp(t testing.TB, dir string) string {
+	t.Helper()
+	version := moduleVersion(t, dir)
+	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(numbers) != 3 {
+		t.Fatalf("k8s.io/kubernetes has the version %q", version)
+	}
+	var flags []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags = append(flags, "-X", pkg+".gitVersion="+version, "-X", pkg+".gitMajor="+numbers[0], "-X", pkg+".gitMinor="+numbers[1])
+	}
+	return strings.Join(flags, " ")
+}
+
+func moduleVersion(t testing.TB, dir string) string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("find the version of k8s.io/kubernetes in %s: %v", dir, err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // Root is the directory of the repository.
@@ -43,11 +79,12 @@ func Root(t testing.TB) string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-// Build builds a package, once in each test process, from the module in dir.
-// The binaries of a user's test processes share a directory below the user's
-// cache, so that a second run links nothing anew; each build has a temporary
-// name until it is whole.
-func Build(t testing.TB, dir, pkg, name string) string {
+// Build builds a package, once in each test process, from the module in dir,
+// and returns the path of the binary in .bin. Test processes that run at the
+// same time share that directory: each builds in a directory of its own and
+// puts the whole binary in place by a rename, so that nobody runs half of
+// one. A binary that is up to date is not linked again.
+func Build(t testing.TB, dir, pkg, name string, flags ...string) string {
 	t.Helper()
 	built.Lock()
 	defer built.Unlock()
@@ -59,16 +96,33 @@ func Build(t testing.TB, dir, pkg, name string) string {
 		t.Fatalf("make the directory for binaries: %v", err)
 	}
 	path := filepath.Join(out, name)
-	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
-	cmd := exec.Command("go", "build", "-o", temporary, pkg)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, output)
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		t.Fatalf("put %s in place: %v", name, err)
+	if err := build(dir, out, pkg, path, flags); err != nil {
+		t.Fatal(err)
 	}
 	built.paths[name] = path
 	return path
+}
+
+func build(dir, out, pkg, path string, flags []string) (err error) {
+	temporary, err := os.MkdirTemp(out, filepath.Base(path)+".build-")
+	if err != nil {
+		return fmt.Errorf("make a directory to build in: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
+	binary := filepath.Join(temporary, filepath.Base(path))
+	// go build looks at what is in the place of its output, and links only
+	// what differs; it replaces the file and does not write into it.
+	if err := os.Link(path, binary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("reuse %s: %w", path, err)
+	}
+	cmd := exec.Command("go", append(append([]string{"build", "-o", binary}, flags...), pkg)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, output)
+	}
+	if err := os.Rename(binary, path); err != nil {
+		return fmt.Errorf("put %s in place: %w", path, err)
+	}
+	return nil
 }

@@ -1,14 +1,11 @@
 package harness
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,16 +20,31 @@ import (
 // about how long it takes: a loaded machine must not fail a test.
 const Patience = 2 * time.Minute
 
-// Server is a process of the real binary.
+// Server is a process of the real binary, seen by one test.
 type Server struct {
 	// Dir is the data directory, Kubeconfig the administrator's file in it.
 	Dir, Kubeconfig string
 
-	t      testing.TB
+	t testing.TB
+	*process
+}
+
+// process is what the tests that share a server have in common.
+type process struct {
 	cmd    *exec.Cmd
 	log    *lockedBuffer
 	exited chan struct{}
 	err    error
+}
+
+// Options say how to run a server.
+type Options struct {
+	// Dir is the data directory; a new one when it is empty.
+	Dir string
+	// Args follow `server --data-dir DIR --port 0` and override it.
+	Args []string
+	// Env is added to the environment.
+	Env []string
 }
 
 // Start runs `server` on a new data directory with further arguments, waits
@@ -53,16 +65,16 @@ func StartIn(t testing.TB, dir string, args ...string) *Server {
 // Launch runs `server` and does not wait until it is ready.
 func Launch(t testing.TB, dir string, args ...string) *Server {
 	t.Helper()
-	s := &Server{Dir: dir, Kubeconfig: filepath.Join(dir, "admin.kubeconfig"), t: t, log: &lockedBuffer{}, exited: make(chan struct{})}
-	s.cmd = exec.Command(Binary(t), append([]string{"server", "--data-dir", dir, "--port", "0"}, args...)...)
-	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	if err := s.cmd.Start(); err != nil {
-		t.Fatalf("start the server: %v", err)
+	return LaunchWith(t, Options{Dir: dir, Args: args})
+}
+
+// LaunchWith is Launch with all options.
+func LaunchWith(t testing.TB, options Options) *Server {
+	t.Helper()
+	if options.Dir == "" {
+		options.Dir = filepath.Join(t.TempDir(), "data")
 	}
-	go func() {
-		s.err = s.cmd.Wait()
-		close(s.exited)
-	}()
+	s := launch(t, options)
 	t.Cleanup(func() {
 		if s.Running() {
 			s.Stop()
@@ -74,18 +86,42 @@ func Launch(t testing.TB, dir string, args ...string) *Server {
 	return s
 }
 
+// launch starts the process and leaves its end to the caller.
+func launch(t testing.TB, options Options) *Server {
+	t.Helper()
+	p := &process{log: &lockedBuffer{}, exited: make(chan struct{})}
+	p.cmd = exec.Command(Binary(t), append([]string{"server", "--data-dir", options.Dir, "--port", "0"}, options.Args...)...)
+	p.cmd.Env = append(os.Environ(), options.Env...)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start the server: %v", err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	return &Server{Dir: options.Dir, Kubeconfig: filepath.Join(options.Dir, "admin.kubeconfig"), t: t, process: p}
+}
+
 // WaitReady waits for the ready line, and fails the test if the process ends
 // before.
 func (s *Server) WaitReady() {
 	s.t.Helper()
-	Eventually(s.t, "the server is ready", func() error {
+	s.WaitLog("kubectl --kubeconfig")
+}
+
+// WaitLog waits until the process has written text, and fails the test if it
+// ends before.
+func (s *Server) WaitLog(text string) {
+	s.t.Helper()
+	Eventually(s.t, "the server writes "+text, func() error {
+		if strings.Contains(s.Log(), text) {
+			return nil
+		}
 		if !s.Running() {
-			s.t.Fatalf("the server ended before it was ready: %v\n%s", s.err, s.Log())
+			s.t.Fatalf("the server ended before it wrote %q: %v\n%s", text, s.err, s.Log())
 		}
-		if !strings.Contains(s.Log(), "kubectl --kubeconfig") {
-			return errors.New("no ready line yet")
-		}
-		return nil
+		return errors.New("no such line yet")
 	})
 }
 
@@ -169,90 +205,4 @@ func (s *Server) Dynamic() *dynamic.DynamicClient {
 		s.t.Fatalf("make a dynamic client: %v", err)
 	}
 	return client
-}
-
-// Kubectl runs kubectl as the administrator, with stdin, and fails the test
-// if it fails.
-func (s *Server) Kubectl(stdin string, args ...string) string {
-	s.t.Helper()
-	out, err := s.TryKubectl(stdin, args...)
-	if err != nil {
-		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return out
-}
-
-// TryKubectl runs kubectl and returns what it printed, errors included.
-func (s *Server) TryKubectl(stdin string, args ...string) (string, error) {
-	s.t.Helper()
-	return Run(s.t, stdin, KubectlBinary(s.t), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
-}
-
-// Run runs a program and returns its output and errors together.
-func Run(t testing.TB, stdin, program string, args ...string) (string, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	// kubectl keeps caches in the home directory.
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-// CLI runs the product with arguments and returns its output and exit code.
-func CLI(t testing.TB, args ...string) (string, int) {
-	t.Helper()
-	out, err := Run(t, "", Binary(t), args...)
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return out, 0
-	case errors.As(err, &exit):
-		return out, exit.ExitCode()
-	}
-	t.Fatalf("run %v: %v", args, err)
-	return "", 0
-}
-
-// Eventually calls check until it returns nil, and fails the test when that
-// takes longer than Patience.
-func Eventually(t testing.TB, what string, check func() error) {
-	t.Helper()
-	deadline := time.NewTimer(Patience)
-	defer deadline.Stop()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline.C:
-			t.Fatalf("waiting until %s: %v", what, err)
-		case <-ticker.C:
-		}
-	}
-}
-
-// lockedBuffer is written by the process and read by the test.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// String is what has been written so far.
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -1,0 +1,111 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Kubectl runs kubectl as the administrator, with stdin, and fails the test
+// if it fails.
+func (s *Server) Kubectl(stdin string, args ...string) string {
+	s.t.Helper()
+	out, err := s.TryKubectl(stdin, args...)
+	if err != nil {
+		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// TryKubectl runs kubectl and returns what it printed, errors included.
+func (s *Server) TryKubectl(stdin string, args ...string) (string, error) {
+	s.t.Helper()
+	return Run(s.t, stdin, KubectlBinary(s.t), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
+}
+
+// Run runs a program and returns its output and errors together.
+func Run(t testing.TB, stdin, program string, args ...string) (string, error) {
+	t.Helper()
+	return RunWith(t, nil, stdin, program, args...)
+}
+
+// RunWith is Run with additions to the environment.
+func RunWith(t testing.TB, env []string, stdin, program string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	// kubectl keeps caches in the home directory.
+	cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir()), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// CLI runs the product with arguments and returns its output and exit code.
+func CLI(t testing.TB, args ...string) (string, int) {
+	t.Helper()
+	return CLIWith(t, nil, args...)
+}
+
+// CLIWith is CLI with additions to the environment.
+func CLIWith(t testing.TB, env []string, args ...string) (string, int) {
+	t.Helper()
+	out, err := RunWith(t, env, "", Binary(t), args...)
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return out, 0
+	case errors.As(err, &exit):
+		return out, exit.ExitCode()
+	}
+	t.Fatalf("run %v: %v", args, err)
+	return "", 0
+}
+
+// Eventually calls check until it returns nil, and fails the test when that
+// takes longer than Patience.
+func Eventually(t testing.TB, what string, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("waiting until %s: %v", what, err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// lockedBuffer is written by the process and read by the test.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String is what has been written so far.
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
