@@ -1,0 +1,189 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const header = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"
+
+func TestTheDocumentedFileIsTheDefaults(t *testing.T) {
+	const file = "../../config/config.yaml"
+	documented, _, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), documented); diff != "" {
+		t.Errorf("config/config.yaml differs from the built-in defaults (-built-in +file):\n%s", diff)
+	}
+	// Every field must be there, not only every value: a field that is left
+	// out has its default too.
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, source, err := decode(file, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	builtIn, err := Default().Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, all, err := decode("defaults", builtIn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range all.lines {
+		if _, ok := source.lines[path]; !ok {
+			t.Errorf("config/config.yaml does not document %s", path)
+		}
+	}
+}
+
+func TestLoadOverridesOnlyWhatIsSet(t *testing.T) {
+	cfg, _, err := Load(write(t, header+`
+serving: {port: 7443, extraSANs: [mini.example.org]}
+etcd: {embedded: {quotaBackend: 512Mi, fsync: false}}
+apiServer:
+  flags: {goaway-chance: 0.001, profiling: false, event-ttl: 2h}
+  runtimeConfig: {coordination.k8s.io/v1beta1: true}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Serving.Port != 7443 || cfg.Serving.BindAddress != "127.0.0.1" {
+		t.Errorf("serving is %+v", cfg.Serving)
+	}
+	if got := cfg.Etcd.Embedded.QuotaBackend.Value(); got != 512<<20 || cfg.Etcd.Embedded.Fsync {
+		t.Errorf("etcd.embedded is %+v", cfg.Etcd.Embedded)
+	}
+	want := map[string]Scalar{"goaway-chance": "0.001", "profiling": "false", "event-ttl": "2h"}
+	if diff := cmp.Diff(want, cfg.APIServer.Flags); diff != "" {
+		t.Errorf("flags (-want +got):\n%s", diff)
+	}
+	if got := cfg.APIServer.RuntimeConfig["coordination.k8s.io/v1beta1"]; got != "true" {
+		t.Errorf("runtimeConfig has %q", got)
+	}
+	if diff := cmp.Diff([]string{"secrets"}, cfg.APIServer.Encryption.Resources); diff != "" {
+		t.Errorf("encryption.resources (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		want []string
+	}{
+		"an unknown field":          {header + "servng: {}\n", []string{":3: servng: unknown field", `did you mean "serving"?`, "allowed here: "}},
+		"an unknown nested field":   {header + "etcd:\n  embedded:\n    quota: 8Gi\n", []string{":5: etcd.embedded.quota: unknown field", "quotaBackend"}},
+		"a field set twice":         {header + "dataDir: /a\ndataDir: /b\n", []string{":4: dataDir: set twice", "line 3"}},
+		"a map key set twice":       {header + "apiServer:\n  flags:\n    v: 1\n    v: 2\n", []string{":6: apiServer.flags.v: set twice"}},
+		"a number for a string":     {header + "dataDir: 12\n", []string{`:3: dataDir: wants a string (put it in quotes), got "12"`}},
+		"a string for a number":     {header + "serving:\n  port: \"6443\"\n", []string{`:4: serving.port: wants a whole number, got "6443"`}},
+		"a string for a boolean":    {header + "etcd: {embedded: {fsync: \"no\"}}\n", []string{`:3: etcd.embedded.fsync: wants true or false, got "no"`}},
+		"a mapping for a list":      {header + "serving: {extraSANs: {}}\n", []string{"serving.extraSANs: wants a list, got a mapping"}},
+		"a list for a mapping":      {header + "serving: []\n", []string{"serving: wants a mapping, got a list"}},
+		"a wrong unit":              {header + "etcd:\n  embedded:\n    quotaBackend: \"8Gb\"\n", []string{`:5: etcd.embedded.quotaBackend: "8Gb" is not a quantity; did you mean "8Gi"?`}},
+		"no quantity at all":        {header + "etcd: {embedded: {quotaBackend: lots}}\n", []string{`"lots" is not a quantity; write a number`}},
+		"a tiny quota":              {header + "etcd:\n  embedded:\n    quotaBackend: 1Mi\n", []string{":5: etcd.embedded.quotaBackend: 1Mi is too small"}},
+		"a port out of range":       {header + "serving: {port: 70000}\n", []string{":3: serving.port: 70000 is not a port"}},
+		"a host for an address":     {header + "serving: {bindAddress: localhost}\n", []string{`"localhost" is not an IP address`}},
+		"a bad SAN":                 {header + "serving:\n  extraSANs:\n  - ok.example\n  - not_ok!\n", []string{":6: serving.extraSANs[1]: "}},
+		"a decimal mode":            {header + "kubeconfig: {mode: \"0888\"}\n", []string{`:3: kubeconfig.mode: "0888" is not a file mode`}},
+		"an unreadable mode":        {header + "kubeconfig: {mode: \"0000\"}\n", []string{"unreadable for its owner"}},
+		"an unknown log format":     {header + "logging: {format: xml}\n", []string{`logging.format: "xml" is not supported; allowed: text, json`}},
+		"audit without a policy":    {header + "apiServer: {audit: {logPath: /tmp/a}}\n", []string{"apiServer.audit.logPath: needs apiServer.audit.policyFile"}},
+		"a missing file":            {header + "apiServer:\n  tracing:\n    configFile: /does/not/exist\n", []string{":5: apiServer.tracing.configFile: open /does/not/exist"}},
+		"half a client certificate": {header + "etcd: {external: {certFile: /dev/null}}\n", []string{"certFile and keyFile go together"}},
+		"a bad endpoint":            {header + "etcd: {external: {endpoints: [\"etcd:2379\"]}}\n", []string{"etcd.external.endpoints[0]: ", "https://host:2379"}},
+		"another kind":              {"apiVersion: v1\nkind: ConfigMap\n", []string{`:1: apiVersion: "v1" is not supported`, `:2: kind: "ConfigMap" is not supported`}},
+		"no kind":                   {"apiVersion: kube-hyper-mini.io/v1alpha1\n", []string{"kind: missing; add kind: ServerConfiguration"}},
+		"two documents":             {header + "---\n" + header, []string{"a second YAML document"}},
+		"no mapping":                {"- a\n", []string{":1: not a mapping"}},
+		"no YAML":                   {"a: [\n", []string{"not a YAML document"}},
+		"nothing":                   {"", []string{"not a YAML document"}},
+		"several things at once":    {header + "a: 1\nb: 2\n", []string{":3: a: unknown field", ":4: b: unknown field"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := Load(write(t, test.text))
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is missing in:\n%v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestLocateNamesTheNearestLine(t *testing.T) {
+	_, source, err := Load(write(t, header+"apiServer:\n  featureGates:\n    A: true\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	located := source.Locate(errors.Join(
+		&FieldError{Path: "apiServer.featureGates", Message: "one"},
+		&FieldError{Path: "apiServer.audit.policyFile", Message: "two"},
+		&FieldError{Path: "logging", Message: "three"},
+		errors.New("four"),
+	))
+	for _, want := range []string{":4: apiServer.featureGates: one", ":3: apiServer.audit.policyFile: two", "\nlogging: three", "\nfour"} {
+		if !strings.Contains(located.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, located)
+		}
+	}
+}
+
+func TestDefaultDataDir(t *testing.T) {
+	home := func() (string, error) { return "/home/u", nil }
+	homeless := func() (string, error) { return "", errors.New("no home") }
+	for name, test := range map[string]struct {
+		root bool
+		xdg  string
+		home func() (string, error)
+		want string
+	}{
+		"root":             {true, "/xdg", home, "/var/lib/kube-hyper-mini"},
+		"user":             {false, "", home, "/home/u/.local/share/kube-hyper-mini"},
+		"user with XDG":    {false, "/xdg", home, "/xdg/kube-hyper-mini"},
+		"a relative XDG":   {false, "xdg", home, "/home/u/.local/share/kube-hyper-mini"},
+		"without a home":   {false, "", homeless, ""},
+		"XDG and homeless": {false, "/xdg", homeless, "/xdg/kube-hyper-mini"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := defaultDataDir(test.root, test.xdg, test.home)
+			if got != test.want || (err == nil) == (test.want == "") {
+				t.Errorf("got %q, %v; want %q", got, err, test.want)
+			}
+		})
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(header))
+	f.Add([]byte(header + "etcd: {embedded: {quotaBackend: 8Gb}}\nserving: &a {port: 1}\nkubeconfig: *a\n"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cfg, source, err := decode("config.yaml", data)
+		if err == nil {
+			_ = source.Locate(cfg.Validate()) // must not panic; what it finds is not the point
+		}
+	})
+}
