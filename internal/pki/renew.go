@@ -59,10 +59,11 @@ func (s *Store) wait() time.Duration {
 		if err != nil || crt == nil {
 			return retryWait
 		}
-		// A certificate that is due and was not renewed is not ours to renew.
-		if until := renewAt(crt).Sub(s.now()); until > 0 {
-			wait = min(wait, until)
+		until := renewAt(crt).Sub(s.now())
+		if key, err := s.readKey(l.authority); until <= 0 && err == nil && key == nil {
+			continue // due, and its authority's key is elsewhere: not ours to renew
 		}
+		wait = min(wait, until)
 	}
 	return max(wait, time.Second)
 }

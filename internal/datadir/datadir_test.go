@@ -1,0 +1,151 @@
+package datadir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var current = Stamp{Format: Format, Version: "v1.0.0", Kubernetes: "v1.36.3", Etcd: "3.6.16"}
+
+func TestOneWriterAtATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	first, err := Open(path, current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, current); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "--data-dir") {
+		t.Errorf("the second Open said: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(path, current)
+	if err != nil {
+		t.Fatalf("after Close: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory is %v, %v", info.Mode(), err)
+	}
+}
+
+func TestStampSurvives(t *testing.T) {
+	path := t.TempDir()
+	d, err := Open(path, current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Previous != nil {
+		t.Errorf("a new directory has the stamp %+v", d.Previous)
+	}
+	if err := d.WriteStamp(current); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err = Open(path, current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Previous == nil || *d.Previous != current {
+		t.Errorf("the stamp is %+v", d.Previous)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, test := range map[string]struct{ stamp, want string }{
+		"a newer format": {`{"format": 99, "version": "v9.0.0"}`, "written by kube-hyper-mini v9.0.0 (format 99)"},
+		"garbage":        {"\x00garbage", "is not readable"},
+		"no format":      {`{}`, "is not readable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := t.TempDir()
+			if err := os.WriteFile(filepath.Join(path, "version.json"), []byte(test.stamp), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(path, current)
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "--data-dir") {
+				t.Errorf("it said: %v", err)
+			}
+			data, err := os.ReadFile(filepath.Join(path, "version.json"))
+			if err != nil || string(data) != test.stamp {
+				t.Errorf("the stamp was changed to %q, %v", data, err)
+			}
+			// Nothing holds the directory after a refusal.
+			if err := os.Remove(filepath.Join(path, "version.json")); err != nil {
+				t.Fatal(err)
+			}
+			d, err := Open(path, current)
+			if err != nil {
+				t.Fatalf("after the refusal: %v", err)
+			}
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestOpenRefusesAFileInThePath(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(filepath.Join(file, "data"), current)
+	if err == nil || !strings.Contains(err.Error(), "cannot be used") {
+		t.Errorf("it said: %v", err)
+	}
+}
+
+func TestWriteFileReplacesWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "file")
+	for _, content := range []string{"first, longer than the second", "second"} {
+		if err := WriteFile(path, []byte(content), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil || string(got) != content {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the mode is %v, %v", info.Mode(), err)
+	}
+	leftOver(t, filepath.Dir(path), "file")
+}
+
+func TestWriteFileLeavesNothingBehindWhenItFails(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	if err := os.MkdirAll(filepath.Join(target, "not-empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(target, []byte("x"), 0o600); err == nil || !strings.Contains(err.Error(), target) {
+		t.Errorf("it said: %v", err)
+	}
+	leftOver(t, dir, "target")
+}
+
+func leftOver(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	if strings.Join(names, " ") != strings.Join(want, " ") {
+		t.Errorf("the directory holds %v, want %v", names, want)
+	}
+}

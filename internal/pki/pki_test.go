@@ -1,0 +1,260 @@
+package pki
+
+import (
+	"context"
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var names = Names{DNS: []string{"localhost", "mini.example.org"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}
+
+func ensure(t *testing.T, s *Store) []string {
+	t.Helper()
+	written, err := s.Ensure()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written
+}
+
+func certificate(t *testing.T, s *Store, name string) *x509.Certificate {
+	t.Helper()
+	crt, err := s.readCert(name)
+	if err != nil || crt == nil {
+		t.Fatalf("certificate %s: %v, %v", name, crt, err)
+	}
+	return crt
+}
+
+func TestEnsureMakesAWholeIdentity(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	for _, test := range []struct {
+		name, authority, commonName, group string
+		usage                              x509.ExtKeyUsage
+	}{
+		{APIServer, ServerCA, "kube-hyper-mini", "", x509.ExtKeyUsageServerAuth},
+		{Admin, ClientCA, "admin", "system:masters", x509.ExtKeyUsageClientAuth},
+		{Controller, ClientCA, "system:kube-controller-manager", "", x509.ExtKeyUsageClientAuth},
+		{FrontProxy, FrontProxyCA, "front-proxy-client", "", x509.ExtKeyUsageClientAuth},
+	} {
+		roots := x509.NewCertPool()
+		roots.AddCert(certificate(t, s, test.authority))
+		crt := certificate(t, s, test.name)
+		options := x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{test.usage}}
+		if test.name == APIServer {
+			options.DNSName = "mini.example.org"
+		}
+		if _, err := crt.Verify(options); err != nil {
+			t.Errorf("%s does not verify: %v", test.name, err)
+		}
+		if crt.Subject.CommonName != test.commonName || (test.group != "") != slices.Contains(crt.Subject.Organization, test.group) {
+			t.Errorf("%s names %v", test.name, crt.Subject)
+		}
+	}
+	for _, name := range []string{ServerCA, ClientCA, FrontProxyCA, APIServer, Admin, Controller, FrontProxy, ServiceAccount} {
+		if info, err := os.Stat(s.Key(name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("key %s: %v, %v", name, info, err)
+		}
+	}
+}
+
+func TestEnsureIsStable(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	before := snapshot(t, s.dir)
+	if written := ensure(t, New(s.dir, names)); len(written) != 0 {
+		t.Errorf("it wrote %v again", written)
+	}
+	for file, content := range snapshot(t, s.dir) {
+		if before[file] != content {
+			t.Errorf("%s changed", file)
+		}
+	}
+}
+
+func snapshot(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, entry := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = string(data)
+	}
+	return files
+}
+
+func TestRenewalKeepsTheKey(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	before := certificate(t, s, Admin)
+	for name, test := range map[string]struct {
+		left time.Duration
+		want bool
+	}{
+		"more than a third left": {leafLife/3 + time.Hour, false},
+		"a third left":           {leafLife/3 - time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.now = func() time.Time { return before.NotAfter.Add(-test.left) }
+			written := ensure(t, s)
+			if slices.Contains(written, Admin) != test.want {
+				t.Fatalf("it wrote %v", written)
+			}
+			after := certificate(t, s, Admin)
+			if test.want && (!after.NotAfter.After(before.NotAfter) || !publicEqual(after.PublicKey, before.PublicKey)) {
+				t.Errorf("the renewed certificate ends at %s and has another key", after.NotAfter)
+			}
+		})
+	}
+}
+
+func TestANewNameIsSigned(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	more := Names{DNS: append([]string{"new.example.org"}, names.DNS...), IPs: names.IPs}
+	if written := ensure(t, New(s.dir, more)); !slices.Equal(written, []string{APIServer}) {
+		t.Errorf("it wrote %v", written)
+	}
+	if err := certificate(t, s, APIServer).VerifyHostname("new.example.org"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPlacedAuthorityIsUsed(t *testing.T) {
+	theirs := New(t.TempDir(), names)
+	ensure(t, theirs)
+	ours := New(t.TempDir(), names)
+	for _, path := range []string{theirs.Cert(ClientCA), theirs.Key(ClientCA)} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(ours.dir, filepath.Base(path)), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure(t, ours)
+	if err := certificate(t, ours, Admin).CheckSignatureFrom(certificate(t, theirs, ClientCA)); err != nil {
+		t.Errorf("the placed authority did not sign: %v", err)
+	}
+}
+
+func TestAnAuthorityWithoutItsKey(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	if err := os.Remove(s.Key(ServerCA)); err != nil {
+		t.Fatal(err)
+	}
+	if written := ensure(t, s); len(written) != 0 {
+		t.Errorf("it wrote %v", written)
+	}
+	if err := os.Remove(s.Cert(APIServer)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Ensure()
+	if err == nil || !strings.Contains(err.Error(), s.Key(ServerCA)) {
+		t.Errorf("without a certificate and a key to sign one it said: %v", err)
+	}
+}
+
+func TestEnsureRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(t *testing.T, s *Store)
+		want  string
+	}{
+		"a garbage certificate": {func(t *testing.T, s *Store) { overwrite(t, s.Cert(Admin), "garbage") }, "is not a PEM certificate"},
+		"a garbage key":         {func(t *testing.T, s *Store) { overwrite(t, s.Key(ServiceAccount), "garbage") }, "is not a PEM private key"},
+		"a key of another authority": {func(t *testing.T, s *Store) {
+			data, err := os.ReadFile(s.Key(FrontProxyCA))
+			if err != nil {
+				t.Fatal(err)
+			}
+			overwrite(t, s.Key(ClientCA), string(data))
+		}, "do not belong together"},
+		"a certificate that is no authority": {func(t *testing.T, s *Store) {
+			data, err := os.ReadFile(s.Cert(Admin))
+			if err != nil {
+				t.Fatal(err)
+			}
+			overwrite(t, s.Cert(ClientCA), string(data))
+		}, "is not a CA certificate"},
+		"a key without its authority":   {func(t *testing.T, s *Store) { remove(t, s.Cert(ClientCA)) }, "exists without"},
+		"a certificate without its key": {func(t *testing.T, s *Store) { remove(t, s.Key(Admin)) }, "exists without"},
+		"an authority that has expired": {func(t *testing.T, s *Store) {
+			s.now = func() time.Time { return time.Now().Add(authorityLife + time.Hour) }
+		}, "has expired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(t.TempDir(), names)
+			ensure(t, s)
+			test.spoil(t, s)
+			before := snapshot(t, s.dir)
+			_, err := s.Ensure()
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("it said: %v", err)
+			}
+			for file, content := range snapshot(t, s.dir) {
+				if before[file] != content {
+					t.Errorf("%s was changed", file)
+				}
+			}
+		})
+	}
+}
+
+func overwrite(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRenewWaitsForTheDueTime(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	due := renewAt(certificate(t, s, Admin))
+	s.now = func() time.Time { return due.Add(-1500 * time.Millisecond) }
+	if wait := s.wait(); wait != 1500*time.Millisecond {
+		t.Errorf("it waits %s", wait)
+	}
+	// Once due, the next round renews and reports it.
+	s.now = func() time.Time { return due }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reported := make(chan []string, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Renew(ctx, func(written []string, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			cancel()
+			reported <- written
+		})
+	}()
+	if written := <-reported; !slices.Contains(written, Admin) {
+		t.Errorf("it renewed %v", written)
+	}
+	<-ended
+}
