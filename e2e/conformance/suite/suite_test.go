@@ -1,0 +1,124 @@
+package suite
+
+import (
+	"context"
+	"flag"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	"github.com/onsi/gomega"
+	"k8s.io/component-base/logs"
+	conformancetestdata "k8s.io/kubernetes/test/conformance/testdata"
+	"k8s.io/kubernetes/test/e2e/common"
+	"k8s.io/kubernetes/test/e2e/framework"
+	"k8s.io/kubernetes/test/e2e/framework/config"
+	"k8s.io/kubernetes/test/e2e/framework/testfiles"
+	testingmanifests "k8s.io/kubernetes/test/e2e/testing-manifests"
+	"k8s.io/kubernetes/test/fixtures"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/conformance/specs"
+)
+
+const description = "Kubernetes without nodes"
+
+var (
+	listName = flag.String("list", "", "the list of specs to run; without one, only check that all listed specs exist")
+	only     = flag.String("only", "", "of the list, run only the specs that match this regular expression")
+)
+
+func TestMain(m *testing.M) {
+	config.CopyFlags(config.Flags, flag.CommandLine)
+	framework.RegisterCommonFlags(flag.CommandLine)
+	framework.RegisterClusterFlags(flag.CommandLine)
+	flag.Parse()
+	testfiles.AddFileSource(testingmanifests.GetE2ETestingManifestsFS())
+	testfiles.AddFileSource(fixtures.GetTestFixturesFS())
+	testfiles.AddFileSource(conformancetestdata.GetConformanceTestdataFS())
+	ginkgo.AddTreeConstructionNodeArgsTransformer(slowFirst)
+	framework.AfterReadingAllFlags(&framework.TestContext)
+	os.Exit(m.Run())
+}
+
+// slow are specs that take a minute and more on any server, by the text of
+// their last node. Started last, they would make the whole run that much longer.
+var slow = []string{
+	"should support orphan deletion of custom resources",
+	"should support cascading deletion of custom resources",
+	"watch on custom resource definition objects",
+	"should apply changes to a resourcequota status",
+}
+
+// slowFirst gives the slow specs priority.
+func slowFirst(node types.NodeType, _ ginkgo.Offset, text string, args []any) (string, []any, []error) {
+	if !node.Is(types.NodeTypeIt) {
+		return text, args, nil
+	}
+	isSlow := slices.Contains(slow, text)
+	for _, arg := range args { // upstream's own It has the text among the arguments
+		part, ok := arg.(string)
+		isSlow = isSlow || ok && slices.Contains(slow, part)
+	}
+	if isSlow {
+		args = append(args, ginkgo.SpecPriority(2)) // upstream's own [Slow] is 1
+	}
+	return text, args, nil
+}
+
+// TestListedSpecsExist fails if upstream has no spec of that name, or has
+// renamed it.
+func TestListedSpecsExist(t *testing.T) {
+	exist := map[string]bool{}
+	for _, spec := range ginkgo.PreviewSpecs(description).SpecReports {
+		exist[spec.FullText()] = true
+	}
+	for _, name := range []string{specs.Generic, specs.OptIn, specs.Fast} {
+		list, err := specs.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range list.Specs {
+			if !exist[spec] {
+				t.Errorf("%s.txt lists %q, which upstream's suite does not have", name, spec)
+			}
+		}
+	}
+}
+
+// TestSpecs runs the list that --list names against the server that
+// --kubeconfig names.
+func TestSpecs(t *testing.T) {
+	suiteConfig, reporterConfig := ginkgo.GinkgoConfiguration()
+	suiteConfig.FocusStrings, suiteConfig.SkipStrings = []string{"^$"}, nil
+	if *listName != "" {
+		list, err := specs.Load(*listName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pattern, err := regexp.Compile(*only)
+		if err != nil {
+			t.Fatalf("read --only: %v", err)
+		}
+		for _, spec := range list.Only(pattern).Specs {
+			suiteConfig.FocusStrings = append(suiteConfig.FocusStrings, "^"+regexp.QuoteMeta(description+" "+spec)+"$")
+		}
+	}
+	suiteConfig.RandomizeAllSpecs = true // priorities work on what is shuffled
+	logs.InitLogs()
+	defer logs.FlushLogs()
+	gomega.RegisterFailHandler(framework.Fail)
+	ginkgo.RunSpecs(t, description, suiteConfig, reporterConfig)
+}
+
+// The set-up: every process checks that it reaches the server.
+var _ = ginkgo.SynchronizedBeforeSuite(func(context.Context) {}, func(ctx context.Context) {
+	common.CurrentSuite = common.E2E
+	framework.TestContext.IPFamily = "ipv4" // upstream asks the Service default/kubernetes
+	client, err := framework.LoadClientset()
+	framework.ExpectNoError(err, "load the client")
+	_, err = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+	framework.ExpectNoError(err, "ask the server whether it is ready")
+})
