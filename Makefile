@@ -1,0 +1,62 @@
+# One Kubernetes line: this version, and go.mod, are all there is to bump.
+KUBERNETES := $(shell go list -m -f '{{.Version}}' k8s.io/kubernetes)
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
+LDFLAGS    := -s -w \
+	-X kube-hyper-mini.io/kube-hyper-mini/internal/version.release=$(VERSION) \
+	-X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
+	-X k8s.io/client-go/pkg/version.gitVersion=$(KUBERNETES)
+PLATFORMS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+
+# The product has no cgo, and one setting means one build cache.
+export CGO_ENABLED := 0
+
+.PHONY: build test unit e2e race lint vet fmt-check staticcheck platforms bench conformance clean
+
+## build: the static binary, with its versions stamped
+build:
+	go build -trimpath -ldflags '$(LDFLAGS)' -o kube-hyper-mini .
+
+## test: unit tests and end-to-end tests
+test: unit e2e
+
+unit:
+	go test ./...
+
+e2e:
+	cd e2e && go test -timeout 30m ./...
+
+## race: the packages that are quick to build with the race detector (needs cgo)
+race:
+	CGO_ENABLED=1 go test -race ./internal/config ./internal/datadir ./internal/pki ./internal/kubeconfig ./internal/logging
+
+## lint: gofmt, go vet, staticcheck
+lint: fmt-check vet staticcheck
+
+fmt-check:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
+
+vet:
+	go vet ./...
+	cd e2e && go vet ./...
+
+staticcheck:
+	cd e2e && go build -o ../.bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	.bin/staticcheck ./...
+	cd e2e && ../.bin/staticcheck ./...
+
+## platforms: that it builds where it is meant to run
+platforms:
+	@for platform in $(PLATFORMS); do \
+		echo "build for $$platform"; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -o /dev/null . || exit 1; \
+	done
+
+## bench: both sides side by side; RUN=name for one figure, RUNS=n for the number of runs
+bench:
+	cd e2e && go run ./bench $(if $(RUN),-run $(RUN)) $(if $(RUNS),-runs $(RUNS))
+
+clean:
+	rm -rf kube-hyper-mini .bin dist
+
+-include packaging/packaging.mk
+-include e2e/conformance/conformance.mk
