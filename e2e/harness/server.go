@@ -103,6 +103,13 @@ func launch(t testing.TB, options Options) *Server {
 	return &Server{Dir: options.Dir, Kubeconfig: filepath.Join(options.Dir, "admin.kubeconfig"), t: t, process: p}
 }
 
+// For is the same server for a subtest: what fails fails that one.
+func (s *Server) For(t testing.TB) *Server {
+	bound := *s
+	bound.t = t
+	return &bound
+}
+
 // WaitReady waits for the ready line, and fails the test if the process ends
 // before.
 func (s *Server) WaitReady() {

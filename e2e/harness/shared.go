@@ -35,12 +35,10 @@ func (s *Shared) Server(t testing.TB) *Server {
 	if s.server == nil {
 		t.Fatal("the shared server did not start; see the test that asked for it first")
 	}
-	server := *s.server
-	server.t = t
-	if !server.Running() {
-		t.Fatalf("the shared server has ended: %v\n%s", server.err, server.Log())
+	if !s.server.Running() {
+		t.Fatalf("the shared server has ended: %v\n%s", s.server.err, s.server.Log())
 	}
-	return &server
+	return s.server.For(t)
 }
 
 // Close stops the server and removes its data. Call it from TestMain after

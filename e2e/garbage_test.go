@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// family is a chain of custom resources: parent owns child owns grandchild.
+type family struct {
+	kind   kind
+	client dynamic.ResourceInterface
+}
+
+func newFamily(t *testing.T, s *harness.Server) family {
+	t.Helper()
+	ns, k := namespace(t, s), newKind()
+	define(t, s, k, k.definition("Namespaced"))
+	f := family{k, s.Dynamic().Resource(k.resource()).Namespace(ns)}
+	parent := custom(t, f.client, k, "parent")
+	child := custom(t, f.client, k, "child", owner(parent))
+	custom(t, f.client, k, "grandchild", owner(child))
+	return f
+}
+
+func owner(of *unstructured.Unstructured) metav1.OwnerReference {
+	block := true
+	return metav1.OwnerReference{APIVersion: of.GetAPIVersion(), Kind: of.GetKind(), Name: of.GetName(), UID: of.GetUID(), BlockOwnerDeletion: &block}
+}
+
+func (f family) get(t *testing.T, name string) (*unstructured.Unstructured, error) {
+	return f.client.Get(t.Context(), name, metav1.GetOptions{})
+}
+
+func (f family) delete(t *testing.T, name string, policy metav1.DeletionPropagation) {
+	t.Helper()
+	if err := f.client.Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		t.Fatalf("delete %s: %v", name, err)
+	}
+}
+
+func (f family) gone(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		gone(t, name, func() error {
+			_, err := f.get(t, name)
+			return err
+		})
+	}
+}
+
+// hold puts a finalizer on an object or, with none, takes it off.
+func (f family) hold(t *testing.T, name, finalizers string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"finalizers":%s}}`, finalizers)
+	if _, err := f.client.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatalf("set the finalizers of %s: %v", name, err)
+	}
+}
+
+func TestBackgroundDeletion(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, shared.Server(t))
+	f.delete(t, "parent", metav1.DeletePropagationBackground)
+	if _, err := f.get(t, "parent"); !apierrors.IsNotFound(err) {
+		t.Errorf("the parent must be gone at once: %v", err)
+	}
+	f.gone(t, "child", "grandchild")
+}
+
+func TestOrphanDeletion(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, shared.Server(t))
+	f.delete(t, "parent", metav1.DeletePropagationOrphan)
+	f.gone(t, "parent")
+	child, err := f.get(t, "child")
+	if err != nil {
+		t.Fatalf("the orphan: %v", err)
+	}
+	if len(child.GetOwnerReferences()) != 0 || child.GetDeletionTimestamp() != nil {
+		t.Errorf("the orphan has owners %v and deletion timestamp %v", child.GetOwnerReferences(), child.GetDeletionTimestamp())
+	}
+	if _, err := f.get(t, "grandchild"); err != nil {
+		t.Errorf("the grandchild still has its owner: %v", err)
+	}
+}
+
+// TestForegroundDeletion: the owner waits for dependents that block it.
+func TestForegroundDeletion(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, shared.Server(t))
+	f.hold(t, "child", `["example.com/hold"]`)
+	f.delete(t, "parent", metav1.DeletePropagationForeground)
+	harness.Eventually(t, "the child is being deleted", func() error {
+		child, err := f.get(t, "child")
+		if err == nil && child.GetDeletionTimestamp() == nil {
+			err = errors.New("it is not")
+		}
+		return err
+	})
+	parent, err := f.get(t, "parent")
+	if err != nil {
+		t.Fatalf("the parent must wait for the child: %v", err)
+	}
+	if parent.GetDeletionTimestamp() == nil || !slices.Contains(parent.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+		t.Errorf("the parent has finalizers %v and deletion timestamp %v", parent.GetFinalizers(), parent.GetDeletionTimestamp())
+	}
+	f.hold(t, "child", "null")
+	f.gone(t, "parent", "child", "grandchild")
+}
+
+// TestForegroundDeletionDoesNotWaitForEverybody: a dependent that does not
+// block its owner is collected after it.
+func TestForegroundDeletionDoesNotWaitForEverybody(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, shared.Server(t))
+	child, err := f.get(t, "child")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference := child.GetOwnerReferences()[0]
+	reference.BlockOwnerDeletion = nil
+	child.SetOwnerReferences([]metav1.OwnerReference{reference})
+	child.SetFinalizers([]string{"example.com/hold"})
+	if _, err := f.client.Update(t.Context(), child, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.delete(t, "parent", metav1.DeletePropagationForeground)
+	f.gone(t, "parent")
+	f.hold(t, "child", "null")
+	f.gone(t, "child", "grandchild")
+}
+
+// TestClusterScopedOwner: a cluster-scoped object may own namespaced ones of
+// built-in and custom kinds, in several namespaces.
+func TestClusterScopedOwner(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	f, k := newFamily(t, s), newKind()
+	define(t, s, k, k.definition("Cluster"))
+	owners := s.Dynamic().Resource(k.resource())
+	root := custom(t, owners, k, "root")
+	custom(t, f.client, f.kind, "owned", owner(root))
+	ns := namespace(t, s)
+	s.Kubectl(fmt.Sprintf(`apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: owned
+  ownerReferences: [{apiVersion: %s, kind: %s, name: root, uid: %s}]
+`, root.GetAPIVersion(), root.GetKind(), root.GetUID()), "create", "-n", ns, "-f", "-")
+	s.Kubectl("", "delete", k.crd(), "root")
+	f.gone(t, "owned")
+	gone(t, "the config map", func() error {
+		_, err := s.Client().CoreV1().ConfigMaps(ns).Get(t.Context(), "owned", metav1.GetOptions{})
+		return err
+	})
+	if _, err := f.get(t, "grandchild"); err != nil {
+		t.Errorf("somebody else's dependent: %v", err)
+	}
+}
+
+// TestOwnerThatNeverWas: a reference to an owner that does not exist is as
+// good as a deleted owner.
+func TestOwnerThatNeverWas(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, shared.Server(t))
+	parent, err := f.get(t, "parent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ghost := owner(parent)
+	ghost.Name, ghost.UID = "ghost", "00000000-0000-0000-0000-000000000000"
+	custom(t, f.client, f.kind, "of-a-ghost", ghost)
+	custom(t, f.client, f.kind, "of-both", ghost, owner(parent))
+	f.gone(t, "of-a-ghost")
+	harness.Eventually(t, "the reference to the ghost is dropped", func() error {
+		both, err := f.client.Get(context.Background(), "of-both", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if n := len(both.GetOwnerReferences()); n != 1 {
+			return fmt.Errorf("%d owners", n)
+		}
+		return nil
+	})
+}

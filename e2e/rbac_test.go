@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+func TestRBACAllowsAndDenies(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	ns, other, user := namespace(t, s), namespace(t, s), unique("jane")
+	list := []string{"get", "configmaps", "-n", ns, "--as", user}
+	refused(t, s, "", list, "Forbidden", fmt.Sprintf("User %q cannot list resource %q", user, "configmaps"), ns)
+
+	s.Kubectl("", "create", "role", "reader", "-n", ns, "--verb=get,list", "--resource=configmaps")
+	s.Kubectl("", "create", "rolebinding", "reader", "-n", ns, "--role=reader", "--user="+user)
+	eventuallyCan(t, s, user, ns, "list", "configmaps")
+	wants(t, s.Kubectl("", list...), "kube-root-ca.crt")
+	refused(t, s, "", []string{"create", "configmap", "x", "-n", ns, "--as", user}, "forbidden", "cannot create")
+	refused(t, s, "", []string{"get", "configmaps", "-n", other, "--as", user}, "Forbidden", other)
+	refused(t, s, "", []string{"get", "secrets", "-n", ns, "--as", user}, "Forbidden")
+	if out, err := s.TryKubectl("", "auth", "can-i", "delete", "configmaps", "-n", ns, "--as", user); err == nil {
+		t.Errorf("can-i says that the reader may delete:\n%s", out)
+	}
+
+	s.Kubectl("", "delete", "rolebinding", "reader", "-n", ns)
+	harness.Eventually(t, "the reader has lost the right", func() error { return can(t, s, user, ns, "list", "configmaps", false) })
+}
+
+// TestRBACEscalation: who may write roles may not give more than he has.
+func TestRBACEscalation(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	ns, user := namespace(t, s), unique("jane")
+	s.Kubectl("", "create", "role", "editor", "-n", ns, "--verb=get,list,create", "--resource=configmaps,roles,rolebindings")
+	s.Kubectl("", "create", "rolebinding", "editor", "-n", ns, "--role=editor", "--user="+user)
+	eventuallyCan(t, s, user, ns, "create", "roles.rbac.authorization.k8s.io")
+
+	s.Kubectl("", "create", "role", "fewer", "-n", ns, "--verb=get", "--resource=configmaps", "--as", user)
+	refused(t, s, "", []string{"create", "role", "more", "-n", ns, "--verb=get", "--resource=secrets", "--as", user},
+		"attempting to grant RBAC permissions not currently held", `Resources:["secrets"]`)
+	refused(t, s, "", []string{"create", "rolebinding", "more", "-n", ns, "--clusterrole=admin", "--user=" + user, "--as", user},
+		"attempting to grant RBAC permissions not currently held")
+	refused(t, s, "", []string{"create", "clusterrolebinding", unique("more"), "--clusterrole=cluster-admin", "--user=" + user, "--as", user}, "forbidden")
+
+	// The verb bind is the way to let somebody do it nevertheless.
+	s.Kubectl("", "create", "role", "binder", "-n", ns, "--verb=bind", "--resource=clusterroles.rbac.authorization.k8s.io", "--resource-name=admin")
+	s.Kubectl("", "create", "rolebinding", "binder", "-n", ns, "--role=binder", "--user="+user)
+	harness.Eventually(t, "bind is granted", func() error {
+		_, err := s.TryKubectl("", "create", "rolebinding", "admin", "-n", ns, "--clusterrole=admin", "--user="+user, "--as", user)
+		return err
+	})
+}
+
+// TestRBACAggregation: a role with the right label is part of `view`.
+func TestRBACAggregation(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	ns, user, k := namespace(t, s), unique("jane"), newKind()
+	define(t, s, k, k.definition("Namespaced"))
+	s.Kubectl("", "create", "rolebinding", "view", "-n", ns, "--clusterrole=view", "--user="+user)
+	eventuallyCan(t, s, user, ns, "list", "configmaps")
+	refused(t, s, "", []string{"get", k.crd(), "-n", ns, "--as", user}, "Forbidden")
+
+	role := unique("widgets-view")
+	s.Kubectl(fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: %s
+  labels: {rbac.authorization.k8s.io/aggregate-to-view: "true"}
+rules:
+- {apiGroups: [%s], resources: [%s], verbs: [get, list, watch]}
+`, role, k.group, k.plural), "create", "-f", "-")
+	eventuallyCan(t, s, user, ns, "list", k.crd())
+	wants(t, s.Kubectl("", "get", k.crd(), "-n", ns, "--as", user), "No resources found")
+
+	s.Kubectl("", "delete", "clusterrole", role)
+	harness.Eventually(t, "view has lost the rule", func() error { return can(t, s, user, ns, "list", k.crd(), false) })
+}
+
+// eventuallyCan waits until the authorizer knows about a new binding.
+func eventuallyCan(t *testing.T, s *harness.Server, user, ns, verb, resource string) {
+	t.Helper()
+	harness.Eventually(t, user+" may "+verb+" "+resource, func() error { return can(t, s, user, ns, verb, resource, true) })
+}
+
+func can(t *testing.T, s *harness.Server, user, ns, verb, resource string, want bool) error {
+	t.Helper()
+	gr := schema.ParseGroupResource(resource)
+	review, err := s.Client().AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: ns, Verb: verb, Group: gr.Group, Resource: gr.Resource}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if review.Status.Allowed != want {
+		return fmt.Errorf("allowed is %t: %s", review.Status.Allowed, review.Status.Reason)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// TestTour is what the README promises to somebody who starts the server for
+// the first time.
+func TestTour(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	k := newKind()
+	wants(t, s.Kubectl("", "get", "namespaces"), "default", "kube-system", "Active")
+	wants(t, s.Kubectl("", "version"), "Server Version: "+harness.KubernetesVersion(t))
+	wants(t, s.Kubectl("", "create", "namespace", "tour"), "namespace/tour created")
+	define(t, s, k, k.definition("Namespaced"))
+	wants(t, s.Kubectl(k.object("first", "spec: {size: 3}"), "apply", "-n", "tour", "-f", "-"), "first created")
+	wants(t, s.Kubectl("", "get", k.plural, "-n", "tour"), "NAME", "first")
+	wants(t, s.Kubectl("", "get", k.plural, "first", "-n", "tour", "-o", "jsonpath={.spec.size}"), "3")
+	wants(t, s.Kubectl("", "api-resources", "--api-group", k.group), k.plural, k.name)
+	// kubectl waits until the namespace and what was in it are gone.
+	wants(t, s.Kubectl("", "delete", "namespace", "tour"), `"tour" deleted`)
+	if out := s.Kubectl("", "get", k.plural, "-A"); !strings.Contains(out, "No resources found") {
+		t.Errorf("the namespace is gone and its content is not:\n%s", out)
+	}
+	s.Kubectl("", "delete", "crd", k.crd())
+	if code := s.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+	if strings.Contains(s.Log(), "WARN") || strings.Contains(s.Log(), "ERROR") {
+		t.Errorf("a life without incident has warnings:\n%s", s.Log())
+	}
+}
+
+// TestStartIsQuiet: a start says about ten lines, and the last one is how to
+// use the server.
+func TestStartIsQuiet(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir() + "/data"
+	for _, start := range []string{"first", "second"} {
+		s := harness.StartIn(t, dir)
+		lines := strings.Split(strings.TrimSpace(s.Log()), "\n")
+		if len(lines) > 10 {
+			t.Errorf("the %s start says %d lines:\n%s", start, len(lines), s.Log())
+		}
+		if last := lines[len(lines)-1]; !strings.Contains(last, "kubectl --kubeconfig "+s.Kubeconfig+" get") {
+			t.Errorf("the last line of the %s start does not tell how to use it: %s", start, last)
+		}
+		for _, line := range lines {
+			if strings.Contains(line, "WARN") || strings.Contains(line, "ERROR") {
+				t.Errorf("the %s start warns: %s", start, line)
+			}
+		}
+		if code := s.Stop(); code != 0 {
+			t.Errorf("the server ended with exit code %d", code)
+		}
+	}
+}
