@@ -89,18 +89,23 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	root.AddCommand(newServer(), newConfig(), newKubeconfig(), newStatus(), newVersion())
+	root.AddCommand(newServer(), newConfig(), newKubeconfig(), newStatus(), newReset(), newVersion(), newMan())
 	noArguments(root)
 	return root
 }
 
 // noArguments gives commands that take no arguments, and groups of commands
-// that were given an unknown one, an error with exit code 2.
+// that were given an unknown one, an error with exit code 2. A group that does
+// something itself does it when no command is given.
 func noArguments(cmd *cobra.Command) {
 	switch {
 	case cmd.HasSubCommands():
 		cmd.Args = cobra.ArbitraryArgs
+		alone := cmd.RunE
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && alone != nil {
+				return alone(cmd, args)
+			}
 			if len(args) == 0 {
 				return cmd.Help()
 			}

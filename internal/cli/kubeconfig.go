@@ -51,6 +51,7 @@ func newKubeconfig() *cobra.Command {
 	cmd.Flags().StringVar(&context, "context", kubeconfig.Name, "name of the context to merge as")
 	cmd.Flags().StringVar(&into, "into", "", "file to merge into (default: $KUBECONFIG or ~/.kube/config)")
 	cmd.Flags().BoolVar(&use, "use", false, "make it the current context")
+	cmd.AddCommand(newKubeconfigCreate())
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
@@ -22,8 +23,13 @@ import (
 // CachePolicy says whether a resource gets a watch cache.
 type CachePolicy func(schema.GroupResource) bool
 
-// RESTOptionsGetter wraps upstream's getter: same options, our decorator.
+// RESTOptionsGetter wraps upstream's getter: same options, our decorator. It
+// also replaces the monitor behind apiserver_storage_size_bytes, which upstream
+// sets, for the whole process, together with its getter
+// (genericoptions.EtcdOptions.ApplyWithStorageFactoryTo): that one dials an
+// etcd endpoint, and every scrape of /metrics would wait for it.
 func (s *Storage) RESTOptionsGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) generic.RESTOptionsGetter {
+	metrics.SetStorageMonitorGetter(func() ([]metrics.Monitor, error) { return []metrics.Monitor{monitor{s}}, nil })
 	return &getter{upstream: upstream, storage: s, cached: cached}
 }
 

@@ -75,7 +75,6 @@ func New(connection Connection, config Config) *Storage {
 	// watch progress. Upstream asks the endpoints of the client; an in-process
 	// client has none.
 	feature.DefaultFeatureSupportChecker.CheckClient(ctx, statusClient{s}, storage.RequestWatchProgress)
-	metrics.SetStorageMonitorGetter(func() ([]metrics.Monitor, error) { return []metrics.Monitor{monitor{s}}, nil })
 	go s.pollSize(ctx)
 	return s
 }

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+)
+
+// createFlags are what kubeconfig create was asked for.
+type createFlags struct {
+	configFlags
+	admin          string
+	groups         []string
+	serviceAccount string
+	expires        time.Duration
+	server         string
+	output         string
+	inClusterDir   string
+}
+
+func newKubeconfigCreate() *cobra.Command {
+	flags := &createFlags{}
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a kubeconfig for a user or a service account",
+		Long: `Make a kubeconfig for a user, with a client certificate that a running server
+signs, or with a token for a service account. It needs the administrator's
+kubeconfig and nothing else, and so works from another machine too.
+
+The user has no rights until RBAC gives them to the name or to a group. A
+certificate cannot be revoked: keep its life short, or take the rights away.
+
+--in-cluster-env writes what programs need that know in-cluster configuration
+only: the files token, ca.crt and namespace, which they look for in
+` + kubeconfig.InClusterMount + `,
+and a file env with KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. Run it
+again before the token ends; programs read the file again.
+
+Exit codes: 0 made, 1 the server refused or failed, 2 the command line is
+wrong, 3 no server was found.`,
+		Example: `  kube-hyper-mini kubeconfig create jane --group developers --expires 720h > jane.kubeconfig
+  kube-hyper-mini kubeconfig create --service-account team-a/controller --server https://mini.example.com:6443
+  kube-hyper-mini kubeconfig create --service-account team-a/controller --in-cluster-env ./serviceaccount`,
+		Args: func(cmd *cobra.Command, args []string) error { return usageError(flags.check(args)) },
+		RunE: func(cmd *cobra.Command, args []string) error { return flags.create(cmd, args) },
+	}
+	flags.locate(cmd.Flags())
+	f := cmd.Flags()
+	f.StringVar(&flags.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server which --config or --data-dir describe)")
+	f.StringArrayVar(&flags.groups, "group", nil, "group of the user; may be given again")
+	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of a service account to make a token for, instead of a user")
+	f.DurationVar(&flags.expires, "expires", 720*time.Hour, "life of the certificate or the token, at least 10m")
+	f.StringVar(&flags.server, "server", "", "URL to write, where clients reach the server by another one than the administrator")
+	f.StringVarP(&flags.output, "output", "o", "", "file to write, readable for its owner only (default: standard output)")
+	f.StringVar(&flags.inClusterDir, "in-cluster-env", "", "directory to write in-cluster configuration to, instead of a kubeconfig")
+	return cmd
+}
+
+// check finds what is wrong with the command line itself.
+func (f *createFlags) check(args []string) error {
+	if f.server != "" {
+		if err := kubeconfig.ValidServer(f.server); err != nil {
+			return fmt.Errorf("--server: %w", err)
+		}
+	}
+	if f.expires < kubeconfig.MinExpiry {
+		return fmt.Errorf("--expires %s is too short; at least %s", f.expires, kubeconfig.MinExpiry)
+	}
+	if f.serviceAccount == "" {
+		return f.checkUser(args)
+	}
+	if len(args) > 0 || len(f.groups) > 0 {
+		return errors.New("--service-account names the user and its groups itself; leave out NAME and --group")
+	}
+	if f.inClusterDir != "" && f.output != "" {
+		return errors.New("--in-cluster-env and --output exclude each other")
+	}
+	namespace, name, found := strings.Cut(f.serviceAccount, "/")
+	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Errorf("--service-account %q is not namespace/name", f.serviceAccount)
+	}
+	return nil
+}
+
+func (f *createFlags) checkUser(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("give one NAME, or --service-account namespace/name; got %q", args)
+	}
+	if f.inClusterDir != "" {
+		return errors.New("--in-cluster-env needs --service-account: in-cluster configuration knows tokens only")
+	}
+	return f.user(args).Validate()
+}
+
+func (f *createFlags) user(args []string) kubeconfig.User {
+	return kubeconfig.User{Name: args[0], Groups: f.groups, Expires: f.expires}
+}
+
+func (f *createFlags) create(cmd *cobra.Command, args []string) error {
+	config, err := f.connection(cmd)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("use the administrator's kubeconfig: %w", err)
+	}
+	endpoint := kubeconfig.Endpoint{Server: config.Host, CA: config.CAData}
+	if f.server != "" {
+		endpoint.Server = f.server
+	}
+	user, namespace := "", ""
+	var credentials *kubeconfig.Credentials
+	if f.serviceAccount != "" {
+		var name string
+		namespace, name, _ = strings.Cut(f.serviceAccount, "/")
+		user = "system:serviceaccount:" + namespace + ":" + name
+		credentials, err = kubeconfig.IssueToken(cmd.Context(), client, namespace, name, f.expires)
+	} else {
+		user = args[0]
+		credentials, err = kubeconfig.IssueCertificate(cmd.Context(), client, f.user(args))
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.handOut(cmd, endpoint, user, namespace, credentials); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s may use %s until %s\n", user, endpoint.Server, credentials.Until.Local().Format(time.DateTime))
+	return err
+}
+
+func (f *createFlags) handOut(cmd *cobra.Command, endpoint kubeconfig.Endpoint, user, namespace string, credentials *kubeconfig.Credentials) error {
+	if f.inClusterDir != "" {
+		return kubeconfig.WriteInCluster(f.inClusterDir, endpoint, namespace, credentials)
+	}
+	data, err := kubeconfig.RenderUser(endpoint, user, namespace, credentials)
+	if err != nil {
+		return err
+	}
+	if f.output != "" {
+		return datadir.WriteFile(f.output, data, 0o600)
+	}
+	_, err = cmd.OutOrStdout().Write(data)
+	return err
+}
+
+// connection reads the administrator's kubeconfig.
+func (f *createFlags) connection(cmd *cobra.Command) (*rest.Config, error) {
+	var data []byte
+	var err error
+	if f.admin != "" {
+		if data, err = os.ReadFile(f.admin); err != nil {
+			return nil, usageError(fmt.Errorf("read the administrator's kubeconfig: %w", err))
+		}
+	} else if data, err = readAdminKubeconfig(cmd, &f.configFlags); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	config.Timeout = requestTimeout
+	if err := reachable(cmd.Context(), config); err != nil {
+		return nil, &exitError{ExitNotReady, err}
+	}
+	return config, nil
+}
+
+// requestTimeout bounds each request of a command.
+const requestTimeout = 10 * time.Second
+
+// reachable tells a server that does not run from one that refuses.
+func reachable(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("use the administrator's kubeconfig: %w", err)
+	}
+	if _, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx); err != nil {
+		return fmt.Errorf("the server at %s does not answer (%w): is it running?", config.Host, err)
+	}
+	return nil
+}

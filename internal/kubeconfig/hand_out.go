@@ -1,0 +1,101 @@
+package kubeconfig
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// Endpoint is where a server is and how to know that it is the right one.
+type Endpoint struct {
+	// Server is the URL, https://host:port.
+	Server string
+	// CA is PEM.
+	CA []byte
+}
+
+// RenderUser returns a kubeconfig for the credentials. namespace is what
+// kubectl uses without -n; it may be empty.
+func RenderUser(endpoint Endpoint, user, namespace string, credentials *Credentials) ([]byte, error) {
+	cfg := api.NewConfig()
+	cfg.Clusters[Name] = &api.Cluster{Server: endpoint.Server, CertificateAuthorityData: endpoint.CA}
+	cfg.AuthInfos[user] = &api.AuthInfo{
+		ClientCertificateData: credentials.Cert, ClientKeyData: credentials.Key, Token: credentials.Token,
+	}
+	context := user + "@" + Name
+	cfg.Contexts[context] = &api.Context{Cluster: Name, AuthInfo: user, Namespace: namespace}
+	cfg.CurrentContext = context
+	out, err := clientcmd.Write(*cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make the kubeconfig of %q: %w", user, err)
+	}
+	return out, nil
+}
+
+// Names of the files that WriteInCluster writes. The first three are what
+// client-go's rest.InClusterConfig and its like read.
+const (
+	TokenFile     = "token"
+	CAFile        = "ca.crt"
+	NamespaceFile = "namespace"
+	EnvFile       = "env"
+)
+
+// InClusterMount is where programs look for the first three files, and no
+// variable changes that: bind-mount or link the directory there.
+const InClusterMount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// WriteInCluster writes what a program that only knows in-cluster
+// configuration needs: token, CA and namespace, and the variables
+// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT in a file for a shell
+// or a systemd EnvironmentFile. Each file is replaced atomically, the token
+// last, and only its owner can read it; programs read it again once a minute,
+// so that writing it again renews it.
+func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials *Credentials) error {
+	host, port, err := hostPort(endpoint.Server)
+	if err != nil {
+		return err
+	}
+	env := "KUBERNETES_SERVICE_HOST=" + host + "\nKUBERNETES_SERVICE_PORT=" + port + "\n"
+	for _, file := range []struct {
+		name, content string
+		mode          os.FileMode
+	}{
+		{CAFile, string(endpoint.CA), 0o644},
+		{NamespaceFile, namespace, 0o644},
+		{EnvFile, env, 0o644},
+		{TokenFile, credentials.Token, 0o600},
+	} {
+		if err := datadir.WriteFile(filepath.Join(dir, file.name), []byte(file.content), file.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ValidServer says what is wrong with the URL of a server.
+func ValidServer(server string) error {
+	_, _, err := hostPort(server)
+	return err
+}
+
+// hostPort takes the URL apart; clients put the two together again with
+// https, without a path.
+func hostPort(server string) (host, port string, err error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
+		return "", "", fmt.Errorf("%q is not the URL of a server; write https://host:port", server)
+	}
+	if host, port, err = net.SplitHostPort(u.Host); err != nil {
+		return u.Hostname(), "443", nil
+	}
+	return host, port, nil
+}

@@ -1,0 +1,224 @@
+package kubeconfig
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// MinExpiry is the shortest life that the API accepts, for certificates
+	// and for tokens.
+	MinExpiry = 10 * time.Minute
+	// maxExpiry is what fits the API's count of seconds.
+	maxExpiry = time.Duration(1<<31-1) * time.Second
+	// maxCommonName is X.509's bound (RFC 5280, ub-common-name).
+	maxCommonName = 64
+	// mastersGroup may do everything, and cannot be taken back from a
+	// certificate; upstream's admission refuses to sign it.
+	mastersGroup = "system:masters"
+
+	signingPoll    = 50 * time.Millisecond
+	signingTimeout = 30 * time.Second
+)
+
+// User is who a client certificate stands for.
+type User struct {
+	// Name and Groups are what RBAC sees.
+	Name   string
+	Groups []string
+	// Expires is the life of the certificate.
+	Expires time.Duration
+}
+
+// Validate says what is wrong with the user before anything is asked of a
+// server.
+func (u User) Validate() error {
+	if err := validName("the name of the user", u.Name, maxCommonName); err != nil {
+		return err
+	}
+	for _, group := range u.Groups {
+		if err := validName("a group", group, maxCommonName); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(u.Groups, mastersGroup) {
+		return fmt.Errorf("group %s cannot be given by certificate: nobody could take it back; bind the ClusterRole cluster-admin to a group of your own", mastersGroup)
+	}
+	return validExpiry(u.Expires)
+}
+
+func validName(what, name string, limit int) error {
+	switch {
+	case name == "" || strings.TrimSpace(name) != name:
+		return fmt.Errorf("%s must not be empty or begin or end with space, got %q", what, name)
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("%s has characters that cannot be printed: %q", what, name)
+	case len(name) > limit:
+		return fmt.Errorf("%s has %d bytes; %d are allowed in a certificate: %q", what, len(name), limit, name)
+	}
+	return nil
+}
+
+func validExpiry(expires time.Duration) error {
+	if expires < MinExpiry || expires > maxExpiry {
+		return fmt.Errorf("an expiry of %s is out of range; allowed: %s to %s", expires, MinExpiry, maxExpiry.Truncate(time.Hour))
+	}
+	return nil
+}
+
+// Credentials identify a client until Until. Either Cert and Key are set or
+// Token is.
+type Credentials struct {
+	// Cert and Key are PEM.
+	Cert, Key []byte
+	Token     string
+	Until     time.Time
+}
+
+// IssueCertificate makes a key and has the server sign a client certificate
+// for it through the API, with the rights of the client: it needs no access
+// to the CA. The request is removed afterwards. Upstream's signer may give a
+// shorter life than was asked for; see Credentials.Until.
+func IssueCertificate(ctx context.Context, client kubernetes.Interface, user User) (_ *Credentials, err error) {
+	if err := user.Validate(); err != nil {
+		return nil, err
+	}
+	request, key, err := signingRequest(user)
+	if err != nil {
+		return nil, fmt.Errorf("make a key for %q: %w", user.Name, err)
+	}
+	csrs := client.CertificatesV1().CertificateSigningRequests()
+	csr, err := csrs.Create(ctx, &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: Name + "-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:           request,
+			SignerName:        certificatesv1.KubeAPIServerClientSignerName,
+			ExpirationSeconds: ptr.To(int32(user.Expires / time.Second)),
+			Usages:            []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("request a certificate for %q: %w", user.Name, err)
+	}
+	name := csr.Name
+	defer func() {
+		if deleteErr := csrs.Delete(context.WithoutCancel(ctx), name, metav1.DeleteOptions{}); deleteErr != nil {
+			err = errors.Join(err, fmt.Errorf("remove the certificate signing request %s: %w", name, deleteErr))
+		}
+	}()
+	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,
+		Reason: "KubeconfigCreate", Message: "requested with kube-hyper-mini kubeconfig create",
+	})
+	if _, err := csrs.UpdateApproval(ctx, name, csr, metav1.UpdateOptions{}); err != nil {
+		return nil, fmt.Errorf("approve the certificate of %q: %w", user.Name, err)
+	}
+	cert, err := awaitCertificate(ctx, client, name)
+	if err != nil {
+		return nil, fmt.Errorf("get the certificate of %q: %w", user.Name, err)
+	}
+	until, err := notAfter(cert)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate of %q: %w", user.Name, err)
+	}
+	return &Credentials{Cert: cert, Key: key, Until: until}, nil
+}
+
+// signingRequest returns a PEM certificate request and its PEM key.
+func signingRequest(user User) (request, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: user.Name, Organization: user.Groups},
+	}, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), keyPEM, nil
+}
+
+// awaitCertificate waits for the signing controller.
+func awaitCertificate(ctx context.Context, client kubernetes.Interface, name string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, signingTimeout,
+		fmt.Errorf("nobody signed it within %s: the server must run the certificatesigningrequest-signing-controller", signingTimeout))
+	defer cancel()
+	ticker := time.NewTicker(signingPoll)
+	defer ticker.Stop()
+	for {
+		csr, err := client.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(csr.Status.Certificate) > 0 {
+			return csr.Status.Certificate, nil
+		}
+		for _, condition := range csr.Status.Conditions {
+			if condition.Type == certificatesv1.CertificateDenied || condition.Type == certificatesv1.CertificateFailed {
+				return nil, fmt.Errorf("the server refused: %s: %s", condition.Reason, condition.Message)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+func notAfter(cert []byte) (time.Time, error) {
+	block, _ := pem.Decode(cert)
+	if block == nil {
+		return time.Time{}, errors.New("it is not PEM")
+	}
+	parsed, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parsed.NotAfter, nil
+}
+
+// IssueToken asks the server for a token of a service account. The server may
+// bound its life; see Credentials.Until.
+func IssueToken(ctx context.Context, client kubernetes.Interface, namespace, name string, expires time.Duration) (*Credentials, error) {
+	if err := validExpiry(expires); err != nil {
+		return nil, err
+	}
+	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(expires / time.Second))},
+	}, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no service account %s in namespace %s: make it with kubectl create serviceaccount -n %s %s", name, namespace, namespace, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("request a token for service account %s/%s: %w", namespace, name, err)
+	}
+	return &Credentials{Token: token.Status.Token, Until: token.Status.ExpirationTimestamp.Time}, nil
+}
