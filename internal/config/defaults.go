@@ -33,6 +33,8 @@ func Default() *ServerConfiguration {
 			Flags:         map[string]Scalar{},
 		},
 		ControllerManager: ControllerManager{Controllers: []string{"*"}},
+		ServiceEndpoints:  []ServiceEndpoint{},
+		Manifests:         Manifests{WaitForReady: true},
 		Logging:           Logging{Format: "text"},
 	}
 }
@@ -50,7 +52,7 @@ func (c *ServerConfiguration) Complete() error {
 	if c.Kubeconfig.Path == "" {
 		c.Kubeconfig.Path = filepath.Join(c.DataDir, "admin.kubeconfig")
 	}
-	for _, path := range append(c.files(), fieldPath{"dataDir", &c.DataDir}, fieldPath{"kubeconfig.path", &c.Kubeconfig.Path}) {
+	for _, path := range append(c.files(), fieldPath{"dataDir", &c.DataDir}, fieldPath{"kubeconfig.path", &c.Kubeconfig.Path}, fieldPath{"manifests.dir", &c.Manifests.Dir}) {
 		if *path.value == "" || *path.value == "-" {
 			continue
 		}

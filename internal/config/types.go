@@ -30,7 +30,10 @@ type ServerConfiguration struct {
 	Etcd              Etcd              `json:"etcd"`
 	APIServer         APIServer         `json:"apiServer"`
 	ControllerManager ControllerManager `json:"controllerManager"`
-	Logging           Logging           `json:"logging"`
+	// ServiceEndpoints are the servers that `service:` references mean.
+	ServiceEndpoints []ServiceEndpoint `json:"serviceEndpoints"`
+	Manifests        Manifests         `json:"manifests"`
+	Logging          Logging           `json:"logging"`
 }
 
 // Serving says where the API is served and under which names.

@@ -1,0 +1,193 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/transport"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
+	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
+	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/controllers/status/metrics"
+)
+
+const (
+	// availabilityWorkers is more than upstream's 5: a check of a server that
+	// drops packets holds one for seconds, and must not hold up the others.
+	availabilityWorkers = 20
+	// recheckPeriod is upstream's resync of this controller.
+	recheckPeriod = 30 * time.Second
+	// maxRecheck bounds the wait before a server that failed is asked again.
+	// Upstream's bound is 30 s; nothing but a check finds out here that a
+	// server is back, and requests are refused until then.
+	maxRecheck = 2 * time.Second
+)
+
+// AvailabilityConfig is what the controller works with.
+type AvailabilityConfig struct {
+	// Resolver finds the servers, and says when to look again.
+	Resolver *Resolver
+	// Dial is the Resolver's dialer, the same as the aggregator proxies with.
+	Dial utilnet.DialFunc
+	// Client is this process'.
+	Client *rest.Config
+	// APIServices are the aggregator's.
+	APIServices informers.APIServiceInformer
+	// Identity returns the front-proxy certificate and key in use.
+	Identity func() (certificate, key []byte, err error)
+}
+
+// Availability keeps the Available condition of remote APIServices true, in
+// place of AvailableConditionController of
+// k8s.io/kube-aggregator/pkg/controllers/status/remote, which needs Services
+// and EndpointSlices. Its semantics are upstream's: the discovery path of the
+// group version is asked as system:kube-aggregator; local APIServices are
+// somebody else's; a status is written only if it changes.
+type Availability struct {
+	config  AvailabilityConfig
+	client  apiregistrationclient.APIServicesGetter
+	lister  listers.APIServiceLister
+	synced  cache.InformerSynced
+	dial    *transport.DialHolder // one: transports are cached by its address
+	queue   workqueue.TypedRateLimitingInterface[string]
+	metrics *metrics.Metrics
+}
+
+// NewAvailability prepares the controller. Call it before the informers start.
+func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
+	client, err := clientset.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg.Client), "remote-availability"))
+	if err != nil {
+		return nil, fmt.Errorf("make the client that writes the status of APIServices: %w", err)
+	}
+	a := &Availability{
+		config: cfg, client: client.ApiregistrationV1(), lister: cfg.APIServices.Lister(),
+		dial: &transport.DialHolder{Dial: cfg.Dial}, metrics: metrics.New(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, maxRecheck),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "RemoteAvailabilityController"}),
+	}
+	handler, err := cfg.APIServices.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
+		AddFunc:    a.enqueue,
+		UpdateFunc: func(_, current any) { a.enqueue(current) },
+		DeleteFunc: a.enqueue,
+	}, recheckPeriod)
+	if err != nil {
+		return nil, fmt.Errorf("watch APIServices: %w", err)
+	}
+	a.synced = handler.HasSynced
+	cfg.Resolver.OnChange(a.recheck)
+	return a, nil
+}
+
+// Metrics are upstream's for availability, of the remote APIServices.
+func (a *Availability) Metrics() *metrics.Metrics { return a.metrics }
+
+func (a *Availability) enqueue(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	if service, ok := obj.(*apiregistrationv1.APIService); ok {
+		a.queue.Add(service.Name)
+	}
+}
+
+// recheck looks again at the APIServices behind a reference. There are few
+// remote ones, and it happens when something has changed.
+func (a *Availability) recheck(ref Reference) {
+	services, err := a.lister.List(labels.Everything())
+	if err != nil {
+		return // the cache does not fail
+	}
+	for _, service := range services {
+		if backend := service.Spec.Service; backend != nil && (Reference{backend.Namespace, backend.Name}) == ref {
+			a.queue.Add(service.Name)
+		}
+	}
+}
+
+// Run checks until ctx ends.
+func (a *Availability) Run(ctx context.Context) {
+	defer a.queue.ShutDown()
+	if !cache.WaitForCacheSync(ctx.Done(), a.synced) {
+		return
+	}
+	var workers sync.WaitGroup
+	for range availabilityWorkers {
+		workers.Go(func() {
+			for a.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	a.queue.ShutDown()
+	workers.Wait()
+}
+
+func (a *Availability) next(ctx context.Context) bool {
+	name, shutdown := a.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer a.queue.Done(name)
+	available, err := a.sync(ctx, name)
+	switch {
+	case err == nil && available:
+		a.queue.Forget(name)
+	case err != nil && ctx.Err() == nil && !apierrors.IsConflict(err):
+		utilruntime.HandleErrorWithContext(ctx, err, "Updating the availability of an APIService failed", "APIService", name)
+		fallthrough
+	default:
+		a.queue.AddRateLimited(name)
+	}
+	return true
+}
+
+// sync checks one APIService and writes what it found. It says whether there
+// is no reason to look again soon.
+func (a *Availability) sync(ctx context.Context, name string) (bool, error) {
+	original, err := a.lister.Get(name)
+	if apierrors.IsNotFound(err) {
+		a.metrics.ForgetAPIService(name)
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if original.Spec.Service == nil {
+		a.metrics.ForgetAPIService(name) // the local controller's
+		return true, nil
+	}
+	condition := a.check(ctx, original)
+	if ctx.Err() != nil {
+		return true, nil
+	}
+	condition.Type, condition.LastTransitionTime = apiregistrationv1.Available, metav1.Now()
+	updated := original.DeepCopy()
+	helper.SetAPIServiceCondition(updated, condition)
+	a.metrics.SetUnavailableGauge(updated)
+	available := condition.Status == apiregistrationv1.ConditionTrue
+	if equality.Semantic.DeepEqual(original.Status, updated.Status) {
+		return available, nil
+	}
+	klog.V(2).InfoS("Changing the availability of an APIService", "APIService", name, "status", condition.Status, "reason", condition.Reason, "message", condition.Message)
+	if _, err := a.client.APIServices().UpdateStatus(ctx, updated, metav1.UpdateOptions{}); err != nil {
+		return false, fmt.Errorf("write the status of APIService %s: %w", name, err)
+	}
+	a.metrics.SetUnavailableCounter(original, updated)
+	return available, nil
+}

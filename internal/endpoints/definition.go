@@ -1,0 +1,172 @@
+package endpoints
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+)
+
+// Group and Version of ServiceEndpoint.
+const (
+	Group   = "kube-hyper-mini.io"
+	Version = "v1alpha1"
+)
+
+const (
+	plural         = "serviceendpoints"
+	definitionName = plural + "." + Group
+	fieldManager   = "kube-hyper-mini"
+	// digestAnnotation tells a definition that needs no writing.
+	digestAnnotation = Group + "/definition"
+	servedPoll       = 10 * time.Millisecond
+)
+
+var (
+	serviceEndpoints = schema.GroupVersionResource{Group: Group, Version: Version, Resource: plural}
+	definitions      = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+)
+
+// Install makes the ServiceEndpoint type exist as this version of the server
+// defines it, and returns when it is served. A definition that is up to date
+// costs one read. One that is older and cannot be updated (a webhook may be in
+// the way, whose server is only found with the type's objects) stays in use,
+// with a warning.
+func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
+	dynamicClient, err := dynamic.NewForConfig(client)
+	if err != nil {
+		return fmt.Errorf("make the client that installs %s: %w", definitionName, err)
+	}
+	wanted, err := definition()
+	if err != nil {
+		return err
+	}
+	crds := dynamicClient.Resource(definitions)
+	existing, err := crds.Get(ctx, definitionName, metav1.GetOptions{})
+	found := err == nil
+	switch {
+	case found && existing.GetAnnotations()[digestAnnotation] == wanted.GetAnnotations()[digestAnnotation]:
+		return nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return fmt.Errorf("read the definition %s: %w", definitionName, err)
+	}
+	if _, err := crds.Apply(ctx, definitionName, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+		if found {
+			log.Warn("the definition of ServiceEndpoint stays at the version of an earlier server", "error", err)
+			return nil
+		}
+		return fmt.Errorf("apply the definition %s: %w", definitionName, err)
+	}
+	return waitUntilServed(ctx, dynamicClient)
+}
+
+// waitUntilServed asks until the type answers.
+func waitUntilServed(ctx context.Context, client dynamic.Interface) error {
+	ticker := time.NewTicker(servedPoll)
+	defer ticker.Stop()
+	for {
+		_, err := client.Resource(serviceEndpoints).List(ctx, metav1.ListOptions{Limit: 1, ResourceVersion: "0"})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s is served: %w", definitionName, errors.Join(context.Cause(ctx), err))
+		case <-ticker.C:
+		}
+	}
+}
+
+// definition is the CRD as it is applied, stamped with its digest.
+func definition() (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: definitionName},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: Group,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Plural: plural, Singular: "serviceendpoint", Kind: "ServiceEndpoint", ListKind: "ServiceEndpointList", ShortNames: []string{"sep"},
+			},
+			Scope: apiextensionsv1.NamespaceScoped,
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: Version, Served: true, Storage: true,
+				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: objectSchema()},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{
+					{Name: "Targets", Type: "string", JSONPath: ".spec.targets"},
+					{Name: "Reachable", Type: "string", JSONPath: ".status.reachable", Description: "How many of the targets speak TLS"},
+					{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"},
+				},
+			}},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("render the definition %s: %w", definitionName, err)
+	}
+	delete(content, "status")
+	crd := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(crd.Object, "metadata", "creationTimestamp")
+	rendered, err := json.Marshal(crd.Object)
+	if err != nil {
+		return nil, fmt.Errorf("render the definition %s: %w", definitionName, err)
+	}
+	digest := sha256.Sum256(rendered)
+	crd.SetAnnotations(map[string]string{digestAnnotation: hex.EncodeToString(digest[:8])})
+	return crd, nil
+}
+
+// objectSchema describes a ServiceEndpoint; kubectl explain shows it.
+func objectSchema() *apiextensionsv1.JSONSchemaProps {
+	text := func(description string) apiextensionsv1.JSONSchemaProps {
+		return apiextensionsv1.JSONSchemaProps{Type: "string", Description: description}
+	}
+	target := apiextensionsv1.JSONSchemaProps{
+		Type: "string", MaxLength: ptr.To[int64](300),
+		Pattern: `^https://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`,
+	}
+	condition := apiextensionsv1.JSONSchemaProps{
+		Type: "object", Required: []string{"type", "status", "lastTransitionTime", "reason", "message"},
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"type": text(""), "status": text(""), "reason": text(""), "message": text(""),
+			"lastTransitionTime": {Type: "string", Format: "date-time"},
+			"observedGeneration": {Type: "integer", Format: "int64"},
+		},
+	}
+	return &apiextensionsv1.JSONSchemaProps{
+		Type: "object", Required: []string{"spec"},
+		Description: "ServiceEndpoint says where the server behind a service: reference of an APIService, an admission webhook or a " +
+			"conversion webhook is. Its namespace and name are those of the Service that the reference names.",
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"spec": {Type: "object", Required: []string{"targets"}, Properties: map[string]apiextensionsv1.JSONSchemaProps{
+				"targets": {
+					Type: "array", MinItems: ptr.To[int64](1), MaxItems: ptr.To[int64](64), XListType: ptr.To("set"),
+					Description: "Where the replicas of the server listen, as https://host:port. They are used in turn; one that does not accept " +
+						"connections is asked last. Their certificates must be valid for <name>.<namespace>.svc.",
+					Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &target},
+				},
+			}},
+			"status": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+				"reachable": text("How many of the targets speak TLS, as 1/2."),
+				"conditions": {
+					Type: "array", XListType: ptr.To("map"), XListMapKeys: []string{"type"},
+					Description: "Reachable is True when at least one target speaks TLS.",
+					Items:       &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &condition},
+				},
+			}},
+		},
+	}
+}

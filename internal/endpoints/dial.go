@@ -1,0 +1,152 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+const (
+	// dialTimeout is how long a target may take to accept a connection.
+	dialTimeout = 5 * time.Second
+	// hurry is how long the next target waits for the one before it: a target
+	// that drops packets must not hold up a request that another can answer.
+	hurry = 250 * time.Millisecond
+)
+
+// ConnectError says that none of a reference's targets accepts a connection.
+type ConnectError struct {
+	Reference Reference
+	cause     error
+}
+
+// Error implements error.
+func (e *ConnectError) Error() string {
+	return fmt.Sprintf("no target of service %s accepts a connection: %v", e.Reference, e.cause)
+}
+
+// Unwrap returns what went wrong with each target.
+func (e *ConnectError) Unwrap() error { return e.cause }
+
+// Direct is the dialer below [Resolver.Dialer] where no other is configured.
+func Direct() utilnet.DialFunc {
+	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+}
+
+// Dialer returns a dial function that understands the hosts which the
+// resolvers answer, and leaves all others to base. Errors are
+// [UnresolvedError] and [ConnectError].
+func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return base(ctx, network, address)
+		}
+		ref, pooled, ok := parse(host)
+		if !ok {
+			return base(ctx, network, address)
+		}
+		targets, err := r.find(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if targets == nil {
+			return upstream(ctx, network, ref, port, base)
+		}
+		race := &race{resolver: r, ref: ref, network: network, base: base}
+		connection, target, err := race.run(ctx, r.health.order(targets, r.turn.Add(1)))
+		if err != nil || !pooled {
+			return connection, err
+		}
+		return &pooledConn{Conn: connection, current: func() bool { return slices.Contains(r.targets(ref), target) }}, nil
+	}
+}
+
+// upstream dials the name that a cluster's DNS would know.
+func upstream(ctx context.Context, network string, ref Reference, port string, base utilnet.DialFunc) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	connection, err := base(ctx, network, net.JoinHostPort(ref.host(), port))
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return nil, &UnresolvedError{Reference: ref, cause: err}
+	case err != nil:
+		return nil, &ConnectError{Reference: ref, cause: err}
+	}
+	return connection, nil
+}
+
+// race connects to the first of several targets that answers. Each gets a head
+// start of hurry over the next.
+type race struct {
+	resolver *Resolver
+	ref      Reference
+	network  string
+	base     utilnet.DialFunc
+}
+
+type attempt struct {
+	connection net.Conn
+	target     string
+	err        error
+}
+
+func (d *race) run(ctx context.Context, targets []string) (net.Conn, string, error) {
+	results := make(chan attempt, len(targets))
+	timer := time.NewTimer(hurry)
+	defer timer.Stop()
+	started, pending := 0, 0
+	next := func() {
+		if started < len(targets) {
+			go d.dial(ctx, targets[started], results)
+			started, pending = started+1, pending+1
+			timer.Reset(hurry)
+		}
+	}
+	var errs []error
+	for next(); pending > 0; {
+		select {
+		case <-timer.C:
+			next()
+		case result := <-results:
+			pending--
+			if result.err == nil {
+				go discard(results, pending)
+				return result.connection, result.target, nil
+			}
+			errs = append(errs, result.err)
+			next()
+		case <-ctx.Done():
+			go discard(results, pending)
+			return nil, "", &ConnectError{Reference: d.ref, cause: errors.Join(append(errs, context.Cause(ctx))...)}
+		}
+	}
+	return nil, "", &ConnectError{Reference: d.ref, cause: errors.Join(errs...)}
+}
+
+// dial outlives the request: a target that is slow to refuse is as dead for
+// the next request as it was for this one.
+func (d *race) dial(ctx context.Context, target string, results chan<- attempt) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+	defer cancel()
+	connection, err := d.base(ctx, d.network, target)
+	if d.resolver.health.mark(target, err) {
+		d.resolver.changed(d.ref)
+	}
+	results <- attempt{connection: connection, target: target, err: err}
+}
+
+// discard closes the connections that came too late.
+func discard(results <-chan attempt, pending int) {
+	for range pending {
+		if late := <-results; late.err == nil {
+			_ = late.connection.Close() // nothing was sent on it
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// probePeriod is how often the status of an object is found out without a
+// reason.
+const probePeriod = 30 * time.Second
+
+// Run follows the ServiceEndpoint objects and writes their status until ctx
+// ends. The type need not be served yet. dial reaches the targets. Call it
+// once.
+func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.DialFunc) error {
+	client = rest.CopyConfig(client)
+	client.QPS = -1
+	dynamicClient, err := dynamic.NewForConfig(rest.AddUserAgent(client, "service-endpoints"))
+	if err != nil {
+		return fmt.Errorf("make the client that follows ServiceEndpoints: %w", err)
+	}
+	// A reflector that begins too early would come back after a second.
+	if err := waitUntilServed(ctx, dynamicClient); err != nil {
+		return err
+	}
+	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "", probePeriod, cache.Indexers{}, nil)
+	if err := informer.Informer().SetTransform(withoutManagedFields); err != nil {
+		return fmt.Errorf("follow ServiceEndpoints: %w", err)
+	}
+	prober := &prober{
+		resolver: r, client: dynamicClient, dial: dial, store: informer.Informer().GetStore(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[Reference](),
+			workqueue.TypedRateLimitingQueueConfig[Reference]{Name: "ServiceEndpoints"}),
+	}
+	handler, err := informer.Informer().AddEventHandler(r.handler(prober.queue))
+	if err != nil {
+		return fmt.Errorf("follow ServiceEndpoints: %w", err)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { informer.Informer().RunWithContext(ctx) })
+	running.Go(func() { prober.run(ctx) })
+	if cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
+		close(r.synced)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// handler applies objects to the resolver and hands them to the prober.
+func (r *Resolver) handler(queue workqueue.TypedRateLimitingInterface[Reference]) cache.ResourceEventHandler {
+	apply := func(obj any) {
+		object, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return
+		}
+		ref, targets, err := read(object)
+		if err != nil {
+			klog.ErrorS(err, "A ServiceEndpoint is not used", "serviceEndpoint", ref)
+		}
+		r.set(ref, targets)
+		queue.Add(ref)
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: apply,
+		UpdateFunc: func(previous, current any) {
+			before, okBefore := previous.(*unstructured.Unstructured)
+			after, okAfter := current.(*unstructured.Unstructured)
+			if okBefore && okAfter && before.GetResourceVersion() != after.GetResourceVersion() && sameSpec(before, after) {
+				return // the status, most likely from here
+			}
+			apply(current)
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			if object, ok := obj.(*unstructured.Unstructured); ok {
+				r.set(Reference{object.GetNamespace(), object.GetName()}, nil)
+			}
+		},
+	}
+}
+
+// withoutManagedFields keeps what nobody here reads out of memory.
+func withoutManagedFields(obj any) (any, error) {
+	if object, ok := obj.(*unstructured.Unstructured); ok {
+		object.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+func sameSpec(a, b *unstructured.Unstructured) bool {
+	return reflect.DeepEqual(a.Object["spec"], b.Object["spec"])
+}
+
+// read takes the targets out of an object. One with a bad target has none:
+// the schema does not let it in, and half of a list is not what was asked for.
+func read(object *unstructured.Unstructured) (Reference, []string, error) {
+	ref := Reference{object.GetNamespace(), object.GetName()}
+	targets, _, err := unstructured.NestedStringSlice(object.Object, "spec", "targets")
+	if err != nil {
+		return ref, nil, err
+	}
+	list, err := addresses(targets)
+	if err == nil && len(list) == 0 {
+		err = errors.New("it has no targets")
+	}
+	return ref, list, err
+}

@@ -1,0 +1,75 @@
+package endpoints
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// A target that did not accept a connection is asked last for a while,
+	// which doubles with each further failure.
+	firstPause = time.Second
+	maxPause   = 30 * time.Second
+)
+
+// health remembers which targets did not accept a connection.
+type health struct {
+	mu   sync.Mutex
+	down map[string]outage
+	now  func() time.Time
+}
+
+type outage struct {
+	pause time.Duration
+	until time.Time
+}
+
+func newHealth() *health { return &health{down: map[string]outage{}, now: time.Now} }
+
+// mark records how connecting to a target went and says whether that is news.
+func (h *health) mark(target string, err error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before, was := h.down[target]
+	if err == nil {
+		delete(h.down, target)
+		return was
+	}
+	pause := firstPause
+	if was {
+		pause = min(2*before.pause, maxPause)
+	}
+	h.down[target] = outage{pause: pause, until: h.now().Add(pause)}
+	return !was
+}
+
+// forget drops what is known of a target that nobody refers to any more.
+func (h *health) forget(target string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.down, target)
+}
+
+// order returns the targets in the order in which to try them: those that may
+// work in turns, then those that failed, the one that is due first before the
+// others.
+func (h *health) order(targets []string, turn uint32) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	var up, down []string
+	for _, target := range targets {
+		if outage, failed := h.down[target]; failed && now.Before(outage.until) {
+			down = append(down, target)
+		} else {
+			up = append(up, target)
+		}
+	}
+	slices.SortStableFunc(down, func(a, b string) int { return h.down[a].until.Compare(h.down[b].until) })
+	if len(up) > 1 {
+		first := int(turn % uint32(len(up)))
+		up = append(slices.Clone(up[first:]), up[:first]...)
+	}
+	return append(up, down...)
+}

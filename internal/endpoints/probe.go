@@ -1,0 +1,173 @@
+package endpoints
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Reachable is the condition of a ServiceEndpoint with a target that speaks TLS.
+const Reachable = "Reachable"
+
+const probeWorkers = 4
+
+// prober finds out whether targets can be reached and writes that into the
+// objects' status.
+type prober struct {
+	resolver *Resolver
+	client   dynamic.Interface
+	dial     utilnet.DialFunc
+	store    cache.Store
+	queue    workqueue.TypedRateLimitingInterface[Reference]
+}
+
+// status of a ServiceEndpoint.
+type status struct {
+	Reachable  string             `json:"reachable"`
+	Conditions []metav1.Condition `json:"conditions"`
+}
+
+func (p *prober) run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range probeWorkers {
+		workers.Go(func() {
+			for p.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	p.queue.ShutDown()
+	workers.Wait()
+}
+
+func (p *prober) next(ctx context.Context) bool {
+	ref, shutdown := p.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer p.queue.Done(ref)
+	if err := p.probe(ctx, ref); err != nil && ctx.Err() == nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Updating the status of a ServiceEndpoint failed", "serviceEndpoint", ref)
+		p.queue.AddRateLimited(ref)
+		return true
+	}
+	p.queue.Forget(ref)
+	return true
+}
+
+// probe asks all targets of an object and writes its status if that is news.
+func (p *prober) probe(ctx context.Context, ref Reference) error {
+	obj, exists, err := p.store.GetByKey(ref.String())
+	if err != nil || !exists {
+		return err
+	}
+	object, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("the cache of ServiceEndpoints holds a %T", obj)
+	}
+	_, targets, err := read(object)
+	if err != nil {
+		return nil // said already
+	}
+	var current status
+	if content, found, _ := unstructured.NestedMap(object.Object, "status"); found {
+		// What cannot be read is written anew.
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &current)
+	}
+	reached, failures := p.reach(ctx, ref, targets)
+	if ctx.Err() != nil {
+		return nil
+	}
+	condition := metav1.Condition{
+		Type: Reachable, Status: metav1.ConditionTrue, Reason: "TargetsReachable",
+		Message: "all targets speak TLS", ObservedGeneration: object.GetGeneration(),
+	}
+	switch {
+	case reached == 0:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "NoTargetReachable", failures.Error()
+	case failures != nil:
+		condition.Reason, condition.Message = "SomeTargetsReachable", failures.Error()
+	}
+	wanted := status{Reachable: fmt.Sprintf("%d/%d", reached, len(targets)), Conditions: current.Conditions}
+	if changed := meta.SetStatusCondition(&wanted.Conditions, condition); !changed && wanted.Reachable == current.Reachable {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"status": wanted})
+	if err != nil {
+		return err
+	}
+	_, err = p.client.Resource(serviceEndpoints).Namespace(ref.Namespace).Patch(ctx, ref.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// reach counts the targets that speak TLS and joins what is wrong with the
+// others, in their order.
+func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (int, error) {
+	errs := make([]error, len(targets))
+	var asking sync.WaitGroup
+	for i, target := range targets {
+		asking.Go(func() {
+			errs[i] = p.handshake(ctx, ref, target)
+			if ctx.Err() == nil && p.resolver.health.mark(target, errs[i]) {
+				p.resolver.changed(ref)
+			}
+		})
+	}
+	asking.Wait()
+	reached := 0
+	for _, err := range errs {
+		if err == nil {
+			reached++
+		}
+	}
+	return reached, errors.Join(errs...)
+}
+
+// handshake makes and closes a TLS connection. Only connecting would leave an
+// error in the log of each server. It verifies nothing, because the CA belongs
+// to those who refer to the object, and sends nothing.
+func (p *prober) handshake(ctx context.Context, ref Reference, target string) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	connection, err := p.dial(ctx, "tcp", target)
+	if err != nil {
+		return err
+	}
+	client := tls.Client(connection, &tls.Config{ServerName: ref.host(), InsecureSkipVerify: true}) //nolint:gosec // see above
+	err = client.HandshakeContext(ctx)
+	_ = client.Close() // it has served its purpose
+	if err != nil {
+		return fmt.Errorf("TLS handshake with %s: %w", target, withoutSource(err))
+	}
+	return nil
+}
+
+// withoutSource takes the local port out of an error, which would make the
+// same failure look like news each time.
+func withoutSource(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return &net.OpError{Op: op.Op, Net: op.Net, Addr: op.Addr, Err: op.Err}
+	}
+	return err
+}

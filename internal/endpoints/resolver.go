@@ -1,0 +1,210 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/util/webhook"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// syncPatience bounds how long a connection waits for the first list of
+// ServiceEndpoints, during which nobody can say that there is none.
+const syncPatience = 5 * time.Second
+
+// Reference is what a `service:` reference says about who is meant.
+type Reference struct{ Namespace, Name string }
+
+// String is namespace/name.
+func (r Reference) String() string { return r.Namespace + "/" + r.Name }
+
+// host is the name that certificates are verified for.
+func (r Reference) host() string { return r.Name + "." + r.Namespace + ".svc" }
+
+// UnresolvedError says that nothing is known about a reference, and what to
+// create.
+type UnresolvedError struct {
+	Reference Reference
+	cause     error
+}
+
+// Error implements error.
+func (e *UnresolvedError) Error() string {
+	return fmt.Sprintf("nothing is known about service %q in namespace %q: create the ServiceEndpoint (%s/%s) %q in namespace %q "+
+		"with spec.targets: [\"https://host:port\"], or add it to serviceEndpoints in the configuration (%v)",
+		e.Reference.Name, e.Reference.Namespace, Group, Version, e.Reference.Name, e.Reference.Namespace, e.cause)
+}
+
+// Unwrap returns why the upstream name was of no help.
+func (e *UnresolvedError) Unwrap() error { return e.cause }
+
+// Resolver knows the targets of references. It is safe for concurrent use.
+type Resolver struct {
+	static map[Reference][]string
+	health *health
+	turn   atomic.Uint32
+	synced chan struct{} // closed when live holds the first list
+
+	mu        sync.RWMutex
+	live      map[Reference][]string
+	listeners []func(Reference)
+}
+
+// New returns a resolver that knows the entries of the configuration. Live
+// objects come with [Resolver.Run].
+func New(entries []config.ServiceEndpoint) (*Resolver, error) {
+	r := &Resolver{
+		static: map[Reference][]string{}, health: newHealth(), synced: make(chan struct{}), live: map[Reference][]string{},
+	}
+	for i, entry := range entries {
+		addresses, err := addresses(entry.Targets)
+		if err != nil {
+			return nil, fmt.Errorf("read serviceEndpoints[%d] of the configuration: %w", i, err)
+		}
+		r.static[Reference{entry.Namespace, entry.Name}] = addresses
+	}
+	return r, nil
+}
+
+func addresses(targets []string) ([]string, error) {
+	var list []string
+	for _, target := range targets {
+		address, err := config.TargetAddress(target)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(list, address) {
+			list = append(list, address)
+		}
+	}
+	return list, nil
+}
+
+// OnChange calls f, from any goroutine, after a reference's targets or their
+// health have changed. Register before [Resolver.Run].
+func (r *Resolver) OnChange(f func(Reference)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listeners = append(r.listeners, f)
+}
+
+func (r *Resolver) changed(ref Reference) {
+	r.mu.RLock()
+	listeners := r.listeners
+	r.mu.RUnlock()
+	for _, f := range listeners {
+		f(ref)
+	}
+}
+
+// set replaces the live targets of a reference; nil removes them.
+func (r *Resolver) set(ref Reference, addresses []string) {
+	r.mu.Lock()
+	previous := r.live[ref]
+	if addresses == nil {
+		delete(r.live, ref)
+	} else {
+		r.live[ref] = addresses
+	}
+	r.mu.Unlock()
+	if slices.Equal(previous, addresses) {
+		return
+	}
+	for _, address := range previous {
+		if !slices.Contains(addresses, address) {
+			r.health.forget(address)
+		}
+	}
+	r.changed(ref)
+}
+
+// targets returns what is known at this moment: an object wins over the
+// configuration.
+func (r *Resolver) targets(ref Reference) []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if live, ok := r.live[ref]; ok {
+		return live
+	}
+	return r.static[ref]
+}
+
+// find is targets for somebody who is about to act on there being none: it
+// waits until the objects have been listed once.
+func (r *Resolver) find(ctx context.Context, ref Reference) ([]string, error) {
+	if targets := r.targets(ref); targets != nil {
+		return targets, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, syncPatience, errors.New("the ServiceEndpoints have not been listed yet"))
+	defer cancel()
+	select {
+	case <-r.synced:
+		return r.targets(ref), nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("find the targets of service %s: %w", ref, context.Cause(ctx))
+	}
+}
+
+// Webhooks returns the resolver for clients that keep one pool of HTTP/1.1
+// connections for a reference, whatever it resolves to, and ask when they
+// dial: k8s.io/apiserver/pkg/util/webhook. A pooled connection refuses to
+// begin a request once its target is not one of the reference's any more; the
+// client then dials anew.
+func (r *Resolver) Webhooks() webhook.ServiceResolver {
+	return resolveFunc(func(ref Reference) string { return ref.host() })
+}
+
+// Aggregator returns the resolver for clients that ask for each request and
+// may speak HTTP/2: the aggregator's proxy. The host that it answers changes
+// with the targets, so that a change begins a new pool of connections and
+// leaves running requests alone.
+func (r *Resolver) Aggregator() webhook.ServiceResolver {
+	return resolveFunc(func(ref Reference) string {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(strings.Join(r.targets(ref), " "))) // cannot fail
+		return poolPrefix + strconv.FormatUint(uint64(h.Sum32()), 16) + "." + ref.host()
+	})
+}
+
+// poolPrefix begins the label that tells one set of targets from another.
+const poolPrefix = "targets-"
+
+// resolveFunc makes a host of a reference.
+type resolveFunc func(Reference) string
+
+// ResolveEndpoint implements [webhook.ServiceResolver]. The URL is meant for
+// [Resolver.Dialer]; whether anything is known about the reference shows when
+// it is dialled.
+func (f resolveFunc) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	if len(validation.IsDNS1035Label(name))+len(validation.IsDNS1123Label(namespace)) > 0 || port < 1 || port > 65535 {
+		return nil, fmt.Errorf("resolve service %q in namespace %q, port %d: not a Service's name, namespace and port", name, namespace, port)
+	}
+	host := f(Reference{Namespace: namespace, Name: name})
+	return &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(int(port)))}, nil
+}
+
+// parse reverses what the two resolvers do. pooled says that the client keeps
+// the connection whatever the reference resolves to.
+func parse(host string) (ref Reference, pooled, ok bool) {
+	labels := strings.Split(host, ".")
+	if len(labels) == 4 && strings.HasPrefix(labels[0], poolPrefix) {
+		ref, _, ok = parse(strings.Join(labels[1:], "."))
+		return ref, false, ok
+	}
+	if len(labels) != 3 || labels[2] != "svc" {
+		return Reference{}, false, false
+	}
+	return Reference{Namespace: labels[1], Name: labels[0]}, true, true
+}
