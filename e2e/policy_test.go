@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// policies applies manifests of cluster-scoped policies and removes them when
+// the test ends.
+func policies(t *testing.T, s *harness.Server, manifests string) {
+	t.Helper()
+	s.Kubectl(manifests, "create", "-f", "-")
+	t.Cleanup(func() { s.Kubectl(manifests, "delete", "-f", "-") })
+}
+
+// TestValidatingAdmissionPolicy: a rule with a parameter that is a custom
+// resource, for one namespace.
+func TestValidatingAdmissionPolicy(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	ns, k, name := namespace(t, s), newKind(), unique("policy")
+	define(t, s, k, k.definition("Namespaced"))
+	s.Kubectl(k.object("limit", "spec: {max: 2}"), "create", "-n", ns, "-f", "-")
+	policies(t, s, fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  failurePolicy: Fail
+  paramKind: {apiVersion: %[2]s/v1, kind: %[3]s}
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}
+  validations:
+  - expression: "!has(object.data) || size(object.data) <= params.spec.max"
+    messageExpression: "'at most ' + string(params.spec.max) + ' keys'"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec:
+  policyName: %[1]s
+  validationActions: [Deny]
+  paramRef: {name: limit, namespace: %[4]s, parameterNotFoundAction: Deny}
+  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[4]s}}}
+`, name, k.group, k.name, ns))
+	three := []string{"create", "configmap", "three", "-n", ns, "--from-literal=a=1", "--from-literal=b=2", "--from-literal=c=3"}
+	harness.Eventually(t, "the policy is in force", func() error {
+		out, err := s.TryKubectl("", append(three, "--dry-run=server")...)
+		if err == nil || !strings.Contains(out, "at most 2 keys") {
+			return fmt.Errorf("the answer is: %s", out)
+		}
+		return nil
+	})
+	refused(t, s, "", three, "ValidatingAdmissionPolicy '"+name+"'", "denied request: at most 2 keys")
+	s.Kubectl("", "create", "configmap", "two", "-n", ns, "--from-literal=a=1", "--from-literal=b=2")
+	other := namespace(t, s)
+	three[4] = other
+	s.Kubectl("", three...)
+
+	// The parameter decides.
+	s.Kubectl("", "patch", k.crd(), "limit", "-n", ns, "--type=merge", "-p", `{"spec":{"max":3}}`)
+	three[4] = ns
+	harness.Eventually(t, "the new parameter is in force", func() error {
+		_, err := s.TryKubectl("", append(three, "--dry-run=server")...)
+		return err
+	})
+}
+
+// TestValidatingAdmissionPolicyIsTypeChecked: a mistake in an expression is
+// found before it meets an object.
+func TestValidatingAdmissionPolicyIsTypeChecked(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	name := unique("policy")
+	policies(t, s, fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %s}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
+  validations:
+  - {expression: "object.dta.size() > 1"}
+`, name))
+	s.Kubectl("", "wait", "--for=jsonpath={.status.typeChecking.expressionWarnings}", "validatingadmissionpolicy/"+name)
+	wants(t, s.Kubectl("", "get", "validatingadmissionpolicy", name, "-o", "jsonpath={.status}"), "undefined field 'dta'")
+}
+
+func TestMutatingAdmissionPolicy(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	ns, k, name := namespace(t, s), newKind(), unique("policy")
+	define(t, s, k, k.definition("Namespaced"))
+	policies(t, s, fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: ["", %[2]s], apiVersions: [v1], operations: [CREATE], resources: [configmaps, %[3]s]}
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: 'Object{metadata: Object.metadata{labels: {"owner": request.userInfo.username}}}'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec:
+  policyName: %[1]s
+  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[4]s}}}
+`, name, k.group, k.plural, ns))
+	harness.Eventually(t, "the policy is in force", func() error {
+		out, err := s.TryKubectl("", "create", "configmap", "mine", "-n", ns, "--dry-run=server", "-o", "jsonpath={.metadata.labels.owner}")
+		if err == nil && out != "admin" {
+			err = fmt.Errorf("the label is %q", out)
+		}
+		return err
+	})
+	got := s.Kubectl(k.object("mine", ""), "create", "-n", ns, "-f", "-", "-o", "jsonpath={.metadata.labels.owner}")
+	if got != "admin" {
+		t.Errorf("a custom resource has got the label %q, want admin", got)
+	}
+	got = s.Kubectl("", "create", "configmap", "mine", "-n", namespace(t, s), "-o", "jsonpath={.metadata.labels}")
+	if got != "" {
+		t.Errorf("a config map elsewhere has got the labels %s", got)
+	}
+}
