@@ -1,0 +1,215 @@
+package manifests
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+)
+
+// FieldManager owns the fields that manifests set.
+const FieldManager = "kube-hyper-mini-manifests"
+
+const (
+	// established is how long a round waits for its CRDs; the next one goes
+	// on waiting.
+	established     = 30 * time.Second
+	establishedPoll = 20 * time.Millisecond
+)
+
+var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
+// Applier applies the manifests of one directory.
+type Applier struct {
+	dir    string
+	prunes bool
+	client dynamic.Interface
+	mapper meta.ResettableRESTMapper
+	log    *slog.Logger
+}
+
+// applied is what became of a round.
+type applied struct {
+	// failed has an entry for each failure; nil means that all is as the
+	// manifests say.
+	failed  error
+	objects int
+}
+
+// round reads the files and applies what can be applied. The objects of a
+// file that cannot be read are left as they are, and nothing is pruned then.
+func (a *Applier) round(ctx context.Context, files map[string]fileState) applied {
+	objects, err := read(a.dir, files)
+	errs := []error{err}
+	var crds, others []object
+	for _, o := range objects {
+		if o.GroupVersionKind().GroupKind() == crdKind {
+			crds = append(crds, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	errs = append(errs, a.applyAll(ctx, crds)...)
+	if len(crds) > 0 {
+		errs = append(errs, a.awaitCRDs(ctx, crds))
+		a.mapper.Reset()
+	}
+	errs = append(errs, a.applyAll(ctx, others)...)
+	if err := errors.Join(errs...); err != nil {
+		return applied{err, len(objects)}
+	}
+	return applied{a.settle(ctx, append(crds, others...)), len(objects)}
+}
+
+// settle prunes, if asked to, and records what was applied.
+func (a *Applier) settle(ctx context.Context, objects []object) error {
+	inventory, err := a.loadInventory(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := make([]reference, 0, len(objects))
+	for _, o := range objects {
+		wanted = append(wanted, referTo(o))
+	}
+	if slices.Equal(inventory, wanted) {
+		return nil
+	}
+	if a.prunes && len(wanted) == 0 {
+		return fmt.Errorf("%s has no manifests any more: nothing is pruned, because an empty directory is more often a mistake than a wish; delete the objects by hand, or leave one manifest in", a.dir)
+	}
+	if a.prunes {
+		if err := a.prune(ctx, inventory, wanted); err != nil {
+			return err
+		}
+	}
+	return a.saveInventory(ctx, wanted)
+}
+
+func (a *Applier) applyAll(ctx context.Context, objects []object) []error {
+	var errs []error
+	for _, o := range objects {
+		if ctx.Err() != nil {
+			return append(errs, context.Cause(ctx))
+		}
+		if err := a.apply(ctx, o); err != nil {
+			errs = append(errs, fmt.Errorf("%s: apply %s: %w", o.origin, referTo(o), err))
+		}
+	}
+	return errs
+}
+
+func (a *Applier) apply(ctx context.Context, o object) error {
+	mapping, err := a.mapping(o.GroupVersionKind())
+	if err != nil {
+		return err
+	}
+	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	switch {
+	case namespaced && o.GetNamespace() == "":
+		// Made explicit, so that the inventory finds it again.
+		o.SetNamespace(metav1.NamespaceDefault)
+	case !namespaced && o.GetNamespace() != "":
+		return fmt.Errorf("it has metadata.namespace %q, but its kind has no namespaces; leave it out", o.GetNamespace())
+	}
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = a.resource(mapping, o.GetNamespace()).Patch(ctx, o.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
+		FieldManager: FieldManager, Force: ptr.To(true), FieldValidation: metav1.FieldValidationStrict,
+	})
+	return err
+}
+
+func (a *Applier) resource(mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return a.client.Resource(mapping.Resource).Namespace(namespace)
+	}
+	return a.client.Resource(mapping.Resource)
+}
+
+// mapping asks discovery again for a kind that it does not know: it may have
+// come since.
+func (a *Applier) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	var versions []string
+	if gvk.Version != "" {
+		versions = []string{gvk.Version}
+	}
+	mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), versions...)
+	if isNoMatch(err) {
+		a.mapper.Reset()
+		mapping, err = a.mapper.RESTMapping(gvk.GroupKind(), versions...)
+	}
+	if isNoMatch(err) {
+		return nil, fmt.Errorf("the server does not serve %s; is its CRD missing? %w", gvk, err)
+	}
+	return mapping, err
+}
+
+func isNoMatch(err error) bool {
+	var noKind *meta.NoKindMatchError
+	return errors.As(err, &noKind) || meta.IsNoMatchError(err)
+}
+
+// awaitCRDs waits until each CRD is served.
+func (a *Applier) awaitCRDs(ctx context.Context, crds []object) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, established, fmt.Errorf("not established within %s", established))
+	defer cancel()
+	ticker := time.NewTicker(establishedPoll)
+	defer ticker.Stop()
+	var errs []error
+	for _, crd := range crds {
+		for {
+			reason := a.notEstablished(ctx, crd)
+			if reason == nil {
+				break
+			}
+			select {
+			case <-ticker.C:
+				continue
+			case <-ctx.Done():
+			}
+			errs = append(errs, fmt.Errorf("%s: wait for %s: %w: %w", crd.origin, referTo(crd), context.Cause(ctx), reason))
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// notEstablished says what a CRD still waits for.
+func (a *Applier) notEstablished(ctx context.Context, crd object) error {
+	mapping, err := a.mapping(crd.GroupVersionKind())
+	if err != nil {
+		return err
+	}
+	found, err := a.client.Resource(mapping.Resource).Get(ctx, crd.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	conditions, _, err := unstructured.NestedSlice(found.Object, "status", "conditions")
+	if err != nil {
+		return err
+	}
+	problem := errors.New("it has no conditions yet")
+	for _, entry := range conditions {
+		condition, _ := entry.(map[string]any)
+		if condition["type"] == "Established" && condition["status"] == "True" {
+			return nil
+		}
+		if condition["status"] == "False" {
+			problem = fmt.Errorf("%v: %v", condition["reason"], condition["message"])
+		}
+	}
+	return problem
+}

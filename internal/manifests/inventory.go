@@ -1,0 +1,134 @@
+package manifests
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+type runtimeObject = runtime.Object
+
+// reference names an object without its version, which a new release of a
+// manifest may change.
+type reference struct {
+	Group     string `json:"group,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+func referTo(o object) reference {
+	gvk := o.GroupVersionKind()
+	return reference{Group: gvk.Group, Kind: gvk.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// String names the object for messages.
+func (r reference) String() string {
+	name := r.Name
+	if r.Namespace != "" {
+		name = r.Namespace + "/" + name
+	}
+	return schema.GroupKind{Group: r.Group, Kind: r.Kind}.String() + " " + name
+}
+
+// The inventory is a config map in kube-system.
+const (
+	inventoryName = "kube-hyper-mini-manifests"
+	inventoryKey  = "objects"
+)
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// loadInventory returns what was applied last.
+func (a *Applier) loadInventory(ctx context.Context) ([]reference, error) {
+	stored, err := a.client.Resource(configMaps).Namespace(metav1.NamespaceSystem).Get(ctx, inventoryName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the inventory: %w", err)
+	}
+	text, _, err := unstructured.NestedString(stored.Object, "data", inventoryKey)
+	if err != nil {
+		return nil, fmt.Errorf("read the inventory: %w", err)
+	}
+	var inventory []reference
+	if err := json.Unmarshal([]byte(text), &inventory); err != nil {
+		return nil, fmt.Errorf("read the inventory in config map %s/%s: %w; delete it to start a new one, nothing is pruned then", metav1.NamespaceSystem, inventoryName, err)
+	}
+	return inventory, nil
+}
+
+func (a *Applier) saveInventory(ctx context.Context, inventory []reference) error {
+	data, err := json.Marshal(inventory)
+	if err != nil {
+		return fmt.Errorf("write the inventory: %w", err)
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": inventoryName, "namespace": metav1.NamespaceSystem},
+		"data":     map[string]any{inventoryKey: string(data)},
+	}}
+	_, err = a.client.Resource(configMaps).Namespace(metav1.NamespaceSystem).Apply(ctx, inventoryName, o,
+		metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	if err != nil {
+		return fmt.Errorf("write the inventory: %w", err)
+	}
+	return nil
+}
+
+// prune removes what the inventory has and the manifests have not, the last
+// applied first. An object that this field manager no longer has a part in
+// was taken over by somebody, and stays. It returns what is gone or let go.
+func (a *Applier) prune(ctx context.Context, inventory, wanted []reference) error {
+	for _, ref := range slices.Backward(inventory) {
+		if slices.Contains(wanted, ref) {
+			continue
+		}
+		if err := a.pruneOne(ctx, ref); err != nil {
+			return fmt.Errorf("prune %s: %w", ref, err)
+		}
+	}
+	return nil
+}
+
+func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
+	mapping, err := a.mapping(schema.GroupVersionKind{Group: ref.Group, Kind: ref.Kind})
+	if isNoMatch(err) {
+		return nil // gone with its CRD
+	}
+	if err != nil {
+		return err
+	}
+	resource := a.resource(mapping, ref.Namespace)
+	found, err := resource.Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(found.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == FieldManager && f.Operation == metav1.ManagedFieldsOperationApply
+	}) {
+		a.log.Info("manifest is gone, but its object belongs to somebody else by now", "object", ref.String())
+		return nil
+	}
+	uid, background := found.GetUID(), metav1.DeletePropagationBackground
+	err = resource.Delete(ctx, ref.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: (*types.UID)(&uid)}, PropagationPolicy: &background,
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	a.log.Info("pruned", "object", ref.String())
+	return nil
+}

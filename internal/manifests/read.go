@@ -1,0 +1,185 @@
+package manifests
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// object is one of a file.
+type object struct {
+	*unstructured.Unstructured
+	// origin is the file and the document's number in it, for messages.
+	origin string
+}
+
+// fileState is what changes when a file does.
+type fileState struct {
+	size     int64
+	modified int64
+}
+
+// scan lists the manifests below dir with their states. Names that begin with
+// a dot are left out, as are files of other kinds. A directory that is not
+// there is an error: a volume that is not mounted must not look like one from
+// which all was removed.
+func scan(dir string) (map[string]fileState, error) {
+	files := map[string]fileState{}
+	if info, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("look at the manifests: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("look at the manifests: %s is not a directory", dir)
+	}
+	// The separator makes WalkDir follow dir where it is a link.
+	err := filepath.WalkDir(dir+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(entry.Name(), ".") && filepath.Clean(path) != filepath.Clean(dir) {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			return nil
+		}
+		info, err := os.Stat(path) // of what a link points to
+		if err != nil {
+			return err
+		}
+		if info.Mode().IsRegular() {
+			files[filepath.Clean(path)] = fileState{info.Size(), info.ModTime().UnixNano()}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look at the manifests: %w", err)
+	}
+	return files, nil
+}
+
+// read returns the objects of all files in order. It reads as much as can be
+// read, and returns what cannot in one error.
+func read(dir string, files map[string]fileState) ([]object, error) {
+	paths := make([]string, 0, len(files))
+	for path := range files {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	var objects []object
+	var errs []error
+	for _, path := range paths {
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			name = path
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("read the manifest: %w", err))
+			continue
+		}
+		found, err := parse(name, data)
+		objects = append(objects, found...)
+		errs = append(errs, err)
+	}
+	return objects, errors.Join(append(errs, duplicates(objects))...)
+}
+
+// parse returns the objects of one file, the items of lists singly.
+func parse(name string, data []byte) ([]object, error) {
+	var objects []object
+	var errs []error
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for number := 1; ; number++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, errors.Join(errs...)
+		}
+		origin := name
+		if number > 1 {
+			origin = fmt.Sprintf("%s (document %d)", name, number)
+		}
+		if err != nil {
+			return objects, errors.Join(append(errs, fmt.Errorf("%s: %w", origin, err))...)
+		}
+		found, err := decode(origin, document)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", origin, err))
+		}
+		objects = append(objects, found...)
+	}
+}
+
+func decode(origin string, document []byte) ([]object, error) {
+	var content any
+	if err := yaml.UnmarshalStrict(document, &content); err != nil {
+		return nil, fmt.Errorf("not valid YAML: %w", err)
+	}
+	if content == nil {
+		return nil, nil // comments only
+	}
+	fields, ok := content.(map[string]any)
+	if !ok {
+		return nil, errors.New("not an object; it must have apiVersion, kind and metadata")
+	}
+	asJSON, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, fmt.Errorf("not valid YAML: %w", err)
+	}
+	if fields["apiVersion"] == nil || fields["kind"] == nil {
+		return nil, errors.New("apiVersion or kind is missing")
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(asJSON); err != nil {
+		return nil, err
+	}
+	if !u.IsList() {
+		return checked(object{u, origin})
+	}
+	var objects []object
+	err = u.EachListItem(func(item runtimeObject) error {
+		found, err := checked(object{item.(*unstructured.Unstructured), origin})
+		objects = append(objects, found...)
+		return err
+	})
+	return objects, err
+}
+
+// checked refuses what could not be applied or found again.
+func checked(o object) ([]object, error) {
+	if o.GetName() == "" {
+		return nil, fmt.Errorf("%s without metadata.name; metadata.generateName would make a new object at each start", o.GetKind())
+	}
+	if o.GetAPIVersion() == "" || o.GetKind() == "" {
+		return nil, errors.New("apiVersion or kind is missing")
+	}
+	return []object{o}, nil
+}
+
+// duplicates finds objects that two manifests describe: the last one would
+// win, silently.
+func duplicates(objects []object) error {
+	first := map[reference]string{}
+	var errs []error
+	for _, o := range objects {
+		ref := referTo(o)
+		if other, ok := first[ref]; ok {
+			errs = append(errs, fmt.Errorf("%s: %s is in %s already", o.origin, ref, other))
+			continue
+		}
+		first[ref] = o.origin
+	}
+	return errors.Join(errs...)
+}

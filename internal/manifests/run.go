@@ -1,0 +1,103 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// look is how often the directory is looked at.
+const look = time.Second
+
+// retries tells how long to wait after failures: a second, then longer, up to
+// half a minute.
+func retries() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: 30 * time.Second}
+}
+
+// Config says what to apply, and with whose rights.
+type Config struct {
+	// Dir has the manifests.
+	Dir string
+	// Prune removes objects whose manifests are gone.
+	Prune bool
+	// Client reaches the API server.
+	Client *rest.Config
+	Log    *slog.Logger
+}
+
+// New returns an Applier; nothing is read or asked yet.
+func New(cfg Config) (*Applier, error) {
+	client := rest.AddUserAgent(rest.CopyConfig(cfg.Client), "manifests")
+	client.QPS = -1 // flow control is the server's job
+	dynamicClient, err := dynamic.NewForConfig(client)
+	if err != nil {
+		return nil, fmt.Errorf("make the client for manifests: %w", err)
+	}
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(client)
+	if err != nil {
+		return nil, fmt.Errorf("make the client for manifests: %w", err)
+	}
+	return &Applier{
+		dir: cfg.Dir, prunes: cfg.Prune, client: dynamicClient, log: cfg.Log,
+		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient)),
+	}, nil
+}
+
+// Run applies the manifests now and after each change, and what failed again,
+// until ctx ends. After each round it calls report with what failed, or nil;
+// report must not block.
+func (a *Applier) Run(ctx context.Context, report func(error)) {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	var known map[string]fileState
+	backoff, due := retries(), time.Time{}
+	pending, said := true, ""
+	for {
+		files, err := scan(a.dir)
+		changed := err == nil && !maps.Equal(files, known)
+		if changed {
+			backoff, known, pending = retries(), files, true
+		}
+		if changed || pending && !time.Now().Before(due) {
+			result := applied{failed: err}
+			if err == nil {
+				result = a.round(ctx, files)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			pending, due = result.failed != nil, time.Now().Add(backoff.Step())
+			said = a.say(result, said, changed)
+			report(result.failed)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// say logs a round: a failure once and not at each try. It returns what was
+// said, to compare the next one with.
+func (a *Applier) say(result applied, said string, changed bool) string {
+	if result.failed == nil {
+		a.log.Info("manifests applied", "dir", a.dir, "objects", result.objects)
+		return ""
+	}
+	text := result.failed.Error()
+	if text != said || changed {
+		a.log.Error("applying manifests failed, trying again", "dir", a.dir, "error", text)
+	}
+	return text
+}
