@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,10 @@ func newConfigPrint() *cobra.Command {
 		Example: `  kube-hyper-mini config print --defaults > config.yaml
   kube-hyper-mini config print --effective --config config.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Cobra's own check of exclusive flags does not end as a usage error.
+			if defaults && cmd.Flags().Changed("effective") {
+				return usageError(errors.New("--defaults and --effective exclude each other; give one"))
+			}
 			cfg := config.Default()
 			if !defaults {
 				var err error
@@ -45,7 +50,6 @@ func newConfigPrint() *cobra.Command {
 	flags.all(cmd.Flags())
 	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the built-in defaults")
 	cmd.Flags().BoolVar(&effective, "effective", true, "print what the file, the flags and this user's environment give")
-	cmd.MarkFlagsMutuallyExclusive("defaults", "effective")
 	return cmd
 }
 
