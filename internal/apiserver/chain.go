@@ -16,7 +16,6 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
-	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -27,6 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -42,6 +42,8 @@ type Config struct {
 	Storage *storage.Storage
 	// Files are the identity.
 	Files Files
+	// Endpoints finds the servers behind `service:` references.
+	Endpoints *endpoints.Resolver
 	// Servers is the number of API servers on the same store. What only a
 	// single server may do asks it.
 	Servers int
@@ -55,7 +57,7 @@ type builder struct {
 	options   options.CompletedOptions
 	generic   *genericapiserver.Config
 	informers informers.SharedInformerFactory
-	resolver  webhook.ServiceResolver
+	remote    remote
 	cached    storage.CachePolicy
 }
 
@@ -70,7 +72,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{config: cfg, options: completed, resolver: webhook.NewDefaultServiceResolver(), cached: cached}
+	b := &builder{config: cfg, options: completed, cached: cached}
 	native, err := b.nativeConfig(o)
 	if err != nil {
 		return nil, err
@@ -102,7 +104,10 @@ func (b *builder) nativeConfig(o *Options) (*configs, error) {
 	generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
 	b.addHealthChecks()
 	b.store(generic)
-	native, initializers, err := controlplane.CreateConfig(b.options, generic, versioned, factory, b.resolver, nil)
+	if err := b.reach(); err != nil {
+		return nil, err
+	}
+	native, initializers, err := controlplane.CreateConfig(b.options, generic, versioned, factory, b.remote.webhooks, nil)
 	if err != nil {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
@@ -158,6 +163,9 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		controlplane.DefaultGenericAPIServicePriorities())
 	if err != nil {
 		return nil, fmt.Errorf("create the aggregator: %w", err)
+	}
+	if err := b.followRemote(aggregator); err != nil {
+		return nil, fmt.Errorf("prepare the controllers for remote API servers: %w", err)
 	}
 	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	installMetrics(aggregator.GenericAPIServer.Handler.NonGoRestfulMux)

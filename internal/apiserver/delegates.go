@@ -12,12 +12,13 @@ import (
 // delegates configures the servers before and behind the native one: the
 // aggregator and apiextensions.
 func (b *builder) delegates(native *controlplane.Config, initializers []admission.PluginInitializer) (*configs, error) {
+	b.dialReferences(native.ProxyTransport)
 	authInfo := webhook.NewDefaultAuthenticationInfoResolverWrapper(native.ProxyTransport, b.generic.EgressSelector,
 		b.generic.LoopbackClientConfig, b.generic.TracerProvider)
 	// With more than one server, apiextensions holds a new CRD back for 5 s so
 	// that the others have seen it (apiextensionsapiserver's MasterCount).
 	extensions, err := controlplane.CreateAPIExtensionsConfig(*native.Generic, native.VersionedInformers, initializers, b.options,
-		b.config.Servers, b.resolver, authInfo)
+		b.config.Servers, b.remote.webhooks, authInfo)
 	if err != nil {
 		return nil, fmt.Errorf("configure the apiextensions server: %w", err)
 	}
@@ -27,14 +28,14 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 	extensions.ExtraConfig.CRDRESTOptionsGetter = b.config.Storage.RESTOptionsGetter(
 		apiextensionsoptions.NewCRDRESTOptionsGetter(etcdOptions, b.generic.ResourceTransformers, b.generic.StorageObjectCountTracker), b.cached)
 
-	aggregator, err := controlplane.CreateAggregatorConfig(*native.Generic, b.options, native.VersionedInformers, b.resolver,
+	aggregator, err := controlplane.CreateAggregatorConfig(*native.Generic, b.options, native.VersionedInformers, b.remote.aggregator,
 		native.ProxyTransport, native.PeerProxy, initializers)
 	if err != nil {
 		return nil, fmt.Errorf("configure the aggregator: %w", err)
 	}
 	b.store(&aggregator.GenericConfig.Config)
 	// Upstream's controller for remote APIServices needs Services and
-	// EndpointSlices, which are not served.
+	// EndpointSlices, which are not served; followRemote adds another.
 	aggregator.ExtraConfig.DisableRemoteAvailableConditionController = true
 	return &configs{native: native, extensions: extensions, aggregator: aggregator}, nil
 }

@@ -25,20 +25,33 @@ func installMetrics(mux *mux.PathRecorderMux) {
 	})
 }
 
-// gather returns upstream's families and those of the default registry that
-// upstream does not have; both collect the process and the Go runtime.
+// gather returns upstream's families, joined with what remoteMetrics has of
+// the same ones, and those of the default registry that upstream does not
+// have; both collect the process and the Go runtime.
 func gather() ([]*dto.MetricFamily, error) {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		return families, err
 	}
-	seen := map[string]bool{}
+	seen := map[string]*dto.MetricFamily{}
 	for _, family := range families {
-		seen[family.GetName()] = true
+		seen[family.GetName()] = family
+	}
+	remote, err := remoteMetrics.Gather()
+	if err != nil {
+		return families, err
+	}
+	for _, family := range remote {
+		if local := seen[family.GetName()]; local != nil {
+			local.Metric = append(local.Metric, family.Metric...)
+			continue
+		}
+		seen[family.GetName()] = family
+		families = append(families, family)
 	}
 	others, err := prometheus.DefaultGatherer.Gather()
 	for _, family := range others {
-		if !seen[family.GetName()] {
+		if seen[family.GetName()] == nil {
 			families = append(families, family)
 		}
 	}

@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
@@ -33,6 +36,7 @@ const (
 // apiServers is the chain of API servers with its storage.
 type apiServers struct {
 	options  *apiserver.Options
+	services []config.ServiceEndpoint
 	listener net.Listener
 	identity *identity
 	connect  func() storage.Connection
@@ -57,13 +61,19 @@ func (a *apiServers) Start(ctx context.Context) error {
 	a.storage = storage.New(a.connect(), storage.Config{
 		Prefix: a.prefix, CompactionInterval: compactionInterval, SizePollInterval: sizePollInterval, Timeout: healthTimeout,
 	})
+	services, err := endpoints.New(a.services)
+	if err != nil {
+		a.storage.Close()
+		return err
+	}
 	runCtx, cancel := context.WithCancel(context.Background())
 	a.cancel = cancel
 	server, err := apiserver.New(runCtx, a.options, apiserver.Config{
-		Listener: a.listener,
-		Storage:  a.storage,
-		Files:    a.files(),
-		Servers:  a.servers,
+		Listener:  a.listener,
+		Storage:   a.storage,
+		Files:     a.files(),
+		Endpoints: services,
+		Servers:   a.servers,
 		ReadyChecks: []healthz.HealthChecker{
 			healthz.NamedCheck(readyCheck, func(*http.Request) error { return a.ready() }),
 		},
@@ -118,8 +128,8 @@ func (a *apiServers) waitForAPI(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("wait for the API server to answer: %w", err)
 	}
-	if err := apiserver.EnsureRBAC(ctx, client, a.log); err != nil {
-		return fmt.Errorf("make the bootstrap RBAC policy: %w", err)
+	if err := a.install(ctx, client, config); err != nil {
+		return err
 	}
 	if err := a.poll(ctx, func(ctx context.Context) error {
 		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("exclude", readyCheck).DoRaw(ctx)
@@ -128,6 +138,19 @@ func (a *apiServers) waitForAPI(ctx context.Context) error {
 		return fmt.Errorf("wait for the API server to be ready: %w", err)
 	}
 	return nil
+}
+
+// install writes, side by side, what every server must have.
+func (a *apiServers) install(ctx context.Context, client kubernetes.Interface, config *rest.Config) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := apiserver.EnsureRBAC(ctx, client, a.log); err != nil {
+			return fmt.Errorf("make the bootstrap RBAC policy: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error { return endpoints.Install(ctx, config, a.log) })
+	return group.Wait()
 }
 
 // poll calls check until it succeeds, the server dies or ctx ends.

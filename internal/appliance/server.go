@@ -114,7 +114,7 @@ func (s *server) compose(checked *Checked, dir *datadir.Dir, listener net.Listen
 	s.etcd = &embeddedEtcd{config: s.config.Etcd.Embedded, dir: dir.Join("etcd"), log: s.log, level: s.config.Logging.Verbosity}
 	s.identity = &identity{config: s.config, dir: dir, url: s.facts.Server, log: s.log}
 	s.api = &apiServers{
-		options: checked.options, listener: listener, identity: s.identity, connect: s.etcd.connection,
+		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, connect: s.etcd.connection,
 		prefix: s.config.Etcd.External.Prefix, servers: 1, ready: s.notReady, status: s, log: s.log,
 	}
 	s.controllers = &controllerManager{api: s.api, selection: s.config.ControllerManager.Controllers, log: s.log}

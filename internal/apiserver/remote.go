@@ -1,0 +1,102 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+)
+
+// remoteHook is upstream's name for the hook that starts the availability
+// controller.
+const remoteHook = "apiservice-status-remote-available-controller"
+
+// remoteMetrics has the metrics of the remote availability controller. They
+// are of the same families as the local controller's, which keeps its own to
+// itself in upstream's registry; gather joins them.
+var remoteMetrics = metrics.NewKubeRegistry()
+
+// remote is what reaches servers behind `service:` references.
+type remote struct {
+	webhooks, aggregator webhook.ServiceResolver
+	// direct reaches targets, dial what the resolvers answer.
+	direct, dial utilnet.DialFunc
+}
+
+// reach prepares reaching other servers. A configured egress selector is used
+// below the resolver's dialer. It comes after the common configuration and
+// before what copies it.
+func (b *builder) reach() error {
+	resolver := b.config.Endpoints
+	b.remote = remote{webhooks: resolver.Webhooks(), aggregator: resolver.Aggregator(), direct: endpoints.Direct()}
+	if selector := b.generic.EgressSelector; selector != nil {
+		dialers := map[egressselector.EgressType]utilnet.DialFunc{}
+		for _, kind := range []egressselector.EgressType{egressselector.ControlPlane, egressselector.Etcd, egressselector.Cluster} {
+			dial, err := selector.Lookup(kind.AsNetworkContext())
+			if err != nil {
+				return fmt.Errorf("look up the egress to %s: %w", kind, err)
+			}
+			if dial != nil {
+				dialers[kind] = dial
+			}
+		}
+		if dial, ok := dialers[egressselector.Cluster]; ok {
+			b.remote.direct = dial
+		}
+		dialers[egressselector.Cluster] = resolver.Dialer(b.remote.direct)
+		b.generic.EgressSelector = egressselector.NewEgressSelectorWithMap(dialers)
+	}
+	b.remote.dial = resolver.Dialer(b.remote.direct)
+	// A reference to default/kubernetes means this server, as upstream.
+	if host, err := url.Parse(b.generic.LoopbackClientConfig.Host); err == nil {
+		b.remote.webhooks = aggregatorapiserver.NewLoopbackServiceResolver(b.remote.webhooks, host)
+		b.remote.aggregator = aggregatorapiserver.NewLoopbackServiceResolver(b.remote.aggregator, host)
+	}
+	return nil
+}
+
+// dialReferences makes a transport understand what the resolvers answer.
+// Webhook clients and the aggregator take the dial function out of it.
+func (b *builder) dialReferences(transport *http.Transport) { transport.DialContext = b.remote.dial }
+
+// followRemote adds the controllers for remote servers to the aggregator.
+func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) error {
+	resolver, files := b.config.Endpoints, b.config.Files
+	availability, err := endpoints.NewAvailability(endpoints.AvailabilityConfig{
+		Resolver: resolver, Dial: b.remote.dial, Client: b.generic.LoopbackClientConfig,
+		APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices(),
+		Identity: func() (certificate, key []byte, err error) {
+			if certificate, err = os.ReadFile(files.FrontProxyCert); err != nil {
+				return nil, nil, err
+			}
+			key, err = os.ReadFile(files.FrontProxyKey)
+			return certificate, key, err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := availability.Metrics().Register(remoteMetrics.Register, remoteMetrics.CustomRegister); err != nil {
+		return fmt.Errorf("register the metrics of remote availability: %w", err)
+	}
+	return aggregator.GenericAPIServer.AddPostStartHook(remoteHook, func(hook genericapiserver.PostStartHookContext) error {
+		go availability.Run(hook)
+		go func(ctx context.Context) {
+			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct); err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "ServiceEndpoint objects are not followed")
+			}
+		}(hook)
+		return nil
+	})
+}
