@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// configFile writes a configuration with the given content.
+func configFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	content = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n" + content
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// onDisk says whether text is in any of etcd's files.
+func onDisk(t *testing.T, dir, text string) bool {
+	t.Helper()
+	found := false
+	err := filepath.WalkDir(filepath.Join(dir, "etcd"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		found = found || bytes.Contains(data, []byte(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestSecretsAreEncryptedAtRest: the disk holds config maps in plain text,
+// which shows that the test can find text there, and secrets not.
+func TestSecretsAreEncryptedAtRest(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := harness.StartIn(t, dir)
+	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=PlainTextOfTheSecret")
+	s.Kubectl("", "create", "configmap", "c", "--from-literal=key=PlainTextOfTheConfigMap")
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	if !onDisk(t, dir, "PlainTextOfTheConfigMap") {
+		t.Error("the config map is not on the disk")
+	}
+	if onDisk(t, dir, "PlainTextOfTheSecret") {
+		t.Error("the secret is on the disk in plain text")
+	}
+	key, err := os.Stat(filepath.Join(dir, "encryption", "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key.Mode().Perm() != 0o600 {
+		t.Errorf("the encryption key has the mode %o", key.Mode().Perm())
+	}
+	s = harness.StartIn(t, dir)
+	if got := s.Kubectl("", "get", "secret", "s", "-o", "go-template={{.data.key | base64decode}}"); got != "PlainTextOfTheSecret" {
+		t.Errorf("after a restart the secret reads %q", got)
+	}
+}
+
+// TestEncryptionCanBeSwitched: what is listed later is encrypted from then
+// on, and a migration encrypts what was there before.
+func TestEncryptionCanBeSwitched(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := harness.StartIn(t, dir, "--config", configFile(t, "apiServer: {encryption: {resources: []}}"))
+	s.Kubectl("", "create", "configmap", "early", "--from-literal=key=EarlyPlainText")
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	if !onDisk(t, dir, "EarlyPlainText") {
+		t.Error("the config map is not on the disk")
+	}
+
+	s = harness.StartIn(t, dir, "--config", configFile(t, "apiServer: {encryption: {resources: [configmaps]}}"))
+	s.Kubectl("", "create", "configmap", "late", "--from-literal=key=LatePlainText")
+	before := s.Kubectl("", "get", "configmap", "early", "-o", "jsonpath={.data.key} {.metadata.resourceVersion}")
+	s.Kubectl(`apiVersion: storagemigration.k8s.io/v1beta1
+kind: StorageVersionMigration
+metadata: {name: encrypt}
+spec: {resource: {group: "", resource: configmaps}}
+`, "create", "-f", "-")
+	s.Kubectl("", "wait", "--for=condition=Succeeded", "--timeout=2m", "storageversionmigration/encrypt")
+	after := s.Kubectl("", "get", "configmap", "early", "-o", "jsonpath={.data.key} {.metadata.resourceVersion}")
+	if after == before {
+		t.Errorf("the migration did not write the config map again: %s", after)
+	}
+	wants(t, after, "EarlyPlainText")
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	if onDisk(t, dir, "LatePlainText") {
+		t.Error("a config map written while they are encrypted is on the disk in plain text")
+	}
+
+	// Switched off again, both can still be read.
+	s = harness.StartIn(t, dir, "--config", configFile(t, "apiServer: {encryption: {resources: []}}"))
+	wants(t, s.Kubectl("", "get", "configmap", "early", "late", "-o", "jsonpath={.items[*].data.key}"), "EarlyPlainText", "LatePlainText")
+}
+
+// TestOwnEncryptionConfiguration: upstream's file is used instead of the
+// local key.
+func TestOwnEncryptionConfiguration(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	file := filepath.Join(t.TempDir(), "encryption.yaml")
+	content := `apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [widgets.example.com]
+  providers:
+  - aesgcm: {keys: [{name: one, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=}]}
+`
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := harness.StartIn(t, dir, "--config", configFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %s}}", file)))
+	k := kind{"example.com", "widgets", "widget", "Widget"}
+	define(t, s, k, k.definition("Namespaced"))
+	s.Kubectl(k.object("w", "spec: {text: PlainTextOfTheWidget}"), "create", "-f", "-")
+	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=value")
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	if onDisk(t, dir, "PlainTextOfTheWidget") {
+		t.Error("the custom resource is on the disk in plain text")
+	}
+	if !onDisk(t, dir, "aesgcm:v1:one:") {
+		t.Error("nothing on the disk carries the mark of the configured provider")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "encryption")); !os.IsNotExist(err) {
+		t.Errorf("a local key was made although the configuration brings its own: %v", err)
+	}
+}

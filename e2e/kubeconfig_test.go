@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+func TestKubeconfigCommand(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	written, err := os.ReadFile(s.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if printed := runs(t, exitOK, "kubeconfig", "--data-dir", s.Dir); printed != string(written) {
+		t.Error("the printed kubeconfig is not the one in the data directory")
+	}
+	info, err := os.Stat(s.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the kubeconfig has the mode %o", info.Mode().Perm())
+	}
+	wants(t, runs(t, exitNotReady, "kubeconfig", "--data-dir", t.TempDir()), "start the server first")
+}
+
+// theirs is a kubeconfig that somebody has already.
+func theirs(t *testing.T) (path string, content []byte) {
+	t.Helper()
+	config := api.NewConfig()
+	config.Clusters["work"] = &api.Cluster{Server: "https://work.example.com"}
+	config.AuthInfos["me"] = &api.AuthInfo{Token: "secret"}
+	config.Contexts["work"] = &api.Context{Cluster: "work", AuthInfo: "me"}
+	config.CurrentContext = "work"
+	content, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(path, content, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	return path, content
+}
+
+func TestKubeconfigMerge(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	path, before := theirs(t)
+	merge := func(more ...string) string {
+		t.Helper()
+		out, code := harness.CLIWith(t, []string{"KUBECONFIG=" + path}, append([]string{"kubeconfig", "--data-dir", s.Dir, "--merge"}, more...)...)
+		if code != exitOK {
+			t.Fatalf("exit code %d:\n%s", code, out)
+		}
+		return out
+	}
+	out := merge("--context", "mini")
+	wants(t, out, `context "mini"`, path)
+	backups, err := filepath.Glob(path + ".backup-*")
+	if err != nil || len(backups) != 1 {
+		t.Fatalf("backups: %v %v", backups, err)
+	}
+	wants(t, out, backups[0])
+	if backup, err := os.ReadFile(backups[0]); err != nil || !bytes.Equal(backup, before) {
+		t.Errorf("the backup is not the file as it was: %v\n%s", err, backup)
+	}
+	merged, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if merged.CurrentContext != "work" || merged.AuthInfos["me"].Token != "secret" {
+		t.Errorf("the merge has changed what was there: current context %q, contexts %v", merged.CurrentContext, merged.Contexts)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the file's mode: %v %v", info.Mode(), err)
+	}
+	out, err = harness.Run(t, "", harness.KubectlBinary(t), "--kubeconfig", path, "--context", "mini", "get", "namespaces")
+	if err != nil {
+		t.Errorf("the merged context does not work: %v\n%s", err, out)
+	}
+	merge("--context", "mini", "--use")
+	if merged, err = clientcmd.LoadFromFile(path); err != nil || merged.CurrentContext != "mini" || len(merged.Contexts) != 2 {
+		t.Errorf("after --use: current context %q, contexts %v, %v", merged.CurrentContext, merged.Contexts, err)
+	}
+}
+
+// TestKubeconfigMergeLeavesOtherFilesAlone: what is not a kubeconfig is not
+// replaced by one.
+func TestKubeconfigMergeLeavesOtherFilesAlone(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	path := filepath.Join(t.TempDir(), "notes")
+	if err := os.WriteFile(path, []byte("- a\n- list\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, runs(t, exitFailure, "kubeconfig", "--data-dir", s.Dir, "--merge", "--into", path), "is not a kubeconfig", "nothing was changed")
+	if content, err := os.ReadFile(path); err != nil || string(content) != "- a\n- list\n" {
+		t.Errorf("the file is now %q %v", content, err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v %v", entries, err)
+	}
+	// No file at all is a new one, for the user only.
+	path = filepath.Join(t.TempDir(), "deep", "config")
+	runs(t, exitOK, "kubeconfig", "--data-dir", s.Dir, "--merge", "--into", path)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the new file: %v %v", info, err)
+	}
+}
