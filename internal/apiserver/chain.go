@@ -9,7 +9,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -19,12 +18,9 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
-	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
-	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -57,6 +53,7 @@ type builder struct {
 	options   options.CompletedOptions
 	generic   *genericapiserver.Config
 	informers informers.SharedInformerFactory
+	loopback  *loopback
 	remote    remote
 	cached    storage.CachePolicy
 }
@@ -72,8 +69,8 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{config: cfg, options: completed, cached: cached}
-	native, err := b.nativeConfig(o)
+	b := &builder{config: cfg, options: completed, loopback: newLoopback(), cached: cached}
+	native, err := b.nativeConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -82,32 +79,20 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 
 // nativeConfig builds the configuration that the three servers share, and
 // that of the native APIs.
-func (b *builder) nativeConfig(o *Options) (*configs, error) {
+func (b *builder) nativeConfig() (*configs, error) {
 	// The identity lease says "I am alive" to other servers. Its life is an
 	// hour; the default renewal, every 10 s, is for fleets.
 	if b.config.Servers == 1 {
 		controlplane.IdentityLeaseRenewIntervalPeriod = time.Duration(controlplane.IdentityLeaseDurationSeconds) * time.Second / 3
 	}
-	generic, versioned, factory, err := controlplane.BuildGenericConfig(b.options,
-		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
-		defaultResources(), openAPIDefinitions)
+	factory, err := b.genericConfig()
 	if err != nil {
-		return nil, fmt.Errorf("build the API servers' common configuration: %w", err)
-	}
-	generic.EffectiveVersion = builtVersion{generic.EffectiveVersion}
-	b.generic, b.informers = generic, versioned
-	if err := allowAnonymousHealth(generic, b.options.Authentication.AuthenticationConfigFile); err != nil {
 		return nil, err
 	}
-	// Its first poll waits a second (rbacrest.PolicyData.EnsureRBACPolicy);
-	// EnsureRBAC does the same work.
-	generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
-	b.addHealthChecks()
-	b.store(generic)
 	if err := b.reach(); err != nil {
 		return nil, err
 	}
-	native, initializers, err := controlplane.CreateConfig(b.options, generic, versioned, factory, b.remote.webhooks, nil)
+	native, initializers, err := controlplane.CreateConfig(b.options, b.generic, b.informers, factory, b.remote.webhooks, nil)
 	if err != nil {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
@@ -173,6 +158,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)
 	}
+	b.loopback.serve(aggregator.GenericAPIServer.Handler)
 	return &Server{
 		run:         prepared.Run,
 		server:      aggregator.GenericAPIServer,

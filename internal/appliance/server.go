@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -65,6 +66,7 @@ type server struct {
 	identity    *identity
 	api         *apiServers
 	controllers *controllerManager
+	manifests   *bootstrapManifests // nil without a directory
 	readySince  atomic.Pointer[time.Time]
 }
 
@@ -118,6 +120,9 @@ func (s *server) compose(checked *Checked, dir *datadir.Dir, listener net.Listen
 		prefix: s.config.Etcd.External.Prefix, servers: 1, ready: s.notReady, status: s, log: s.log,
 	}
 	s.controllers = &controllerManager{api: s.api, selection: s.config.ControllerManager.Controllers, log: s.log}
+	if s.config.Manifests.Dir != "" {
+		s.manifests = &bootstrapManifests{config: s.config.Manifests, api: s.api, log: s.log, once: make(chan struct{})}
+	}
 }
 
 // live is the life between the lock and the unlock.
@@ -150,6 +155,11 @@ func (s *server) start(ctx context.Context, dir *datadir.Dir, stamp datadir.Stam
 	}
 	if err := s.group.start(ctx, s.controllers); err != nil {
 		return err
+	}
+	if s.manifests != nil {
+		if err := s.group.start(ctx, s.manifests); err != nil {
+			return err
+		}
 	}
 	if err := s.writeProof(ctx); err != nil {
 		return err
@@ -196,15 +206,15 @@ func (s *server) serve(ctx context.Context) error {
 	if err := s.notify.send("READY=1"); err != nil {
 		s.log.Warn("the service manager does not listen", "error", err)
 	}
-	feeding, stopFeeding := context.WithCancel(ctx)
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
-		s.notify.feed(feeding, s.api.storage.Health, func(err error) { s.log.Warn("not telling the watchdog that all is well", "error", err) })
-	}()
+	background, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		s.notify.feed(background, s.api.storage.Health, func(err error) { s.log.Warn("not telling the watchdog that all is well", "error", err) })
+	})
+	running.Go(func() { releaseStartMemory(background, s.log) })
 	defer func() {
-		stopFeeding()
-		<-fed
+		stop()
+		running.Wait()
 	}()
 	select {
 	case <-ctx.Done():
@@ -218,6 +228,11 @@ func (s *server) serve(ctx context.Context) error {
 // notReady says why the server is not ready, or nothing.
 func (s *server) notReady() error {
 	if s.readySince.Load() == nil {
+		if s.manifests != nil {
+			if err := s.manifests.lastFailure(); err != nil {
+				return fmt.Errorf("the manifests are not applied: %w", err)
+			}
+		}
 		return errors.New("the controllers do not run yet, or not any more")
 	}
 	return nil

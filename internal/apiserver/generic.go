@@ -1,0 +1,138 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/trace/noop"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/features"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/filters"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/apiserver/pkg/util/openapi"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+)
+
+// informerResync is that of kube-apiserver's own informers.
+const informerResync = 10 * time.Minute
+
+// genericConfig applies the options to the configuration that the three
+// servers share. It stands in for controlplane.BuildGenericConfig, which makes
+// a loopback client of its own and dials etcd.
+func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) {
+	s := b.options
+	c := genericapiserver.NewConfig(legacyscheme.Codecs)
+	c.MergedResourceConfig = defaultResources()
+	c.LoopbackClientConfig = b.loopback.clientConfig()
+	c.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
+	c.LongRunningFunc = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"), sets.NewString("proxy"))
+	b.generic = c
+	client, err := kubernetes.NewForConfig(c.LoopbackClientConfig)
+	if err != nil {
+		return nil, fmt.Errorf("make the loopback client: %w", err)
+	}
+	b.informers = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(dropManagedFields))
+
+	var factory *serverstorage.DefaultStorageFactory
+	ctx := wait.ContextForChannel(c.DrainedNotify())
+	for _, step := range []struct {
+		name  string
+		apply func() error
+	}{
+		{"run", func() error { return s.GenericServerRunOptions.ApplyTo(c) }},
+		{"serving", func() error { return s.SecureServing.SecureServingOptions.ApplyTo(&c.SecureServing) }},
+		{"feature", func() error { return s.Features.ApplyTo(c, client, b.informers) }},
+		{"API enablement", func() error { return s.APIEnablement.ApplyTo(c, c.MergedResourceConfig, legacyscheme.Scheme) }},
+		{"egress", func() error { return s.EgressSelector.ApplyTo(c) }},
+		{"tracing", b.applyTracing},
+		{"OpenAPI", b.applyOpenAPI},
+		{"storage", func() (err error) { factory, err = b.applyStorage(); return err }},
+		{"authentication", func() error {
+			return s.Authentication.ApplyTo(ctx, &c.Authentication, c.SecureServing, c.EgressSelector, c.OpenAPIConfig, c.OpenAPIV3Config, client, b.informers, c.APIServerID)
+		}},
+		{"anonymous access", func() error { return allowAnonymousHealth(c, s.Authentication.AuthenticationConfigFile) }},
+		{"authorization", func() error { return b.applyAuthorization(ctx) }},
+		{"audit", func() error { return s.Audit.ApplyTo(c) }},
+	} {
+		if err := step.apply(); err != nil {
+			return nil, fmt.Errorf("apply the %s options: %w", step.name, err)
+		}
+	}
+	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
+	// Its first poll waits a second (rbacrest.PolicyData.EnsureRBACPolicy);
+	// EnsureRBAC does the same work.
+	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
+	b.addHealthChecks()
+	return factory, nil
+}
+
+// dropManagedFields keeps what nobody reads out of the informers' caches.
+func dropManagedFields(obj any) (any, error) {
+	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
+		accessor.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+func (b *builder) applyTracing() error {
+	transport := &b.options.Etcd.StorageConfig.Transport
+	transport.TracerProvider = noop.NewTracerProvider()
+	if !utilfeature.DefaultFeatureGate.Enabled(features.APIServerTracing) {
+		return nil
+	}
+	if err := b.options.Traces.ApplyTo(b.generic.EgressSelector, b.generic); err != nil {
+		return err
+	}
+	transport.TracerProvider = b.generic.TracerProvider
+	return nil
+}
+
+func (b *builder) applyOpenAPI() error {
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(openAPIDefinitions())
+	namer := openapinamer.NewDefinitionNamer([]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}...)
+	b.generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	b.generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	b.generic.OpenAPIConfig.Info.Title, b.generic.OpenAPIV3Config.Info.Title = "Kubernetes", "Kubernetes"
+	return nil
+}
+
+func (b *builder) applyStorage() (*serverstorage.DefaultStorageFactory, error) {
+	c := b.generic
+	factoryConfig := kubeapiserver.NewStorageFactoryConfigEffectiveVersion(c.EffectiveVersion)
+	factoryConfig.APIResourceConfig = c.MergedResourceConfig
+	factoryConfig.DefaultResourceEncoding.SetEffectiveVersion(c.EffectiveVersion)
+	factory, err := factoryConfig.Complete(b.options.Etcd).New()
+	if err != nil {
+		return nil, err
+	}
+	factory.StorageConfig.StorageObjectCountTracker = c.StorageObjectCountTracker
+	if err := b.options.Etcd.ApplyWithStorageFactoryTo(factory, c); err != nil {
+		return nil, err
+	}
+	b.store(c)
+	return factory, nil
+}
+
+func (b *builder) applyAuthorization(ctx context.Context) error {
+	authorizer, resolver, _, err := controlplane.BuildAuthorizer(ctx, b.options, b.generic.EgressSelector, b.generic.APIServerID, b.informers)
+	if err != nil {
+		return err
+	}
+	b.generic.Authorization.Authorizer, b.generic.RuleResolver = authorizer, resolver
+	return nil
+}
