@@ -3,7 +3,9 @@ package suite
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -91,20 +93,21 @@ func TestListedSpecsExist(t *testing.T) {
 // TestSpecs runs the list that --list names against the server that
 // --kubeconfig names.
 func TestSpecs(t *testing.T) {
+	if *listName == "" {
+		return // there is no server; TestListedSpecsExist is all that can be said
+	}
+	list, err := specs.Load(*listName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		t.Fatalf("read --only: %v", err)
+	}
 	suiteConfig, reporterConfig := ginkgo.GinkgoConfiguration()
-	suiteConfig.FocusStrings, suiteConfig.SkipStrings = []string{"^$"}, nil
-	if *listName != "" {
-		list, err := specs.Load(*listName)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pattern, err := regexp.Compile(*only)
-		if err != nil {
-			t.Fatalf("read --only: %v", err)
-		}
-		for _, spec := range list.Only(pattern).Specs {
-			suiteConfig.FocusStrings = append(suiteConfig.FocusStrings, "^"+regexp.QuoteMeta(description+" "+spec)+"$")
-		}
+	suiteConfig.FocusStrings, suiteConfig.SkipStrings = []string{"^$"}, nil // nothing, if nothing is selected
+	for _, spec := range list.Only(pattern).Specs {
+		suiteConfig.FocusStrings = append(suiteConfig.FocusStrings, "^"+regexp.QuoteMeta(description+" "+spec)+"$")
 	}
 	suiteConfig.RandomizeAllSpecs = true // priorities work on what is shuffled
 	logs.InitLogs()
@@ -121,4 +124,16 @@ var _ = ginkgo.SynchronizedBeforeSuite(func(context.Context) {}, func(ctx contex
 	framework.ExpectNoError(err, "load the client")
 	_, err = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 	framework.ExpectNoError(err, "ask the server whether it is ready")
+})
+
+// When all specs have ended, upstream's reports on the whole suite follow, in
+// the first process. See withoutPods for what they need.
+var _ = ginkgo.SynchronizedAfterSuite(func(context.Context) {}, func(context.Context) {
+	config, err := framework.LoadConfig()
+	framework.ExpectNoError(err, "load the client configuration")
+	server, err := withoutPods(config)
+	framework.ExpectNoError(err, "serve the API without pods")
+	framework.TestContext.KubeConfig, err = writeKubeconfig(filepath.Join(os.TempDir(), fmt.Sprintf("without-pods-%d", os.Getpid())), server.URL)
+	framework.ExpectNoError(err, "write a kubeconfig for the API without pods")
+	framework.TestContext.KubeContext = ""
 })

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/onsi/ginkgo/v2/types"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/conformance/specs"
+)
+
+// roundTimeout bounds a round. The slowest spec waits up to five minutes for
+// the quota controller's full resync.
+const roundTimeout = 20 * time.Minute
+
+// round is one list of specs against one server.
+type round struct {
+	list     specs.List
+	options  *options
+	programs *programs
+	work     string
+	stdout   io.Writer
+	// report is Ginkgo's, nil if there is none. Set by run.
+	report *types.Report
+}
+
+// run starts a server unless there is one, and runs the specs. That specs fail
+// is no error.
+func (r *round) run(ctx context.Context) (err error) {
+	if err := os.MkdirAll(filepath.Join(r.work, "home"), 0o755); err != nil {
+		return fmt.Errorf("make a working directory: %w", err)
+	}
+	kubeconfig := r.options.kubeconfig
+	if kubeconfig == "" {
+		config := filepath.Join(r.work, "config.yaml")
+		if err := os.WriteFile(config, r.list.ServerConfig, 0o600); err != nil {
+			return fmt.Errorf("write the server's configuration: %w", err)
+		}
+		s, err := startServer(ctx, r.programs.product, config, r.work, r.file("server.log"))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.stop()) }()
+		kubeconfig = s.kubeconfig
+		if err := publishClusterInfo(ctx, kubeconfig); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(r.stdout, "%s: %d specs, %d at a time\n", r.list.Name, len(r.list.Specs), r.options.procs)
+	return r.runSpecs(ctx, kubeconfig)
+}
+
+// file is a file of this round in the directory for results.
+func (r *round) file(name string) string {
+	return filepath.Join(r.options.out, r.list.Name+"-"+name)
+}
+
+// runSpecs runs Ginkgo's own runner, which hands the specs out to processes of
+// the suite and runs the [Serial] ones alone at the end.
+func (r *round) runSpecs(ctx context.Context, kubeconfig string) error {
+	log, err := os.Create(r.file("specs.log"))
+	if err != nil {
+		return fmt.Errorf("make the log of the specs: %w", err)
+	}
+	defer log.Close() //nolint:errcheck // the process has written to it, not we
+	cmd := exec.CommandContext(ctx, r.programs.ginkgo, "run", "--no-color", "--silence-skips",
+		"--procs="+strconv.Itoa(r.options.procs), "--timeout="+roundTimeout.String(),
+		"--output-dir="+r.work, "--json-report=report.json", r.programs.suite, "--",
+		"-test.run=^TestSpecs$", "--list="+r.list.Name, "--only="+r.options.only,
+		"--kubeconfig="+kubeconfig, "--kubectl-path="+r.programs.kubectl, "--e2e-output-dir="+r.work)
+	cmd.Dir = r.work
+	// kubectl keeps caches in the home directory.
+	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(r.work, "home"), "TMPDIR="+r.work)
+	cmd.Stdout = io.MultiWriter(log, r.stdout)
+	cmd.Stderr = cmd.Stdout
+	// Interrupted, Ginkgo lets the specs clean up.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = stopPatience
+	runErr := cmd.Run()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("run ginkgo: %w", err)
+	}
+	r.report, err = readReport(r.work)
+	if err != nil {
+		return errors.Join(err, runErr)
+	}
+	if runErr == nil && !r.report.SuiteSucceeded || runErr != nil && r.report.SuiteSucceeded {
+		return fmt.Errorf("run ginkgo: its exit code (%w) and its report (succeeded: %t) disagree", errors.Join(runErr), r.report.SuiteSucceeded)
+	}
+	return nil
+}
+
+// readReport reads the one report in dir; Ginkgo decides on the first part of
+// its name.
+func readReport(dir string) (*types.Report, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*report.json"))
+	if err != nil || len(files) != 1 {
+		return nil, fmt.Errorf("read ginkgo's report: want one in %s, found %q: %w", dir, files, errors.Join(err))
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		return nil, fmt.Errorf("read ginkgo's report: %w", err)
+	}
+	var reports []types.Report
+	if err := json.Unmarshal(text, &reports); err != nil {
+		return nil, fmt.Errorf("read ginkgo's report: %w", err)
+	}
+	if len(reports) != 1 {
+		return nil, fmt.Errorf("read ginkgo's report: want one suite, found %d", len(reports))
+	}
+	return &reports[0], nil
+}

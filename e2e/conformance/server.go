@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	// startPatience and stopPatience say when to give up on a server, not how
+	// long it takes.
+	startPatience = 2 * time.Minute
+	stopPatience  = 2 * time.Minute
+)
+
+// server is a process of the product with a data directory of its own.
+type server struct {
+	kubeconfig string
+	cmd        *exec.Cmd
+	log        *os.File
+	exited     chan struct{}
+	err        error // what Wait returned, once exited is closed
+}
+
+// startServer starts the product with the configuration file in an empty data
+// directory below dir, on a free port, and waits until it is ready.
+func startServer(ctx context.Context, product, config, dir, logFile string) (*server, error) {
+	data := filepath.Join(dir, "data")
+	log, err := os.Create(logFile)
+	if err != nil {
+		return nil, fmt.Errorf("make the server's log: %w", err)
+	}
+	s := &server{kubeconfig: filepath.Join(data, "admin.kubeconfig"), log: log, exited: make(chan struct{})}
+	s.cmd = exec.Command(product, "server", "--config", config, "--data-dir", data, "--port", "0")
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the server: %w", err), log.Close())
+	}
+	go func() {
+		s.err = s.cmd.Wait()
+		close(s.exited)
+	}()
+	if err := s.waitReady(ctx, product, data); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the server (its log is %s): %w", logFile, err), s.stop())
+	}
+	return s, nil
+}
+
+// waitReady asks the product's own status command.
+func (s *server) waitReady(ctx context.Context, product, data string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // a server that has ended will not become ready
+		select {
+		case <-s.exited:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if out, err := exec.CommandContext(ctx, product, "status", "--data-dir", data, "--wait", startPatience.String()).CombinedOutput(); err != nil {
+		return fmt.Errorf("wait until it is ready: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// stop asks the server to end and waits. It fails if the server does not end,
+// ended before, or does not end well.
+func (s *server) stop() error {
+	defer s.log.Close() //nolint:errcheck // the process has written to it, not we
+	select {
+	case <-s.exited:
+		return fmt.Errorf("the server has ended by itself: %w", errors.Join(s.err))
+	default:
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop the server: %w", err)
+	}
+	deadline := time.NewTimer(stopPatience)
+	defer deadline.Stop()
+	select {
+	case <-s.exited:
+	case <-deadline.C:
+		err := errors.Join(errors.New("stop the server: it does not end"), s.cmd.Process.Kill())
+		<-s.exited
+		return err
+	}
+	if s.err != nil {
+		return fmt.Errorf("stop the server: %w", s.err)
+	}
+	return nil
+}
