@@ -1,0 +1,148 @@
+package kubeconfig
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func TestUsersThatCannotBe(t *testing.T) {
+	good := User{Name: "jane@example.com", Groups: []string{"dev"}, Expires: time.Hour}
+	if err := good.Validate(); err != nil {
+		t.Fatalf("%+v: %v", good, err)
+	}
+	for name, change := range map[string]func(*User){
+		"no name":        func(u *User) { u.Name = "" },
+		"space":          func(u *User) { u.Name = " jane" },
+		"newline":        func(u *User) { u.Name = "jane\nroot" },
+		"long name":      func(u *User) { u.Name = strings.Repeat("x", 65) },
+		"empty group":    func(u *User) { u.Groups = []string{""} },
+		"masters":        func(u *User) { u.Groups = []string{"dev", "system:masters"} },
+		"too short":      func(u *User) { u.Expires = time.Minute },
+		"negative":       func(u *User) { u.Expires = -time.Hour },
+		"beyond seconds": func(u *User) { u.Expires = 100 * 365 * 24 * time.Hour },
+	} {
+		bad := good
+		if change(&bad); bad.Validate() == nil {
+			t.Errorf("%s: %+v was accepted", name, bad)
+		}
+	}
+}
+
+// decided answers each request for a certificate as the server would in the
+// end.
+func decided(status certificatesv1.CertificateSigningRequestStatus) (*fake.Clientset, *[]string) {
+	client := fake.NewClientset()
+	var calls []string
+	client.PrependReactor("*", "certificatesigningrequests", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		calls = append(calls, strings.TrimSuffix(action.GetVerb()+"/"+action.GetSubresource(), "/"))
+		csr := &certificatesv1.CertificateSigningRequest{Status: status}
+		csr.Name = "csr-1"
+		return true, csr, nil
+	})
+	return client, &calls
+}
+
+func TestARefusedRequestSaysWhyAndIsRemoved(t *testing.T) {
+	client, calls := decided(certificatesv1.CertificateSigningRequestStatus{Conditions: []certificatesv1.CertificateSigningRequestCondition{
+		{Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure", Message: "no such usage"},
+	}})
+	_, err := IssueCertificate(context.Background(), client, User{Name: "jane", Expires: time.Hour})
+	if err == nil || !strings.Contains(err.Error(), "no such usage") {
+		t.Errorf("the error is %v", err)
+	}
+	if !slices.Contains(*calls, "delete") {
+		t.Errorf("the request was not removed: %v", *calls)
+	}
+}
+
+func TestAnUnsignedRequestEndsWithTheContext(t *testing.T) {
+	client, calls := decided(certificatesv1.CertificateSigningRequestStatus{})
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	if _, err := IssueCertificate(ctx, client, User{Name: "jane", Expires: time.Hour}); !errors.Is(err, cause) {
+		t.Errorf("the error is %v", err)
+	}
+	if !slices.Contains(*calls, "delete") {
+		t.Errorf("the request was not removed: %v", *calls)
+	}
+}
+
+func TestTheSigningRequestNamesUserAndGroups(t *testing.T) {
+	request, key, err := signingRequest(User{Name: "jane", Groups: []string{"dev", "ops"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(request)
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parsed.Subject.CommonName != "jane" || !slices.Equal(parsed.Subject.Organization, []string{"dev", "ops"}) || parsed.CheckSignature() != nil {
+		t.Errorf("the request is for %v", parsed.Subject)
+	}
+	if !strings.Contains(string(key), "EC PRIVATE KEY") {
+		t.Errorf("the key is not PEM of an EC key")
+	}
+}
+
+func TestATokenForNobody(t *testing.T) {
+	if _, err := IssueToken(context.Background(), fake.NewClientset(), "team", "robot", time.Second); err == nil || !strings.Contains(err.Error(), "out of range") {
+		t.Errorf("a token of a second: %v", err)
+	}
+}
+
+func TestRenderUserIsAKubeconfig(t *testing.T) {
+	data, err := RenderUser(Endpoint{Server: "https://mini:6443", CA: []byte("ca")}, "jane", "team", &Credentials{Token: "t0ken"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Host != "https://mini:6443" || config.BearerToken != "t0ken" || string(config.CAData) != "ca" {
+		t.Errorf("the client would use %s %s %s", config.Host, config.BearerToken, config.CAData)
+	}
+}
+
+func TestWriteInCluster(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "serviceaccount")
+	for server, want := range map[string]string{
+		"https://mini.example.com:6443": "KUBERNETES_SERVICE_HOST=mini.example.com\nKUBERNETES_SERVICE_PORT=6443\n",
+		"https://mini.example.com":      "KUBERNETES_SERVICE_HOST=mini.example.com\nKUBERNETES_SERVICE_PORT=443\n",
+		"https://[::1]:6443/":           "KUBERNETES_SERVICE_HOST=::1\nKUBERNETES_SERVICE_PORT=6443\n",
+	} {
+		if err := WriteInCluster(dir, Endpoint{Server: server, CA: []byte("ca")}, "team", &Credentials{Token: "t0ken"}); err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range map[string]string{EnvFile: want, TokenFile: "t0ken", CAFile: "ca", NamespaceFile: "team"} {
+			if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != content {
+				t.Errorf("%s: file %s has %q (%v), want %q", server, name, got, err, content)
+			}
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, TokenFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the token's file: %v %v", info.Mode(), err)
+	}
+	for _, server := range []string{"", "mini:6443", "http://mini:6443", "https://", "https://mini/path", "https://mini:port"} {
+		if ValidServer(server) == nil {
+			t.Errorf("%q was accepted as the URL of a server", server)
+		}
+	}
+}
