@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -128,8 +129,19 @@ func (a *apiServers) waitForAPI(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("wait for the API server to answer: %w", err)
 	}
-	if err := a.install(ctx, client, config); err != nil {
+	// With the feature StorageVersionAPI, writes are refused until the server
+	// has published the versions that it stores.
+	var installed error
+	if err := a.poll(ctx, func(ctx context.Context) error {
+		if installed = a.install(ctx, client, config); apierrors.IsServiceUnavailable(installed) {
+			return installed
+		}
+		return nil
+	}); err != nil {
 		return err
+	}
+	if installed != nil {
+		return installed
 	}
 	if err := a.poll(ctx, func(ctx context.Context) error {
 		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("exclude", readyCheck).DoRaw(ctx)
