@@ -55,7 +55,7 @@ func (r *round) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	fmt.Fprintf(r.stdout, "%s: %d specs, %d at a time\n", r.list.Name, len(r.list.Specs), r.options.procs)
+	fmt.Fprintf(r.stdout, "%s: %d specs, %d at a time; log in %s\n", r.list.Name, len(r.list.Specs), r.options.procs, r.file("specs.log"))
 	return r.runSpecs(ctx, kubeconfig)
 }
 
@@ -80,8 +80,8 @@ func (r *round) runSpecs(ctx context.Context, kubeconfig string) error {
 	cmd.Dir = r.work
 	// kubectl keeps caches in the home directory.
 	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(r.work, "home"), "TMPDIR="+r.work)
-	cmd.Stdout = io.MultiWriter(log, r.stdout)
-	cmd.Stderr = cmd.Stdout
+	cmd.Stdout = io.MultiWriter(log, &progress{out: r.stdout, list: r.list})
+	cmd.Stderr = log
 	// Interrupted, Ginkgo lets the specs clean up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = stopPatience

@@ -135,5 +135,5 @@ var _ = ginkgo.SynchronizedAfterSuite(func(context.Context) {}, func(context.Con
 	framework.ExpectNoError(err, "serve the API without pods")
 	framework.TestContext.KubeConfig, err = writeKubeconfig(filepath.Join(os.TempDir(), fmt.Sprintf("without-pods-%d", os.Getpid())), server.URL)
 	framework.ExpectNoError(err, "write a kubeconfig for the API without pods")
-	framework.TestContext.KubeContext = ""
+	framework.TestContext.KubeContext, framework.TestContext.Host = "", server.URL
 })

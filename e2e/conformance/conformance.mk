@@ -1,0 +1,14 @@
+.PHONY: conformance conformance-fast
+
+# make takes variables from the environment too; a KUBECONFIG that happens to be
+# there must not become the server under test.
+CONFORMANCE_TARGET = $(if $(findstring command,$(origin KUBECONFIG)),-kubeconfig '$(abspath $(KUBECONFIG))')
+CONFORMANCE = cd e2e/conformance && go build -o ../../.bin/conformance/run . && ../../.bin/conformance/run $(CONFORMANCE_TARGET)
+
+## conformance: upstream's specs that need no nodes; KUBECONFIG=file for another server, FOCUS=regexp for a part
+conformance:
+	@$(CONFORMANCE) $(if $(CONFORMANCE_TARGET),-lists generic) $(if $(FOCUS),-only '$(FOCUS)')
+
+## conformance-fast: a fixed part that takes a few minutes, for CI
+conformance-fast:
+	@$(CONFORMANCE) -lists fast$(if $(CONFORMANCE_TARGET),,$(shell printf ,)optin)
