@@ -16,6 +16,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
+// remedy for data that cannot be read.
+const remedy = "restore a backup into a new data directory, or move this one away to start empty"
+
 const (
 	memberName = "kube-hyper-mini"
 	// Raft needs a host:port to name a member by; nothing listens there.
@@ -54,9 +57,12 @@ func Start(ctx context.Context, cfg Config) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkDatabase(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("start etcd: %w", err)
+	}
 	started, err := startEtcd(embedCfg)
 	if err != nil {
-		return nil, fmt.Errorf("start etcd on %s: %w", cfg.Dir, err)
+		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
 	select {
 	case <-started.Server.ReadyNotify():
@@ -77,7 +83,7 @@ func startEtcd(cfg *embed.Config) (started *embed.Etcd, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			cfg.GetLogger().Debug("etcd panicked", zap.ByteString("stack", debug.Stack()))
-			err = fmt.Errorf("the data cannot be read (%v): restore a backup into a new data directory, or move this one away to start empty", cause)
+			err = fmt.Errorf("the data cannot be read (%v)", cause)
 		}
 	}()
 	return embed.StartEtcd(cfg)
