@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// badConfigurations have their mistake in the given line; two lines with
+// apiVersion and kind come before the content.
+var badConfigurations = map[string]struct {
+	content string
+	line    int
+	want    []string
+}{
+	"unknown field":        {"serving:\n  prot: 1", 4, []string{"serving.prot: unknown field", `did you mean "port"?`, "allowed here:", "bindAddress"}},
+	"duplicate field":      {"serving:\n  port: 1\n  port: 2", 5, []string{"serving.port: set twice", "line 4"}},
+	"wrong type":           {"serving:\n  port: http", 4, []string{`serving.port: wants a whole number, got "http"`}},
+	"wrong kind of node":   {"serving: 6443", 3, []string{"serving: wants a mapping"}},
+	"wrong unit":           {"etcd:\n  embedded:\n    quotaBackend: 8Gb", 5, []string{`etcd.embedded.quotaBackend: "8Gb" is not a quantity`, `did you mean "8Gi"?`}},
+	"too small":            {"etcd:\n  embedded:\n    quotaBackend: 1Mi", 5, []string{"etcd.embedded.quotaBackend", "too small", "64Mi"}},
+	"mode without quotes":  {"kubeconfig:\n  mode: 0600", 4, []string{"kubeconfig.mode: wants a string"}},
+	"port out of range":    {"serving:\n  port: 70000", 4, []string{"serving.port: 70000 is not a port"}},
+	"address":              {"serving:\n  bindAddress: localhost", 4, []string{"serving.bindAddress", "not an IP address", "127.0.0.1"}},
+	"log format":           {"logging:\n  format: xml", 4, []string{"logging.format", "allowed: text, json"}},
+	"not YAML":             {"serving: [", 0, []string{"not a YAML document"}},
+	"a second document":    {"---\nkind: ServerConfiguration", 3, []string{"a second YAML document"}},
+	"flag":                 {"apiServer:\n  flags:\n    max-request-inflight: 1", 5, []string{"apiServer.flags.max-request-inflight: no such flag", `did you mean "max-requests-inflight"?`}},
+	"flag with dashes":     {"apiServer:\n  flags:\n    --goaway-chance: 0.1", 5, []string{"without dashes"}},
+	"flag of the server's": {"apiServer:\n  flags:\n    secure-port: 1", 5, []string{"apiServer.flags.secure-port: is set by the server; use serving.port"}},
+	"flag's value":         {"apiServer:\n  flags:\n    max-requests-inflight: many", 5, []string{"apiServer.flags.max-requests-inflight", "many"}},
+	"controller":           {"controllerManager:\n  controllers: ['*', '-garbage-collector']", 4, []string{"controllerManager.controllers: no such controller: garbage-collector", "garbage-collector-controller"}},
+	"admission plugin":     {"apiServer:\n  admission:\n    enablePlugins: [NamespaceLifecicle]", 5, []string{"apiServer.admission.enablePlugins", "NamespaceLifecicle"}},
+	"feature gate":         {"apiServer:\n  featureGates:\n    NoSuchFeature: true", 4, []string{"apiServer.featureGates", "NoSuchFeature"}},
+	"group":                {"apiServer:\n  runtimeConfig:\n    nothing.example.com/v1: true", 5, []string{"apiServer.runtimeConfig", "nothing.example.com"}},
+	"missing file":         {"apiServer:\n  audit:\n    policyFile: /nowhere/policy.yaml", 5, []string{"apiServer.audit.policyFile", "/nowhere/policy.yaml", "no such file"}},
+	"half of a pair":       {"etcd:\n  external:\n    endpoints: ['https://localhost:2379']\n    certFile: /dev/null", 6, []string{"etcd.external.certFile", "go together"}},
+	"encrypted resource":   {"apiServer:\n  encryption:\n    resources: ['secrets, configmaps']", 5, []string{"apiServer.encryption.resources[0]", "is not a resource"}},
+}
+
+// TestBadConfiguration: file, line and field of the mistake, exit code 2, and
+// nothing written.
+func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
+	for name, c := range badConfigurations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, dir := configFile(t, c.content), filepath.Join(t.TempDir(), "data")
+			where := file + ": "
+			if c.line > 0 {
+				where = fmt.Sprintf("%s:%d: ", file, c.line)
+			}
+			for _, args := range [][]string{
+				{"server", "--data-dir", dir, "--port", "0", "--config", file},
+				{"config", "validate", file},
+			} {
+				out := runs(t, exitUsage, args...)
+				wants(t, out, append(c.want, "error: "+where)...)
+				if strings.Count(out, "\n") != 1 {
+					t.Errorf("%s says more than one line:\n%s", args[0], out)
+				}
+			}
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("the data directory was made: %v", err)
+			}
+		})
+	}
+}
+
+// TestBadConfigurationSaysEverything: two mistakes are two lines.
+func TestBadConfigurationSaysEverything(t *testing.T) {
+	t.Parallel()
+	out := runs(t, exitUsage, "config", "validate", configFile(t, "serving:\n  prot: 1\nloging: {}"))
+	wants(t, out, ":4: serving.prot", ":5: loging", `did you mean "logging"?`)
+}
+
+// TestConfigurationOfAnotherKind deserves that answer and no list of unknown
+// fields.
+func TestConfigurationOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: ServerConfiguration\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, runs(t, exitUsage, "config", "validate", file), file+":1: apiVersion:", `"v1" is not supported; use "kube-hyper-mini.io/v1alpha1"`)
+	wants(t, runs(t, exitUsage, "server", "--config", "/nowhere/config.yaml", "--data-dir", t.TempDir()), "/nowhere/config.yaml", "no such file")
+}
+
+// TestFlagsOverrideTheFile: and the file the defaults.
+func TestFlagsOverrideTheFile(t *testing.T) {
+	t.Parallel()
+	file := configFile(t, "serving: {port: 1}\nkubeconfig: {mode: '0640'}\ndataDir: /nowhere")
+	s := harness.Start(t, "--config", file)
+	s.Kubectl("", "get", "namespaces")
+	if info, err := os.Stat(s.Kubeconfig); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the kubeconfig: %v %v", info, err)
+	}
+}

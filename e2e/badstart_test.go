@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// failsToStart runs the server, which must end with one line of error that
+// has all the parts.
+func failsToStart(t *testing.T, dir string, args []string, parts ...string) {
+	t.Helper()
+	out := runs(t, exitFailure, append([]string{"server", "--data-dir", dir, "--port", "0"}, args...)...)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	var errors []string
+	for _, line := range lines {
+		if strings.HasPrefix(line, "error: ") {
+			errors = append(errors, line)
+		}
+	}
+	if len(errors) != 1 || lines[len(lines)-1] != errors[0] {
+		t.Errorf("want one error as the last line:\n%s", out)
+	}
+	wants(t, strings.Join(errors, "\n"), parts...)
+}
+
+func TestSecondServerOnTheSameDirectory(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	failsToStart(t, s.Dir, nil, s.Dir, fmt.Sprintf("process id %d", s.PID()), "stop it, or choose another directory with --data-dir")
+	s.Kubectl("", "get", "namespaces")
+}
+
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // nobody is connected
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	failsToStart(t, dir, []string{"--port", port}, "127.0.0.1:"+port+" is taken", "--port")
+	if _, err := os.Stat(filepath.Join(dir, "etcd")); !os.IsNotExist(err) {
+		t.Errorf("etcd was started: %v", err)
+	}
+}
+
+func TestUnusableDataDirectory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const remedy = "choose another with --data-dir"
+	failsToStart(t, file, nil, file, "not a directory", remedy)
+	failsToStart(t, filepath.Join(file, "data"), nil, file, "not a directory", remedy)
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 { // the administrator may write everywhere
+		failsToStart(t, closed, nil, closed, "permission denied", remedy)
+		failsToStart(t, filepath.Join(closed, "data"), nil, closed, "permission denied", remedy)
+	}
+}
+
+func TestDataDirectoryOfANewerVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	stamp := filepath.Join(dir, "version.json")
+	content := `{"format": 99, "version": "v9.9.9", "kubernetes": "v1.99.0", "etcd": "9.9.9"}`
+	if err := os.WriteFile(stamp, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failsToStart(t, dir, nil, dir, "v9.9.9", "format 99", "run the newer release")
+	if after, err := os.ReadFile(stamp); err != nil || string(after) != content {
+		t.Errorf("the stamp was changed: %q %v", after, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.Name() != "lock" && entry.Name() != "version.json" {
+			t.Errorf("%s was written into the newer version's directory", entry.Name())
+		}
+	}
+	if err := os.WriteFile(stamp, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failsToStart(t, dir, nil, stamp, "not readable", "restore it from a backup")
+}
+
+// TestGarbageInTheDataDirectory: what cannot be read is neither replaced nor
+// ignored, and the directory works again once it is repaired.
+func TestGarbageInTheDataDirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := harness.StartIn(t, dir)
+	s.Kubectl("", "create", "configmap", "precious")
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	wal, err := filepath.Glob(filepath.Join(dir, "etcd", "member", "wal", "*.wal"))
+	if err != nil || len(wal) == 0 {
+		t.Fatalf("write-ahead log: %v %v", wal, err)
+	}
+	for path, c := range map[string]struct {
+		offset int
+		want   []string
+	}{
+		"pki/server-ca.crt":       {0, []string{"is not a PEM certificate", "replace it, or remove it"}},
+		"pki/apiserver.key":       {0, []string{"is not a PEM private key", "replace it, or remove it"}},
+		"pki/service-account.key": {0, []string{"is not a PEM private key"}},
+		"encryption/config.yaml":  {0, []string{"is not an EncryptionConfiguration", "restore it from a backup"}},
+		"etcd/member/snap/db":     {0, []string{"cannot be read", "restore a backup"}},
+		// Into records that are followed by others: etcd repairs the end.
+		"etcd/member/wal/" + filepath.Base(wal[0]): {20000, []string{"crc mismatch", "restore a backup"}},
+	} {
+		file := filepath.Join(dir, filepath.FromSlash(path))
+		good, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		garbage := bytes.Repeat([]byte("garbage "), 1000)
+		if c.offset > 0 {
+			garbage = slices.Concat(good[:c.offset], []byte("garbage"), good[c.offset+7:])
+		}
+		if err := os.WriteFile(file, garbage, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		failsToStart(t, dir, nil, append(c.want, filepath.Join(dir, strings.Split(path, "/")[0]))...)
+		if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, garbage) {
+			t.Errorf("%s was changed: %v", path, err)
+		}
+		if err := os.WriteFile(file, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = harness.StartIn(t, dir)
+	s.Kubectl("", "get", "configmap", "precious")
+}
+
+// TestAuthorityThatDoesNotMatch: half of a pair is no identity.
+func TestAuthorityThatDoesNotMatch(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	placeAuthority(t, dir, "server-ca")
+	placeAuthority(t, dir, "client-ca")
+	ca, other := filepath.Join(dir, "pki", "server-ca"), filepath.Join(dir, "pki", "client-ca")
+	if err := os.Rename(other+".key", ca+".key"); err != nil {
+		t.Fatal(err)
+	}
+	failsToStart(t, dir, nil, ca+".crt", "do not belong together", "place a matching pair")
+	if err := os.Remove(ca + ".crt"); err != nil {
+		t.Fatal(err)
+	}
+	failsToStart(t, dir, nil, ca+".key exists without", "remove the key")
+}

@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/keyutil"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// servedCertificate is what the server shows to clients.
+func servedCertificate(t *testing.T, s *harness.Server) *x509.Certificate {
+	t.Helper()
+	address, err := url.Parse(s.RESTConfig().Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // it is looked at, not trusted
+	conn, err := dialer.DialContext(t.Context(), "tcp", address.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }() // nothing was sent
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
+}
+
+func readCertificate(t *testing.T, file string) *x509.Certificate {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		t.Fatalf("%s holds no PEM", file)
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate
+}
+
+func readKey(t *testing.T, file string) crypto.Signer {
+	t.Helper()
+	key, err := keyutil.PrivateKeyFromFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.(crypto.Signer)
+}
+
+// resign replaces a certificate by one for the same key and names that comes
+// due, which is when a third of its life is left, after the given time.
+func resign(t *testing.T, dir, name, authority string, due time.Duration) *x509.Certificate {
+	t.Helper()
+	pki := filepath.Join(dir, "pki")
+	const life = 3 * time.Hour
+	template := readCertificate(t, filepath.Join(pki, name+".crt"))
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore = time.Now().Add(due - life*2/3)
+	template.NotAfter = template.NotBefore.Add(life)
+	ca, key := readCertificate(t, filepath.Join(pki, authority+".crt")), readKey(t, filepath.Join(pki, authority+".key"))
+	der, err := x509.CreateCertificate(rand.Reader, template, ca, template.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(pki, name+".crt")
+	writePEM(t, file, "CERTIFICATE", der)
+	return readCertificate(t, file)
+}
+
+// TestDataDirectoryModes: keys are for the owner only.
+func TestDataDirectoryModes(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	keys := 0
+	err := filepath.WalkDir(s.Dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // etcd has removed a file of its own
+			}
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil
+		}
+		want := fs.FileMode(0o600)
+		switch {
+		case entry.IsDir():
+			want = 0o700
+		case strings.HasSuffix(path, ".crt"):
+			want = 0o644
+		case strings.HasSuffix(path, ".key"):
+			keys++
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has the mode %o, want %o", path, info.Mode().Perm(), want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys != 8 {
+		t.Errorf("%d keys, want those of 3 authorities, 4 certificates and the service accounts", keys)
+	}
+}
+
+// TestIdentityIsStable: a restart changes no credential, and a kubeconfig
+// that somebody has copied keeps working.
+func TestIdentityIsStable(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := harness.StartIn(t, dir)
+	before, err := os.ReadFile(s.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Kubectl("", "create", "serviceaccount", "robot")
+	token := s.Kubectl("", "create", "token", "robot")
+	port := portOf(t, s)
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	s = harness.StartIn(t, dir, "--port", port)
+	after, err := os.ReadFile(s.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(before) != string(after) {
+		t.Error("the restart has changed the kubeconfig")
+	}
+	if out, err := outsider(t, s, "--token", token)("auth", "whoami"); err != nil {
+		t.Errorf("a token from before the restart is refused: %s", out)
+	}
+}
+
+func portOf(t *testing.T, s *harness.Server) string {
+	t.Helper()
+	address, err := url.Parse(s.RESTConfig().Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address.Port()
+}
+
+// TestServingNames: what the configuration adds is in the certificate, also
+// when it comes later.
+func TestServingNames(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := harness.StartIn(t, dir)
+	if err := servedCertificate(t, s).VerifyHostname("api.example.com"); err == nil {
+		t.Error("a name that nobody asked for is in the certificate")
+	}
+	s.Stop()
+	s = harness.StartIn(t, dir, "--config", configFile(t, "serving: {externalHost: localhost, extraSANs: [api.example.com, 192.0.2.7]}"))
+	served := servedCertificate(t, s)
+	for _, name := range []string{"api.example.com", "192.0.2.7", "localhost", "127.0.0.1", "kubernetes.default.svc"} {
+		if err := served.VerifyHostname(name); err != nil {
+			t.Error(err)
+		}
+	}
+	wants(t, s.RESTConfig().Host, "https://localhost:")
+	s.Kubectl("", "get", "namespaces")
+}
+
+// TestOwnAuthority: a CA that was placed is used and left as it is.
+func TestOwnAuthority(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	placed := map[string]string{}
+	for _, name := range []string{"server-ca", "client-ca"} {
+		placeAuthority(t, dir, name)
+		for _, file := range []string{name + ".crt", name + ".key"} {
+			content, err := os.ReadFile(filepath.Join(dir, "pki", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			placed[file] = string(content)
+		}
+	}
+	s := harness.StartIn(t, dir)
+	wants(t, s.Kubectl("", "auth", "whoami"), "system:masters")
+	if got := servedCertificate(t, s).Issuer.CommonName; got != "our server-ca" {
+		t.Errorf("the serving certificate is signed by %q", got)
+	}
+	for file, want := range placed {
+		if content, err := os.ReadFile(filepath.Join(dir, "pki", file)); err != nil || string(content) != want {
+			t.Errorf("%s was replaced: %v", file, err)
+		}
+	}
+	wants(t, s.Kubectl("", "get", "configmap", "kube-root-ca.crt", "-o", `jsonpath={.data.ca\.crt}`), strings.TrimSpace(placed["server-ca.crt"]))
+
+	// The key may go back into the safe once it has signed.
+	s.Stop()
+	if err := os.Remove(filepath.Join(dir, "pki", "server-ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	s = harness.StartIn(t, dir)
+	s.Kubectl("", "get", "namespaces")
+}
+
+func placeAuthority(t *testing.T, dir, name string) {
+	t.Helper()
+	pki := filepath.Join(dir, "pki")
+	if err := os.MkdirAll(pki, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	keyPEM, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(pki, name+".key"), keyPEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key := readKey(t, filepath.Join(pki, name+".key"))
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "our " + name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * 365 * 5 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, filepath.Join(pki, name+".crt"), "CERTIFICATE", der)
+}
+
+// TestCertificateIsRenewedAtStart: of which less than a third of its life is
+// left.
+func TestCertificateIsRenewedAtStart(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := harness.StartIn(t, dir)
+	first := servedCertificate(t, s)
+	s.Stop()
+	old := resign(t, dir, "apiserver", "server-ca", -time.Minute)
+	s = harness.StartIn(t, dir)
+	served := servedCertificate(t, s)
+	if served.SerialNumber.Cmp(old.SerialNumber) == 0 || time.Until(served.NotAfter) < 300*24*time.Hour {
+		t.Errorf("the certificate is the old one or as short: until %s", served.NotAfter)
+	}
+	if !served.PublicKey.(interface{ Equal(crypto.PublicKey) bool }).Equal(first.PublicKey) {
+		t.Error("the renewal has changed the key")
+	}
+	s.Kubectl("", "get", "namespaces")
+}
+
+// TestCertificatesAreRenewedWhileRunning: the server shows the new serving
+// certificate without a restart, and the kubeconfig has the new admin's.
+func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := harness.StartIn(t, dir)
+	var serving, admin *x509.Certificate
+	// The certificates must not be due before the server shows them: the more
+	// time a machine needs to start it, the more it gets.
+	for due := 4 * time.Second; ; due *= 2 {
+		s.Stop()
+		serving, admin = resign(t, dir, "apiserver", "server-ca", due), resign(t, dir, "admin", "client-ca", due)
+		s = harness.StartIn(t, dir)
+		if servedCertificate(t, s).Equal(serving) {
+			break
+		}
+		if due > harness.Patience {
+			t.Fatal("the server renews certificates that are not due")
+		}
+	}
+	copied := filepath.Join(t.TempDir(), "copied.kubeconfig")
+	content, err := os.ReadFile(s.Kubeconfig)
+	if err == nil {
+		err = os.WriteFile(copied, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.WaitLog("certificates renewed")
+	harness.Eventually(t, "the new certificate is served", func() error {
+		if served := servedCertificate(t, s); served.Equal(serving) {
+			return errors.New("it is the old one")
+		}
+		return nil
+	})
+	harness.Eventually(t, "the kubeconfig has the new admin's certificate", func() error {
+		config, err := clientcmd.LoadFromFile(s.Kubeconfig)
+		if err != nil {
+			return err
+		}
+		block, _ := pem.Decode(config.AuthInfos["kube-hyper-mini"].ClientCertificateData)
+		if block == nil || string(block.Bytes) == string(admin.Raw) {
+			return errors.New("it has the old one")
+		}
+		return nil
+	})
+	s.Kubectl("", "get", "namespaces")
+	if out, err := harness.Run(t, "", harness.KubectlBinary(t), "--kubeconfig", copied, "get", "namespaces"); err != nil {
+		t.Errorf("a copy of the kubeconfig has stopped working: %v\n%s", err, out)
+	}
+}
