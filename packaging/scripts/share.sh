@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Writes the manual pages and the shell completions that the commands describe.
+#   share.sh BINARY DIR      makes DIR/man/man1 and DIR/completions
+set -euo pipefail
+binary=$1 dir=$2
+
+rm -rf "$dir"
+mkdir -p "$dir/man" "$dir/completions"
+"$binary" man "$dir/man/man1"
+gzip --best --no-name "$dir"/man/man1/*.1
+"$binary" completion bash >"$dir/completions/kube-hyper-mini.bash"
+"$binary" completion fish >"$dir/completions/kube-hyper-mini.fish"
+"$binary" completion zsh >"$dir/completions/_kube-hyper-mini"
+"$binary" completion powershell >"$dir/completions/kube-hyper-mini.ps1"

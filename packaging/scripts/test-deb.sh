@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Installs, starts, upgrades, removes and purges the deb with the real dpkg, on
+# a copy-on-write view of this machine, in namespaces of its own: nothing of
+# the machine changes. Needs root, dpkg, overlayfs.
+#   test-deb.sh BINARY KUBECTL
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+if [ -z "${INSIDE:-}" ]; then
+	binary=$(realpath "$1") kubectl=$(realpath "$2")
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	packaging/scripts/packages.sh "$binary" v0.0.1 "$work/old"
+	packaging/scripts/packages.sh "$binary" v0.0.2-rc.1 "$work/new"
+	(cd packaging/tools && CGO_ENABLED=0 go build -o "$work/supervise" ./supervise)
+	cp "$kubectl" "$work/kubectl"
+	cp packaging/scripts/test-deb.sh "$work/"
+	unit=packaging/systemd/kube-hyper-mini.service
+	score=$(systemd-analyze security --offline=true --threshold=19 "$unit" | tail -1)
+	echo "ok: systemd-analyze security: $score"
+	INSIDE=1 unshare --mount --pid --net --ipc --uts --fork --kill-child --mount-proc \
+		"$PWD/packaging/scripts/test-deb.sh" "$work"
+	exit
+fi
+
+if [ "$INSIDE" = 1 ]; then # in the namespaces: make the view and go there
+	work=$1
+	mount -t tmpfs tmpfs /mnt
+	mkdir /mnt/upper /mnt/work /mnt/root
+	mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
+	mkdir -p /mnt/root/pkg
+	cp -r "$work"/* /mnt/root/pkg/
+	mount --rbind /dev /mnt/root/dev
+	mount -t proc proc /mnt/root/proc
+	mount -t tmpfs tmpfs /mnt/root/run
+	mount -t tmpfs tmpfs /mnt/root/tmp
+	ip link set lo up
+	INSIDE=2 exec chroot /mnt/root /bin/bash /pkg/test-deb.sh
+fi
+
+cd /
+ok() { echo "ok: $*"; }
+fail() {
+	echo "FAILED: $*" >&2
+	cat /tmp/log >&2 || true
+	exit 1
+}
+wait_for() { # TEXT, in the log of the service
+	for _ in $(seq 1200); do
+		if grep -q "$1" /tmp/log; then return; fi
+		if ! kill -0 "$service"; then fail "the service ended before: $1"; fi
+		sleep 0.1
+	done
+	fail "the service does not say: $1"
+}
+start() {
+	/pkg/supervise /usr/lib/systemd/system/kube-hyper-mini.service >/tmp/log 2>&1 &
+	service=$!
+	wait_for 'notified: READY=1'
+}
+stop() {
+	kill -TERM "$service"
+	code=0
+	wait "$service" || code=$?
+	if [ $code != 0 ]; then fail "the service ended with $code"; fi
+	if ! grep -q 'notified: STOPPING=1' /tmp/log; then fail "it did not notify that it stops"; fi
+}
+as_member() { setpriv --reuid 65534 --regid 65534 --groups "$(getent group kube-hyper-mini | cut -d: -f3)" -- "$@"; }
+
+# dpkg writes its own errors; what it says when all is well is of no interest.
+dpkg -i /pkg/old/*.deb >/tmp/dpkg.log 2>&1 || fail "install: $(cat /tmp/dpkg.log)"
+getent passwd kube-hyper-mini >/dev/null || fail "no user"
+test "$(dpkg-query -W -f '${db:Status-Status}' kube-hyper-mini)" = installed || fail "not installed"
+ok "installed"
+systemd-analyze verify --man=no /usr/lib/systemd/system/kube-hyper-mini.service || fail "systemd-analyze verify"
+ok "the unit passes systemd-analyze verify"
+test -e /usr/share/man/man1/kube-hyper-mini-server.1.gz || fail "no manual page"
+
+start
+wait_for 'notified: WATCHDOG=1'
+pid=$(sed 's/ *$//' /var/lib/kube-hyper-mini/lock)
+test "$(stat -c %U "/proc/$pid")" = kube-hyper-mini || fail "it does not run as its user"
+grep -Eq '^CapBnd:\s+0+$' "/proc/$pid/status" || fail "it has capabilities: $(grep Cap "/proc/$pid/status")"
+export KUBECONFIG=/var/lib/kube-hyper-mini/admin.kubeconfig HOME=/tmp
+as_member /pkg/kubectl create namespace kept >/dev/null || fail "a member of the group is not the administrator"
+if setpriv --reuid 65534 --regid 65534 --clear-groups -- cat "$KUBECONFIG" 2>/dev/null; then fail "everybody reads the kubeconfig"; fi
+if as_member ls /var/lib/kube-hyper-mini/pki /var/lib/kube-hyper-mini/etcd 2>/dev/null; then fail "a member of the group reads keys or the store"; fi
+stop
+ok "ran as its user, notified systemd and its watchdog, obeyed SIGTERM"
+
+echo "# changed by the administrator" >>/etc/kube-hyper-mini/config.yaml
+dpkg -i /pkg/new/*.deb >/tmp/dpkg.log 2>&1 || fail "upgrade: $(cat /tmp/dpkg.log)"
+grep -q "changed by the administrator" /etc/kube-hyper-mini/config.yaml || fail "the upgrade replaced the configuration"
+start
+/pkg/kubectl get namespace kept >/dev/null || fail "the upgrade lost data"
+stop
+ok "upgraded: configuration and data are kept"
+
+sed -i 's/^kind: .*/kind: Nonsense/' /etc/kube-hyper-mini/config.yaml
+code=0
+/pkg/supervise /usr/lib/systemd/system/kube-hyper-mini.service >/tmp/log 2>&1 || code=$?
+test $code = 2 || fail "a broken configuration gives exit code $code"
+grep -q '^RestartPreventExitStatus=2$' /usr/lib/systemd/system/kube-hyper-mini.service || fail "and systemd would start it again"
+ok "a broken configuration ends with 2, which the unit does not restart"
+
+dpkg -r kube-hyper-mini >/tmp/dpkg.log 2>&1 || fail "remove: $(cat /tmp/dpkg.log)"
+test ! -e /usr/bin/kube-hyper-mini || fail "remove left the program"
+test -e /var/lib/kube-hyper-mini/version.json -a -e /etc/kube-hyper-mini/config.yaml || fail "remove took data or configuration"
+ok "removed: configuration and data are kept"
+dpkg -P kube-hyper-mini >/tmp/dpkg.log 2>&1 || fail "purge: $(cat /tmp/dpkg.log)"
+for path in /var/lib/kube-hyper-mini /etc/kube-hyper-mini /usr/share/doc/kube-hyper-mini; do
+	test ! -e $path || fail "purge left $path"
+done
+if getent passwd kube-hyper-mini || getent group kube-hyper-mini; then fail "purge left the user"; fi
+ok "purged: nothing is left"
