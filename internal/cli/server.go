@@ -85,6 +85,7 @@ line is wrong (a restart does not help), 130 stopped by a second signal.`,
 			if err != nil {
 				return usageError(source.Locate(err))
 			}
+			adoptOrphans(cmd.Context())
 			return appliance.Run(cmd.Context(), checked, log)
 		},
 	}
