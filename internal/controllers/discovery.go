@@ -13,9 +13,15 @@ import (
 )
 
 const (
-	// quiet is how long after a change discovery is asked: CRDs come in
-	// groups, and a new one is served some milliseconds after it is written.
+	// quiet is how long after a change discovery is asked, at least: CRDs come
+	// in groups, and a new one is served some milliseconds after it is written.
 	quiet = 100 * time.Millisecond
+	// share is how much of the time may go into asking while changes keep
+	// coming: 1 part in so many. With a thousand types one question takes a
+	// tenth of a second, and everybody who follows starts over after it.
+	share = 20
+	// maxQuiet bounds the wait that follows from share.
+	maxQuiet = 3 * time.Second
 	// again is when it is asked once more, for types that took longer.
 	again = time.Second
 	// always is how often it is asked without a reason, as upstream does:
@@ -59,33 +65,31 @@ func (d *discoverer) changed() {
 
 // run looks when asked to, and now and then, until ctx ends.
 func (d *discoverer) run(ctx context.Context) {
-	wait := time.Duration(0)
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var cost time.Duration // of the last question
+	repeat := false        // whether the next look follows a change
 	for {
-		asked := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.wake:
-			wait, asked = quiet, true
+			if !repeat { // else one is due already, and must not be put off
+				repeat = true
+				timer.Reset(min(max(quiet, share*cost), maxQuiet))
+			}
 		case <-timer.C:
+			began := time.Now()
 			d.look()
-			switch wait {
-			case quiet:
-				wait = again
-			default:
-				d.settled()
-				wait = always
+			cost = time.Since(began)
+			if repeat {
+				repeat = false
+				timer.Reset(max(again, share*cost))
+				continue
 			}
+			d.settled()
+			timer.Reset(always)
 		}
-		if asked && !timer.Stop() {
-			select {
-			case <-timer.C:
-			default:
-			}
-		}
-		timer.Reset(wait)
 	}
 }
 

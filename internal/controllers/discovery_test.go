@@ -1,0 +1,168 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// server is a discovery client whose answers a test can change.
+type server struct {
+	fake.FakeDiscovery
+	mu     sync.Mutex
+	lists  []*metav1.APIResourceList
+	failed map[schema.GroupVersion]error
+	asked  int
+}
+
+func newServer(groupVersions ...string) *server {
+	s := &server{FakeDiscovery: fake.FakeDiscovery{Fake: &clienttesting.Fake{}}}
+	s.serve(groupVersions...)
+	return s
+}
+
+func (s *server) serve(groupVersions ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists = nil
+	for _, gv := range groupVersions {
+		s.lists = append(s.lists, &metav1.APIResourceList{GroupVersion: gv, APIResources: []metav1.APIResource{{Name: "things", Namespaced: true, Verbs: metav1.Verbs{"list", "delete"}}}})
+	}
+}
+
+// GroupsAndMaybeResources is what discovery.ServerPreferredResources asks first.
+func (s *server) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	groups := &metav1.APIGroupList{}
+	resources := map[schema.GroupVersion]*metav1.APIResourceList{}
+	add := func(gv schema.GroupVersion) {
+		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version})
+	}
+	for _, list := range s.lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		add(gv)
+		resources[gv] = list
+	}
+	for gv := range s.failed {
+		add(gv)
+	}
+	return groups, resources, s.failed, nil
+}
+
+func groupVersions(t *testing.T, d *discoverer) []string {
+	t.Helper()
+	lists, _, _ := d.snapshot()
+	var got []string
+	for _, list := range lists {
+		got = append(got, list.GroupVersion)
+	}
+	slices.Sort(got)
+	return got
+}
+
+func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
+	remote := schema.GroupVersion{Group: "remote.example.org", Version: "v1"}
+	s := newServer("v1", remote.String())
+	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	d.look()
+	s.serve("v1")
+	s.failed = map[schema.GroupVersion]error{remote: errors.New("503")}
+	d.look()
+	if got := groupVersions(t, d); !slices.Equal(got, []string{remote.String(), "v1"}) {
+		t.Errorf("with a failing server there are %v", got)
+	}
+	if _, err := d.ServerPreferredNamespacedResources(); err == nil {
+		t.Error("nobody is told of the failure")
+	}
+	s.failed = nil
+	d.look()
+	if got := groupVersions(t, d); !slices.Equal(got, []string{"v1"}) {
+		t.Errorf("after the group was removed there are %v", got)
+	}
+	if _, err := d.ServerPreferredResources(); err != nil {
+		t.Errorf("the failure stays: %v", err)
+	}
+}
+
+func TestFreshAsksOnlyAfterAChange(t *testing.T) {
+	s := newServer("v1")
+	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	d.fresh() // nothing is known yet
+	d.fresh()
+	if s.asked != 1 {
+		t.Errorf("asked %d times before a change", s.asked)
+	}
+	s.serve("v1", "new.example.org/v1")
+	d.changed()
+	d.fresh()
+	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
+		t.Errorf("after a change there are %v", got)
+	}
+}
+
+func TestFollowStartsOverAfterAChange(t *testing.T) {
+	s := newServer("v1")
+	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	rounds, ended := make(chan []string), make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.follow(ctx, func(round context.Context) {
+			rounds <- groupVersions(t, d)
+			<-round.Done()
+		})
+	}()
+	d.look() // follow waits for a first answer
+	if got := <-rounds; !slices.Equal(got, []string{"v1"}) {
+		t.Errorf("the first round saw %v", got)
+	}
+	d.look() // nothing new, no new round
+	s.serve("v1", "new.example.org/v1")
+	d.look()
+	if got := <-rounds; !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
+		t.Errorf("the second round saw %v", got)
+	}
+	cancel()
+	<-ended
+}
+
+func TestRunLooksWhenSomethingChanges(t *testing.T) {
+	s := newServer("v1")
+	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	_, _, next := d.snapshot()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.run(ctx)
+	}()
+	<-next
+	_, _, next = d.snapshot()
+	s.serve("v1", "new.example.org/v1")
+	for range 100 {
+		d.changed() // a burst must not put the look off for ever
+	}
+	<-next
+	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
+		t.Errorf("after a change there are %v", got)
+	}
+	cancel()
+	<-ended
+}
+
+var _ discovery.DiscoveryInterface = (*server)(nil)
