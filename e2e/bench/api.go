@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// api is a client with a connection of its own. It sends and returns JSON
+// without decoding it.
+type api struct {
+	server string
+	http   *http.Client
+}
+
+func newAPI(config *rest.Config) (*api, error) {
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the administrator's certificate: %w", err)
+	}
+	return &api{
+		server: config.Host,
+		http:   &http.Client{Transport: &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true}},
+	}, nil
+}
+
+// newAPIs makes n clients.
+func newAPIs(config *rest.Config, n int) ([]*api, error) {
+	clients := make([]*api, n)
+	for i := range clients {
+		var err error
+		if clients[i], err = newAPI(config); err != nil {
+			return nil, err
+		}
+	}
+	return clients, nil
+}
+
+// close gives the connection back.
+func (a *api) close() { a.http.CloseIdleConnections() }
+
+func closeAll(clients []*api) {
+	for _, client := range clients {
+		client.close()
+	}
+}
+
+// statusError is an answer that is not a success.
+type statusError struct {
+	code    int
+	request string
+	text    string
+}
+
+// Error implements error.
+func (e *statusError) Error() string { return fmt.Sprintf("%s: %d %s", e.request, e.code, e.text) }
+
+// open sends a request and returns a successful answer, whose body the caller
+// closes. target is a path, or a URL for a server that is not the API server.
+func (a *api) open(ctx context.Context, method, target string, body []byte) (*http.Response, error) {
+	if strings.HasPrefix(target, "/") {
+		target = a.server + target
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", method, target, err)
+	}
+	request.Header.Set("Accept", "application/json, */*")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := a.http.Do(request)
+	if err != nil {
+		return nil, err // names method and URL
+	}
+	if response.StatusCode < 300 {
+		return response, nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // the status is the error
+	_ = response.Body.Close()                                  // nothing more is wanted from it
+	return nil, &statusError{response.StatusCode, method + " " + target, string(text)}
+}
+
+// do sends a request and returns the body of a successful answer.
+func (a *api) do(ctx context.Context, method, target string, body []byte) ([]byte, error) {
+	response, err := a.open(ctx, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the answer to %s %s: %w", method, target, err)
+	}
+	return text, nil
+}
+
+// discard is do for an answer that nobody reads.
+func (a *api) discard(ctx context.Context, method, target string, body []byte) error {
+	response, err := a.open(ctx, method, target, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", method, target, err)
+	}
+	return nil
+}
+
+// watch is an open watch.
+type watch struct {
+	body   io.ReadCloser
+	events *bufio.Reader
+}
+
+// watch opens a watch; query follows the question mark.
+func (a *api) watch(ctx context.Context, path, query string) (*watch, error) {
+	response, err := a.open(ctx, http.MethodGet, path+"?watch=1&"+query, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &watch{response.Body, bufio.NewReader(response.Body)}, nil
+}
+
+// next waits for an event and returns its line of JSON.
+func (w *watch) next() ([]byte, error) {
+	line, err := w.events.ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return line, nil
+}
+
+// awaitDeleted returns when n objects have been deleted.
+func (w *watch) awaitDeleted(n int) error {
+	for n > 0 {
+		line, err := w.next()
+		if err != nil {
+			return fmt.Errorf("%d objects are not deleted yet: %w", n, err)
+		}
+		switch {
+		case bytes.HasPrefix(line, []byte(`{"type":"DELETED"`)):
+			n--
+		case bytes.HasPrefix(line, []byte(`{"type":"ERROR"`)):
+			return fmt.Errorf("%d objects are not deleted yet: %s", n, line)
+		}
+	}
+	return nil
+}
+
+// close ends the watch.
+func (w *watch) close() { _ = w.body.Close() } // the connection is the client's

@@ -1,0 +1,40 @@
+// Command bench measures kube-hyper-mini beside what one would otherwise run:
+// etcd, kube-apiserver and kube-controller-manager of the same versions.
+//
+// It builds both sides from the module cache with the same linker flags, runs
+// them in turn on this machine, each time with a new data directory on the
+// same file system and with the same fsync setting, and prints one table:
+// figure, ours, theirs, ratio (ours / theirs), target, spread. Values are
+// medians of -runs runs; the spread is (largest - smallest) / median of each
+// side. The samples behind them are in the JSON file. A benchmark is no test:
+// a target that is missed is printed with its reason, and the exit code stays 0.
+//
+// # What the other side is given
+//
+// Everything is at its default unless it has to be named for the three
+// programs to find each other, with these exceptions:
+//
+//   - kube-controller-manager runs the controllers that kube-hyper-mini runs
+//     by default and no others (--controllers), so that neither side pays for
+//     workloads. Leader election and the client's rate limit of 20 requests
+//     per second are its defaults and stay.
+//   - kube-apiserver authorizes with RBAC, verifies client certificates and
+//     service account tokens, and has a front proxy's certificates, as
+//     kube-hyper-mini does.
+//   - Certificates, keys and kubeconfigs are made before the clock starts;
+//     kube-hyper-mini makes its own after.
+//   - etcd is reached over loopback without TLS.
+//
+// All four programs listen on loopback, log into a file, and are driven by the
+// same client: JSON over HTTP/2 and TLS, one connection for each simulated
+// client, as a member of system:masters. Answers are not decoded, because the
+// client has to share the machine with the server.
+//
+// kube-apiserver starts as soon as etcd says that it is healthy,
+// kube-controller-manager as soon as kube-apiserver says that it is ready.
+// The start of the other side is measured from etcd's start; to stop it,
+// kube-apiserver and kube-controller-manager are asked at the same time, and
+// etcd when both have ended.
+//
+// Run it on a machine that has nothing else to do.
+package main

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// figure is something that is measured in one go on one side. Each of its
+// rows becomes a line of the table.
+type figure struct {
+	name string
+	rows []row
+	// measure returns a value for each row.
+	measure func(ctx context.Context, b *bench, s side) ([]float64, error)
+}
+
+// row says what a value is and where it must get.
+type row struct {
+	name string
+	unit unit
+	// higher means that more is better.
+	higher bool
+	// ratio is the bound for ours / theirs, limit the bound for ours alone; 0
+	// is none. They are upper bounds, or lower ones if higher is better.
+	ratio, limit float64
+	// reason says why a target is missed, where that is known.
+	reason string
+}
+
+// figures lists everything that is measured, those with targets first.
+func figures(s settings) []figure {
+	list := []figure{
+		{"start", []row{
+			{name: "cold start to first authenticated write", unit: inSeconds, ratio: 0.25, limit: 0.9},
+			{name: "cold start to a namespace furnished by controllers", unit: inSeconds},
+			{name: "warm start to first authenticated write", unit: inSeconds, ratio: 0.25},
+			{name: "warm start to a namespace furnished by controllers", unit: inSeconds},
+		}, measureStart},
+		{"stop", []row{{name: "stop with 100 watches", unit: inSeconds, limit: 1}}, measureStop},
+		{"idle", []row{
+			{name: "idle RSS, all processes", unit: inBytes, ratio: 0.30, limit: 120e6},
+			{name: "idle RSS, anonymous", unit: inBytes},
+			{name: "idle RSS, file", unit: inBytes},
+			{name: "idle CPU, of a core", unit: inPercent, ratio: 0.25},
+			{name: "idle disk writes per second", unit: inBytes, ratio: 0.25},
+			{name: "goroutines", unit: plain},
+		}, measureIdle},
+		{"throughput-configmaps", throughputRows("config maps", 1.8), throughput(configMaps, nil)},
+		{"namespace-empty", []row{{name: "empty namespace deletion", unit: inSeconds, limit: 0.3}}, measureEmptyNamespace(0)},
+		{"namespace-full", []row{{name: "deletion of a namespace with 2,000 objects of 3 types", unit: inSeconds, ratio: 0.15}}, measureFullNamespace},
+		{"gc-background-2000", collectionRow("2,000", "background", 0.05), collection(2000, "Background")},
+		{"throughput-widgets", throughputRows("custom resources", 0), throughput(widgets, func(ctx context.Context, f fixture) error { return f.define(ctx, "widgets") })},
+		{"watch", []row{
+			{name: "watch fan-out to 200 watchers, write to event, p50", unit: inSeconds},
+			{name: "watch fan-out to 200 watchers, write to event, p99", unit: inSeconds},
+		}, measureFanOut},
+		{"gc-foreground-2000", collectionRow("2,000", "foreground", 0), collection(2000, "Foreground")},
+		{"gc-background-5000", collectionRow("5,000", "background", 0), collection(5000, "Background")},
+		{"gc-foreground-5000", collectionRow("5,000", "foreground", 0), collection(5000, "Foreground")},
+		{"custom-resource", []row{{name: "custom resource made 1 s after its CRD, collected with its owner", unit: inSeconds}}, measureYoungCustomResource},
+		{"apply", []row{{name: "kubectl apply --server-side of 200 objects", unit: inSeconds}}, measureApply},
+		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},
+	}
+	if s.crds > 0 {
+		list = append(list, figure{"namespace-empty-crds", []row{
+			{name: fmt.Sprintf("empty namespace deletion with %d CRDs", s.crds), unit: inSeconds, limit: 0.3},
+		}, measureEmptyNamespace(s.crds)})
+	}
+	return list
+}
+
+func collectionRow(n, policy string, ratio float64) []row {
+	return []row{{name: n + " dependents collected in the " + policy, unit: inSeconds, ratio: ratio}}
+}
+
+func listFigures(out io.Writer, list []figure) error {
+	for _, f := range list {
+		for i, r := range f.rows {
+			name := f.name
+			if i > 0 {
+				name = ""
+			}
+			if _, err := fmt.Fprintf(out, "%-22s %s\n", name, r.name); err != nil {
+				return fmt.Errorf("list the figures: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// since is the time since then in seconds.
+func since(began time.Time) float64 { return time.Since(began).Seconds() }

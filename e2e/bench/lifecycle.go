@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// measureStart starts a side on a new directory, stops it, and starts it again.
+func measureStart(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	dir, err := b.newDir(s.name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.remove(dir)) }()
+	for range 2 {
+		c, err := s.start(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, c.firstWrite.Seconds(), c.controllers.Seconds())
+		if err := c.stop(); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// watchers of the figure "stop".
+const stopWatchers = 100
+
+// measureStop stops a side while watches are open.
+func measureStop(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	err = b.started(ctx, s, func(c *cluster) error {
+		clients, err := newAPIs(c.config, stopWatchers)
+		if err != nil {
+			return err
+		}
+		defer closeAll(clients)
+		for _, client := range clients {
+			w, err := client.watch(ctx, configMapsPath("default"), "")
+			if err != nil {
+				return err
+			}
+			defer w.close()
+			if _, err := w.next(); err != nil {
+				return err
+			}
+		}
+		began := time.Now()
+		if err := c.stop(); err != nil {
+			return err
+		}
+		values = []float64{since(began)}
+		return nil
+	})
+	return values, err
+}
+
+// measureIdle leaves a side alone, for a while so that it comes to rest and
+// then to see what it takes.
+func measureIdle(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	err = b.withFixture(ctx, s, func(f fixture) error {
+		if err := pause(ctx, b.settle); err != nil {
+			return err
+		}
+		before, err := f.usage()
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := pause(ctx, b.idle); err != nil {
+			return err
+		}
+		after, err := f.usage()
+		if err != nil {
+			return err
+		}
+		span := since(began)
+		goroutines, err := f.goroutines(ctx)
+		if err != nil {
+			return err
+		}
+		values = []float64{
+			after.anonymous + after.file, after.anonymous, after.file,
+			(after.cpu - before.cpu) / span * 100, (after.written - before.written) / span, goroutines,
+		}
+		return nil
+	})
+	return values, err
+}
+
+// pause lets time pass: what is measured is what happens in it.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("wait: %w", ctx.Err())
+	case <-time.After(d):
+		return nil
+	}
+}
+
+var goroutinesLine = regexp.MustCompile(`(?m)^go_goroutines (\S+)$`)
+
+// goroutines of all processes, from their metrics.
+func (f fixture) goroutines(ctx context.Context) (float64, error) {
+	var sum float64
+	for _, url := range f.metrics {
+		text, err := f.do(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return 0, err
+		}
+		found := goroutinesLine.FindSubmatch(text)
+		if found == nil {
+			return 0, fmt.Errorf("%s does not say how many goroutines there are", url)
+		}
+		n, err := strconv.ParseFloat(string(found[1]), 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the number of goroutines from %s: %w", url, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// measureSize adds up the files.
+func measureSize(_ context.Context, b *bench, s side) ([]float64, error) {
+	files := []string{b.programs.ours}
+	if s.name == theirs {
+		files = []string{b.programs.etcd, b.programs.apiserver, b.programs.controllers}
+	}
+	var sum float64
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, fmt.Errorf("measure the size of a program: %w", err)
+		}
+		sum += float64(info.Size())
+	}
+	return []float64{sum}, nil
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"math"
+	"slices"
+)
+
+// median of a sample; of an even number, the mean of the two in the middle.
+// Nothing has no median: NaN.
+func median(sample []float64) float64 {
+	if len(sample) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(sample))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// percentile is the smallest value that p percent of the sample do not exceed.
+func percentile(sample []float64, p float64) float64 {
+	if len(sample) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(sample))
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// spread is how far the sample reaches, relative to its median.
+func spread(sample []float64) float64 {
+	if len(sample) == 0 {
+		return math.NaN()
+	}
+	middle, reach := median(sample), slices.Max(sample)-slices.Min(sample)
+	if reach == 0 {
+		return 0
+	}
+	return reach / middle
+}
