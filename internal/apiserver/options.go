@@ -156,8 +156,9 @@ var owned = map[string]string{
 
 func (o *Options) apply(flags *pflag.FlagSet) error {
 	var errs []error
+	instead := maps.Clone(owned)
 	for _, s := range o.settings() {
-		owned[s.flag] = s.field
+		instead[s.flag] = s.field
 		if s.value == "" {
 			continue
 		}
@@ -167,11 +168,11 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 	}
 	for _, name := range sortedKeys(o.config.APIServer.Flags) {
 		path := "apiServer.flags." + name
-		switch instead, isOwned := owned[name]; {
+		switch field, isOwned := instead[name]; {
 		case strings.HasPrefix(name, "-"):
 			errs = append(errs, &config.FieldError{Path: path, Message: "write the flag's name without dashes"})
 		case isOwned:
-			errs = append(errs, &config.FieldError{Path: path, Message: "is set by the server; use " + instead})
+			errs = append(errs, &config.FieldError{Path: path, Message: "is set by the server; use " + field})
 		case flags.Lookup(name) == nil:
 			errs = append(errs, &config.FieldError{Path: path, Message: "no such flag" + config.Suggest(name, flagNames(flags)) +
 				"; it must be one of kube-apiserver's generic flags"})

@@ -1,0 +1,77 @@
+package apiserver
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// TestFlagsAreChecked stops at the flags: feature gates are process globals,
+// so that what comes after them is tested with the real binary.
+func TestFlagsAreChecked(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags map[string]config.Scalar
+		want  []string
+	}{
+		"an unknown flag":     {map[string]config.Scalar{"goaway-chanse": "0.1"}, []string{"apiServer.flags.goaway-chanse: no such flag", `did you mean "goaway-chance"?`}},
+		"dashes":              {map[string]config.Scalar{"--goaway-chance": "0.1"}, []string{"write the flag's name without dashes"}},
+		"a bad value":         {map[string]config.Scalar{"goaway-chance": "often"}, []string{"apiServer.flags.goaway-chance: ", "often"}},
+		"a flag with a field": {map[string]config.Scalar{"audit-policy-file": "x"}, []string{"use apiServer.audit.policyFile"}},
+		"a flag of ours":      {map[string]config.Scalar{"etcd-servers": "x"}, []string{"use etcd.external.endpoints"}},
+		"two at once":         {map[string]config.Scalar{"a": "1", "b": "2"}, []string{"apiServer.flags.a: ", "apiServer.flags.b: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			cfg.APIServer.Flags = test.flags
+			_, err := NewOptions(cfg)
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is missing in:\n%v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestSchemasOfServedTypesAreComplete(t *testing.T) {
+	definitions := openAPIDefinitions()(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
+	for _, name := range []string{"io.k8s.api.core.v1.ConfigMap", "io.k8s.api.rbac.v1.ClusterRoleList", "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
+		"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService"} {
+		if _, ok := definitions[name]; !ok {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for _, name := range []string{"io.k8s.api.core.v1.Pod", "io.k8s.api.apps.v1.Deployment"} {
+		if _, ok := definitions[name]; ok {
+			t.Errorf("%s is not served and described all the same", name)
+		}
+	}
+	for name, definition := range definitions {
+		for _, dependency := range definition.Dependencies {
+			if _, ok := definitions[dependency]; !ok {
+				t.Errorf("%s refers to %s, which is missing", name, dependency)
+			}
+		}
+	}
+}
+
+func TestSchemasDifferByReferenceStyle(t *testing.T) {
+	source := openAPIDefinitions()
+	style := func(prefix string) common.ReferenceCallback {
+		return func(name string) spec.Ref { return spec.MustCreateRef(prefix + name) }
+	}
+	const list = "io.k8s.api.core.v1.ConfigMapList"
+	for _, prefix := range []string{"#/definitions/", "#/components/schemas/", "#/definitions/"} {
+		items := source(style(prefix))[list].Schema.Properties["items"]
+		if got := items.Items.Schema.Ref.String(); !strings.HasPrefix(got, prefix) {
+			t.Errorf("asked for %s, got %s", prefix, got)
+		}
+	}
+}
