@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// settling is how long after readiness the last of the start's work is done:
+// settling are the waits after readiness until the start's work is done:
 // OpenAPI is built, the informers have filled, the caches have synced.
-const settling = 10 * time.Second
+var settling = []time.Duration{0, 5 * time.Second, 25 * time.Second}
 
 // releaseStartMemory gives back what only the start needed, at readiness and
-// once more when the dust has settled: the heap that building the API servers
+// again as the dust settles: the heap that building the API servers
 // left behind, and the pages of the program that only initialization touched.
 func releaseStartMemory(ctx context.Context, log *slog.Logger) {
-	for _, wait := range []time.Duration{0, settling} {
+	for _, wait := range settling {
 		select {
 		case <-ctx.Done():
 			return

@@ -133,6 +133,11 @@ func unremarkable(text string) bool {
 		"The manifest file is empty, ignoring.",
 		// A version that is known and switched off (genericapiserver.installAPIResources).
 		"Skipping API ",
+		// New types: whoever follows them starts over before it is done, and
+		// says that it was not.
+		`"Unable to sync caches"`,
+		`"Timed out waiting for quota monitor sync"`,
+		`"Unhandled Error" err="timed out waiting for dependency graph builder sync during GC sync"`,
 		// The end: connections without requests are not waited for.
 		"Failed to shutdown server: context deadline exceeded",
 	} {
