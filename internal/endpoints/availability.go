@@ -32,9 +32,10 @@ const (
 	availabilityWorkers = 20
 	// recheckPeriod is upstream's resync of this controller.
 	recheckPeriod = 30 * time.Second
-	// maxRecheck bounds the wait before a server that failed is asked again.
-	// Upstream's bound is 30 s; nothing but a check finds out here that a
+	// minRecheck and maxRecheck bound the wait before a server that failed is
+	// asked again. Upstream's bounds are 5 ms and 30 s; nothing but a check finds out here that a
 	// server is back, and requests are refused until then.
+	minRecheck = 50 * time.Millisecond
 	maxRecheck = 2 * time.Second
 )
 
@@ -78,7 +79,7 @@ func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
 		config: cfg, client: client.ApiregistrationV1(), lister: cfg.APIServices.Lister(),
 		dial: &transport.DialHolder{Dial: cfg.Dial}, metrics: metrics.New(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, maxRecheck),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRecheck, maxRecheck),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "RemoteAvailabilityController"}),
 	}
 	handler, err := cfg.APIServices.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{

@@ -63,7 +63,7 @@ func (a *Availability) ask(ctx context.Context, service *apiregistrationv1.APISe
 	utilnet.CloseIdleConnectionsFor(roundTripper)
 	var unreachable *ConnectError
 	var unknown *UnresolvedError
-	if errors.As(err, &unreachable) || errors.As(err, &unknown) || errors.Is(err, errSlow) {
+	if errors.As(err, &unreachable) || errors.As(err, &unknown) || errors.Is(err, errSlow) || reason(err) == reasonTLS {
 		return err // that was a new one, or has taken long enough
 	}
 	return a.discover(ctx, client, service)
