@@ -53,6 +53,8 @@ func (e *embeddedEtcd) connection() storage.Connection {
 	return storage.Connection{Client: e.member.Client(), NewWatcher: e.member.NewWatcher, Endpoint: "embedded"}
 }
 
+func (e *embeddedEtcd) servers() int { return 1 }
+
 // Died implements [Component].
 func (e *embeddedEtcd) Died() <-chan error { return e.died }
 

@@ -62,7 +62,7 @@ type server struct {
 	group  *group
 	notify notifier
 
-	etcd        *embeddedEtcd
+	store       store
 	identity    *identity
 	api         *apiServers
 	controllers *controllerManager
@@ -113,11 +113,15 @@ func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
 }
 
 func (s *server) compose(checked *Checked, dir *datadir.Dir, listener net.Listener) {
-	s.etcd = &embeddedEtcd{config: s.config.Etcd.Embedded, dir: dir.Join("etcd"), log: s.log, level: s.config.Logging.Verbosity}
+	if len(s.config.Etcd.External.Endpoints) > 0 {
+		s.store = &externalEtcd{config: s.config.Etcd.External, log: s.log, level: s.config.Logging.Verbosity}
+	} else {
+		s.store = &embeddedEtcd{config: s.config.Etcd.Embedded, dir: dir.Join("etcd"), log: s.log, level: s.config.Logging.Verbosity}
+	}
 	s.identity = &identity{config: s.config, dir: dir, url: s.facts.Server, log: s.log}
 	s.api = &apiServers{
-		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, connect: s.etcd.connection,
-		prefix: s.config.Etcd.External.Prefix, servers: 1, ready: s.notReady, status: s, log: s.log,
+		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, connect: s.store.connection,
+		prefix: s.config.Etcd.External.Prefix, servers: s.store.servers(), ready: s.notReady, status: s, log: s.log,
 	}
 	s.controllers = &controllerManager{api: s.api, selection: s.config.ControllerManager.Controllers, log: s.log}
 	if s.config.Manifests.Dir != "" {
@@ -147,7 +151,7 @@ func (s *server) live(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp
 }
 
 func (s *server) start(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp) error {
-	if err := s.group.start(ctx, s.etcd, s.identity); err != nil {
+	if err := s.group.start(ctx, s.store, s.identity); err != nil {
 		return err
 	}
 	if err := s.group.start(ctx, s.api); err != nil {

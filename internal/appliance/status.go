@@ -73,7 +73,7 @@ func (s *server) status(r *http.Request) Status {
 		status.Ready = true
 		status.ReadySince = *s.readySince.Load()
 		status.StartSeconds = status.ReadySince.Sub(status.Started).Seconds()
-		status.Controllers = s.controllers.manager.Names()
+		status.Controllers = s.controllers.names()
 	}
 	if etcd, err := s.api.storage.Status(r.Context()); err != nil {
 		status.Database.Error = err.Error()

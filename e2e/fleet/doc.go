@@ -1,0 +1,2 @@
+// Package fleet tests several servers on one external etcd.
+package fleet

@@ -1,0 +1,75 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+// store is where the objects are kept.
+type store interface {
+	Component
+	// connection is how the API servers reach it, once it has started.
+	connection() storage.Connection
+	// servers is how many API servers may use it. What only a single server
+	// may do asks it.
+	servers() int
+}
+
+// several stands for "more than one, nobody here knows how many".
+const several = 2
+
+// externalEtcd is a cluster that is run elsewhere.
+type externalEtcd struct {
+	config config.ExternalEtcd
+	log    *slog.Logger
+	level  int
+
+	client *clientv3.Client
+}
+
+// Name implements [Component].
+func (e *externalEtcd) Name() string { return "etcd" }
+
+// Start implements [Component].
+func (e *externalEtcd) Start(ctx context.Context) error {
+	client, err := etcd.Connect(ctx, etcd.External{
+		Endpoints: e.config.Endpoints, CAFile: e.config.CAFile, CertFile: e.config.CertFile, KeyFile: e.config.KeyFile,
+		Logger: logging.Zap(e.log, e.level),
+	})
+	if err != nil {
+		return err
+	}
+	e.client = client
+	return nil
+}
+
+func (e *externalEtcd) connection() storage.Connection {
+	return storage.Connection{
+		Client:     e.client,
+		NewWatcher: func() clientv3.Watcher { return clientv3.NewWatcher(e.client) },
+		Endpoint:   e.config.Endpoints[0],
+	}
+}
+
+func (e *externalEtcd) servers() int { return several }
+
+// Died implements [Component]: a lost connection is made again, and readiness
+// follows it.
+func (e *externalEtcd) Died() <-chan error { return nil }
+
+// Stop implements [Component].
+func (e *externalEtcd) Stop(context.Context) error {
+	if err := e.client.Close(); err != nil {
+		return fmt.Errorf("close the connection to %s: %w", strings.Join(e.config.Endpoints, ", "), err)
+	}
+	return nil
+}
