@@ -16,7 +16,8 @@
 //
 //   - kube-controller-manager runs the controllers that kube-hyper-mini runs
 //     by default and no others (--controllers), so that neither side pays for
-//     workloads. Leader election and the client's rate limit of 20 requests
+//     workloads, and with --use-service-account-credentials, without which its
+//     RBAC role does not let them work. Leader election and the client's rate limit of 20 requests
 //     per second are its defaults and stay.
 //   - kube-apiserver authorizes with RBAC, verifies client certificates and
 //     service account tokens, and has a front proxy's certificates, as

@@ -23,7 +23,7 @@ const (
 	plain     unit = ""
 )
 
-// format prints a value with three significant digits.
+// format prints a value with about three significant digits.
 func (u unit) format(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -49,6 +49,8 @@ func digits(v float64) string {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case size >= 10:
 		return strconv.FormatFloat(v, 'f', 1, 64)
+	case size < 0.1:
+		return strconv.FormatFloat(v, 'f', 4, 64)
 	}
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
@@ -145,7 +147,7 @@ func (r *report) writeTable(out io.Writer) error {
 	for _, l := range r.Lines {
 		ratio, target := "-", l.Target
 		if l.Ratio != nil {
-			ratio = fmt.Sprintf("%.2f", *l.Ratio)
+			ratio = digits(*l.Ratio)
 		}
 		if l.Missed {
 			target += " MISSED"
@@ -161,7 +163,7 @@ func (r *report) writeTable(out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\nMedians of %d runs on %d CPUs, fsync %t. Ratio is ours / theirs, spread (largest - smallest) / median.\n", r.Runs, r.CPUs, r.Fsync)
+	_, err := fmt.Fprintf(out, "\nRuns: %d, CPUs: %d, fsync: %t. Values are medians, the ratio is ours / theirs, the spread (largest - smallest) / median.\n", r.Runs, r.CPUs, r.Fsync)
 	for _, reason := range reasons {
 		if err == nil {
 			_, err = fmt.Fprintln(out, reason)

@@ -142,6 +142,8 @@ func controllerArgs(pki string, ports theirPorts) []string {
 		"--root-ca-file=" + file("ca.crt"),
 		"--cluster-signing-cert-file=" + file("ca.crt"), "--cluster-signing-key-file=" + file("ca.key"),
 		"--service-account-private-key-file=" + file("service-account.key"),
+		// Its own role allows it little more than to become its controllers.
+		"--use-service-account-credentials",
 		"--controllers=" + strings.Join(genericControllers, ","),
 	}
 }
