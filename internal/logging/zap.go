@@ -71,17 +71,18 @@ func (c *zapCore) Sync() error { return nil }
 
 // quiet tells etcd's warnings that warn of nothing here: they are about
 // settings that a single member without listeners cannot do otherwise, and
-// about the storage version of a data directory that has no term yet, which
-// etcd sets a moment later.
+// about what a new data directory lacks for its first milliseconds: a term, and
+// a member that is applied.
 func quiet(message string) bool {
-	for _, prefix := range []string{
+	for _, part := range []string{
 		"simple token is not cryptographically signed",
 		"Running http and grpc server on single port",
 		"[UNSAFE] --unsafe-no-fsync",
 		"Failed to detect schema version",
 		"failed to update storage version",
+		"cannot campaign at term 1 since there are still pending configuration changes",
 	} {
-		if strings.HasPrefix(message, prefix) {
+		if strings.Contains(message, part) {
 			return true
 		}
 	}
