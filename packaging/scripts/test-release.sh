@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds the archive of this platform twice, in two places, and compares the
+# bytes. Then unpacks it and runs what is in it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+platform=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
+name=kube-hyper-mini_0.0.1_${platform/\//_}
+
+for run in one two; do
+	mkdir -p "$work/$run/tmp"
+	TMPDIR=$work/$run/tmp packaging/scripts/release.sh v0.0.1 "$work/$run/dist" "$platform" >"$work/log" 2>&1 ||
+		{ cat "$work/log" >&2; exit 1; }
+done
+diff --recursive "$work/one/dist" "$work/two/dist" || { echo "FAILED: two builds differ" >&2; exit 1; }
+echo "ok: two builds give the same bytes: $(cat "$work/one/dist/SHA256SUMS")"
+cd "$work/one/dist"
+sha256sum --check --quiet SHA256SUMS
+tar -xzf "$name.tar.gz"
+case $("$name/kube-hyper-mini" version) in
+*v0.0.1*) echo "ok: the archive's program runs: $("$name/kube-hyper-mini" version | head -1)" ;;
+*) echo "FAILED: not the version of the release" >&2; exit 1 ;;
+esac
+grep -q '"purl": "pkg:golang/k8s.io/kubernetes@v' "$name.sbom.json" || { echo "FAILED: the SBOM does not name Kubernetes" >&2; exit 1; }
+echo "ok: the SBOM names $(grep -c '"purl"' "$name.sbom.json") packages"
