@@ -99,15 +99,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, flag.ErrHelp) {
 		return exitPassed
 	}
+	passed := false
 	if err == nil {
-		var passed bool
-		if passed, err = conform(ctx, o, stdout); err == nil && !passed {
-			return exitFailed
-		}
+		passed, err = conform(ctx, o, stdout)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		fmt.Fprintln(stderr, "conformance:", err)
 		return exitNotRun
+	case !passed:
+		return exitFailed
 	}
 	return exitPassed
 }

@@ -74,7 +74,7 @@ func (s *server) stop() error {
 	defer s.log.Close() //nolint:errcheck // the process has written to it, not we
 	select {
 	case <-s.exited:
-		return fmt.Errorf("the server has ended by itself: %w", errors.Join(s.err))
+		return errors.Join(errors.New("the server has ended by itself"), s.err)
 	default:
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
