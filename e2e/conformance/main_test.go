@@ -25,7 +25,7 @@ func TestOptionsSelectSpecs(t *testing.T) {
 func TestOptionsRefuseWhatWouldRunNothing(t *testing.T) {
 	for args, want := range map[string]string{
 		"-lists=none":                "generic",
-		"-only=nowhere":         "-only",
+		"-only=nowhere":              "-only",
 		"-only=(":                    "-only",
 		"generic":                    "not a flag",
 		"-lists=optin -only=Secrets": "optin",
