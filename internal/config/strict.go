@@ -52,9 +52,9 @@ func (w *walker) typeMeta(root *yamlv3.Node) {
 	}
 }
 
-// object checks the keys of a mapping against the fields of a struct.
-func (w *walker) object(node *yamlv3.Node, t reflect.Type, path string) {
-	fields := jsonFields(t)
+// keys calls visit for each key of a mapping and its path; a key that is there
+// twice is an error.
+func (w *walker) keys(node *yamlv3.Node, path string, visit func(key, value *yamlv3.Node, at string)) {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
@@ -64,14 +64,22 @@ func (w *walker) object(node *yamlv3.Node, t reflect.Type, path string) {
 			continue
 		}
 		seen[key.Value] = key.Line
+		visit(key, value, at)
+	}
+}
+
+// object checks the keys of a mapping against the fields of a struct.
+func (w *walker) object(node *yamlv3.Node, t reflect.Type, path string) {
+	fields := jsonFields(t)
+	w.keys(node, path, func(key, value *yamlv3.Node, at string) {
 		fieldType, ok := fields[key.Value]
 		if !ok {
 			w.fail(key, at, "unknown field%s; allowed here: %s", Suggest(key.Value, names(fields)), strings.Join(names(fields), ", "))
-			continue
+			return
 		}
 		w.source.lines[at] = key.Line
 		w.value(value, fieldType, at)
-	}
+	})
 }
 
 // value checks one value against the Go type it will become.
@@ -122,18 +130,10 @@ func (w *walker) value(node *yamlv3.Node, t reflect.Type, path string) {
 
 // entries checks the values of a map whose keys are free.
 func (w *walker) entries(node *yamlv3.Node, elem reflect.Type, path string) {
-	seen := map[string]int{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], node.Content[i+1]
-		at := join(path, key.Value)
-		if first, ok := seen[key.Value]; ok {
-			w.fail(key, at, "set twice; it is set in line %d already", first)
-			continue
-		}
-		seen[key.Value] = key.Line
+	w.keys(node, path, func(key, value *yamlv3.Node, at string) {
 		w.source.lines[at] = key.Line
 		w.value(value, elem, at)
-	}
+	})
 }
 
 func (w *walker) is(node *yamlv3.Node, kind yamlv3.Kind, path, want string) bool {
