@@ -1,0 +1,263 @@
+package aggregation
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// replica is one process of a webhook server.
+type replica struct {
+	*process
+	name  string
+	port  int
+	files certificateFiles
+}
+
+func (w *webhooks) replica(t *testing.T, name string) *replica {
+	t.Helper()
+	r := &replica{name: name, port: freePort(t), files: newCertificateFiles(t, w.ca, hookHost)}
+	r.launch(t, w)
+	return r
+}
+
+func (r *replica) launch(t *testing.T, w *webhooks) {
+	t.Helper()
+	r.process = start(t, hookBinary(t), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", r.port), "--name", r.name,
+		"--tls-cert-file", r.files.certificate, "--tls-private-key-file", r.files.key)
+	w.waitServing(r.port)
+}
+
+func admittedBy(names ...string) func(*corev1.ConfigMap) error {
+	return func(created *corev1.ConfigMap) error {
+		for _, name := range names {
+			if created.Labels["admitted-by"] == name {
+				return nil
+			}
+		}
+		return fmt.Errorf("it was admitted by %q", created.Labels["admitted-by"])
+	}
+}
+
+// TestWebhookReplicas moves, rotates and ends the servers behind a reference.
+func TestWebhookReplicas(t *testing.T) {
+	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
+	one, two := w.replica(t, "one"), w.replica(t, "two")
+	w.endpoint(hookNamespace, hookService, target(one.port))
+	namespace := unique("replicas")
+	w.createNamespace(namespace)
+	w.mutate(mutating(namespace, w.client("/label"), rule("", "v1", "configmaps", admissionregistrationv1.Create)))
+	w.waitAdmitted(namespace, harmless, admittedBy("one"))
+
+	// The connection to the first is open, and no request may use it now.
+	w.endpoint(hookNamespace, hookService, target(two.port))
+	w.waitAdmitted(namespace, harmless, admittedBy("two"))
+	for range 20 {
+		created, err := tryConfigMap(t, w.Client(), namespace, harmless)
+		if err != nil {
+			t.Fatalf("after the move: %v", err)
+		}
+		if err := admittedBy("two")(created); err != nil {
+			t.Errorf("after the move: %v", err)
+		}
+	}
+
+	// A new certificate of the same CA, on new connections.
+	two.files.renew(t, w.ca, hookHost)
+	two.stop(syscall.SIGTERM)
+	two.launch(t, w)
+	w.waitAdmitted(namespace, harmless, admittedBy("two"))
+
+	// A certificate of another CA, and then its CA in the configuration.
+	other := newAuthority(t)
+	old := w.ca
+	w.ca = other
+	two.files.renew(t, other, hookHost)
+	two.stop(syscall.SIGTERM)
+	two.launch(t, w)
+	if err := w.waitDenied(namespace, harmless); !strings.Contains(err.Error(), "unknown authority") {
+		t.Errorf("a certificate of a CA that nobody trusts: %v", err)
+	}
+	w.change(func(hook *admissionregistrationv1.MutatingWebhook) {
+		hook.ClientConfig.CABundle = append(append([]byte{}, old.bundle...), other.bundle...)
+	})
+	w.waitAdmitted(namespace, harmless, admittedBy("two"))
+
+	one.files.renew(t, other, hookHost) // read again for each connection
+	w.endpoint(hookNamespace, hookService, target(one.port), target(two.port), target(freePort(t)))
+	for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore} {
+		w.change(func(hook *admissionregistrationv1.MutatingWebhook) { hook.FailurePolicy = &policy })
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+			t.Run(fmt.Sprintf("%s %s", policy, signal), func(t *testing.T) {
+				bound := &webhooks{environment: w.environment.forTest(t), ca: other}
+				endUnderLoad(t, bound, namespace, policy, func() { two.stop(signal) })
+				two.launch(t, bound)
+			})
+		}
+	}
+}
+
+// change changes the webhook of this test.
+func (w *webhooks) change(edit func(*admissionregistrationv1.MutatingWebhook)) {
+	w.t.Helper()
+	client := w.Client().AdmissionregistrationV1().MutatingWebhookConfigurations()
+	list, err := client.List(w.t.Context(), metav1.ListOptions{LabelSelector: "test=" + w.label()})
+	if err != nil || len(list.Items) != 1 {
+		w.t.Fatalf("find the configuration: %v", err)
+	}
+	configuration := &list.Items[0]
+	edit(&configuration.Webhooks[0])
+	if _, err := client.Update(w.t.Context(), configuration, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// endUnderLoad ends a replica while requests are made. With failurePolicy Fail
+// the requests that are under way on its connections may fail, one for each
+// client, and no other; with Ignore none does.
+func endUnderLoad(t *testing.T, w *webhooks, namespace string, policy admissionregistrationv1.FailurePolicyType, end func()) {
+	const clients, each = 4, 60
+	var begun atomic.Int64
+	var mu sync.Mutex
+	var failures []error
+	var load sync.WaitGroup
+	third := make(chan struct{})
+	maps := w.Client().CoreV1().ConfigMaps(namespace)
+	for range clients {
+		load.Go(func() {
+			for range each {
+				if begun.Add(1) == clients*each/3 {
+					close(third)
+				}
+				if _, err := maps.Create(background, configMap(harmless), metav1.CreateOptions{}); err != nil {
+					mu.Lock()
+					failures = append(failures, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	<-third
+	end()
+	load.Wait()
+	allowed := clients
+	if policy == admissionregistrationv1.Ignore {
+		allowed = 0
+	}
+	if len(failures) > allowed {
+		t.Errorf("%d requests failed, at most %d may: %v", len(failures), allowed, errors.Join(failures...))
+	}
+	w.waitAdmitted(namespace, harmless, admittedBy("one"))
+}
+
+// TestWebhookThatNeverAnswers has failurePolicy Ignore, so that requests pass
+// when the server does not answer in time.
+func TestWebhookThatNeverAnswers(t *testing.T) {
+	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
+	r := w.replica(t, "slow")
+	w.endpoint(hookNamespace, hookService, target(r.port))
+	namespace := unique("slow")
+	w.createNamespace(namespace)
+	slow := mutating(namespace, w.client("/slow"), rule("", "v1", "configmaps", admissionregistrationv1.Create))
+	slow.TimeoutSeconds = ptr.To[int32](1)
+	configuration := w.mutate(slow)
+	if err := w.waitDenied(namespace, harmless); !strings.Contains(err.Error(), "failed calling webhook") {
+		t.Errorf("failurePolicy Fail: %v", err)
+	}
+	configuration.Webhooks[0].FailurePolicy = ptr.To(admissionregistrationv1.Ignore)
+	if _, err := w.Client().AdmissionregistrationV1().MutatingWebhookConfigurations().Update(t.Context(), configuration, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.waitAdmitted(namespace, harmless, func(*corev1.ConfigMap) error { return nil })
+}
+
+// TestConversionWebhook converts stable.example.com between v1 and v2.
+//
+// Specs: "should be able to convert from CR v1 to CR v2" and "should be able
+// to convert a non homogeneous list of CRs".
+func TestConversionWebhook(t *testing.T) {
+	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
+	r := w.replica(t, "converter")
+	w.endpoint(hookNamespace, hookService, target(r.port))
+	const group = "stable.example.com"
+	crd := definition(group)
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1", "v1beta1"},
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{
+				CABundle: w.ca.bundle,
+				Service:  &apiextensionsv1.ServiceReference{Namespace: hookNamespace, Name: hookService, Path: ptr.To("/crdconvert")},
+			},
+		},
+	}
+	w.define(crd)
+	namespace := unique("converted")
+	w.createNamespace(namespace)
+	in := func(version string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Group: group, Version: version, Resource: "widgets"}
+	}
+	create := func(version string, fields map[string]any) string {
+		object := widget(group, version, nil)
+		delete(object.Object, "data")
+		for key, value := range fields {
+			object.Object[key] = value
+		}
+		created, err := w.Dynamic().Resource(in(version)).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatalf("create in %s: %v", version, err)
+		}
+		return created.GetName()
+	}
+	first := create("v1", map[string]any{"hostPort": "localhost:8080"})
+	converted, err := w.Dynamic().Resource(in("v2")).Namespace(namespace).Get(t.Context(), first, metav1.GetOptions{})
+	if err != nil || converted.Object["host"] != "localhost" || converted.Object["port"] != "8080" {
+		t.Fatalf("v1 read as v2: %v, %v", converted, err)
+	}
+	create("v2", map[string]any{"host": "example.com", "port": "443"})
+	for version, field := range map[string]string{"v1": "hostPort", "v2": "host"} {
+		list, err := w.Dynamic().Resource(in(version)).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 2 {
+			t.Fatalf("list as %s: %v", version, err)
+		}
+		for _, item := range list.Items {
+			if value, found, _ := unstructured.NestedString(item.Object, field); !found || value == "" {
+				t.Errorf("listed as %s: %v", version, item.Object)
+			}
+		}
+	}
+
+	// Without its converter the other version cannot be read, and says why;
+	// the stored one can.
+	r.stop(syscall.SIGTERM)
+	harness.Eventually(t, "v2 cannot be read", func() error {
+		_, err := w.Dynamic().Resource(in("v2")).Namespace(namespace).Get(t.Context(), first, metav1.GetOptions{})
+		if err == nil || !strings.Contains(err.Error(), "no target of service webhooks/hook accepts a connection") {
+			return fmt.Errorf("it gives: %v", err)
+		}
+		return nil
+	})
+	if _, err := w.Dynamic().Resource(in("v1")).Namespace(namespace).Get(t.Context(), first, metav1.GetOptions{}); err != nil {
+		t.Errorf("the stored version: %v", err)
+	}
+	r.launch(t, w)
+	harness.Eventually(t, "v2 can be read again", func() error {
+		_, err := w.Dynamic().Resource(in("v2")).Namespace(namespace).Get(t.Context(), first, metav1.GetOptions{})
+		return err
+	})
+}

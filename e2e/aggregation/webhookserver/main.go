@@ -1,0 +1,106 @@
+// Command webhookserver is the webhook servers of the tests, each a process of
+// its own.
+//
+//	webhookserver webhook ...   agnhost's webhook, as upstream's image runs it
+//	webhookserver serve ...     agnhost's conversion handler, and what the tests
+//	                            of timeouts, rotation and replicas need
+//
+// Upstream's crd-conversion-webhook wants the configuration of a pod before it
+// serves; its handler is the same here.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/kubernetes/test/images/agnhost/crd-conversion-webhook/converter"
+	"k8s.io/kubernetes/test/images/agnhost/webhook"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: webhookserver webhook|serve [flags]")
+		os.Exit(2)
+	}
+	run := serve
+	if os.Args[1] == "webhook" {
+		run = func(args []string) error {
+			webhook.CmdWebhook.SetArgs(args)
+			return webhook.CmdWebhook.Execute()
+		}
+	}
+	if err := run(os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// serve answers until SIGTERM, then ends the requests under way.
+func serve(args []string) error {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	listen := flags.String("listen", "", "host:port")
+	certificate := flags.String("tls-cert-file", "", "read again for each connection")
+	key := flags.String("tls-private-key-file", "", "read again for each connection")
+	name := flags.String("name", "", "what /label writes into objects")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	handler := &handler{name: *name}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/crdconvert", converter.ServeExampleConvert)
+	mux.HandleFunc("/label", handler.label)
+	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/requests", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, handler.requests.Load()) })
+	server := &http.Server{Addr: *listen, Handler: mux, TLSConfig: &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(*certificate, *key)
+			return &pair, err
+		},
+	}}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	drained := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		drained <- server.Shutdown(context.Background())
+	}()
+	if err := server.ListenAndServeTLS("", ""); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-drained
+}
+
+type handler struct {
+	name     string
+	requests atomic.Int64
+}
+
+// label admits everything and says who did.
+func (h *handler) label(w http.ResponseWriter, r *http.Request) {
+	h.requests.Add(1)
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
+		http.Error(w, fmt.Sprintf("not an AdmissionReview: %v", err), http.StatusBadRequest)
+		return
+	}
+	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/metadata/labels", "value": map[string]string{"admitted-by": h.name}}})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	kind := admissionv1.PatchTypeJSONPatch
+	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, Patch: patch, PatchType: &kind}
+	review.Request = nil
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(review) // the client sees what is missing
+}
