@@ -1,4 +1,4 @@
-.PHONY: conformance conformance-fast
+.PHONY: conformance conformance-fast conformance-check
 
 comma := ,
 
@@ -14,3 +14,7 @@ conformance:
 ## conformance-fast: a fixed part that takes a few minutes, for CI
 conformance-fast:
 	@$(CONFORMANCE) -lists $(if $(CONFORMANCE_TARGET),fast,fast$(comma)optin)
+
+## conformance-check: the runner's own tests, and that upstream has every listed spec; needs no server
+conformance-check:
+	cd e2e/conformance && go vet ./... && go test ./...
