@@ -1,7 +1,10 @@
 # Packages, image, release. The scripts do the work and can be run alone.
-DIST := dist
+DIST     := dist
+# Tests use a kubectl of the same Kubernetes, unless they are given another.
+KUBECTL  ?= .bin/kubectl
+PACKAGED ?= ./kube-hyper-mini
 
-.PHONY: completions packages image release packaging-test
+.PHONY: completions packages image release packaging-test test-deb test-systemd test-image test-release
 
 ## completions: manual pages and shell completions, in dist/share
 completions: build
@@ -10,3 +13,35 @@ completions: build
 ## packages: deb and rpm for this machine's architecture, in dist
 packages: build
 	packaging/scripts/packages.sh ./kube-hyper-mini $(VERSION) $(DIST)
+
+## image: the container image, with buildah or docker
+image: build
+	packaging/scripts/image.sh ./kube-hyper-mini $(VERSION)
+
+## release: archives, SBOMs and checksums of the last commit for all platforms, in dist
+release:
+	packaging/scripts/release.sh $(VERSION) $(DIST)
+
+## packaging-test: packages, image and release for real (Debian, root; apt-get install systemd systemd-container buildah iproute2 procps ca-certificates)
+packaging-test: test-deb test-systemd test-image test-release
+
+test-deb: $(PACKAGED) $(KUBECTL)
+	packaging/scripts/test-deb.sh $(PACKAGED) $(KUBECTL)
+
+test-systemd: $(PACKAGED) $(KUBECTL)
+	packaging/scripts/test-systemd.sh $(PACKAGED) $(KUBECTL)
+
+test-image: $(PACKAGED) $(KUBECTL)
+	packaging/scripts/test-image.sh $(PACKAGED) $(KUBECTL)
+
+test-release:
+	packaging/scripts/test-release.sh
+
+# Always: make does not know the sources.
+.PHONY: ./kube-hyper-mini
+./kube-hyper-mini:
+	$(MAKE) build
+
+.bin/kubectl:
+	mkdir -p .bin
+	cd e2e && go build -o ../.bin/kubectl k8s.io/kubernetes/cmd/kubectl

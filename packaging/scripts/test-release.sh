@@ -6,11 +6,13 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 platform=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
+# One commit, also while somebody goes on committing.
+git clone --quiet --shared . "$work/source"
 name=kube-hyper-mini_0.0.1_${platform/\//_}
 
 for run in one two; do
 	mkdir -p "$work/$run/tmp"
-	TMPDIR=$work/$run/tmp packaging/scripts/release.sh v0.0.1 "$work/$run/dist" "$platform" >"$work/log" 2>&1 ||
+	TMPDIR=$work/$run/tmp "$work/source/packaging/scripts/release.sh" v0.0.1 "$work/$run/dist" "$platform" >"$work/log" 2>&1 ||
 		{ cat "$work/log" >&2; exit 1; }
 done
 diff --recursive "$work/one/dist" "$work/two/dist" || { echo "FAILED: two builds differ" >&2; exit 1; }
