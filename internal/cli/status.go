@@ -58,7 +58,7 @@ func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*a
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		data, err := readAdminKubeconfig(cmd, flags)
+		data, err := readLocalKubeconfig(cmd, flags)
 		if err == nil {
 			var status *appliance.Status
 			if status, err = appliance.QueryStatus(cmd.Context(), data); err == nil && (status.Ready || wait == 0) {

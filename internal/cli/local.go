@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// readLocalKubeconfig is readAdminKubeconfig for asking the server on this
+// machine itself: by its listening address, and not by the name that clients
+// elsewhere use, which a container may not know and which may lead to a load
+// balancer and another server.
+func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error) {
+	data, err := readAdminKubeconfig(cmd, flags)
+	if err != nil {
+		return nil, err
+	}
+	cfg, _, err := flags.load(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return localKubeconfig(data, &cfg.Serving)
+}
+
+// localKubeconfig replaces the host, and keeps the port, which may have been
+// chosen at the start. The serving certificate has each of these addresses.
+func localKubeconfig(data []byte, serving *config.Serving) ([]byte, error) {
+	address := net.ParseIP(serving.BindAddress)
+	if address == nil {
+		return data, nil
+	}
+	if address.IsUnspecified() {
+		address = net.IPv4(127, 0, 0, 1) // the IPv6 wildcard listens for it too
+	}
+	kubeconfig, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	for _, cluster := range kubeconfig.Clusters {
+		server, err := url.Parse(cluster.Server)
+		if err != nil {
+			return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		}
+		server.Host = net.JoinHostPort(address.String(), server.Port())
+		cluster.Server = server.String()
+	}
+	if data, err = clientcmd.Write(*kubeconfig); err != nil {
+		return nil, fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	return data, nil
+}
