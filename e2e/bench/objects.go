@@ -184,7 +184,9 @@ func (f fixture) fill(ctx context.Context, k kind, namespace string, n, payload 
 	})
 }
 
-func objectName(i int) string { return fmt.Sprintf("object-%05d", i) }
+const objectFormat = "object-%05d"
+
+func objectName(i int) string { return fmt.Sprintf(objectFormat, i) }
 
 // inParallel calls do for 0 to n-1, spread over clients with a connection
 // each, and returns the first error.

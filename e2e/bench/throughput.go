@@ -2,18 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 )
 
-const (
-	payload    = 512  // bytes in each object
-	population = 5000 // objects that are listed
-)
+// payload is how many bytes of value are in each object.
+const payload = 512
 
 // level is a number of clients with what they do. The creates of all levels
-// add up to the population.
+// add up to the 5,000 objects that are listed.
 type level struct{ clients, creates, others, lists int }
 
 var levels = []level{
@@ -54,32 +54,15 @@ func throughput(k kind, prepare func(context.Context, fixture) error) func(conte
 					return err
 				}
 			}
-			collection := k.path("default")
 			created := 0
 			for _, operation := range operations {
 				for _, l := range levels {
-					n, first := l.others, created
-					var send request
-					switch operation {
-					case "creates":
-						n = l.creates
+					send, n, err := series(ctx, f, k, operation, l, created)
+					if err != nil {
+						return err
+					}
+					if operation == "creates" {
 						created += n
-						send = func(i int) (string, string, []byte) {
-							return http.MethodPost, collection, k.make(objectName(first+i), nil, payload)
-						}
-					case "updates":
-						// Without a resource version, so that no get is part of it.
-						send = func(i int) (string, string, []byte) {
-							name := objectName(i % population)
-							return http.MethodPut, collection + "/" + name, k.make(name, nil, payload+1+l.clients)
-						}
-					case "gets":
-						send = func(i int) (string, string, []byte) {
-							return http.MethodGet, collection + "/" + objectName(i%population), nil
-						}
-					default:
-						n = l.lists
-						send = func(int) (string, string, []byte) { return http.MethodGet, collection + "?resourceVersion=0", nil }
 					}
 					measured, err := drive(ctx, f, l.clients, n, send)
 					if err != nil {
@@ -92,6 +75,53 @@ func throughput(k kind, prepare func(context.Context, fixture) error) func(conte
 		})
 		return values, err
 	}
+}
+
+// series prepares n requests of an operation at a level. So many objects have
+// been created before.
+func series(ctx context.Context, f fixture, k kind, operation string, l level, created int) (send request, n int, err error) {
+	collection := k.path("default")
+	path := func(i int) string { return collection + "/" + objectName(i) }
+	switch operation {
+	case "creates":
+		return func(i int) (string, string, []byte) {
+			return http.MethodPost, collection, k.make(objectName(created+i), nil, payload)
+		}, l.creates, nil
+	case "updates":
+		changed, err := changedObjects(ctx, f, collection, l.others, strconv.Itoa(l.clients))
+		return func(i int) (string, string, []byte) { return http.MethodPut, path(i), changed[i] }, l.others, err
+	case "gets":
+		return func(i int) (string, string, []byte) { return http.MethodGet, path(i), nil }, l.others, nil
+	default:
+		return func(int) (string, string, []byte) { return http.MethodGet, collection + "?resourceVersion=0", nil }, l.lists, nil
+	}
+}
+
+// changedObjects reads the objects and returns the first n with a new label,
+// to be written back as a controller would: with the version that was read.
+func changedObjects(ctx context.Context, f fixture, collection string, n int, label string) ([][]byte, error) {
+	text, err := f.do(ctx, http.MethodGet, collection, nil)
+	if err != nil {
+		return nil, err
+	}
+	var list struct{ Items []object }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("read the list of %s: %w", collection, err)
+	}
+	changed := make([][]byte, n)
+	for _, item := range list.Items {
+		meta, ok := item["metadata"].(object)
+		if !ok {
+			return nil, fmt.Errorf("an object of %s has no metadata", collection)
+		}
+		var i int
+		if _, err := fmt.Sscanf(fmt.Sprint(meta["name"]), objectFormat, &i); err != nil || i >= n {
+			continue // not one of ours, or not to be changed
+		}
+		meta["labels"] = object{"changed-by": label}
+		changed[i] = encode(item)
+	}
+	return changed, nil
 }
 
 // drive sends n requests from so many clients and returns requests per
