@@ -1,0 +1,247 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/util/webhook"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// listen accepts connections until the test ends.
+func listen(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// refusing is an address where nobody listens.
+func refusing(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return listener.Addr().String()
+}
+
+func newResolver(t *testing.T, entries ...config.ServiceEndpoint) *Resolver {
+	t.Helper()
+	r, err := New(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// dialRef dials what a resolver answers for ns/svc.
+func dialRef(t *testing.T, r *Resolver) (net.Conn, error) {
+	t.Helper()
+	location, err := r.Aggregator().ResolveEndpoint("ns", "svc", 443)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, err := r.Dialer(Direct())(t.Context(), "tcp", location.Host)
+	if err == nil {
+		t.Cleanup(func() { _ = connection.Close() })
+	}
+	return connection, err
+}
+
+var ref = Reference{"ns", "svc"}
+
+func TestObjectsWinOverTheConfiguration(t *testing.T) {
+	static, live := listen(t), listen(t)
+	r := newResolver(t, config.ServiceEndpoint{Namespace: "ns", Name: "svc", Targets: []string{"https://" + static}})
+	dials := func(want string) {
+		t.Helper()
+		connection, err := dialRef(t, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := connection.RemoteAddr().String(); got != want {
+			t.Errorf("connected to %s, want %s", got, want)
+		}
+	}
+	dials(static) // before anything is synced
+	r.set(ref, []string{live})
+	dials(live)
+	r.set(ref, nil)
+	dials(static)
+}
+
+func TestAHealthyTargetIsFoundAmongDeadOnes(t *testing.T) {
+	good := listen(t)
+	r := newResolver(t)
+	var mu sync.Mutex
+	told := 0
+	r.OnChange(func(Reference) { mu.Lock(); told++; mu.Unlock() })
+	r.set(ref, []string{refusing(t), good, refusing(t)})
+	for range 6 {
+		connection, err := dialRef(t, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := connection.RemoteAddr().String(); got != good {
+			t.Errorf("connected to %s", got)
+		}
+	}
+	for turn := range uint32(5) {
+		if first := r.health.order(r.targets(ref), turn)[0]; first != good {
+			t.Errorf("with the others known to be dead, %s is tried first", first)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if told < 2 { // the targets, and a dead one
+		t.Errorf("listeners were told %d times", told)
+	}
+}
+
+func TestASilentTargetDoesNotHoldUpTheOthers(t *testing.T) {
+	good := listen(t)
+	r := newResolver(t)
+	r.set(ref, []string{"silent:1", good})
+	base := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == "silent:1" {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return Direct()(ctx, network, address)
+	}
+	for range 2 { // each begins with the other one
+		connection, err := r.Dialer(base)(t.Context(), "tcp", "svc.ns.svc:443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = connection.Close()
+	}
+}
+
+func TestErrorsNameTheObject(t *testing.T) {
+	r := newResolver(t)
+	close(r.synced)
+	_, err := dialRef(t, r)
+	var unknown *UnresolvedError
+	if !errors.As(err, &unknown) || !strings.Contains(err.Error(), `create the ServiceEndpoint (kube-hyper-mini.io/v1alpha1) "svc" in namespace "ns"`) {
+		t.Errorf("nothing known: %v", err)
+	}
+	r.set(ref, []string{refusing(t), refusing(t)})
+	_, err = dialRef(t, r)
+	var unreachable *ConnectError
+	if !errors.As(err, &unreachable) || strings.Count(err.Error(), "refused") != 2 || !strings.Contains(err.Error(), "ns/svc") {
+		t.Errorf("all dead: %v", err)
+	}
+}
+
+func TestUnsyncedIsNotUnknown(t *testing.T) {
+	good := listen(t)
+	r := newResolver(t)
+	found := make(chan error, 1)
+	go func() {
+		connection, err := r.Dialer(Direct())(context.Background(), "tcp", "svc.ns.svc:443")
+		if err == nil {
+			err = connection.Close()
+		}
+		found <- err
+	}()
+	r.set(ref, []string{good})
+	close(r.synced)
+	if err := <-found; err != nil {
+		t.Errorf("a dial that came before the first list: %v", err)
+	}
+}
+
+func TestResolveRejectsWhatIsNoService(t *testing.T) {
+	r := newResolver(t)
+	for _, bad := range []struct {
+		namespace, name string
+		port            int32
+	}{{"", "svc", 443}, {"ns", "", 443}, {"ns", "svc", 0}, {"ns", "a.b", 443}, {"n.s", "svc", 443}, {"ns", "svc", 70000}} {
+		if location, err := r.Webhooks().ResolveEndpoint(bad.namespace, bad.name, bad.port); err == nil {
+			t.Errorf("%v resolves to %s", bad, location)
+		}
+	}
+}
+
+func TestHostsChangeWithTheTargetsForTheAggregatorOnly(t *testing.T) {
+	r := newResolver(t)
+	host := func(resolver webhook.ServiceResolver) string {
+		u, err := resolver.ResolveEndpoint("ns", "svc", 8443)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Host
+	}
+	before, webhooks := host(r.Aggregator()), host(r.Webhooks())
+	r.set(ref, []string{"a:1"})
+	if host(r.Aggregator()) == before {
+		t.Errorf("the host for the aggregator stays %s", before)
+	}
+	if after := host(r.Webhooks()); after != webhooks || after != "svc.ns.svc:8443" {
+		t.Errorf("the host for webhooks goes from %s to %s", webhooks, after)
+	}
+}
+
+func TestHealthPausesGrowAndEnd(t *testing.T) {
+	h := newHealth()
+	now := time.Now()
+	h.now = func() time.Time { return now }
+	failure := errors.New("down")
+	if !h.mark("a", failure) || h.mark("a", failure) {
+		t.Error("the first failure is news, the second is not")
+	}
+	if order := h.order([]string{"a", "b"}, 0); order[0] != "b" {
+		t.Errorf("a target that is down is tried first: %v", order)
+	}
+	now = now.Add(2*firstPause + time.Millisecond)
+	if order := h.order([]string{"a", "b"}, 0); order[0] != "a" {
+		t.Errorf("after its pause it is not tried in turn: %v", order)
+	}
+	if !h.mark("a", nil) || h.mark("a", nil) {
+		t.Error("the first success is news, the second is not")
+	}
+}
+
+func TestAPooledConnectionBeginsNoRequestAfterAMove(t *testing.T) {
+	client, server := net.Pipe()
+	defer func() { _, _ = client.Close(), server.Close() }()
+	current := true
+	c := &pooledConn{Conn: client, current: func() bool { return current }}
+	go func() {
+		b := make([]byte, 1)
+		for range 3 {
+			_, _ = server.Read(b)
+		}
+		_, _ = server.Write([]byte("x"))
+	}()
+	write := func() error { _, err := c.Write([]byte("r")); return err }
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	current = false
+	for range 2 { // the request under way may be finished
+		if err := write(); err != nil {
+			t.Fatalf("in the middle of a request: %v", err)
+		}
+	}
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(); !errors.Is(err, errMoved) {
+		t.Errorf("a new request gets: %v", err)
+	}
+}
