@@ -50,7 +50,7 @@ func (e *embeddedEtcd) Start(ctx context.Context) error {
 
 // connection is how the API servers reach the member.
 func (e *embeddedEtcd) connection() storage.Connection {
-	return storage.Connection{Client: e.member.Client(), NewWatcher: e.member.NewWatcher, Endpoint: "embedded"}
+	return storage.Connection{Client: e.member.Client(), NewWatcher: e.member.NewWatcher, Endpoint: "embedded", Single: true}
 }
 
 func (e *embeddedEtcd) servers() int { return 1 }

@@ -11,7 +11,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -24,11 +26,8 @@ const (
 	// Raft needs a host:port to name a member by; nothing listens there.
 	advertised = "http://kube-hyper-mini.invalid:2380"
 
-	// A single member wins its election as soon as the first timeout ends, so
-	// a short timeout is a short start. Nobody else votes, so it cannot cause
-	// an election that a longer one would have avoided.
-	heartbeatMillis = 20
-	electionMillis  = 100
+	// hurry is the time between two attempts to elect the only member.
+	hurry = 2 * time.Millisecond
 )
 
 // Config configures a member.
@@ -64,6 +63,10 @@ func Start(ctx context.Context, cfg Config) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
+	if err := elect(ctx, started.Server); err != nil {
+		started.Close()
+		return nil, fmt.Errorf("start etcd on %s: %w", cfg.Dir, err)
+	}
 	select {
 	case <-started.Server.ReadyNotify():
 	case <-started.Server.StopNotify():
@@ -75,6 +78,29 @@ func Start(ctx context.Context, cfg Config) (*Member, error) {
 	}
 	client := v3client.New(started.Server)
 	return &Member{etcd: started, client: client}, nil
+}
+
+// elect makes the only member the leader at once. By itself it would wait for
+// an election timeout, a second at the default tick; a shorter tick would cost
+// processor time for as long as the member runs. MsgTimeoutNow is how a leader
+// tells its successor not to wait.
+func elect(ctx context.Context, server *etcdserver.EtcdServer) error {
+	self := uint64(server.MemberID())
+	ticker := time.NewTicker(hurry)
+	defer ticker.Stop()
+	for server.Leader() == 0 {
+		if err := server.Process(ctx, raftpb.Message{Type: raftpb.MsgTimeoutNow, From: self, To: self}); err != nil {
+			return fmt.Errorf("elect the only member: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-server.StopNotify():
+			return nil // the caller sees it too and says so
+		case <-ticker.C:
+		}
+	}
+	return nil
 }
 
 // startEtcd calls embed.StartEtcd and turns what etcd does with unreadable
@@ -103,7 +129,6 @@ func embedConfig(cfg Config) (*embed.Config, error) {
 	c.ListenPeerUrls, c.ListenClientUrls, c.ListenClientHttpUrls, c.ListenMetricsUrls = nil, nil, nil, nil
 	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{*advertise}, []url.URL{*advertise}
 	c.InitialCluster = memberName + "=" + advertised
-	c.TickMs, c.ElectionMs = heartbeatMillis, electionMillis
 	c.QuotaBackendBytes = cfg.QuotaBytes
 	c.UnsafeNoFsync = !cfg.Fsync
 	// On two cores a request that had to wait for a core is no news.

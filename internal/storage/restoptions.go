@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -113,6 +115,9 @@ func (s *Storage) newStore(config *storagebackend.ConfigForResource, newFunc, ne
 	// connection underneath stays the shared one and is never closed here.
 	own := *s.connection.Client
 	own.Watcher = s.connection.NewWatcher()
+	if s.connection.Single {
+		own.KV = localReads{own.KV}
+	}
 	own.KV = etcd3.NewETCDLatencyTracker(own.KV)
 	client := &kubernetes.Client{Client: &own}
 	client.Kubernetes = client
@@ -143,4 +148,12 @@ func (s *Storage) newStore(config *storagebackend.ConfigForResource, newFunc, ne
 		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), destroy, nil
 	}
 	return store, destroy, nil
+}
+
+// localReads reads without asking a quorum of one (clientv3.WithSerializable).
+type localReads struct{ clientv3.KV }
+
+// Get implements [clientv3.KV].
+func (l localReads) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return l.KV.Get(ctx, key, append(opts, clientv3.WithSerializable())...)
 }

@@ -25,6 +25,10 @@ type Connection struct {
 	NewWatcher func() clientv3.Watcher
 	// Endpoint names the store in metrics and logs.
 	Endpoint string
+	// Single says that there is one member, in this process. It acknowledges a
+	// write when it has applied it, so that what it reads locally is as fresh
+	// as what a quorum would confirm.
+	Single bool
 }
 
 // Config says how to store.

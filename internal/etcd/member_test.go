@@ -1,0 +1,93 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func start(t *testing.T, dir string) *Member {
+	t.Helper()
+	m, err := Start(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func stop(t *testing.T, m *Member) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := m.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-m.Done()
+}
+
+func TestDataSurvivesARestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	m := start(t, dir)
+	if _, err := m.Client().Put(t.Context(), "key", "value"); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, m)
+	m = start(t, dir)
+	defer stop(t, m)
+	got, err := m.Client().Get(t.Context(), "key")
+	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "value" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestWatchersAreIndependent(t *testing.T) {
+	m := start(t, filepath.Join(t.TempDir(), "etcd"))
+	defer stop(t, m)
+	first, second := m.NewWatcher(), m.NewWatcher()
+	events := second.Watch(t.Context(), "key")
+	_ = first.Close() // says that it was cancelled, which is what closing does
+	if _, err := m.Client().Put(t.Context(), "key", "value"); err != nil {
+		t.Fatal(err)
+	}
+	if response := <-events; len(response.Events) != 1 || string(response.Events[0].Kv.Value) != "value" {
+		t.Errorf("got %+v", response)
+	}
+	_ = second.Close() // as above
+}
+
+func TestUnreadableDataIsAnError(t *testing.T) {
+	for name, pattern := range map[string]string{"the log": "member/wal/*.wal", "the database": "member/snap/db"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "etcd")
+			stop(t, start(t, dir))
+			files, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("no files match %s: %v", pattern, err)
+			}
+			for _, file := range files {
+				if err := os.WriteFile(file, []byte(strings.Repeat("garbage ", 1<<14)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err = Start(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
+			if err == nil || !strings.Contains(err.Error(), dir) {
+				t.Errorf("it said: %v", err)
+			}
+		})
+	}
+}
+
+func TestAStartCanBeCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Start(ctx, Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it said: %v", err)
+	}
+}
