@@ -9,12 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
-
-type runtimeObject = runtime.Object
 
 // reference names an object without its version, which a new release of a
 // manifest may change.
@@ -87,7 +83,7 @@ func (a *Applier) saveInventory(ctx context.Context, inventory []reference) erro
 
 // prune removes what the inventory has and the manifests have not, the last
 // applied first. An object that this field manager no longer has a part in
-// was taken over by somebody, and stays. It returns what is gone or let go.
+// was taken over by somebody, and stays.
 func (a *Applier) prune(ctx context.Context, inventory, wanted []reference) error {
 	for _, ref := range slices.Backward(inventory) {
 		if slices.Contains(wanted, ref) {
@@ -124,7 +120,7 @@ func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
 	}
 	uid, background := found.GetUID(), metav1.DeletePropagationBackground
 	err = resource.Delete(ctx, ref.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: (*types.UID)(&uid)}, PropagationPolicy: &background,
+		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err

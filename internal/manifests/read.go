@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
@@ -149,7 +150,7 @@ func decode(origin string, document []byte) ([]object, error) {
 		return checked(object{u, origin})
 	}
 	var objects []object
-	err = u.EachListItem(func(item runtimeObject) error {
+	err = u.EachListItem(func(item runtime.Object) error {
 		found, err := checked(object{item.(*unstructured.Unstructured), origin})
 		objects = append(objects, found...)
 		return err

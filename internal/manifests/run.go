@@ -55,7 +55,7 @@ func New(cfg Config) (*Applier, error) {
 
 // Run applies the manifests now and after each change, and what failed again,
 // until ctx ends. After each round it calls report with what failed, or nil;
-// report must not block.
+// report must not block. An Applier runs once at a time.
 func (a *Applier) Run(ctx context.Context, report func(error)) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -67,6 +67,9 @@ func (a *Applier) Run(ctx context.Context, report func(error)) {
 		changed := err == nil && !maps.Equal(files, known)
 		if changed {
 			backoff, known, pending = retries(), files, true
+		}
+		if err != nil {
+			pending = true // the directory went away; said once, tried again
 		}
 		if changed || pending && !time.Now().Before(due) {
 			result := applied{failed: err}

@@ -1,0 +1,57 @@
+package manifests
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic/fake"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = time.Minute
+
+func TestADirectoryThatGoesAwayIsReportedAndMended(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "manifests")
+	mkdir := func() {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mkdir()
+	a := &Applier{dir: dir, client: fake.NewSimpleDynamicClient(runtime.NewScheme()), log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(context.Background())
+	reports, ended := make(chan error, 100), make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.Run(ctx, func(err error) { reports <- err })
+	}()
+	next := func(what string, failed bool) {
+		t.Helper()
+		select {
+		case err := <-reports:
+			if (err != nil) != failed {
+				t.Fatalf("%s: %v", what, err)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: no report", what)
+		}
+	}
+	next("an empty directory", false)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	next("no directory", true)
+	mkdir()
+	for err := range reports { // tries in between may have failed
+		if err == nil {
+			break
+		}
+	}
+	cancel()
+	<-ended
+}
