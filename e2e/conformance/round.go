@@ -34,29 +34,26 @@ type round struct {
 }
 
 // run starts a server unless there is one, and runs the specs. That specs fail
-// is no error.
-func (r *round) run(ctx context.Context) (err error) {
+// is no error; that the server does not end well is one.
+func (r *round) run(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(r.work, "home"), 0o755); err != nil {
 		return fmt.Errorf("make a working directory: %w", err)
 	}
-	kubeconfig := r.options.kubeconfig
-	if kubeconfig == "" {
-		config := filepath.Join(r.work, "config.yaml")
-		if err := os.WriteFile(config, r.list.ServerConfig, 0o600); err != nil {
-			return fmt.Errorf("write the server's configuration: %w", err)
-		}
-		s, err := startServer(ctx, r.programs.product, config, r.work, r.file("server.log"))
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, s.stop()) }()
-		kubeconfig = s.kubeconfig
-		if err := publishClusterInfo(ctx, kubeconfig); err != nil {
-			return err
-		}
+	if r.options.kubeconfig != "" {
+		return r.runSpecs(ctx, r.options.kubeconfig)
 	}
-	fmt.Fprintf(r.stdout, "%s: %d specs, %d at a time; log in %s\n", r.list.Name, len(r.list.Specs), r.options.procs, r.file("specs.log"))
-	return r.runSpecs(ctx, kubeconfig)
+	config := filepath.Join(r.work, "config.yaml")
+	if err := os.WriteFile(config, r.list.ServerConfig, 0o600); err != nil {
+		return fmt.Errorf("write the server's configuration: %w", err)
+	}
+	s, err := startServer(ctx, r.programs.product, config, r.work, r.file("server.log"))
+	if err != nil {
+		return err
+	}
+	if err = publishClusterInfo(ctx, s.kubeconfig); err == nil {
+		err = r.runSpecs(ctx, s.kubeconfig)
+	}
+	return errors.Join(err, s.stop())
 }
 
 // file is a file of this round in the directory for results.
@@ -67,6 +64,7 @@ func (r *round) file(name string) string {
 // runSpecs runs Ginkgo's own runner, which hands the specs out to processes of
 // the suite and runs the [Serial] ones alone at the end.
 func (r *round) runSpecs(ctx context.Context, kubeconfig string) error {
+	fmt.Fprintf(r.stdout, "%s: %d specs, %d at a time; log in %s\n", r.list.Name, len(r.list.Specs), r.options.procs, r.file("specs.log"))
 	log, err := os.Create(r.file("specs.log"))
 	if err != nil {
 		return fmt.Errorf("make the log of the specs: %w", err)
