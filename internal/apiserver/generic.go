@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -66,6 +67,10 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 			return s.Authentication.ApplyTo(ctx, &c.Authentication, c.SecureServing, c.EgressSelector, c.OpenAPIConfig, c.OpenAPIV3Config, client, b.informers, c.APIServerID)
 		}},
 		{"anonymous access", func() error { return allowAnonymousHealth(c, s.Authentication.AuthenticationConfigFile) }},
+		{"client certificate", func() error {
+			c.Authentication.Authenticator = newCertificateCache(c.Authentication.Authenticator)
+			return nil
+		}},
 		{"authorization", func() error { return b.applyAuthorization(ctx) }},
 		{"audit", func() error { return s.Audit.ApplyTo(c) }},
 	} {
@@ -77,6 +82,10 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	// Its first poll waits a second (rbacrest.PolicyData.EnsureRBACPolicy);
 	// EnsureRBAC does the same work.
 	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
+	if !c.MergedResourceConfig.ResourceEnabled(coordinationv1.SchemeGroupVersion.WithResource("leases")) {
+		// Upstream takes leases for granted and would retry for ever.
+		c.DisabledPostStartHooks.Insert("start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector")
+	}
 	b.addHealthChecks()
 	return factory, nil
 }

@@ -42,6 +42,9 @@ const (
 	// issuer of service account tokens: the name that clusters use by default.
 	issuer = "https://kubernetes.default.svc.cluster.local"
 
+	// deleteWorkers delete the objects of one collection.
+	deleteWorkers = 32
+
 	// watchGrace is how long a stop waits for open watches to end. Clients
 	// resume them elsewhere or later; one server has nobody to spread them to.
 	watchGrace = 300 * time.Millisecond
@@ -80,6 +83,9 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	upstream.Authentication.Anonymous.Allow = false // see anonymous.go
 	upstream.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
 	upstream.Etcd.EnableWatchCache = true
+	// A collection is deleted object by object, each waiting for the disk;
+	// etcd writes together what arrives together. Upstream's default is 1.
+	upstream.Etcd.DeleteCollectionWorkers = deleteWorkers
 	upstream.Etcd.EncryptionProviderConfigAutomaticReload = true
 
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
@@ -156,6 +157,9 @@ func (a *apiServers) waitForAPI(ctx context.Context) error {
 func (a *apiServers) install(ctx context.Context, client kubernetes.Interface, config *rest.Config) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
+		if !a.server.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
+			return nil // the configuration switched RBAC off
+		}
 		if err := apiserver.EnsureRBAC(ctx, client, a.log); err != nil {
 			return fmt.Errorf("make the bootstrap RBAC policy: %w", err)
 		}

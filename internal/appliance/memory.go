@@ -11,10 +11,19 @@ import (
 // OpenAPI is built, the informers have filled, the caches have synced.
 var settling = []time.Duration{0, 5 * time.Second, 25 * time.Second}
 
+const (
+	// startGC lets garbage lie during the start, which makes much of it once;
+	// servingGC trades some memory of a busy server for processor time. An
+	// idle one makes too little garbage for it to matter.
+	startGC   = 800
+	servingGC = 200
+)
+
 // releaseStartMemory gives back what only the start needed, at readiness and
 // again as the dust settles: the heap that building the API servers
 // left behind, and the pages of the program that only initialization touched.
 func releaseStartMemory(ctx context.Context, log *slog.Logger) {
+	debug.SetGCPercent(servingGC)
 	for _, wait := range settling {
 		select {
 		case <-ctx.Done():

@@ -7,17 +7,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
@@ -73,6 +72,7 @@ type server struct {
 // Run starts the server and returns when ctx has ended and everything has
 // stopped, or when a component has died and the others have stopped.
 func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
+	debug.SetGCPercent(startGC)
 	notify, err := takeNotifier()
 	if err != nil {
 		return err
@@ -171,34 +171,25 @@ func (s *server) start(ctx context.Context, dir *datadir.Dir, stamp datadir.Stam
 	return dir.WriteStamp(stamp)
 }
 
-// writeProof makes the authenticated write that readiness stands for: it
-// takes a lease that says which process serves.
+// startedAnnotation on kube-system says when the server that is running began.
+const startedAnnotation = "kube-hyper-mini.io/started"
+
+// writeProof makes the authenticated write that readiness stands for, on the
+// one object that every configuration has.
 func (s *server) writeProof(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(s.api.server.Loopback())
 	if err != nil {
 		return fmt.Errorf("make the client for the first write: %w", err)
 	}
-	leases := client.CoordinationV1().Leases(metav1.NamespaceSystem)
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: "kube-hyper-mini"},
-		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To(strconv.Itoa(s.facts.PID)),
-			AcquireTime:    ptr.To(metav1.NowMicro()),
-		},
-	}
-	return s.api.poll(ctx, func(ctx context.Context) error {
-		_, err := leases.Create(ctx, lease, metav1.CreateOptions{})
-		if !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		existing, err := leases.Get(ctx, lease.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		existing.Spec = lease.Spec
-		_, err = leases.Update(ctx, existing, metav1.UpdateOptions{})
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, startedAnnotation, s.facts.Started.UTC().Format(time.RFC3339))
+	err = s.api.poll(ctx, func(ctx context.Context) error {
+		_, err := client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
+	if err != nil {
+		return fmt.Errorf("make the first write: %w", err)
+	}
+	return nil
 }
 
 // serve announces readiness and waits for the end.
