@@ -1,0 +1,111 @@
+package aggregation
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// TestVirtualResources puts the example server without a store behind the
+// aggregator.
+func TestVirtualResources(t *testing.T) {
+	e := newEnvironment(t)
+	ca := newAuthority(t)
+	const namespace, name, group = "virtual", "metrics", "metrics.k8s.io"
+	port := freePort(t)
+	e.endpoint(namespace, name, target(port))
+	manifest := readFile(t, filepath.Join(harness.Root(t), "config", "examples", "sample-apiserver.yaml"))
+	manifest = strings.NewReplacer("namespace: wardle", "namespace: virtual", "name: wardle\n", "name: virtual\n").Replace(manifest)
+	documents := strings.Split(manifest, "\n---\n")
+	e.Kubectl(strings.Join(documents[:6], "\n---\n"), "apply", "-f", "-") // identity and rights are the same
+	e.apply(apiServices, map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1beta1." + group},
+		"spec": map[string]any{
+			"group": group, "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100, "caBundle": encode(ca.bundle),
+			"service": map[string]any{"namespace": namespace, "name": name},
+		},
+	})
+	files, kubeconfig := newCertificateFiles(t, ca, name+"."+namespace+".svc"), e.kubeconfigOf(namespace, "apiserver")
+	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "./aggregation/readonlyserver", "readonlyserver")
+	start(t, binary, "--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(port), "--tls-cert-file", files.certificate,
+		"--tls-private-key-file", files.key, "--authentication-kubeconfig", kubeconfig, "--authorization-kubeconfig", kubeconfig)
+	nodes := schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "nodes"}
+	client := e.Dynamic().Resource(nodes)
+	var node *unstructured.Unstructured
+	harness.Eventually(t, "the virtual object can be read", func() (err error) {
+		node, err = client.Get(t.Context(), "self", metav1.GetOptions{})
+		return err
+	})
+	if memory, _, _ := unstructured.NestedString(node.Object, "usage", "memory"); memory == "" || memory == "0" {
+		t.Errorf("the object says nothing: %v", node.Object)
+	}
+	if out := e.Kubectl("", "get", "nodes.metrics.k8s.io"); !strings.Contains(out, "self") {
+		t.Errorf("the table is:\n%s", out)
+	}
+	if _, err := client.Get(t.Context(), "other", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("an object that there is not: %v", err)
+	}
+	if err := client.Delete(t.Context(), "self", metav1.DeleteOptions{}); !apierrors.IsMethodNotSupported(err) {
+		t.Errorf("a deletion of what cannot be deleted: %v", err)
+	}
+	t.Run("the identity arrives", func(t *testing.T) { identityArrives(t, e.forTest(t), group) })
+	t.Run("a read-only type holds no namespace", func(t *testing.T) {
+		e := e.forTest(t)
+		doomed := unique("doomed")
+		e.createNamespace(doomed)
+		if err := e.Client().CoreV1().Namespaces().Delete(t.Context(), doomed, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		e.gone(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", doomed)
+	})
+}
+
+// identityArrives impersonates somebody with everything that an identity can
+// have, and asks the other server who it sees.
+func identityArrives(t *testing.T, e *environment, group string) {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "whoami"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{"nodes/whoami"}, Verbs: []string{"get"}}}}
+	if _, err := e.Client().RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "whoami"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "whoami"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "crew"}},
+	}
+	if _, err := e.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := e.RESTConfig()
+	config.Impersonate = rest.ImpersonationConfig{UserName: "jane", UID: "u-1", Groups: []string{"crew"}, Extra: map[string][]string{"example.com/team": {"red", "blue"}}}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen struct {
+		Name, UID string
+		Groups    []string
+		Extra     map[string][]string
+	}
+	harness.Eventually(t, "the subresource answers", func() error {
+		data, err := client.Discovery().RESTClient().Get().AbsPath("/apis/" + group + "/v1beta1/nodes/self/whoami").DoRaw(t.Context())
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(data, &seen)
+	})
+	if seen.Name != "jane" || seen.UID != "u-1" || !slices.Contains(seen.Groups, "crew") || !slices.Equal(seen.Extra["example.com/team"], []string{"red", "blue"}) {
+		t.Errorf("what has arrived: %+v", seen)
+	}
+}
