@@ -35,6 +35,9 @@ type Server struct {
 // called once.
 func (s *Server) Run(ctx context.Context) error { return s.run(ctx) }
 
+// Discard gives back what New has made, of a server that was never run.
+func (s *Server) Discard() { s.server.Destroy() }
+
 // Loopback is a client configuration for this process: system:masters over
 // the server's own listener.
 func (s *Server) Loopback() *rest.Config { return rest.CopyConfig(s.server.LoopbackClientConfig) }

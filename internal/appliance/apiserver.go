@@ -41,9 +41,8 @@ type apiServers struct {
 	services []config.ServiceEndpoint
 	listener net.Listener
 	identity *identity
-	connect  func() storage.Connection
+	store    store
 	prefix   string
-	servers  int
 	ready    func() error
 	status   http.Handler
 	log      *slog.Logger
@@ -60,7 +59,7 @@ func (a *apiServers) Name() string { return "apiserver" }
 
 // Start implements [Component].
 func (a *apiServers) Start(ctx context.Context) error {
-	a.storage = storage.New(a.connect(), storage.Config{
+	a.storage = storage.New(a.store.connection(), storage.Config{
 		Prefix: a.prefix, CompactionInterval: compactionInterval, SizePollInterval: sizePollInterval, Timeout: healthTimeout,
 	})
 	services, err := endpoints.New(a.services)
@@ -75,7 +74,7 @@ func (a *apiServers) Start(ctx context.Context) error {
 		Storage:   a.storage,
 		Files:     a.files(),
 		Endpoints: services,
-		Servers:   a.servers,
+		Servers:   a.store.servers(),
 		ReadyChecks: []healthz.HealthChecker{
 			healthz.NamedCheck(readyCheck, func(*http.Request) error { return a.ready() }),
 		},
@@ -86,6 +85,21 @@ func (a *apiServers) Start(ctx context.Context) error {
 		return err
 	}
 	server.Handle(statusPath, a.status)
+	if err := a.store.waitReady(ctx); err != nil {
+		cancel()
+		server.Discard()
+		a.storage.Close()
+		return err
+	}
+	a.serve(runCtx, server)
+	if err := a.waitForAPI(ctx); err != nil {
+		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// serve runs the server in the background.
+func (a *apiServers) serve(runCtx context.Context, server *apiserver.Server) {
 	a.server, a.ended, a.died = server, make(chan error, 1), make(chan error, 1)
 	go func() {
 		err := server.Run(runCtx)
@@ -97,10 +111,6 @@ func (a *apiServers) Start(ctx context.Context) error {
 		}
 		a.ended <- err
 	}()
-	if err := a.waitForAPI(ctx); err != nil {
-		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
-	}
-	return nil
 }
 
 func (a *apiServers) files() apiserver.Files {

@@ -49,7 +49,7 @@ func (c *controllerManager) Name() string { return "controllers" }
 // are started when they stand by.
 func (c *controllerManager) Start(ctx context.Context) error {
 	c.died = make(chan error, 1)
-	if c.api.servers == 1 {
+	if c.api.store.servers() == 1 {
 		manager, err := c.run(ctx)
 		c.manager = manager
 		return err
@@ -70,7 +70,7 @@ func (c *controllerManager) run(ctx context.Context) (*controllers.Manager, erro
 			ClientCAKey:       files.Key(pki.ClientCA),
 			ServiceAccountKey: files.Key(pki.ServiceAccount),
 		},
-		Servers:   c.api.servers,
+		Servers:   c.api.store.servers(),
 		Selection: c.selection,
 		Log:       c.log,
 	})

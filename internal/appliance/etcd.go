@@ -26,9 +26,10 @@ type embeddedEtcd struct {
 // Name implements [Component].
 func (e *embeddedEtcd) Name() string { return "etcd" }
 
-// Start implements [Component].
-func (e *embeddedEtcd) Start(ctx context.Context) error {
-	member, err := etcd.Start(ctx, etcd.Config{
+// Start implements [Component]. It does not wait for the election, which the
+// API servers are built during; see waitReady.
+func (e *embeddedEtcd) Start(context.Context) error {
+	member, err := etcd.Start(etcd.Config{
 		Dir:        e.dir,
 		QuotaBytes: e.config.QuotaBackend.Value(),
 		Fsync:      e.config.Fsync,
@@ -52,6 +53,8 @@ func (e *embeddedEtcd) Start(ctx context.Context) error {
 func (e *embeddedEtcd) connection() storage.Connection {
 	return storage.Connection{Client: e.member.Client(), NewWatcher: e.member.NewWatcher, Endpoint: "embedded", Single: true}
 }
+
+func (e *embeddedEtcd) waitReady(ctx context.Context) error { return e.member.WaitReady(ctx) }
 
 func (e *embeddedEtcd) servers() int { return 1 }
 

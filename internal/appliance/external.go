@@ -19,6 +19,8 @@ type store interface {
 	Component
 	// connection is how the API servers reach it, once it has started.
 	connection() storage.Connection
+	// waitReady returns when the store takes writes.
+	waitReady(ctx context.Context) error
 	// servers is how many API servers may use it. What only a single server
 	// may do asks it.
 	servers() int
@@ -59,6 +61,8 @@ func (e *externalEtcd) connection() storage.Connection {
 		Endpoint:   e.config.Endpoints[0],
 	}
 }
+
+func (e *externalEtcd) waitReady(context.Context) error { return nil } // Start has waited
 
 func (e *externalEtcd) servers() int { return several }
 

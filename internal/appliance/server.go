@@ -120,8 +120,8 @@ func (s *server) compose(checked *Checked, dir *datadir.Dir, listener net.Listen
 	}
 	s.identity = &identity{config: s.config, dir: dir, url: s.facts.Server, log: s.log}
 	s.api = &apiServers{
-		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, connect: s.store.connection,
-		prefix: s.config.Etcd.External.Prefix, servers: s.store.servers(), ready: s.notReady, status: s, log: s.log,
+		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
+		prefix: s.config.Etcd.External.Prefix, ready: s.notReady, status: s, log: s.log,
 	}
 	s.controllers = &controllerManager{api: s.api, selection: s.config.ControllerManager.Controllers, log: s.log}
 	if s.config.Manifests.Dir != "" {

@@ -11,9 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
-	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -26,8 +24,12 @@ const (
 	// Raft needs a host:port to name a member by; nothing listens there.
 	advertised = "http://kube-hyper-mini.invalid:2380"
 
-	// hurry is the time between two attempts to elect the only member.
-	hurry = 2 * time.Millisecond
+	// A single member elects itself when its first timeout ends, after one to
+	// six ticks. A shorter tick would shorten that, and cost processor time for
+	// as long as the member runs. Telling raft not to wait (MsgTimeoutNow) was
+	// tried: it panics when it meets a log that is being compacted.
+	tickMillis     = 50
+	electionMillis = 250
 )
 
 // Config configures a member.
@@ -48,10 +50,10 @@ type Member struct {
 	client *clientv3.Client
 }
 
-// Start opens or creates the member's data and returns when the member
-// answers. Cancelling ctx gives up waiting and stops the member. Data that
-// cannot be read is an error, never an empty start.
-func Start(ctx context.Context, cfg Config) (*Member, error) {
+// Start opens or creates the member's data. The client can be used at once;
+// writes wait for the election, as [Member.WaitReady] does. Data that cannot be
+// read is an error, never an empty start.
+func Start(cfg Config) (*Member, error) {
 	embedCfg, err := embedConfig(cfg)
 	if err != nil {
 		return nil, err
@@ -63,44 +65,20 @@ func Start(ctx context.Context, cfg Config) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
-	if err := elect(ctx, started.Server); err != nil {
-		started.Close()
-		return nil, fmt.Errorf("start etcd on %s: %w", cfg.Dir, err)
-	}
-	select {
-	case <-started.Server.ReadyNotify():
-	case <-started.Server.StopNotify():
-		started.Close()
-		return nil, fmt.Errorf("start etcd on %s: it stopped before it was ready; see the log above", cfg.Dir)
-	case <-ctx.Done():
-		started.Close()
-		return nil, fmt.Errorf("start etcd on %s: %w", cfg.Dir, context.Cause(ctx))
-	}
 	client := v3client.New(started.Server)
 	return &Member{etcd: started, client: client}, nil
 }
 
-// elect makes the only member the leader at once. By itself it would wait for
-// an election timeout, a second at the default tick; a shorter tick would cost
-// processor time for as long as the member runs. MsgTimeoutNow is how a leader
-// tells its successor not to wait.
-func elect(ctx context.Context, server *etcdserver.EtcdServer) error {
-	self := uint64(server.MemberID())
-	ticker := time.NewTicker(hurry)
-	defer ticker.Stop()
-	for server.Leader() == 0 {
-		if err := server.Process(ctx, raftpb.Message{Type: raftpb.MsgTimeoutNow, From: self, To: self}); err != nil {
-			return fmt.Errorf("elect the only member: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-server.StopNotify():
-			return nil // the caller sees it too and says so
-		case <-ticker.C:
-		}
+// WaitReady returns when the member is elected and has applied its log.
+func (m *Member) WaitReady(ctx context.Context) error {
+	select {
+	case <-m.etcd.Server.ReadyNotify():
+		return nil
+	case <-m.etcd.Server.StopNotify():
+		return errors.New("etcd stopped before it was ready; see the log above")
+	case <-ctx.Done():
+		return fmt.Errorf("wait for etcd: %w", context.Cause(ctx))
 	}
-	return nil
 }
 
 // startEtcd calls embed.StartEtcd and turns what etcd does with unreadable
@@ -126,6 +104,7 @@ func embedConfig(cfg Config) (*embed.Config, error) {
 	c := embed.NewConfig()
 	c.Name = memberName
 	c.Dir = cfg.Dir
+	c.TickMs, c.ElectionMs = tickMillis, electionMillis
 	c.ListenPeerUrls, c.ListenClientUrls, c.ListenClientHttpUrls, c.ListenMetricsUrls = nil, nil, nil, nil
 	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{*advertise}, []url.URL{*advertise}
 	c.InitialCluster = memberName + "=" + advertised

@@ -3,19 +3,24 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
 
 func start(t *testing.T, dir string) *Member {
 	t.Helper()
-	m, err := Start(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
+	m, err := Start(Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -75,7 +80,7 @@ func TestUnreadableDataIsAnError(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err = Start(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
+			_, err = Start(Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
 			if err == nil || !strings.Contains(err.Error(), dir) {
 				t.Errorf("it said: %v", err)
 			}
@@ -83,11 +88,38 @@ func TestUnreadableDataIsAnError(t *testing.T) {
 	}
 }
 
-func TestAStartCanBeCancelled(t *testing.T) {
+func TestWaitingCanBeCancelled(t *testing.T) {
+	m, err := Start(Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Start(ctx, Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
-	if !errors.Is(err, context.Canceled) {
+	if err := m.WaitReady(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("it said: %v", err)
+	}
+	stop(t, m)
+	if err := m.WaitReady(t.Context()); err != nil && !strings.Contains(err.Error(), "stopped") {
+		t.Errorf("of a stopped member it said: %v", err)
+	}
+}
+
+// TestRestartsOverAGrowingLog is about the log's compaction in memory, which a
+// hasty election must not meet.
+func TestRestartsOverAGrowingLog(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	for i := range 20 {
+		m := start(t, dir)
+		for j := range 30 {
+			if _, err := m.Client().Put(t.Context(), fmt.Sprintf("key-%d-%d", i, j), "value"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop(t, m)
+	}
+	m := start(t, dir)
+	defer stop(t, m)
+	if got, err := m.Client().Get(t.Context(), "key-", clientv3.WithPrefix(), clientv3.WithCountOnly()); err != nil || got.Count != 600 {
+		t.Errorf("got %v, %v", got, err)
 	}
 }
