@@ -144,23 +144,23 @@ func (d *discoverer) keepUnreachable(lists []*metav1.APIResourceList, err error)
 	return lists
 }
 
-// snapshot returns what is known, what failed, and a channel that is closed
-// at the next change.
-func (d *discoverer) snapshot() ([]*metav1.APIResourceList, error, <-chan struct{}) {
+// snapshot returns what is known, a channel that is closed at the next change,
+// and what failed.
+func (d *discoverer) snapshot() ([]*metav1.APIResourceList, <-chan struct{}, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.preferred, d.failure, d.next
+	return d.preferred, d.next, d.failure
 }
 
 // ServerPreferredResources implements [discovery.ServerResourcesInterface].
 func (d *discoverer) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
-	lists, err, _ := d.snapshot()
+	lists, _, err := d.snapshot()
 	return lists, err
 }
 
 // ServerPreferredNamespacedResources implements [discovery.ServerResourcesInterface].
 func (d *discoverer) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
-	lists, err, _ := d.snapshot()
+	lists, _, err := d.snapshot()
 	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool { return r.Namespaced }), lists), err
 }
 
@@ -168,7 +168,7 @@ func (d *discoverer) ServerPreferredNamespacedResources() ([]*metav1.APIResource
 // change of types. It is how a controller's own 30 s poll is cut short.
 func (d *discoverer) follow(ctx context.Context, sync func(context.Context)) {
 	for ctx.Err() == nil {
-		lists, _, next := d.snapshot()
+		lists, next, _ := d.snapshot()
 		if len(lists) == 0 {
 			select { // nothing to sync with yet
 			case <-ctx.Done():

@@ -144,7 +144,7 @@ func TestFollowStartsOverAfterAChange(t *testing.T) {
 func TestRunLooksWhenSomethingChanges(t *testing.T) {
 	s := newServer("v1")
 	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
-	_, _, next := d.snapshot()
+	_, next, _ := d.snapshot()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -152,7 +152,7 @@ func TestRunLooksWhenSomethingChanges(t *testing.T) {
 		d.run(ctx)
 	}()
 	<-next
-	_, _, next = d.snapshot()
+	_, next, _ = d.snapshot()
 	s.serve("v1", "new.example.org/v1")
 	for range 100 {
 		d.changed() // a burst must not put the look off for ever
