@@ -77,6 +77,8 @@ line is wrong (a restart does not help), 130 stopped by a second signal.`,
 			}
 			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{
 				Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: isTerminal(cmd.ErrOrStderr()),
+				// systemd sets it for a standard error that is the journal.
+				Untimed: os.Getenv("JOURNAL_STREAM") != "",
 			})
 			if err != nil {
 				return err

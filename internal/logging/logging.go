@@ -25,6 +25,8 @@ type Options struct {
 	Verbosity int
 	// Color paints levels in text format.
 	Color bool
+	// Untimed leaves the time out of text format, for a journal that adds it.
+	Untimed bool
 }
 
 // Setup makes slog, klog and grpc write to w and returns the server's logger.
@@ -48,7 +50,7 @@ func newHandler(w io.Writer, opts Options) slog.Handler {
 	if opts.Format == "json" {
 		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: upstreamNames})
 	}
-	return &textHandler{out: &lockedWriter{w: w}, level: level, color: opts.Color}
+	return &textHandler{out: &lockedWriter{w: w}, level: level, color: opts.Color, untimed: opts.Untimed}
 }
 
 // upstreamNames gives JSON lines the keys of upstream's JSON log format

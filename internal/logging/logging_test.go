@@ -32,6 +32,14 @@ func TestColorOnlyWhenAsked(t *testing.T) {
 	}
 }
 
+func TestAJournalAddsTheTime(t *testing.T) {
+	var out bytes.Buffer
+	slog.New(newHandler(&out, Options{Untimed: true})).Info("ready")
+	if out.String() != "INFO  ready\n" {
+		t.Errorf("got %q", out.String())
+	}
+}
+
 func TestJSONLinesHaveUpstreamsKeys(t *testing.T) {
 	var out bytes.Buffer
 	handler := newHandler(&out, Options{Format: "json"})

@@ -33,8 +33,10 @@ type textHandler struct {
 	out   *lockedWriter
 	level slog.Level
 	color bool
-	attrs []slog.Attr
-	group string
+	// untimed leaves the time out.
+	untimed bool
+	attrs   []slog.Attr
+	group   string
 }
 
 // Enabled implements [slog.Handler].
@@ -57,7 +59,9 @@ func (h *textHandler) WithGroup(name string) slog.Handler {
 // Handle implements [slog.Handler].
 func (h *textHandler) Handle(_ context.Context, record slog.Record) error {
 	var line strings.Builder
-	line.WriteString(record.Time.Format("15:04:05.000 "))
+	if !h.untimed {
+		line.WriteString(record.Time.Format("15:04:05.000 "))
+	}
 	line.WriteString(h.label(record.Level))
 	line.WriteByte(' ')
 	line.WriteString(record.Message)
