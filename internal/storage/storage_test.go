@@ -1,0 +1,93 @@
+package storage
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+)
+
+func newStorage(t *testing.T) (*Storage, *clientv3.Client) {
+	t.Helper()
+	member, err := etcd.Start(etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := member.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Connection{Client: member.Client(), NewWatcher: member.NewWatcher, Endpoint: "embedded", Single: true},
+		Config{Prefix: "/registry", CompactionInterval: time.Hour, SizePollInterval: time.Hour, Timeout: time.Minute})
+	t.Cleanup(func() {
+		s.Close()
+		if err := member.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, member.Client()
+}
+
+func TestHasObjects(t *testing.T) {
+	s, client := newStorage(t)
+	for _, key := range []string{"/registry/configmaps/full/a", "/registry/example.com/widgets/full/a", "/registry/example.com/widgets-not/empty/a"} {
+		if _, err := client.Put(t.Context(), key, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configMaps, widgets := schema.GroupResource{Resource: "configmaps"}, schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	s.remember(configMaps, "configmaps")
+	for _, test := range []struct {
+		resource  schema.GroupResource
+		namespace string
+		want      bool
+	}{
+		{configMaps, "full", true},
+		{configMaps, "ful", false}, // the beginning of another name
+		{configMaps, "empty", false},
+		{widgets, "full", true}, // a custom resource that has no store yet
+		{widgets, "empty", false},
+	} {
+		got, err := s.HasObjects(t.Context(), test.resource, test.namespace)
+		if err != nil || got != test.want {
+			t.Errorf("%s in %s: %v, %v", test.resource, test.namespace, got, err)
+		}
+	}
+}
+
+func TestHealthAndStatus(t *testing.T) {
+	s, _ := newStorage(t)
+	if err := s.Health(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if status, err := s.Status(t.Context()); err != nil || status.DbSize == 0 {
+		t.Errorf("got %+v, %v", status, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Health(ctx); err == nil {
+		t.Error("a cancelled check says that all is well")
+	}
+}
+
+// TestLocalReadsSeeAcknowledgedWrites is the reason why a single member may be
+// read without a quorum.
+func TestLocalReadsSeeAcknowledgedWrites(t *testing.T) {
+	_, client := newStorage(t)
+	kv := localReads{client.KV}
+	for range 500 {
+		put, err := client.Put(t.Context(), "key", "value")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := kv.Get(t.Context(), "key")
+		if err != nil || len(got.Kvs) != 1 || got.Kvs[0].ModRevision < put.Header.Revision {
+			t.Fatalf("wrote revision %d, read %+v, %v", put.Header.Revision, got, err)
+		}
+	}
+}
