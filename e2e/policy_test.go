@@ -122,7 +122,12 @@ spec:
 		}
 		return err
 	})
-	got := s.Kubectl(k.object("mine", ""), "create", "-n", ns, "-f", "-", "-o", "jsonpath={.metadata.labels.owner}")
+	// The plugin learns of new kinds now and then, and answers 503 until it has.
+	var got string
+	harness.Eventually(t, "the policy knows the custom resource", func() (err error) {
+		got, err = s.TryKubectl(k.object("mine", ""), "create", "-n", ns, "-f", "-", "-o", "jsonpath={.metadata.labels.owner}")
+		return err
+	})
 	if got != "admin" {
 		t.Errorf("a custom resource has got the label %q, want admin", got)
 	}

@@ -101,6 +101,16 @@ func (g *group) up(c Component, began time.Time) {
 	}
 }
 
+// fatal is called when a part of upstream's gives up for good. It takes the
+// process down in order; a part that gives up because it is being stopped has
+// nobody to tell.
+func (g *group) fatal() {
+	select {
+	case g.died <- errors.New("a part gave up; its last words are above"):
+	default: // others have died before, and one is enough
+	}
+}
+
 // components returns what is up, in the order in which it came up.
 func (g *group) components() []ComponentStatus {
 	g.mu.Lock()

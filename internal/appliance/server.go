@@ -97,6 +97,8 @@ func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
 		return errors.Join(err, listener.Close())
 	}
 	s := &server{config: cfg, log: log, group: newGroup(log), notify: notify}
+	logging.OnFatal(s.group.fatal)
+	defer context.AfterFunc(ctx, logging.Stopping)()
 	s.facts = Status{
 		Started: time.Now(), PID: os.Getpid(), Server: url, DataDir: dir.Path(),
 		Versions: Versions{Server: stamp.Version, Kubernetes: stamp.Kubernetes, Etcd: stamp.Etcd, Go: version.Go()},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -70,7 +71,7 @@ func routeKlog(handler slog.Handler, verbosity int) error {
 	settings := map[string]string{
 		"logtostderr":     "false",
 		"alsologtostderr": "false",
-		"stderrthreshold": "FATAL",
+		"stderrthreshold": "4", // above FATAL: all lines go through the handler
 		"one_output":      "true",
 		"v":               strconv.Itoa(max(verbosity-1, 0)),
 	}
@@ -97,6 +98,16 @@ var stopping atomic.Bool
 // warnings and errors, which are about what is being taken away from them,
 // show at -v 1 and above only; the server's own messages are not affected.
 func Stopping() { stopping.Store(true) }
+
+// OnFatal makes a fatal message of upstream's end its goroutine and call f,
+// instead of ending the process (a failing post-start hook, for one, is
+// klog.Fatal). It is a process global: call it before anything runs.
+func OnFatal(f func()) {
+	klog.OsExit = func(int) {
+		f()
+		runtime.Goexit()
+	}
+}
 
 // severityWriter turns lines that a library has formatted into records.
 type severityWriter struct {

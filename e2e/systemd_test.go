@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// serviceManager listens as systemd does.
+type serviceManager struct {
+	t    *testing.T
+	path string
+	conn *net.UnixConn
+}
+
+func newServiceManager(t *testing.T) *serviceManager {
+	t.Helper()
+	// Not t.TempDir: a socket's path has room for 100 characters.
+	dir, err := os.MkdirTemp("", "notify-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "socket")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close() // nobody reads any more
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return &serviceManager{t, path, conn}
+}
+
+// next waits for a message.
+func (m *serviceManager) next() string {
+	m.t.Helper()
+	return m.read(harness.Patience)
+}
+
+// read returns a message, or nothing when none comes in time.
+func (m *serviceManager) read(wait time.Duration) string {
+	m.t.Helper()
+	if err := m.conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		m.t.Fatal(err)
+	}
+	buffer := make([]byte, 4096)
+	n, err := m.conn.Read(buffer)
+	if os.IsTimeout(err) {
+		return ""
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(buffer[:n])
+}
+
+// rest returns the messages that a process which has ended has left.
+func (m *serviceManager) rest() []string {
+	m.t.Helper()
+	var messages []string
+	for message := m.read(time.Millisecond); message != ""; message = m.read(time.Millisecond) {
+		messages = append(messages, message)
+	}
+	return messages
+}
+
+// TestServiceManager: READY=1 comes once, when the server is ready, then signs
+// of life, then STOPPING=1.
+func TestServiceManager(t *testing.T) {
+	t.Parallel()
+	manager := newServiceManager(t)
+	s := harness.LaunchWith(t, harness.Options{Env: []string{"NOTIFY_SOCKET=" + manager.path, "WATCHDOG_USEC=400000"}})
+	if first := manager.next(); first != "READY=1" {
+		t.Fatalf("the first message is %q", first)
+	}
+	if out, code := harness.CLI(t, "status", "--data-dir", s.Dir); code != exitOK {
+		t.Fatalf("READY=1 came when the server was not ready:\n%s", out)
+	}
+	s.Kubectl("", "create", "configmap", "works")
+	for range 3 {
+		if sign := manager.next(); sign != "WATCHDOG=1" {
+			t.Fatalf("want a sign of life, got %q", sign)
+		}
+	}
+	if code := s.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+	stopping := 0
+	for _, message := range manager.rest() {
+		switch {
+		case message == "STOPPING=1":
+			stopping++
+		case message != "WATCHDOG=1" || stopping > 0:
+			t.Errorf("got %q after READY=1 and %d STOPPING=1", message, stopping)
+		}
+	}
+	if stopping != 1 {
+		t.Errorf("got STOPPING=1 %d times", stopping)
+	}
+}
+
+// TestServiceManagerOfAFailedStart hears no READY=1.
+func TestServiceManagerOfAFailedStart(t *testing.T) {
+	t.Parallel()
+	manager := newServiceManager(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	placeAuthority(t, dir, "server-ca")
+	if err := os.Remove(filepath.Join(dir, "pki", "server-ca.crt")); err != nil {
+		t.Fatal(err)
+	}
+	// A watchdog for another process is not ours to feed.
+	out, code := harness.CLIWith(t, []string{"NOTIFY_SOCKET=" + manager.path, "WATCHDOG_USEC=1000", "WATCHDOG_PID=1"},
+		"server", "--data-dir", dir, "--port", "0")
+	if code != exitFailure {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	for _, message := range manager.rest() {
+		if strings.Contains(message, "READY") || strings.Contains(message, "WATCHDOG") {
+			t.Errorf("a start that failed says %q", message)
+		}
+	}
+}
