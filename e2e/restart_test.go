@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// TestAcknowledgedWritesSurviveAKill: what the server has said yes to is there
+// after it was killed in the middle of more.
+func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	var mu sync.Mutex
+	acknowledged := map[string]string{} // name to uid
+	var writers sync.WaitGroup
+	for writer := range 8 {
+		maps := s.Client().CoreV1().ConfigMaps("default")
+		writers.Go(func() {
+			for i := 0; ; i++ {
+				created, err := maps.Create(t.Context(), configMap(fmt.Sprintf("kill-%d-%d", writer, i)), metav1.CreateOptions{})
+				if err != nil {
+					return // the server is gone
+				}
+				mu.Lock()
+				acknowledged[created.Name] = string(created.UID)
+				mu.Unlock()
+			}
+		})
+	}
+	harness.Eventually(t, "many writes are acknowledged", func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(acknowledged) < 500 {
+			return fmt.Errorf("%d so far", len(acknowledged))
+		}
+		return nil
+	})
+	s.Kill()
+	writers.Wait()
+
+	again := harness.StartIn(t, s.Dir)
+	list, err := again.Client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, item := range list.Items {
+		found[item.Name] = string(item.UID)
+	}
+	for name, uid := range acknowledged {
+		if found[name] != uid {
+			t.Errorf("%s was acknowledged as %s and is %q", name, uid, found[name])
+		}
+	}
+}
+
+// TestWatchAcrossARestart: a watch that cannot resume is told so, as the watch
+// cache of kube-apiserver does after a restart, and the list that follows
+// misses nothing.
+func TestWatchAcrossARestart(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	before, err := s.Client().CoreV1().ConfigMaps("default").Create(t.Context(), configMap("before"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client().CoreV1().ConfigMaps("default").Create(t.Context(), configMap("last"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	again := harness.StartIn(t, s.Dir)
+	maps := again.Client().CoreV1().ConfigMaps("default")
+	if event := firstEvent(t, maps, before.ResourceVersion); event.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
+		t.Errorf("a watch from before the restart got %s %+v", event.Type, event.Object)
+	}
+	list, err := maps.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, item := range list.Items {
+		names[item.Name] = true
+	}
+	if !names["before"] || !names["last"] {
+		t.Errorf("the list after the restart has %v", names)
+	}
+	if _, err := maps.Create(t.Context(), configMap("after"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	event := firstEvent(t, maps, list.ResourceVersion)
+	if object, ok := event.Object.(*corev1.ConfigMap); !ok || event.Type != watch.Added || object.Name != "after" {
+		t.Errorf("the watch from the list got %s %+v", event.Type, event.Object)
+	}
+}
+
+// firstEvent is the first thing that a watch from the version says.
+func firstEvent(t *testing.T, maps typedcorev1.ConfigMapInterface, resourceVersion string) watch.Event {
+	t.Helper()
+	watcher, err := maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: resourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	event, ok := <-watcher.ResultChan()
+	if !ok {
+		t.Fatal("the watch ended without a word")
+	}
+	return event
+}
