@@ -61,6 +61,9 @@ func Start(cfg Config) (*Member, error) {
 	if err := checkDatabase(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
+	if err := removeUnborn(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("start etcd: %w", err)
+	}
 	started, err := startEtcd(embedCfg)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
