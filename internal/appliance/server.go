@@ -66,6 +66,7 @@ type server struct {
 	api         *apiServers
 	controllers *controllerManager
 	manifests   *bootstrapManifests // nil without a directory
+	events      *events             // once the API is served
 	readySince  atomic.Pointer[time.Time]
 }
 
@@ -147,6 +148,9 @@ func (s *server) live(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp
 		s.log.Warn("the service manager does not listen", "error", notifyErr)
 	}
 	s.readySince.Store(nil)
+	if s.events != nil {
+		s.events.stop()
+	}
 	err = errors.Join(err, s.group.stop())
 	s.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 	return err
@@ -162,6 +166,11 @@ func (s *server) start(ctx context.Context, dir *datadir.Dir, stamp datadir.Stam
 	if err := s.group.start(ctx, s.controllers); err != nil {
 		return err
 	}
+	events, err := newEvents(s.api.server)
+	if err != nil {
+		return err
+	}
+	s.events = events
 	if s.manifests != nil {
 		if err := s.group.start(ctx, s.manifests); err != nil {
 			return err
