@@ -35,6 +35,7 @@ func Default() *ServerConfiguration {
 		ControllerManager: ControllerManager{Controllers: []string{"*"}},
 		ServiceEndpoints:  []ServiceEndpoint{},
 		Manifests:         Manifests{WaitForReady: true},
+		Backup:            Backup{Keep: 7, EncryptTo: []string{}, BeforeUpgrade: true},
 		Logging:           Logging{Format: "text"},
 	}
 }
@@ -52,7 +53,10 @@ func (c *ServerConfiguration) Complete() error {
 	if c.Kubeconfig.Path == "" {
 		c.Kubeconfig.Path = filepath.Join(c.DataDir, "admin.kubeconfig")
 	}
-	for _, path := range append(c.files(), fieldPath{"dataDir", &c.DataDir}, fieldPath{"kubeconfig.path", &c.Kubeconfig.Path}, fieldPath{"manifests.dir", &c.Manifests.Dir}) {
+	if c.Backup.Dir == "" {
+		c.Backup.Dir = filepath.Join(c.DataDir, "backups")
+	}
+	for _, path := range append(c.files(), fieldPath{"backup.dir", &c.Backup.Dir}, fieldPath{"dataDir", &c.DataDir}, fieldPath{"kubeconfig.path", &c.Kubeconfig.Path}, fieldPath{"manifests.dir", &c.Manifests.Dir}) {
 		if *path.value == "" || *path.value == "-" {
 			continue
 		}
@@ -75,6 +79,18 @@ type fieldPath struct {
 // audit log, writes.
 func (c *ServerConfiguration) files() []fieldPath {
 	return append(c.inputFiles(), fieldPath{"apiServer.audit.logPath", &c.APIServer.Audit.LogPath})
+}
+
+// InputFiles are the files that the server reads because the configuration
+// names them, by field.
+func (c *ServerConfiguration) InputFiles() map[string]string {
+	files := map[string]string{}
+	for _, file := range c.inputFiles() {
+		if *file.value != "" {
+			files[file.field] = *file.value
+		}
+	}
+	return files
 }
 
 func (c *ServerConfiguration) inputFiles() []fieldPath {

@@ -33,6 +33,7 @@ type ServerConfiguration struct {
 	// ServiceEndpoints are the servers that `service:` references mean.
 	ServiceEndpoints []ServiceEndpoint `json:"serviceEndpoints"`
 	Manifests        Manifests         `json:"manifests"`
+	Backup           Backup            `json:"backup"`
 	Logging          Logging           `json:"logging"`
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // Format is the layout that this release reads and writes. It goes up when an
@@ -30,6 +31,34 @@ type Stamp struct {
 	Etcd       string `json:"etcd"`
 }
 
+// String names the release and what it stores by.
+func (s Stamp) String() string {
+	parts := []string{fmt.Sprintf("format %d", s.Format)}
+	if s.Kubernetes != "" {
+		parts = append(parts, "Kubernetes "+s.Kubernetes)
+	}
+	if s.Etcd != "" {
+		parts = append(parts, "etcd "+s.Etcd)
+	}
+	return fmt.Sprintf("%s (%s)", s.Version, strings.Join(parts, ", "))
+}
+
+// NewerThan says whether the data may be beyond the release that other is the
+// stamp of: its layout, or what the minor release of Kubernetes or etcd stored.
+func (s Stamp) NewerThan(other Stamp) bool {
+	return s.Format > other.Format || minorAfter(s.Kubernetes, other.Kubernetes) || minorAfter(s.Etcd, other.Etcd)
+}
+
+// minorAfter compares major and minor. What is not a version is not after.
+func minorAfter(a, b string) bool {
+	left, err := version.ParseGeneric(a)
+	if err != nil {
+		return false
+	}
+	right, err := version.ParseGeneric(b)
+	return err == nil && left.WithPatch(0).WithPreRelease("").GreaterThan(right.WithPatch(0).WithPreRelease(""))
+}
+
 // Dir is a data directory that this process holds the lock of.
 type Dir struct {
 	path string
@@ -43,17 +72,10 @@ type Dir struct {
 // cannot be written, and one of a newer format, each with the remedy. Nothing
 // but the directory itself and the lock file is written.
 func Open(path string, current Stamp) (*Dir, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, notWritable(path, err)
-	}
-	lock, err := fileutil.TryLockFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if errors.Is(err, fileutil.ErrLocked) {
-		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or choose another directory with --data-dir", ErrLocked, path, holder(path))
-	}
+	d, err := Lock(path)
 	if err != nil {
-		return nil, notWritable(path, err)
+		return nil, err
 	}
-	d := &Dir{path: path, lock: lock}
 	if err := d.claim(current); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -84,9 +106,9 @@ func (d *Dir) claim(current Stamp) error {
 	if err != nil {
 		return err
 	}
-	if previous != nil && previous.Format > current.Format {
-		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s (format %d); this is %s (format %d), which cannot read it: run the newer release, or choose another directory with --data-dir",
-			d.path, previous.Version, previous.Format, current.Version, current.Format)
+	if previous != nil && previous.NewerThan(current) {
+		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s; this is %s, which cannot read it: run the newer release; or go back with `kube-hyper-mini backup restore` to the archive that it made before it took the directory over (before-upgrade-*, see `kube-hyper-mini backup list`); or choose another directory with --data-dir",
+			d.path, previous, current)
 	}
 	d.Previous = previous
 	return nil
@@ -115,11 +137,17 @@ func (d *Dir) WriteStamp(stamp Stamp) error {
 	if d.Previous != nil && *d.Previous == stamp {
 		return nil
 	}
+	return WriteStampFile(d.path, stamp)
+}
+
+// WriteStampFile puts a stamp into a directory that is about to become a data
+// directory.
+func WriteStampFile(dir string, stamp Stamp) error {
 	data, err := json.MarshalIndent(stamp, "", "  ")
 	if err != nil {
 		return fmt.Errorf("render the version stamp: %w", err)
 	}
-	return WriteFile(d.Join("version.json"), append(data, '\n'), 0o600)
+	return WriteFile(filepath.Join(dir, "version.json"), append(data, '\n'), 0o600)
 }
 
 // Path is the directory's absolute path.

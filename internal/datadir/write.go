@@ -28,10 +28,15 @@ func WriteFile(path string, data []byte, mode os.FileMode) (err error) {
 	if err := fill(tmp, data, mode); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
+	return Rename(tmp.Name(), path)
+}
+
+// Rename replaces to with from, in the same directory, durably.
+func Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("rename %s: %w", from, err)
 	}
-	return syncDir(dir)
+	return syncDir(filepath.Dir(to))
 }
 
 func fill(tmp *os.File, data []byte, mode os.FileMode) error {

@@ -1,0 +1,138 @@
+package backup
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// Format is the layout of archives that this release reads and writes.
+const Format = 1
+
+// The reasons for which archives are made.
+const (
+	// ReasonManual: somebody asked for it.
+	ReasonManual = "manual"
+	// ReasonScheduled: the configuration's schedule did.
+	ReasonScheduled = "scheduled"
+	// ReasonUpgrade: another release is about to take the data over.
+	ReasonUpgrade = "before-upgrade"
+	// ReasonBundle: a further server shall have the same identity. Such an
+	// archive has no snapshot.
+	ReasonBundle = "bundle"
+)
+
+// ErrDamaged means that an archive is not, or not any more, what was saved.
+var ErrDamaged = errors.New("the archive is damaged")
+
+// damaged wraps the reason in ErrDamaged.
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
+}
+
+// Manifest is the first entry of an archive.
+type Manifest struct {
+	// Format of the archive.
+	Format int `json:"format"`
+	// Created is when, Host where and Reason why.
+	Created time.Time `json:"created"`
+	Host    string    `json:"host"`
+	Reason  string    `json:"reason"`
+	// Stamp has the versions that wrote the data; see [datadir.Stamp].
+	Stamp datadir.Stamp `json:"data"`
+	// Snapshot describes etcd/snapshot.db; nil in a bundle.
+	Snapshot *Snapshot `json:"snapshot,omitempty"`
+	// LeftOut are the files with secrets that were asked to stay behind.
+	LeftOut []string `json:"leftOut,omitempty"`
+	// Files in the order in which they follow.
+	Files []File `json:"files"`
+}
+
+// Snapshot is what a snapshot of etcd holds.
+type Snapshot struct {
+	// Revision of the last write in it.
+	Revision int64 `json:"revision"`
+	// SizeBytes of the database.
+	SizeBytes int64 `json:"sizeBytes"`
+	// SHA256 of the file, which ends with the sum that etcd put there.
+	SHA256 string `json:"sha256"`
+	// Resources map "resource.group" to what there is of it.
+	Resources map[string]Count `json:"resources"`
+}
+
+// Count is how many objects there are of a resource.
+type Count struct {
+	Objects int `json:"objects"`
+	// Encrypted is how many of them can be read with the keys only.
+	Encrypted int `json:"encrypted,omitempty"`
+}
+
+// File is an entry of an archive.
+type File struct {
+	Name      string `json:"name"`
+	SizeBytes int64  `json:"sizeBytes"`
+	SHA256    string `json:"sha256"`
+}
+
+const (
+	manifestName = "manifest.json"
+	snapshotName = "etcd/snapshot.db"
+	configName   = "config/config.yaml"
+	// maxManifest bounds what is read before anything is known of an archive.
+	maxManifest = 16 << 20
+)
+
+// rooms are the directories that an archive may have files in.
+var rooms = []string{"etcd", "pki", "encryption", "config"}
+
+// parseManifest reads and checks a manifest, so that the names in it can be
+// joined to a directory.
+func parseManifest(data []byte) (*Manifest, error) {
+	m := &Manifest{}
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, damaged("%s: %w", manifestName, err)
+	}
+	if m.Format > Format {
+		return nil, fmt.Errorf("the archive was written by kube-hyper-mini %s in format %d; this release reads up to %d: use that release or a newer one", m.Stamp.Version, m.Format, Format)
+	}
+	if m.Format < 1 {
+		return nil, damaged("%s has no format", manifestName)
+	}
+	seen := map[string]bool{}
+	for _, file := range m.Files {
+		room, _, below := strings.Cut(file.Name, "/")
+		if !below || !slices.Contains(rooms, room) || path.Clean(file.Name) != file.Name || !filepath.IsLocal(filepath.FromSlash(file.Name)) {
+			return nil, damaged("%s names the file %q, which no archive has", manifestName, file.Name)
+		}
+		if file.SizeBytes < 0 || seen[file.Name] {
+			return nil, damaged("%s contradicts itself about %q", manifestName, file.Name)
+		}
+		seen[file.Name] = true
+	}
+	if (m.Snapshot != nil) != seen[snapshotName] {
+		return nil, damaged("%s and its list of files disagree about the snapshot", manifestName)
+	}
+	return m, nil
+}
+
+// Encrypted is how many objects of which resources can be read only with the
+// keys, by resource.
+func (m *Manifest) Encrypted() map[string]int {
+	encrypted := map[string]int{}
+	if m.Snapshot == nil {
+		return encrypted
+	}
+	for resource, count := range m.Snapshot.Resources {
+		if count.Encrypted > 0 {
+			encrypted[resource] = count.Encrypted
+		}
+	}
+	return encrypted
+}

@@ -1,0 +1,161 @@
+package backup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"filippo.io/age"
+)
+
+// ErrSealed means that an archive is encrypted and that nothing was given to
+// open it with.
+var ErrSealed = errors.New("the archive is encrypted")
+
+// sealedPrefix is how every file of age begins.
+const sealedPrefix = "age-encryption.org/v1\n"
+
+// Seal says whom archives are encrypted to. The zero Seal leaves them as they
+// are.
+type Seal struct {
+	// Recipients are age recipients, "age1...".
+	Recipients []string
+	// PassphraseFile has a passphrase in its first line.
+	PassphraseFile string
+}
+
+// recipients of age that s names; none for the zero Seal. Errors say which one is
+// wrong.
+func (s Seal) recipients() ([]age.Recipient, error) {
+	if len(s.Recipients) > 0 && s.PassphraseFile != "" {
+		return nil, errors.New("encrypt either to recipients or with a passphrase, not both: age does not mix them")
+	}
+	var recipients []age.Recipient
+	for _, text := range s.Recipients {
+		parsed, err := age.ParseRecipients(strings.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("%q is not an age recipient (age1...): %w", text, err)
+		}
+		recipients = append(recipients, parsed...)
+	}
+	if s.PassphraseFile != "" {
+		passphrase, err := readPassphrase(s.PassphraseFile)
+		if err != nil {
+			return nil, err
+		}
+		recipient, err := age.NewScryptRecipient(passphrase)
+		if err != nil {
+			return nil, fmt.Errorf("use the passphrase: %w", err)
+		}
+		recipients = append(recipients, recipient)
+	}
+	return recipients, nil
+}
+
+// Validate says what is wrong with the recipients, before anything is made.
+func (s Seal) Validate() error {
+	_, err := s.recipients()
+	return err
+}
+
+// Extension is what names of archives end with.
+func (s Seal) Extension() string {
+	if len(s.Recipients) == 0 && s.PassphraseFile == "" {
+		return ".tar.gz"
+	}
+	return ".tar.gz.age"
+}
+
+// writer encrypts what is written to it. Closing it ends the encryption and
+// leaves w open.
+func (s Seal) writer(w io.Writer) (io.WriteCloser, error) {
+	recipients, err := s.recipients()
+	if err != nil {
+		return nil, err
+	}
+	if len(recipients) == 0 {
+		return nopCloser{w}, nil
+	}
+	sealed, err := age.Encrypt(w, recipients...)
+	if err != nil {
+		return nil, fmt.Errorf("encrypt the archive: %w", err)
+	}
+	return sealed, nil
+}
+
+type nopCloser struct{ io.Writer }
+
+// Close implements io.Closer.
+func (nopCloser) Close() error { return nil }
+
+// Key opens sealed archives.
+type Key struct {
+	// IdentityFile has age identities, "AGE-SECRET-KEY-1...".
+	IdentityFile string
+	// PassphraseFile has a passphrase in its first line.
+	PassphraseFile string
+}
+
+// Unseal returns the archive in r, whether it is encrypted or not. ErrSealed
+// says that a key is needed.
+func (k Key) Unseal(r io.Reader) (io.Reader, error) {
+	buffered := bufio.NewReader(r)
+	begin, err := buffered.Peek(len(sealedPrefix))
+	if err != nil || string(begin) != sealedPrefix {
+		return buffered, nil // the reader of archives says what is wrong with it
+	}
+	identities, err := k.identities()
+	if err != nil {
+		return nil, err
+	}
+	if len(identities) == 0 {
+		return nil, fmt.Errorf("%w: give the age identity file with --identity or the passphrase with --passphrase-file", ErrSealed)
+	}
+	opened, err := age.Decrypt(buffered, identities...)
+	if err != nil {
+		return nil, fmt.Errorf("open the encrypted archive: %w", err)
+	}
+	return opened, nil
+}
+
+func (k Key) identities() ([]age.Identity, error) {
+	var identities []age.Identity
+	if k.IdentityFile != "" {
+		file, err := os.Open(k.IdentityFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the identity: %w", err)
+		}
+		parsed, err := age.ParseIdentities(file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return nil, fmt.Errorf("read the identity %s: %w", k.IdentityFile, err)
+		}
+		identities = append(identities, parsed...)
+	}
+	if k.PassphraseFile != "" {
+		passphrase, err := readPassphrase(k.PassphraseFile)
+		if err != nil {
+			return nil, err
+		}
+		identity, err := age.NewScryptIdentity(passphrase)
+		if err != nil {
+			return nil, fmt.Errorf("use the passphrase: %w", err)
+		}
+		identities = append(identities, identity)
+	}
+	return identities, nil
+}
+
+func readPassphrase(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the passphrase: %w", err)
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	if line = strings.TrimSuffix(line, "\r"); line == "" {
+		return "", fmt.Errorf("the passphrase file %s begins with an empty line", path)
+	}
+	return line, nil
+}

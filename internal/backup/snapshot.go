@@ -1,0 +1,119 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"os"
+	"strings"
+
+	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+)
+
+// encryptedPrefix is what upstream's transformers put before every value that
+// they have encrypted (k8s.io/apiserver/pkg/server/options/encryptionconfig).
+var encryptedPrefix = []byte("k8s:enc:")
+
+// revisionLength is two numbers of eight bytes and what is between them
+// (go.etcd.io/etcd/server/v3/storage/mvcc.RevToBytes).
+const revisionLength = 8 + 1 + 8
+
+// spool copies etcd's snapshot to the file and describes it.
+func spool(ctx context.Context, file *os.File, open func(context.Context) (io.ReadCloser, error), prefix string) (*Snapshot, error) {
+	stream, err := open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask etcd for a snapshot: %w", err)
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(file, sum), stream)
+	if err = errors.Join(err, stream.Close(), file.Sync()); err != nil {
+		return nil, fmt.Errorf("copy the snapshot of etcd to %s: %w", file.Name(), err)
+	}
+	snapshot, err := describe(file.Name(), prefix)
+	if err != nil {
+		return nil, err
+	}
+	snapshot.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return snapshot, nil
+}
+
+// describe reads a database through, which also shows that it can be read.
+func describe(path, prefix string) (*Snapshot, error) {
+	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		return nil, fmt.Errorf("open the snapshot: %w", err)
+	}
+	snapshot := &Snapshot{Resources: map[string]Count{}}
+	err = db.View(func(tx *bolt.Tx) error {
+		snapshot.SizeBytes = tx.Size()
+		keys := tx.Bucket(schema.Key.Name())
+		if keys == nil {
+			return errors.New("it is not a database of etcd")
+		}
+		return count(keys.Cursor(), prefix, snapshot)
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, fmt.Errorf("read the snapshot: %w", err)
+	}
+	return snapshot, nil
+}
+
+// count walks the revisions from the last to the first, so that the first
+// that is seen of a key is its present state. It remembers hashes of the keys:
+// the keys themselves would be a good part of the database.
+func count(cursor *bolt.Cursor, prefix string, snapshot *Snapshot) error {
+	seed := maphash.MakeSeed()
+	seen := map[uint64]struct{}{}
+	for revision, value := cursor.Last(); revision != nil; revision, value = cursor.Prev() {
+		if len(revision) != revisionLength && len(revision) != revisionLength+1 { // with the mark of a tombstone
+			return fmt.Errorf("%x is not a revision", revision)
+		}
+		if snapshot.Revision == 0 {
+			snapshot.Revision = mvcc.BytesToRev(revision).Main
+		}
+		var kv mvccpb.KeyValue
+		if err := kv.Unmarshal(value); err != nil {
+			return fmt.Errorf("revision %x: %w", revision, err)
+		}
+		key := maphash.Bytes(seed, kv.Key)
+		if _, later := seen[key]; later {
+			continue
+		}
+		seen[key] = struct{}{}
+		if mvcc.IsTombstone(revision) {
+			continue
+		}
+		resource := resourceOf(string(kv.Key), prefix)
+		counted := snapshot.Resources[resource]
+		counted.Objects++
+		if bytes.HasPrefix(kv.Value, encryptedPrefix) {
+			counted.Encrypted++
+		}
+		snapshot.Resources[resource] = counted
+	}
+	return nil
+}
+
+// resourceOf reads the resource from a key. The API server writes
+// PREFIX/RESOURCE/... for what comes with it and PREFIX/GROUP/RESOURCE/... for
+// what is registered; groups of the latter have a dot.
+func resourceOf(key, prefix string) string {
+	rest, below := strings.CutPrefix(key, strings.TrimSuffix(prefix, "/")+"/")
+	if !below {
+		return "(others)"
+	}
+	first, rest, _ := strings.Cut(rest, "/")
+	if !strings.Contains(first, ".") {
+		return first
+	}
+	resource, _, _ := strings.Cut(rest, "/")
+	return resource + "." + first
+}

@@ -1,0 +1,26 @@
+package datadir
+
+import "fmt"
+
+// ErrNoSpace means that writing would not leave the disk the room that the
+// server itself needs.
+var ErrNoSpace = fmt.Errorf("not enough room on the disk")
+
+// reserve is what has to stay free for etcd: its log is extended in steps of
+// 64 MiB, and a database grows before it is compacted.
+const reserve = 256 << 20
+
+// Room returns an error that is ErrNoSpace when n bytes more in the directory
+// would fill its disk up to what the server needs to live on. Nobody holds the
+// room that was found, so that it is a precaution and no promise.
+func Room(dir string, n int64) error {
+	free, err := freeBytes(dir)
+	if err != nil {
+		return fmt.Errorf("ask how much room there is in %s: %w", dir, err)
+	}
+	if free < n+reserve {
+		const mib = 1 << 20
+		return fmt.Errorf("%w: %s has %d MiB left, %d MiB are wanted and %d MiB have to stay free for the server; make room or choose another directory", ErrNoSpace, dir, free/mib, n/mib, int64(reserve)/mib)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package datadir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+)
+
+// swapFile journals an exchange of the directory's content, so that one that
+// was cut short is finished by whoever locks the directory next.
+const swapFile = "swap.json"
+
+// swap is the content of swapFile.
+type swap struct {
+	// New and Old are directories in the data directory: what comes in and
+	// where what was there goes.
+	New string `json:"new"`
+	Old string `json:"old"`
+	// Keep are names that stay where they are.
+	Keep []string `json:"keep,omitempty"`
+	// Moved says that what was there has gone to Old.
+	Moved bool `json:"moved"`
+}
+
+// Lock takes the lock of a directory without looking at its content, and makes
+// it where it does not exist. The result has no Previous. An exchange that was
+// cut short is finished.
+func Lock(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, notWritable(path, err)
+	}
+	lock, err := fileutil.TryLockFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or choose another directory with --data-dir", ErrLocked, path, holder(path))
+	}
+	if err != nil {
+		return nil, notWritable(path, err)
+	}
+	d := &Dir{path: path, lock: lock}
+	if err := d.finishSwap(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Swap makes what is in the directory named incoming, which lies in d, the
+// content of d, and moves what was there to the new directory named old in d,
+// except the names in keep. It renames only: it works where the directory
+// itself cannot be renamed, as a mounted volume, and takes no room. After a
+// crash the next one to lock the directory finishes it.
+func (d *Dir) Swap(incoming, old string, keep ...string) error {
+	if _, err := os.Lstat(d.Join(old)); err == nil {
+		return fmt.Errorf("exchange the content of %s: %s exists", d.path, d.Join(old))
+	}
+	if err := d.writeSwap(swap{New: incoming, Old: old, Keep: keep}); err != nil {
+		return err
+	}
+	return d.finishSwap()
+}
+
+func (d *Dir) writeSwap(s swap) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("render %s: %w", swapFile, err)
+	}
+	return WriteFile(d.Join(swapFile), append(data, '\n'), 0o600)
+}
+
+// finishSwap does what is left of an exchange. Each step can be repeated.
+func (d *Dir) finishSwap() error {
+	data, err := os.ReadFile(d.Join(swapFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	s := swap{}
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err == nil && (!filepath.IsLocal(s.New) || !filepath.IsLocal(s.Old)) {
+		err = fmt.Errorf("it names %q and %q", s.New, s.Old)
+	}
+	if err != nil {
+		return fmt.Errorf("a restore into %s was interrupted and %s cannot be read: %w", d.path, swapFile, err)
+	}
+	if err := d.finish(s); err != nil {
+		return fmt.Errorf("put a restored backup into its place in %s: %w; remove the cause and try again", d.path, err)
+	}
+	return nil
+}
+
+func (d *Dir) finish(s swap) error {
+	if !s.Moved {
+		if err := os.MkdirAll(d.Join(s.Old), 0o700); err != nil {
+			return err
+		}
+		stay := append([]string{"lock", swapFile, s.New, s.Old}, s.Keep...)
+		if err := moveAll(d.path, d.Join(s.Old), stay); err != nil {
+			return err
+		}
+		s.Moved = true
+		if err := d.writeSwap(s); err != nil {
+			return err
+		}
+	}
+	if err := moveAll(d.Join(s.New), d.path, nil); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(d.Join(s.New)), os.Remove(d.Join(swapFile))); err != nil {
+		return err
+	}
+	return syncDir(d.path)
+}
+
+func moveAll(from, to string, stay []string) error {
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // moved and removed before a crash
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if slices.Contains(stay, entry.Name()) {
+			continue
+		}
+		if err := os.Rename(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return errors.Join(syncDir(to), syncDir(from))
+}
