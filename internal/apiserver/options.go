@@ -101,6 +101,9 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	if err := o.apply(flags); err != nil {
 		return nil, err
 	}
+	if err := o.matchEnablement(); err != nil {
+		return nil, err
+	}
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -113,7 +116,7 @@ type setting struct{ field, flag, value string }
 func (o *Options) settings() []setting {
 	api := &o.config.APIServer
 	list := []setting{
-		{"apiServer.runtimeConfig", "runtime-config", pairs(api.RuntimeConfig)},
+		{"apiServer.runtimeConfig", "runtime-config", pairs(runtimeConfig(api.RuntimeConfig))},
 		{"apiServer.featureGates", "feature-gates", pairs(featureGates(api.FeatureGates))},
 		{"apiServer.admission.enablePlugins", "enable-admission-plugins", strings.Join(api.Admission.EnablePlugins, ",")},
 		{"apiServer.admission.disablePlugins", "disable-admission-plugins", strings.Join(api.Admission.DisablePlugins, ",")},
@@ -218,7 +221,7 @@ func (o *Options) validate() error {
 	check.Etcd = &etcd
 	var errs []error
 	for _, err := range check.Validate() {
-		errs = append(errs, &config.FieldError{Path: o.blame(err), Message: err.Error()})
+		errs = append(errs, &config.FieldError{Path: o.blame(err), Message: o.inFields(err.Error())})
 	}
 	return errors.Join(errs...)
 }
@@ -250,6 +253,14 @@ func (o *Options) blame(err error) string {
 		}
 	}
 	return "apiServer"
+}
+
+// inFields says "apiServer.flowControl.enabled" for a flag that a field sets.
+func (o *Options) inFields(text string) string {
+	for _, s := range o.settings() {
+		text = strings.ReplaceAll(text, "--"+s.flag+"=", s.field+"=")
+	}
+	return text
 }
 
 // Files are the identity that the API server serves and verifies with.

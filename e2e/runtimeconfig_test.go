@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// TestSwitchedOff: an API that is switched off is not listed, its controllers
+// do not run, nothing complains, and the rest works.
+func TestSwitchedOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config      string
+		group       string
+		controllers []string
+	}{
+		"authorization": {"authorization.k8s.io/v1: false", "authorization.k8s.io", nil},
+		"events":        {"events.k8s.io/v1: false, v1/events: false", "events.k8s.io", nil},
+		"flow control":  {"flowcontrol.apiserver.k8s.io/v1: false}, flowControl: {enabled: false", "flowcontrol.apiserver.k8s.io", nil},
+		"leases":        {"coordination.k8s.io/v1: false", "coordination.k8s.io", nil},
+		"certificates": {"certificates.k8s.io/v1: false", "certificates.k8s.io", []string{
+			"certificatesigningrequest-signing-controller", "certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller"}},
+		"migration": {"storagemigration.k8s.io/v1beta1: false", "storagemigration.k8s.io", []string{"storage-version-migrator-controller"}},
+		"policies":  {"admissionregistration.k8s.io/v1: false", "admissionregistration.k8s.io", []string{"validatingadmissionpolicy-status-controller"}},
+		"quotas":    {"v1/resourcequotas: false", "", []string{"resourcequota-controller"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.Start(t, "--config", configFile(t, fmt.Sprintf("apiServer: {runtimeConfig: {%s}}", c.config)))
+			if groups := s.Kubectl("", "api-versions"); c.group != "" && strings.Contains("\n"+groups, "\n"+c.group+"/") {
+				t.Errorf("%s is listed:\n%s", c.group, groups)
+			}
+			if resources := s.Kubectl("", "api-resources", "--api-group=", "-o", "name"); c.group == "" && strings.Contains(resources, "resourcequotas") {
+				t.Errorf("resourcequotas are listed:\n%s", resources)
+			}
+			var status struct{ Controllers []string }
+			if err := json.Unmarshal([]byte(runs(t, exitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+				t.Fatal(err)
+			}
+			for _, controller := range c.controllers {
+				if slices.Contains(status.Controllers, controller) {
+					t.Errorf("the %s runs", controller)
+				}
+			}
+			if !slices.Contains(status.Controllers, "garbage-collector-controller") {
+				t.Errorf("the rest does not run: %v", status.Controllers)
+			}
+			// Controllers look again when a kind has come.
+			k := newKind()
+			define(t, s, k, k.definition("Namespaced"))
+			s.Kubectl("", "create", "namespace", "used")
+			s.Kubectl(k.object("w", ""), "create", "-n", "used", "-f", "-")
+			s.Kubectl("", "delete", "namespace", "used")
+			if code := s.Stop(); code != 0 {
+				t.Errorf("the server ended with exit code %d", code)
+			}
+			if strings.Contains(s.Log(), "ERROR") || strings.Contains(s.Log(), "WARN") {
+				t.Errorf("somebody complains:\n%s", s.Log())
+			}
+		})
+	}
+}
+
+// TestSwitchedOn: what is off by default can be had.
+func TestSwitchedOn(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, "--config", configFile(t, `apiServer:
+  runtimeConfig: {certificates.k8s.io/v1beta1: true}
+  featureGates: {ClusterTrustBundle: true}
+controllerManager: {controllers: ["*", bootstrap-signer-controller, -garbage-collector-controller]}
+`))
+	wants(t, s.Kubectl("", "api-versions"), "certificates.k8s.io/v1beta1")
+	var status struct{ Controllers []string }
+	if err := json.Unmarshal([]byte(runs(t, exitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(status.Controllers, "bootstrap-signer-controller") || slices.Contains(status.Controllers, "garbage-collector-controller") {
+		t.Errorf("controllers: %v", status.Controllers)
+	}
+}
+
+// TestWhatCannotBeSwitchedOff: what the server itself needs, and what the rest
+// of the configuration asks for.
+func TestWhatCannotBeSwitchedOff(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		"{runtimeConfig: {v1: false}}":                                                             "secrets cannot be switched off",
+		"{runtimeConfig: {v1/namespaces: false}}":                                                  "namespaces cannot be switched off",
+		"{runtimeConfig: {apiextensions.k8s.io/v1: false}}":                                        "customresourcedefinitions.apiextensions.k8s.io cannot be switched off",
+		"{runtimeConfig: {apiregistration.k8s.io/v1: false}}":                                      "apiservices.apiregistration.k8s.io cannot be switched off",
+		"{runtimeConfig: {rbac.authorization.k8s.io/v1: false}}":                                   "apiServer.authorization.configFile",
+		"{runtimeConfig: {flowcontrol.apiserver.k8s.io/v1: false}}":                                "apiServer.flowControl.enabled",
+		"{runtimeConfig: {nobodys.example.com/v1: false}}":                                         "apiServer.runtimeConfig.nobodys.example.com/v1",
+		"{runtimeConfig: {v1/resourcequotas: false}, admission: {enablePlugins: [ResourceQuota]}}": "ResourceQuota watches resourcequotas",
+	} {
+		wants(t, runs(t, exitUsage, "config", "validate", configFile(t, "apiServer: "+config)), "error: ", want)
+	}
+}

@@ -1,0 +1,144 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+	mutatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	validatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
+	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	"k8s.io/apiserver/pkg/server/resourceconfig"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// admissionNeeds are the resources that the default plugins watch. One whose
+// watch never begins holds back every write.
+var admissionNeeds = map[string][]schema.GroupVersionResource{
+	lifecycle.PluginName:         {corev1.SchemeGroupVersion.WithResource("namespaces")},
+	resourcequota.PluginName:     {corev1.SchemeGroupVersion.WithResource("resourcequotas")},
+	mutatingwebhook.PluginName:   {admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")},
+	validatingwebhook.PluginName: {admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")},
+	mutatingadmissionpolicy.PluginName: {
+		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"),
+		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings"),
+	},
+	validatingadmissionpolicy.PluginName: {
+		admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
+		admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"),
+	},
+}
+
+// runtimeConfig gives the core group, which has no name, the key that upstream
+// reads it by (resourceconfig.MergeAPIResourceConfigs): "/v1/secrets" for what
+// manifests call v1.
+func runtimeConfig(configured map[string]config.Scalar) map[string]config.Scalar {
+	keyed := make(map[string]config.Scalar, len(configured))
+	for key, value := range configured {
+		if key == "v1" || strings.HasPrefix(key, "v1/") {
+			key = "/" + key
+		}
+		keyed[key] = value
+	}
+	return keyed
+}
+
+// essentials are the resources that the server itself does not work without,
+// and why.
+var essentials = []struct {
+	resource schema.GroupVersionResource
+	why      string
+}{
+	{corev1.SchemeGroupVersion.WithResource("namespaces"), "everything else is made in one"},
+	{corev1.SchemeGroupVersion.WithResource("configmaps"), "the server publishes its authorities in some"},
+	{corev1.SchemeGroupVersion.WithResource("secrets"), "the authentication of service accounts reads them"},
+	{corev1.SchemeGroupVersion.WithResource("serviceaccounts"), "the authentication of service accounts reads them"},
+	{apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), "ServiceEndpoints are defined by one"},
+	{apiregistrationv1.SchemeGroupVersion.WithResource("apiservices"), "requests find their way by them"},
+}
+
+// served is what the three servers of the chain will serve.
+type served []*serverstorage.ResourceConfig
+
+// served merges the configuration into the servers' defaults, as each of them
+// will.
+func (o *Options) served() (served, error) {
+	var all served
+	for _, server := range []struct {
+		defaults *serverstorage.ResourceConfig
+		registry resourceconfig.GroupVersionRegistry
+	}{
+		{defaultResources(), legacyscheme.Scheme},
+		{apiextensionsapiserver.DefaultAPIResourceConfigSource(), apiextensionsapiserver.Scheme},
+		{aggregatorapiserver.DefaultAPIResourceConfigSource(), aggregatorscheme.Scheme},
+	} {
+		merged, err := resourceconfig.MergeAPIResourceConfigs(server.defaults, o.upstream.APIEnablement.RuntimeConfig, server.registry)
+		if err != nil {
+			return nil, &config.FieldError{Path: "apiServer.runtimeConfig", Message: err.Error()}
+		}
+		all = append(all, merged)
+	}
+	return all, nil
+}
+
+func (s served) has(resource schema.GroupVersionResource) bool {
+	return slices.ContainsFunc(s, func(c *serverstorage.ResourceConfig) bool { return c.ResourceEnabled(resource) })
+}
+
+// matchEnablement refuses to switch off what the server needs, and matches the
+// admission plugins to what is left.
+func (o *Options) matchEnablement() error {
+	served, err := o.served()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, essential := range essentials {
+		if !served.has(essential.resource) {
+			errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
+				Message: fmt.Sprintf("%s cannot be switched off: %s", essential.resource.GroupResource(), essential.why)})
+		}
+	}
+	roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")
+	if !served.has(roles) && o.config.APIServer.Authorization.ConfigFile == "" {
+		errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
+			Message: roles.Group + " cannot be switched off: RBAC authorizes by it; name another authorizer in apiServer.authorization.configFile"})
+	}
+	return errors.Join(append(errs, o.matchAdmission(served))...)
+}
+
+// matchAdmission leaves out the default plugins whose resources are switched
+// off, and refuses a configuration that asks for one of them by name.
+func (o *Options) matchAdmission(served served) error {
+	admission := o.upstream.Admission.GenericAdmission
+	var errs []error
+	for _, plugin := range sortedKeys(admissionNeeds) {
+		for _, resource := range admissionNeeds[plugin] {
+			if served.has(resource) {
+				continue
+			}
+			admission.DefaultOffPlugins.Insert(plugin)
+			if slices.Contains(o.config.APIServer.Admission.EnablePlugins, plugin) {
+				errs = append(errs, &config.FieldError{Path: "apiServer.admission.enablePlugins",
+					Message: fmt.Sprintf("%s watches %s, which apiServer.runtimeConfig switches off; leave out one of the two", plugin, resource.GroupResource())})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
