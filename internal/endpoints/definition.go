@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -71,15 +72,23 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 		}
 		return fmt.Errorf("apply the definition %s: %w", definitionName, err)
 	}
-	return waitUntilServed(ctx, dynamicClient)
+	return waitUntilServed(ctx, client)
 }
 
-// waitUntilServed asks until the type answers.
-func waitUntilServed(ctx context.Context, client dynamic.Interface) error {
+// waitUntilServed asks until the type answers. Until a starting server knows
+// all its types it answers "not found, try again in 5 s"
+// (k8s.io/apiserver/pkg/util/notfoundhandler), which client-go would obey
+// before it returned.
+func waitUntilServed(ctx context.Context, config *rest.Config) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make the client that asks for %s: %w", definitionName, err)
+	}
+	path := "/apis/" + Group + "/" + Version + "/" + plural
 	ticker := time.NewTicker(servedPoll)
 	defer ticker.Stop()
 	for {
-		_, err := client.Resource(serviceEndpoints).List(ctx, metav1.ListOptions{Limit: 1, ResourceVersion: "0"})
+		_, err := client.RESTClient().Get().AbsPath(path).Param("limit", "1").Param("resourceVersion", "0").MaxRetries(0).DoRaw(ctx)
 		if err == nil {
 			return nil
 		}

@@ -28,12 +28,13 @@ const probePeriod = 30 * time.Second
 func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.DialFunc) error {
 	client = rest.CopyConfig(client)
 	client.QPS = -1
-	dynamicClient, err := dynamic.NewForConfig(rest.AddUserAgent(client, "service-endpoints"))
+	client = rest.AddUserAgent(client, "service-endpoints")
+	dynamicClient, err := dynamic.NewForConfig(client)
 	if err != nil {
 		return fmt.Errorf("make the client that follows ServiceEndpoints: %w", err)
 	}
 	// A reflector that begins too early would come back after a second.
-	if err := waitUntilServed(ctx, dynamicClient); err != nil {
+	if err := waitUntilServed(ctx, client); err != nil {
 		return err
 	}
 	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "", probePeriod, cache.Indexers{}, nil)
