@@ -124,7 +124,7 @@ func TestGarbageInTheDataDirectory(t *testing.T) {
 		"pki/apiserver.key":       {0, []string{"is not a PEM private key", "replace it, or remove it"}},
 		"pki/service-account.key": {0, []string{"is not a PEM private key"}},
 		"encryption/config.yaml":  {0, []string{"is not an EncryptionConfiguration", "restore it from a backup"}},
-		"etcd/member/snap/db":     {0, []string{"cannot be read", "restore a backup"}},
+		"etcd/member/snap/db":     {0, []string{"is damaged", "backup restore FILE"}},
 		// Into records that are followed by others: etcd repairs the end.
 		"etcd/member/wal/" + filepath.Base(wal[0]): {20000, []string{"crc mismatch", "restore a backup"}},
 	} {

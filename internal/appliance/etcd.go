@@ -2,7 +2,7 @@ package appliance
 
 import (
 	"context"
-	"errors"
+	"io"
 	"log/slog"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
@@ -43,7 +43,7 @@ func (e *embeddedEtcd) Start(context.Context) error {
 		select {
 		case <-e.asked:
 		case <-member.Done():
-			e.died <- errors.New("the member stopped; see its messages above")
+			e.died <- member.Err()
 		}
 	}()
 	return nil
@@ -55,6 +55,10 @@ func (e *embeddedEtcd) connection() storage.Connection {
 }
 
 func (e *embeddedEtcd) waitReady(ctx context.Context) error { return e.member.WaitReady(ctx) }
+
+func (e *embeddedEtcd) snapshot(ctx context.Context) (io.ReadCloser, error) {
+	return e.member.Snapshot(ctx)
+}
 
 func (e *embeddedEtcd) servers() int { return 1 }
 

@@ -13,11 +13,10 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 )
 
 // remedy for data that cannot be read.
-const remedy = "restore a backup into a new data directory, or move this one away to start empty"
+const remedy = "restore a backup with \"kube-hyper-mini backup restore FILE\", or move the data directory away to start empty"
 
 const (
 	memberName = "kube-hyper-mini"
@@ -46,30 +45,40 @@ type Config struct {
 
 // Member is a running single-member etcd.
 type Member struct {
+	dir    string
 	etcd   *embed.Etcd
 	client *clientv3.Client
+	words  *lastWords
+	done   chan struct{}
 }
 
 // Start opens or creates the member's data. The client can be used at once;
 // writes wait for the election, as [Member.WaitReady] does. Data that cannot be
-// read is an error, never an empty start.
+// read or that is damaged is an error, never an empty start.
 func Start(cfg Config) (*Member, error) {
-	embedCfg, err := embedConfig(cfg)
+	words := newLastWords()
+	embedCfg, err := embedConfig(cfg, words)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDatabase(cfg.Dir); err != nil {
-		return nil, fmt.Errorf("start etcd: %w", err)
+	for _, step := range []func(string) error{checkData, removeUnborn, breakSeal} {
+		if err := step(cfg.Dir); err != nil {
+			return nil, fmt.Errorf("start etcd: %w", err)
+		}
 	}
-	if err := removeUnborn(cfg.Dir); err != nil {
-		return nil, fmt.Errorf("start etcd: %w", err)
-	}
-	started, err := startEtcd(embedCfg)
+	started, err := startEtcd(embedCfg, words)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
-	client := v3client.New(started.Server)
-	return &Member{etcd: started, client: client}, nil
+	m := &Member{dir: cfg.Dir, etcd: started, client: v3client.New(started.Server), words: words, done: make(chan struct{})}
+	go func() {
+		defer close(m.done)
+		select {
+		case <-started.Server.StopNotify():
+		case <-words.spoken:
+		}
+	}()
+	return m, nil
 }
 
 // WaitReady returns when the member is elected and has applied its log.
@@ -77,26 +86,40 @@ func (m *Member) WaitReady(ctx context.Context) error {
 	select {
 	case <-m.etcd.Server.ReadyNotify():
 		return nil
-	case <-m.etcd.Server.StopNotify():
-		return errors.New("etcd stopped before it was ready; see the log above")
+	case <-m.done:
+		return fmt.Errorf("etcd stopped before it was ready: %w", m.Err())
 	case <-ctx.Done():
 		return fmt.Errorf("wait for etcd: %w", context.Cause(ctx))
 	}
 }
 
 // startEtcd calls embed.StartEtcd and turns what etcd does with unreadable
-// data, a panic or a fatal log line, into an error.
-func startEtcd(cfg *embed.Config) (started *embed.Etcd, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			cfg.GetLogger().Debug("etcd panicked", zap.ByteString("stack", debug.Stack()))
-			err = fmt.Errorf("the data cannot be read (%v)", cause)
-		}
+// data, a panic or a fatal log line on whatever goroutine, into an error.
+func startEtcd(cfg *embed.Config, words *lastWords) (*embed.Etcd, error) {
+	type outcome struct {
+		etcd *embed.Etcd
+		err  error
+	}
+	outcomes := make(chan outcome, 1)
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				cfg.GetLogger().Debug("etcd panicked", zap.ByteString("stack", debug.Stack()))
+				outcomes <- outcome{err: fmt.Errorf("the data cannot be read (%v)", cause)}
+			}
+		}()
+		started, err := embed.StartEtcd(cfg)
+		outcomes <- outcome{started, err}
 	}()
-	return embed.StartEtcd(cfg)
+	select {
+	case o := <-outcomes:
+		return o.etcd, o.err
+	case <-words.spoken:
+		return nil, words.err
+	}
 }
 
-func embedConfig(cfg Config) (*embed.Config, error) {
+func embedConfig(cfg Config, words *lastWords) (*embed.Config, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make etcd's directory: %w", err)
 	}
@@ -118,9 +141,7 @@ func embedConfig(cfg Config) (*embed.Config, error) {
 	// The API server compacts (see package storage).
 	c.AutoCompactionRetention = "0"
 	c.StrictReconfigCheck = true
-	// Fatal means "the data cannot be read": a panic can be recovered, os.Exit
-	// cannot.
-	logger := cfg.Logger.WithOptions(zap.WithFatalHook(zapcore.WriteThenPanic))
+	logger := cfg.Logger.WithOptions(zap.WithFatalHook(words), zap.WithPanicHook(words))
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
 	return c, nil
 }
@@ -135,10 +156,21 @@ func (m *Member) NewWatcher() clientv3.Watcher {
 }
 
 // Done is closed when the member has stopped, asked or not.
-func (m *Member) Done() <-chan struct{} { return m.etcd.Server.StopNotify() }
+func (m *Member) Done() <-chan struct{} { return m.done }
 
-// Stop closes the client and the member and returns when the data is closed,
-// or with ctx's error when that takes too long.
+// Err is why the member stopped by itself.
+func (m *Member) Err() error {
+	select {
+	case <-m.words.spoken:
+		return m.words.err
+	default:
+		return errors.New("etcd stopped; see its messages above")
+	}
+}
+
+// Stop closes the client and the member and returns when the data is closed
+// and sealed, or with ctx's error when that takes too long. A member that gave
+// up is left as it is: what it has acknowledged is in its log.
 func (m *Member) Stop(ctx context.Context) error {
 	closed := make(chan error, 1)
 	go func() {
@@ -154,6 +186,8 @@ func (m *Member) Stop(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("close etcd: %w", err)
 		}
+		return writeSeal(ctx, m.dir)
+	case <-m.words.spoken:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("close etcd: %w", context.Cause(ctx))

@@ -123,3 +123,17 @@ func TestRestartsOverAGrowingLog(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
+
+// TestGivingUpEndsTheMemberAndNotTheProcess: etcd says fatal things on
+// goroutines of its own.
+func TestGivingUpEndsTheMemberAndNotTheProcess(t *testing.T) {
+	m := start(t, filepath.Join(t.TempDir(), "etcd"))
+	go m.etcd.GetLogger().Fatal("failed to save", zap.Error(errors.New("no space left")), zap.String("path", "db"))
+	<-m.Done()
+	if got, want := m.Err().Error(), "failed to save: no space left (path=db)"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if err := m.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
