@@ -3,6 +3,8 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/filters"
@@ -32,6 +35,18 @@ import (
 // informerResync is that of kube-apiserver's own informers.
 const informerResync = 10 * time.Minute
 
+// OwnPrefix begins the paths that this program serves beside the API.
+const OwnPrefix = "/kube-hyper-mini/"
+
+// upstreamLongRunning is kube-apiserver's (controlplane.BuildGenericConfig).
+var upstreamLongRunning = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"), sets.NewString("proxy"))
+
+// longRunning says which requests have no deadline: besides upstream's, what
+// this program is asked to do.
+func longRunning(r *http.Request, info *request.RequestInfo) bool {
+	return upstreamLongRunning(r, info) || r.Method == http.MethodPost && strings.HasPrefix(info.Path, OwnPrefix)
+}
+
 // genericConfig applies the options to the configuration that the three
 // servers share. It stands in for controlplane.BuildGenericConfig, which makes
 // a loopback client of its own and dials etcd.
@@ -41,7 +56,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c.MergedResourceConfig = defaultResources()
 	c.LoopbackClientConfig = b.loopback.clientConfig()
 	c.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
-	c.LongRunningFunc = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"), sets.NewString("proxy"))
+	c.LongRunningFunc = longRunning
 	b.generic = c
 	client, err := kubernetes.NewForConfig(c.LoopbackClientConfig)
 	if err != nil {

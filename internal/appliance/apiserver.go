@@ -44,7 +44,8 @@ type apiServers struct {
 	store    store
 	prefix   string
 	ready    func() error
-	status   http.Handler
+	before   func(context.Context) error // once the store is readable, before anything is written
+	paths    map[string]http.Handler
 	log      *slog.Logger
 
 	storage *storage.Storage
@@ -84,8 +85,14 @@ func (a *apiServers) Start(ctx context.Context) error {
 		a.storage.Close()
 		return err
 	}
-	server.Handle(statusPath, a.status)
-	if err := a.store.waitReady(ctx); err != nil {
+	for path, handler := range a.paths {
+		server.Handle(path, handler)
+	}
+	err = a.store.waitReady(ctx)
+	if err == nil {
+		err = a.before(ctx)
+	}
+	if err != nil {
 		cancel()
 		server.Discard()
 		a.storage.Close()

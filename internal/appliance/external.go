@@ -3,12 +3,14 @@ package appliance
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -21,9 +23,20 @@ type store interface {
 	connection() storage.Connection
 	// waitReady returns when the store takes writes.
 	waitReady(ctx context.Context) error
+	// snapshot streams the whole store with its sum at the end, as etcd's
+	// Maintenance.Snapshot does.
+	snapshot(ctx context.Context) (io.ReadCloser, error)
 	// servers is how many API servers may use it. What only a single server
 	// may do asks it.
 	servers() int
+}
+
+// newStore is the one that the configuration names.
+func newStore(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) store {
+	if len(cfg.Etcd.External.Endpoints) > 0 {
+		return &externalEtcd{config: cfg.Etcd.External, log: log, level: cfg.Logging.Verbosity}
+	}
+	return &embeddedEtcd{config: cfg.Etcd.Embedded, dir: dir.Join("etcd"), log: log, level: cfg.Logging.Verbosity}
 }
 
 // several stands for "more than one, nobody here knows how many".
@@ -63,6 +76,10 @@ func (e *externalEtcd) connection() storage.Connection {
 }
 
 func (e *externalEtcd) waitReady(context.Context) error { return nil } // Start has waited
+
+func (e *externalEtcd) snapshot(ctx context.Context) (io.ReadCloser, error) {
+	return e.client.Snapshot(ctx)
+}
 
 func (e *externalEtcd) servers() int { return several }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -67,6 +69,7 @@ type server struct {
 	controllers *controllerManager
 	manifests   *bootstrapManifests // nil without a directory
 	events      *events             // once the API is served
+	archivist   *archivist
 	readySince  atomic.Pointer[time.Time]
 }
 
@@ -79,7 +82,7 @@ func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
 		return err
 	}
 	cfg := checked.config
-	stamp := datadir.Stamp{Format: datadir.Format, Version: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd()}
+	stamp := currentStamp()
 	dir, err := datadir.Open(cfg.DataDir, stamp)
 	if err != nil {
 		return err
@@ -116,15 +119,13 @@ func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
 }
 
 func (s *server) compose(checked *Checked, dir *datadir.Dir, listener net.Listener) {
-	if len(s.config.Etcd.External.Endpoints) > 0 {
-		s.store = &externalEtcd{config: s.config.Etcd.External, log: s.log, level: s.config.Logging.Verbosity}
-	} else {
-		s.store = &embeddedEtcd{config: s.config.Etcd.Embedded, dir: dir.Join("etcd"), log: s.log, level: s.config.Logging.Verbosity}
-	}
+	s.store = newStore(s.config, dir, s.log)
+	s.archivist = newArchivist(s.config, dir, currentStamp(), s.store, s.log)
 	s.identity = &identity{config: s.config, dir: dir, url: s.facts.Server, log: s.log}
 	s.api = &apiServers{
 		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
-		prefix: s.config.Etcd.External.Prefix, ready: s.notReady, status: s, log: s.log,
+		prefix: s.config.Etcd.External.Prefix, ready: s.notReady, log: s.log,
+		before: s.archivist.beforeUpgrade, paths: map[string]http.Handler{statusPath: s, backupPath: s.archivist},
 	}
 	s.controllers = &controllerManager{api: s.api, selection: s.config.ControllerManager.Controllers, log: s.log}
 	if s.config.Manifests.Dir != "" {
@@ -157,6 +158,9 @@ func (s *server) live(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp
 }
 
 func (s *server) start(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp) error {
+	if err := backup.SweepSpool(dir.Path()); err != nil {
+		return err
+	}
 	if err := s.group.start(ctx, s.store, s.identity); err != nil {
 		return err
 	}
@@ -218,6 +222,7 @@ func (s *server) serve(ctx context.Context) error {
 		s.notify.feed(background, s.api.storage.Health, func(err error) { s.log.Warn("not telling the watchdog that all is well", "error", err) })
 	})
 	running.Go(func() { releaseStartMemory(background, s.log) })
+	running.Go(func() { s.archivist.keepSchedule(background, s.events) })
 	defer func() {
 		stop()
 		running.Wait()

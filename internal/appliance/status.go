@@ -29,6 +29,7 @@ type Status struct {
 	Controllers []string `json:"controllers,omitempty"`
 	Versions    Versions `json:"versions"`
 	Database    Database `json:"database"`
+	Backups     Backups  `json:"backups"`
 	// Certificates map each certificate to its end.
 	Certificates map[string]time.Time `json:"certificates"`
 }
@@ -81,6 +82,7 @@ func (s *server) status(r *http.Request) Status {
 		status.Database.SizeBytes, status.Database.InUseBytes, status.Database.Revision = etcd.DbSize, etcd.DbSizeInUse, etcd.Header.Revision
 		status.Versions.Etcd = etcd.Version
 	}
+	status.Backups = s.archivist.accounts()
 	certificates, err := s.identity.store.Expiry()
 	if err != nil {
 		status.Reason = err.Error()

@@ -69,7 +69,8 @@ func Write(ctx context.Context, w io.Writer, source Source, options Options) (*M
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = os.Remove(spooled.path) }() // sweepSpool takes what stays
+		// SweepSpool takes what stays, and the directory may be in use by others.
+		defer func() { _, _ = os.Remove(spooled.path), os.Remove(filepath.Dir(spooled.path)) }()
 		entries, m.Snapshot = append(entries, spooled), snapshot
 	}
 	small, leftOut, err := identityEntries(source, options.WithoutKeys)

@@ -89,7 +89,7 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	root.AddCommand(newServer(), newConfig(), newKubeconfig(), newStatus(), newReset(), newVersion(), newMan())
+	root.AddCommand(newServer(), newConfig(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newReset(), newVersion(), newMan())
 	noArguments(root)
 	return root
 }
@@ -121,6 +121,16 @@ func noArguments(cmd *cobra.Command) {
 	}
 	for _, child := range cmd.Commands() {
 		noArguments(child)
+	}
+}
+
+// atMostOne wants no argument or the named one.
+func atMostOne(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) <= 1 {
+			return nil
+		}
+		return usageError(fmt.Errorf("%q takes at most one %s, got %q", cmd.CommandPath(), name, args))
 	}
 }
 

@@ -105,6 +105,9 @@ func printStatus(w io.Writer, status *appliance.Status, output string) error {
 	} else {
 		row("database", "%s, %s in use, quota %s, revision %d", bytes(status.Database.SizeBytes), bytes(status.Database.InUseBytes), bytes(status.Database.QuotaBytes), status.Database.Revision)
 	}
+	for _, text := range backupRows(status.Backups) {
+		row("backup", "%s", text)
+	}
 	for _, component := range status.Components {
 		row("component", "%s, up in %s", component.Name, seconds(component.StartSeconds))
 	}
@@ -117,6 +120,21 @@ func printStatus(w io.Writer, status *appliance.Status, output string) error {
 		row("certificate", "%s, until %s", name, status.Certificates[name].Local().Format(time.DateOnly))
 	}
 	return table.Flush()
+}
+
+// backupRows tell of the scheduled backups, if there is a schedule.
+func backupRows(b appliance.Backups) []string {
+	var rows []string
+	if b.Error != "" {
+		rows = append(rows, "FAILED: "+b.Error)
+	}
+	if !b.Last.IsZero() {
+		rows = append(rows, fmt.Sprintf("%s, %s", b.Last.Local().Format(time.DateTime), b.File))
+	}
+	if !b.Next.IsZero() {
+		rows = append(rows, "next at "+b.Next.Local().Format(time.DateTime))
+	}
+	return rows
 }
 
 func seconds(s float64) string {

@@ -1,0 +1,125 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
+)
+
+// currentStamp is what this release writes into data directories.
+func currentStamp() datadir.Stamp {
+	return datadir.Stamp{Format: datadir.Format, Version: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd()}
+}
+
+// storeStart is how long a store may take to be readable when no server runs.
+const storeStart = time.Minute
+
+// ArchiveStopped makes an archive of a data directory that no server uses
+// (datadir.ErrLocked if one does). The configuration has been completed.
+func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) (err error) {
+	if err := datadir.Removable(cfg.DataDir); err != nil {
+		return fmt.Errorf("nothing to save: %w", err) // before anything is made
+	}
+	dir, err := datadir.Open(cfg.DataDir, currentStamp())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	a := newArchivist(cfg, dir, *dir.Previous, newStore(cfg, dir, log), log)
+	if options.Reason == backup.ReasonBundle {
+		return a.produce(a.stamp, options)(ctx, w)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := a.store.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.store.Stop(context.WithoutCancel(ctx))) }()
+	starting, done := context.WithTimeout(ctx, storeStart)
+	defer done()
+	if err := a.store.waitReady(starting); err != nil {
+		return err
+	}
+	return errors.Join(a.produce(a.stamp, options)(ctx, w), backup.SweepSpool(dir.Path()))
+}
+
+// ArchiveRunning asks the server that the kubeconfig points to for an archive.
+func ArchiveRunning(ctx context.Context, kubeconfig []byte, w io.Writer, options backup.Options) error {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	query := url.Values{
+		withoutKeys: {strconv.FormatBool(options.WithoutKeys)},
+		bundle:      {strconv.FormatBool(options.Reason == backup.ReasonBundle)},
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+backupPath+"?"+query.Encode(), nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", config.Host, err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("the server at %s does not answer: %w", config.Host, err)
+	}
+	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	if response.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+		return errors.Join(fmt.Errorf("the server at %s answers %s: %s", config.Host, response.Status, strings.TrimSpace(string(text))), err)
+	}
+	if _, err := io.Copy(w, response.Body); err != nil {
+		return fmt.Errorf("receive the archive from %s: %w", config.Host, err)
+	}
+	return nil
+}
+
+// Restore makes the archive the content of the configuration's data directory.
+// The configuration has been completed.
+func Restore(cfg *config.ServerConfiguration, log *slog.Logger, archive string, key backup.Key) (*backup.Restored, error) {
+	if len(cfg.Etcd.External.Endpoints) > 0 {
+		return nil, errors.New("the configuration has an external etcd, which is restored with etcd's own tools: see \"Out of the embedded etcd\" in the README")
+	}
+	restore := restoreConfig(cfg, archive, key)
+	restore.Snapshot = func(snapshot, dir string) error {
+		return etcd.RestoreSnapshot(snapshot, dir, logging.Zap(log, cfg.Logging.Verbosity))
+	}
+	return backup.Restore(restore)
+}
+
+// ImportBundle gives the configuration's data directory the identity in the
+// bundle. The configuration has been completed.
+func ImportBundle(cfg *config.ServerConfiguration, archive string, key backup.Key) (*backup.Manifest, error) {
+	return backup.ImportBundle(restoreConfig(cfg, archive, key))
+}
+
+func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.Key) backup.RestoreConfig {
+	restore := backup.RestoreConfig{Archive: archive, Key: key, DataDir: cfg.DataDir, Stamp: currentStamp()}
+	// Archives that lie in the data directory belong to whoever makes them, not
+	// to what they are about.
+	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {
+		name, _, _ := strings.Cut(inside, string(filepath.Separator))
+		restore.Keep = append(restore.Keep, name)
+	}
+	return restore
+}

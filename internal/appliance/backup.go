@@ -1,0 +1,252 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+const (
+	// backupPath delivers an archive to a POST. The parameters are those of
+	// the constants below.
+	backupPath = "/kube-hyper-mini/backup"
+	// withoutKeys is "true" to leave secrets out.
+	withoutKeys = "withoutKeys"
+	// bundle is "true" to have the identity only.
+	bundle = "bundle"
+
+	// keepUpgrades is how many archives from before upgrades stay.
+	keepUpgrades = 3
+)
+
+var (
+	backupTime = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_backup_last_timestamp_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "When the last scheduled backup ended, by its result.",
+	}, []string{"result"})
+	backupSize = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_backup_size_bytes", StabilityLevel: metrics.ALPHA,
+		Help: "Size of the last scheduled backup.",
+	})
+	backupDuration = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_backup_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "How long the last scheduled backup took.",
+	})
+)
+
+// Backups is the account of the scheduled ones.
+type Backups struct {
+	// Next is when the next one begins; zero without a schedule.
+	Next time.Time `json:"next,omitzero"`
+	// Last is when the last one succeeded, and File its path.
+	Last time.Time `json:"last,omitzero"`
+	File string    `json:"file,omitempty"`
+	// Error of the last try, if it failed.
+	Error string `json:"error,omitempty"`
+}
+
+// archivist makes archives of the server: one at a time, since each needs room
+// on the disk.
+type archivist struct {
+	config *config.ServerConfiguration
+	dir    *datadir.Dir
+	stamp  datadir.Stamp
+	store  store
+	log    *slog.Logger
+	turn   chan struct{} // holds one token
+
+	mu      sync.Mutex
+	account Backups
+}
+
+func newArchivist(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store store, log *slog.Logger) *archivist {
+	a := &archivist{config: cfg, dir: dir, stamp: stamp, store: store, log: log, turn: make(chan struct{}, 1)}
+	a.turn <- struct{}{}
+	return a
+}
+
+// produce makes an archive of data with the stamp.
+func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.Produce {
+	return func(ctx context.Context, w io.Writer) error {
+		select {
+		case <-a.turn:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for another backup to end: %w", context.Cause(ctx))
+		}
+		defer func() { a.turn <- struct{}{} }()
+		effective, err := a.config.Marshal()
+		if err != nil {
+			return err
+		}
+		source := backup.Source{
+			DataDir: a.dir.Path(), Stamp: stamp, Prefix: a.config.Etcd.External.Prefix,
+			Config: effective, ConfigFiles: a.config.InputFiles(),
+		}
+		if options.Reason != backup.ReasonBundle {
+			if err := a.room(ctx, a.dir.Path()); err != nil {
+				return err
+			}
+			source.Snapshot = a.store.snapshot
+		}
+		_, err = backup.Write(ctx, w, source, options)
+		return err
+	}
+}
+
+// room says whether a directory has room for a copy of the database.
+func (a *archivist) room(ctx context.Context, dir string) error {
+	connection := a.store.connection()
+	status, err := connection.Client.Status(ctx, connection.Endpoint)
+	if err != nil {
+		return fmt.Errorf("ask etcd for its size: %w", err)
+	}
+	return datadir.Room(dir, status.DbSize)
+}
+
+// save makes an archive in the configured directory and removes old ones that
+// were made for the same reason.
+func (a *archivist) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int) (string, error) {
+	dir, seal := a.config.Backup.Dir, backup.Seal{Recipients: a.config.Backup.EncryptTo}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make the directory for backups: %w", err)
+	}
+	if err := a.room(ctx, dir); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, backup.FileName(reason, seal, time.Now()))
+	if _, err := backup.Save(ctx, path, seal, a.produce(stamp, backup.Options{Reason: reason})); err != nil {
+		return "", err
+	}
+	if _, err := backup.Prune(dir, reason, keep); err != nil {
+		a.log.Warn("old backups stay", "error", err)
+	}
+	return path, nil
+}
+
+// beforeUpgrade makes an archive of what another release has left.
+func (a *archivist) beforeUpgrade(ctx context.Context) error {
+	previous := a.dir.Previous
+	if previous == nil || *previous == a.stamp || !a.config.Backup.BeforeUpgrade {
+		return nil
+	}
+	path, err := a.save(ctx, *previous, backup.ReasonUpgrade, keepUpgrades)
+	if err != nil {
+		return fmt.Errorf("make a backup before %s takes over from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.stamp.Version, previous.Version, err)
+	}
+	a.log.Info("backup made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "file", path)
+	return nil
+}
+
+// keepSchedule makes the scheduled backups until ctx ends.
+func (a *archivist) keepSchedule(ctx context.Context, events *events) {
+	if a.config.Backup.Schedule == "" {
+		return
+	}
+	schedule, err := cron.ParseStandard(a.config.Backup.Schedule)
+	if err != nil {
+		a.log.Error("no backups are made", "error", err) // the configuration was valid
+		return
+	}
+	legacyregistry.MustRegister(backupTime, backupSize, backupDuration)
+	for {
+		next := schedule.Next(time.Now())
+		a.mu.Lock()
+		a.account.Next = next
+		a.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(next)):
+		}
+		a.scheduled(ctx, events)
+	}
+}
+
+// scheduled makes one backup and tells how it went.
+func (a *archivist) scheduled(ctx context.Context, events *events) {
+	began := time.Now()
+	path, err := a.save(ctx, a.stamp, backup.ReasonScheduled, a.config.Backup.Keep)
+	if ctx.Err() != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.account.Error = err.Error()
+		backupTime.WithLabelValues("failure").SetToCurrentTime()
+		a.log.Error("the scheduled backup failed", "error", err)
+		events.record(corev1.EventTypeWarning, "BackupFailed", "The scheduled backup failed: %v", err)
+		return
+	}
+	a.account.Last, a.account.File, a.account.Error = time.Now(), path, ""
+	backupTime.WithLabelValues("success").SetToCurrentTime()
+	backupDuration.Set(time.Since(began).Seconds())
+	if info, err := os.Stat(path); err == nil { // or somebody has moved it away
+		backupSize.Set(float64(info.Size()))
+	}
+	a.log.Info("backup made", "file", path, "took", time.Since(began).Round(time.Millisecond).String())
+	events.record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
+}
+
+func (a *archivist) accounts() Backups {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.account
+}
+
+// ServeHTTP delivers an archive to a POST.
+func (a *archivist) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "an archive is delivered to a POST", http.StatusMethodNotAllowed)
+		return
+	}
+	options := backup.Options{Reason: backup.ReasonManual, WithoutKeys: r.URL.Query().Get(withoutKeys) == "true"}
+	if r.URL.Query().Get(bundle) == "true" {
+		options.Reason = backup.ReasonBundle
+	}
+	w.Header().Set("Content-Type", "application/gzip")
+	body := &begun{Writer: w}
+	err := a.produce(a.stamp, options)(r.Context(), body)
+	if err == nil {
+		return
+	}
+	if body.begun {
+		// What the client has got ends too early, which it notices.
+		a.log.Warn("a backup was not delivered", "error", err)
+		return
+	}
+	code := http.StatusInternalServerError
+	if errors.Is(err, datadir.ErrNoSpace) {
+		code = http.StatusInsufficientStorage
+	}
+	http.Error(w, err.Error(), code)
+}
+
+// begun knows whether something has been written.
+type begun struct {
+	io.Writer
+	begun bool
+}
+
+// Write implements io.Writer.
+func (b *begun) Write(p []byte) (int, error) {
+	b.begun = true
+	return b.Writer.Write(p)
+}

@@ -1,0 +1,301 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+var stamp = datadir.Stamp{Format: 1, Version: "v1.0.0", Kubernetes: "v1.36.3", Etcd: "3.6.16"}
+
+// database makes what etcd streams: a database with its sum at the end.
+func database(t testing.TB) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "db")
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		bucket, err := tx.CreateBucket(schema.Key.Name())
+		if err != nil {
+			return err
+		}
+		for i, write := range []struct {
+			key, value string
+			deleted    bool
+		}{
+			{"/registry/configmaps/default/a", "1", false},
+			{"/registry/configmaps/default/a", "2", false},
+			{"/registry/configmaps/default/b", "1", false},
+			{"/registry/secrets/default/s", "k8s:enc:secretbox:v1:...", false},
+			{"/registry/example.com/widgets/default/w", "{}", false},
+			{"/registry/configmaps/default/b", "", true},
+			{"/elsewhere", "", false},
+		} {
+			revision := mvcc.RevToBytes(mvcc.Revision{Main: int64(i + 2)}, mvcc.NewRevBytes())
+			if write.deleted {
+				revision = append(revision, 't')
+			}
+			value, err := (&mvccpb.KeyValue{Key: []byte(write.key), Value: []byte(write.value)}).Marshal()
+			if err != nil {
+				return err
+			}
+			if err := bucket.Put(revision, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(data)
+	return append(data, sum[:]...)
+}
+
+// server is a data directory with an identity and a store.
+func server(t testing.TB) Source {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range map[string]string{"pki/ca.crt": "certificate", "pki/ca.key": "key", "encryption/config.yaml": "keys", "policy.yaml": "policy"} {
+		if err := datadir.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := database(t)
+	return Source{
+		DataDir: dir, Stamp: stamp, Prefix: "/registry", Config: []byte("kind: ServerConfiguration\n"),
+		ConfigFiles: map[string]string{"apiServer.audit.policyFile": filepath.Join(dir, "policy.yaml")},
+		Snapshot:    func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+	}
+}
+
+func produce(source Source, options Options) Produce {
+	return func(ctx context.Context, w io.Writer) error {
+		_, err := Write(ctx, w, source, options)
+		return err
+	}
+}
+
+func archive(t testing.TB, options Options) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := Write(t.Context(), &b, server(t), options); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestManifest(t *testing.T) {
+	m, err := Read(bytes.NewReader(archive(t, Options{Reason: ReasonManual})), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Snapshot.Revision != 8 || m.Stamp != stamp || m.Reason != ReasonManual {
+		t.Errorf("the manifest is %+v", m)
+	}
+	want := map[string]Count{"configmaps": {Objects: 1}, "secrets": {Objects: 1, Encrypted: 1}, "widgets.example.com": {Objects: 1}, "(others)": {Objects: 1}}
+	for resource, count := range want {
+		if m.Snapshot.Resources[resource] != count {
+			t.Errorf("%s: %+v, want %+v", resource, m.Snapshot.Resources[resource], count)
+		}
+	}
+	if len(m.Snapshot.Resources) != len(want) {
+		t.Errorf("resources: %v", m.Snapshot.Resources)
+	}
+}
+
+func TestWithoutKeys(t *testing.T) {
+	var names []string
+	m, err := Read(bytes.NewReader(archive(t, Options{WithoutKeys: true})), func(_ *Manifest, f File, r io.Reader) error {
+		names = append(names, f.Name)
+		content, err := io.ReadAll(r)
+		if strings.Contains(string(content), "keys") {
+			t.Errorf("%s has a key", f.Name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"etcd/snapshot.db", "config/files/apiServer.audit.policyFile", "config/config.yaml"}; !slices.Equal(names, want) {
+		t.Errorf("it has %v, want %v", names, want)
+	}
+	if want := []string{"pki/ca.crt", "pki/ca.key", "encryption/config.yaml"}; !slices.Equal(m.LeftOut, want) {
+		t.Errorf("it says that %v were left out, want %v", m.LeftOut, want)
+	}
+	if m.Encrypted()["secrets"] != 1 {
+		t.Errorf("it does not say that a secret cannot be read: %v", m.Encrypted())
+	}
+}
+
+// TestDamaged: an archive that was cut short anywhere, or in which any byte is
+// another, is refused, or its content is still what was saved.
+func TestDamaged(t *testing.T) {
+	whole := archive(t, Options{})
+	for end := 0; end < len(whole); end += 7 {
+		if _, err := Read(bytes.NewReader(whole[:end]), nil); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("cut after %d of %d bytes: %v", end, len(whole), err)
+		}
+	}
+	if _, err := Read(bytes.NewReader(append(slices.Clone(whole), 'x')), nil); !errors.Is(err, ErrDamaged) {
+		t.Errorf("with something at its end: %v", err)
+	}
+	original, err := ReadManifest(bytes.NewReader(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header = 10 // of gzip: time and system, which nobody looks at
+	for at := header; at < len(whole); at += 3 {
+		altered := slices.Clone(whole)
+		altered[at] ^= 0x10
+		// Compressed data has bits that mean nothing.
+		if m, err := Read(bytes.NewReader(altered), nil); err == nil && !reflect.DeepEqual(m, original) {
+			t.Fatalf("byte %d of %d was altered and nobody noticed", at, len(whole))
+		}
+	}
+}
+
+func TestSave(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "one.tar.gz")
+	if _, err := Save(t.Context(), path, Seal{}, produce(server(t), Options{})); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the archive is %v, %v", info.Mode(), err)
+	}
+	if _, err := Save(t.Context(), path, Seal{}, produce(server(t), Options{})); err == nil || !strings.Contains(err.Error(), "exists") {
+		t.Errorf("the archive was replaced: %v", err)
+	}
+	failed := errors.New("no more of it")
+	_, err := Save(t.Context(), filepath.Join(dir, "two.tar.gz"), Seal{}, func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(archive(t, Options{})[:100])
+		return errors.Join(err, failed)
+	})
+	if !errors.Is(err, failed) {
+		t.Errorf("a producer that fails: %v", err)
+	}
+	_, err = Save(t.Context(), filepath.Join(dir, "three.tar.gz"), Seal{}, func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(archive(t, Options{})[:100])
+		return err
+	})
+	if !errors.Is(err, ErrDamaged) {
+		t.Errorf("an archive that ends too early: %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("what failed left something: %v, %v", entries, err)
+	}
+}
+
+func TestSealed(t *testing.T) {
+	dir := t.TempDir()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	own, passphrase := write("own", identity.String()+"\n"), write("passphrase", "correct horse\n")
+	for name, test := range map[string]struct {
+		seal Seal
+		key  Key
+		want string // of the error, empty for none
+	}{
+		"recipient":             {Seal{Recipients: []string{identity.Recipient().String()}}, Key{IdentityFile: own}, ""},
+		"recipient, no key":     {Seal{Recipients: []string{identity.Recipient().String()}}, Key{}, "--identity"},
+		"recipient, passphrase": {Seal{Recipients: []string{identity.Recipient().String()}}, Key{PassphraseFile: passphrase}, "open the encrypted archive"},
+		"passphrase":            {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: passphrase}, ""},
+		"wrong passphrase":      {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: write("wrong", "battery staple\n")}, "open the encrypted archive"},
+		"empty passphrase":      {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: write("empty", "\n")}, "empty line"},
+		"no seal, a key":        {Seal{}, Key{IdentityFile: own}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+test.seal.Extension())
+			if _, err := Save(t.Context(), path, test.seal, produce(server(t), Options{})); err != nil {
+				t.Fatal(err)
+			}
+			_, err := extract(RestoreConfig{Archive: path, Key: test.key}, t.TempDir(), func(*Manifest, RestoreConfig) error { return nil })
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("it said %v, want %q", err, test.want)
+			}
+		})
+	}
+	for name, seal := range map[string]Seal{"no recipient": {Recipients: []string{"age1nobody"}}, "both": {Recipients: []string{identity.Recipient().String()}, PassphraseFile: passphrase}, "no file": {PassphraseFile: filepath.Join(dir, "missing")}} {
+		if err := seal.Validate(); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestPrune(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"scheduled-1.tar.gz", "scheduled-2.tar.gz.age", "scheduled-3.tar.gz", "manual-1.tar.gz", "scheduled-notes.txt", unfinished + "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed, err := Prune(dir, ReasonScheduled, 2)
+	if want := []string{unfinished + "x", "scheduled-1.tar.gz"}; err != nil || !slices.Equal(removed, want) {
+		t.Errorf("removed %v, %v; want %v", removed, err, want)
+	}
+}
+
+// FuzzRead: whatever it is given, the reader returns, and what it accepts is
+// whole.
+func FuzzRead(f *testing.F) {
+	whole := archive(f, Options{})
+	f.Add(whole)
+	f.Add(whole[:len(whole)/2])
+	f.Add([]byte(sealedPrefix))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		content, err := Key{}.Unseal(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		read := map[string]bool{}
+		m, err := Read(content, func(_ *Manifest, file File, r io.Reader) error {
+			if !filepath.IsLocal(file.Name) {
+				t.Errorf("%q leads out of the directory", file.Name)
+			}
+			n, err := io.Copy(io.Discard, r)
+			read[file.Name] = n == file.SizeBytes
+			return err
+		})
+		if err != nil {
+			return
+		}
+		for _, file := range m.Files {
+			if !read[file.Name] {
+				t.Errorf("%s was accepted and is not whole", file.Name)
+			}
+		}
+	})
+}

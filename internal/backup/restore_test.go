@@ -1,0 +1,157 @@
+package backup
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// unpack stands in for etcd: it makes the directory from the snapshot.
+func unpack(snapshot, dir string) error {
+	data, err := os.ReadFile(snapshot)
+	return errors.Join(err, datadir.WriteFile(filepath.Join(dir, "db"), data, 0o600))
+}
+
+func saved(t *testing.T, source Source, options Options) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "archive.tar.gz")
+	if _, err := Save(t.Context(), path, Seal{}, produce(source, options)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, entry := range entries {
+		found = append(found, entry.Name())
+	}
+	return found
+}
+
+func TestRestoreIntoANewDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	restored, err := Restore(RestoreConfig{Archive: saved(t, server(t), Options{}), DataDir: dir, Stamp: stamp, Snapshot: unpack})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if restored.Old != "" {
+		t.Errorf("something was there before: %s", restored.Old)
+	}
+	if got, want := names(t, dir), []string{"encryption", "etcd", "lock", "pki", "restored-config", "version.json"}; !slices.Equal(got, want) {
+		t.Errorf("the directory has %v, want %v", got, want)
+	}
+	for name, mode := range map[string]os.FileMode{"pki/ca.key": 0o600, "pki/ca.crt": 0o644, "version.json": 0o600, "pki": 0o700} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s is %v, %v; want %v", name, info.Mode(), err, mode)
+		}
+	}
+	if previous, err := datadir.ReadStamp(dir); err != nil || *previous != stamp {
+		t.Errorf("the stamp is %v, %v", previous, err)
+	}
+}
+
+func TestRestoreKeepsWhatWasThere(t *testing.T) {
+	source := server(t)
+	dir := source.DataDir
+	path := saved(t, source, Options{})
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, "pki", "ca.key"), []byte("another"), 0o600),
+		os.Mkdir(filepath.Join(dir, "backups"), 0o700),
+	); err != nil {
+		t.Fatal(err)
+	}
+	restored, err := Restore(RestoreConfig{Archive: path, DataDir: dir, Stamp: stamp, Snapshot: unpack, Keep: []string{"backups"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{filepath.Join(dir, "pki", "ca.key"): "key", filepath.Join(restored.Old, "pki", "ca.key"): "another"} {
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s has %q, %v; want %q", file, got, err, want)
+		}
+	}
+	if !slices.Contains(names(t, dir), "backups") {
+		t.Errorf("the archives were moved: %v", names(t, dir))
+	}
+}
+
+// TestRestoreRefuses: a directory is as it was after a restore that failed.
+func TestRestoreRefuses(t *testing.T) {
+	cut := filepath.Join(t.TempDir(), "cut.tar.gz")
+	whole, err := os.ReadFile(saved(t, server(t), Options{}))
+	if err := errors.Join(err, os.WriteFile(cut, whole[:len(whole)-20], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	newer := server(t)
+	newer.Stamp.Kubernetes = "v1.37.0"
+	bundle := server(t)
+	bundle.Snapshot = nil
+	for name, test := range map[string]struct {
+		archive  string
+		snapshot func(string, string) error
+		want     string
+	}{
+		"truncated":      {cut, unpack, ErrDamaged.Error()},
+		"missing":        {filepath.Join(t.TempDir(), "missing"), unpack, "no such file"},
+		"newer":          {saved(t, newer, Options{}), unpack, "newer"},
+		"a bundle":       {saved(t, bundle, Options{}), unpack, "bundle import"},
+		"etcd refuses":   {saved(t, server(t), Options{}), func(string, string) error { return io.ErrUnexpectedEOF }, "unexpected EOF"},
+		"another format": {os.Args[0], unpack, ErrDamaged.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := server(t).DataDir
+			before := names(t, dir)
+			_, err := Restore(RestoreConfig{Archive: test.archive, DataDir: dir, Stamp: stamp, Snapshot: test.snapshot})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("it said %v, want %q", err, test.want)
+			}
+			if after := slices.DeleteFunc(names(t, dir), func(name string) bool { return name == "lock" }); !slices.Equal(before, after) {
+				t.Errorf("the directory has %v, and had %v", after, before)
+			}
+		})
+	}
+}
+
+func TestRestoreNeedsTheLock(t *testing.T) {
+	source := server(t)
+	path := saved(t, source, Options{})
+	held, err := datadir.Lock(source.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	if _, err := Restore(RestoreConfig{Archive: path, DataDir: source.DataDir, Stamp: stamp, Snapshot: unpack}); !errors.Is(err, datadir.ErrLocked) {
+		t.Errorf("it said %v", err)
+	}
+}
+
+func TestBundle(t *testing.T) {
+	source := server(t)
+	source.Snapshot = nil
+	path := saved(t, source, Options{Reason: ReasonBundle})
+	dir := filepath.Join(t.TempDir(), "second")
+	if _, err := ImportBundle(RestoreConfig{Archive: path, DataDir: dir, Stamp: stamp}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "pki", "ca.key")); err != nil || string(got) != "key" {
+		t.Errorf("the key is %q, %v", got, err)
+	}
+	if _, err := ImportBundle(RestoreConfig{Archive: path, DataDir: dir, Stamp: stamp}); err == nil || !strings.Contains(err.Error(), "--data-dir") {
+		t.Errorf("a second import said %v", err)
+	}
+	whole := saved(t, server(t), Options{})
+	if _, err := ImportBundle(RestoreConfig{Archive: whole, DataDir: filepath.Join(t.TempDir(), "third"), Stamp: stamp}); err == nil || !strings.Contains(err.Error(), "backup restore") {
+		t.Errorf("importing a backup said %v", err)
+	}
+}

@@ -1,0 +1,320 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+func newBackup() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup",
+		Short: "Save, list, inspect and restore all that a server is",
+		Long: `Save, list, inspect and restore all that a server is: the objects, the
+certificate authorities and keys, the keys that encrypt resources, the
+configuration.
+
+An archive opens everything that the server protects. Keep it as you keep keys,
+or seal it with --encrypt-to.`,
+	}
+	cmd.AddCommand(newBackupSave(), newBackupList(), newBackupInspect(), newBackupRestore())
+	return cmd
+}
+
+// sealFlags say whom an archive is encrypted to.
+type sealFlags struct{ seal backup.Seal }
+
+func (f *sealFlags) add(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.seal.Recipients, "encrypt-to", nil, "age recipient (age1...) that can open the archive; may be repeated")
+	flags.StringVar(&f.seal.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase to encrypt with")
+}
+
+// keyFlags open archives.
+type keyFlags struct{ key backup.Key }
+
+func (f *keyFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.key.IdentityFile, "identity", "", "age identity file that opens an encrypted archive")
+	flags.StringVar(&f.key.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase of an encrypted archive")
+}
+
+func newBackupSave() *cobra.Command {
+	flags, seal := &configFlags{}, &sealFlags{}
+	var noKeys bool
+	cmd := &cobra.Command{
+		Use:   "save [FILE|-]",
+		Short: "Save an archive, of a running server or of a stopped one",
+		Long: `Save an archive, of a running server or of a stopped one. Without FILE it goes
+into the configured directory under a name of its own; - is standard output.
+
+A running server is asked through its API, as the administrator whose
+kubeconfig is in the data directory; anybody who may POST to the path
+/kube-hyper-mini/backup may save. The archive is verified before it gets its
+name.`,
+		Example: `  kube-hyper-mini backup save
+  kube-hyper-mini backup save --encrypt-to age1... /mnt/backups/today.tar.gz.age
+  kube-hyper-mini backup save - | ssh elsewhere 'cat > today.tar.gz'`,
+		Args: atMostOne("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := seal.seal.Validate(); err != nil {
+				return usageError(err)
+			}
+			cfg, err := completed(cmd, flags)
+			if err != nil {
+				return err
+			}
+			options := backup.Options{Reason: backup.ReasonManual, WithoutKeys: noKeys}
+			file := filepath.Join(cfg.Backup.Dir, backup.FileName(options.Reason, seal.seal, time.Now()))
+			if len(args) == 1 {
+				file = args[0]
+			}
+			return saveArchive(cmd, flags, file, seal.seal, options)
+		},
+	}
+	flags.locate(cmd.Flags())
+	seal.add(cmd.Flags())
+	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave certificates and keys out; a restore needs them from elsewhere")
+	return cmd
+}
+
+// saveArchive writes to the file, or to standard output when that is "-", and
+// says on standard error what there is now.
+func saveArchive(cmd *cobra.Command, flags *configFlags, file string, seal backup.Seal, options backup.Options) error {
+	produce, err := archiveFrom(cmd, flags, options)
+	if err != nil {
+		return err
+	}
+	var m *backup.Manifest
+	if file == "-" {
+		if isTerminal(cmd.OutOrStdout()) {
+			return usageError(errors.New("standard output is a terminal; give a FILE or redirect it"))
+		}
+		m, err = backup.Copy(cmd.Context(), cmd.OutOrStdout(), seal, produce)
+	} else {
+		m, err = backup.Save(cmd.Context(), file, seal, produce)
+	}
+	if err != nil {
+		return err
+	}
+	text := "saved " + file
+	if m.Snapshot != nil {
+		text += fmt.Sprintf(": %d objects at revision %d", objects(m), m.Snapshot.Revision)
+	}
+	if _, err := fmt.Fprintln(cmd.ErrOrStderr(), text); err != nil {
+		return err
+	}
+	return tellLeftOut(cmd.ErrOrStderr(), m)
+}
+
+// archiveFrom is the running server, or the data directory when none runs.
+func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options) (backup.Produce, error) {
+	cfg, err := completed(cmd, flags)
+	if err != nil {
+		return nil, err
+	}
+	log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, w io.Writer) error {
+		err := appliance.ArchiveStopped(ctx, cfg, log, w, options)
+		if !errors.Is(err, datadir.ErrLocked) {
+			return err
+		}
+		kubeconfig, err := readLocalKubeconfig(cmd, flags)
+		if err != nil {
+			return err
+		}
+		return appliance.ArchiveRunning(ctx, kubeconfig, w, options)
+	}, nil
+}
+
+// completed is the configuration with all paths filled in.
+func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfiguration, error) {
+	cfg, _, err := flags.load(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Complete(); err != nil {
+		return nil, usageError(err)
+	}
+	return cfg, nil
+}
+
+func newBackupList() *cobra.Command {
+	flags, key := &configFlags{}, &keyFlags{}
+	var dir, output string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the archives in the configured directory",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+			}
+			cfg, err := completed(cmd, flags)
+			if err != nil {
+				return err
+			}
+			if dir == "" {
+				dir = cfg.Backup.Dir
+			}
+			archives, err := backup.List(dir, key.key)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return printJSON(cmd.OutOrStdout(), archives)
+			}
+			if len(archives) == 0 {
+				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no backups in %s\n", dir)
+				return err
+			}
+			return printArchives(cmd.OutOrStdout(), archives)
+		},
+	}
+	flags.locate(cmd.Flags())
+	key.add(cmd.Flags())
+	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func printJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+func printArchives(w io.Writer, archives []backup.Archive) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CREATED\tSIZE\tREVISION\tOBJECTS\tVERSION\tFILE") // Flush reports what failed
+	for _, a := range archives {
+		created, revision, count, version := a.Modified, "-", "-", a.Problem
+		if m := a.Manifest; m != nil {
+			created, version = m.Created, m.Stamp.Version
+			if m.Snapshot != nil {
+				revision, count = fmt.Sprint(m.Snapshot.Revision), fmt.Sprint(objects(m))
+			}
+		} else if strings.HasPrefix(a.Problem, backup.ErrSealed.Error()) {
+			version = "(encrypted)"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", created.Local().Format(time.DateTime), bytes(a.SizeBytes), revision, count, version, a.Path)
+	}
+	return table.Flush()
+}
+
+func objects(m *backup.Manifest) int {
+	n := 0
+	for _, count := range m.Snapshot.Resources {
+		n += count.Objects
+	}
+	return n
+}
+
+func newBackupInspect() *cobra.Command {
+	key := &keyFlags{}
+	var output string
+	cmd := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Verify an archive and say what is in it",
+		Args:  exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "text" && output != "json" {
+				return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+			}
+			file, err := os.Open(args[0])
+			if err != nil {
+				return fmt.Errorf("inspect: %w", err)
+			}
+			defer func() { _ = file.Close() }() // only read
+			content, err := key.key.Unseal(file)
+			if err != nil {
+				return err
+			}
+			m, err := backup.Read(content, nil)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if output == "json" {
+				return printJSON(cmd.OutOrStdout(), m)
+			}
+			return printManifest(cmd.OutOrStdout(), m)
+		},
+	}
+	key.add(cmd.Flags())
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func printManifest(w io.Writer, m *backup.Manifest) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(table, name+"\t"+format+"\n", args...) // Flush reports what failed
+	}
+	row("created", "%s on %s (%s)", m.Created.Local().Format(time.DateTime), m.Host, m.Reason)
+	row("written by", "kube-hyper-mini %s", m.Stamp)
+	if s := m.Snapshot; s != nil {
+		row("revision", "%d", s.Revision)
+		row("database", "%s", bytes(s.SizeBytes))
+		row("hash", "sha256:%s", s.SHA256)
+	}
+	for _, file := range m.Files {
+		row("file", "%s, %s", file.Name, bytes(file.SizeBytes))
+	}
+	for _, name := range m.LeftOut {
+		row("left out", "%s", name)
+	}
+	if m.Snapshot != nil {
+		for _, resource := range slices.Sorted(maps.Keys(m.Snapshot.Resources)) {
+			count := m.Snapshot.Resources[resource]
+			note := ""
+			if count.Encrypted > 0 {
+				note = fmt.Sprintf(", %d encrypted", count.Encrypted)
+			}
+			row("objects", "%d %s%s", count.Objects, resource, note)
+		}
+	}
+	return table.Flush()
+}
+
+// tellLeftOut says what a restore will miss.
+func tellLeftOut(w io.Writer, m *backup.Manifest) error {
+	if len(m.LeftOut) == 0 {
+		return nil
+	}
+	text := "without keys: after a restore a server makes new authorities, and kubeconfigs and tokens that were handed out stop working"
+	for _, resource := range slices.Sorted(maps.Keys(m.Encrypted())) {
+		text += fmt.Sprintf("; %d %s are encrypted and cannot be read", m.Encrypted()[resource], resource)
+	}
+	_, err := fmt.Fprintf(w, "%s. Put what was left out (%s) into the data directory before its server starts\n", text, strings.Join(rooms(m.LeftOut), ", "))
+	return err
+}
+
+// rooms are the directories that the files lie in.
+func rooms(files []string) []string {
+	var dirs []string
+	for _, file := range files {
+		if dir := path.Dir(file) + "/"; !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
