@@ -122,6 +122,7 @@ func (b *builder) applyTracing() error {
 	if err := b.options.Traces.ApplyTo(b.generic.EgressSelector, b.generic); err != nil {
 		return err
 	}
+	b.generic.TracerProvider = hastyTracer{b.generic.TracerProvider}
 	transport.TracerProvider = b.generic.TracerProvider
 	return nil
 }

@@ -12,7 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
+	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc/grpclog"
 	"k8s.io/klog/v2"
 )
@@ -30,7 +32,7 @@ type Options struct {
 	Untimed bool
 }
 
-// Setup makes slog, klog and grpc write to w and returns the server's logger.
+// Setup makes slog, klog, grpc and OpenTelemetry write to w and returns the server's logger.
 // These are process globals: call it once, before anything logs.
 func Setup(w io.Writer, opts Options) (*slog.Logger, error) {
 	handler := newHandler(w, opts)
@@ -39,6 +41,7 @@ func Setup(w io.Writer, opts Options) (*slog.Logger, error) {
 	if err := routeKlog(handler, opts.Verbosity); err != nil {
 		return nil, err
 	}
+	otel.SetErrorHandler(&telemetryErrors{handler: handler, now: time.Now})
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, severityWriter{handler, slog.LevelError, true}))
 	return logger, nil
 }
