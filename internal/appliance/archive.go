@@ -35,14 +35,14 @@ const storeStart = time.Minute
 // ArchiveStopped makes an archive of a data directory that no server uses
 // (datadir.ErrLocked if one does). The configuration has been completed.
 func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) (err error) {
-	if err := datadir.Removable(cfg.DataDir); err != nil {
-		return fmt.Errorf("nothing to save: %w", err) // before anything is made
-	}
 	dir, err := datadir.Open(cfg.DataDir, currentStamp())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
+	if dir.Previous == nil {
+		return fmt.Errorf("nothing to save: no server has been ready on %s", dir.Path())
+	}
 	a := newArchivist(cfg, dir, *dir.Previous, newStore(cfg, dir, log), log)
 	if options.Reason == backup.ReasonBundle {
 		return a.produce(a.stamp, options)(ctx, w)

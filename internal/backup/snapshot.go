@@ -83,6 +83,9 @@ func count(cursor *bolt.Cursor, prefix string, snapshot *Snapshot) error {
 		if err := kv.Unmarshal(value); err != nil {
 			return fmt.Errorf("revision %x: %w", revision, err)
 		}
+		if len(kv.Key) == 0 {
+			continue // a restore raised the revision with it
+		}
 		key := maphash.Bytes(seed, kv.Key)
 		if _, later := seen[key]; later {
 			continue

@@ -130,6 +130,9 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 	if err != nil {
 		return nil, err
 	}
+	if err := datadir.Removable(cfg.DataDir); err != nil {
+		return nil, fmt.Errorf("nothing to save: %w", err) // before a directory is made for it
+	}
 	log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,364 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// runs executes the program and fails the test on another exit code.
+func runs(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	out, got := harness.CLI(t, args...)
+	if got != code {
+		t.Fatalf("%v ended with exit code %d, want %d:\n%s", args, got, code, out)
+	}
+	return out
+}
+
+func wants(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in:\n%s", part, text)
+		}
+	}
+}
+
+func create(t *testing.T, s *harness.Server, name string) *corev1.ConfigMap {
+	t.Helper()
+	created, err := s.Client().CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func secret(t *testing.T, s *harness.Server) {
+	t.Helper()
+	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"key": "value"}}
+	if _, err := s.Client().CoreV1().Secrets("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reads says whether the server knows the config map and can read the secret.
+func reads(t *testing.T, s *harness.Server, name string) {
+	t.Helper()
+	if _, err := s.Client().CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+		t.Errorf("what was saved is not there: %v", err)
+	}
+	got, err := s.Client().CoreV1().Secrets("default").Get(t.Context(), "s", metav1.GetOptions{})
+	if err != nil || string(got.Data["key"]) != "value" {
+		t.Errorf("the secret is %v, %v", got.Data, err)
+	}
+}
+
+// TestRestore: a server is again what it was when the archive was made, and
+// everybody it had let in comes in.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	for _, running := range []bool{true, false} {
+		t.Run(map[bool]string{true: "running", false: "stopped"}[running], func(t *testing.T) {
+			t.Parallel()
+			s := harness.Start(t)
+			create(t, s, "before")
+			secret(t, s)
+			token, err := s.Client().CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			archive := filepath.Join(t.TempDir(), "archive.tar.gz")
+			if !running {
+				s.Stop()
+			}
+			wants(t, runs(t, exitOK, "backup", "save", "--data-dir", s.Dir, archive), "saved", "objects at revision")
+			wants(t, runs(t, exitOK, "backup", "inspect", archive), "secrets, 1 encrypted", "pki/server-ca.key", "sha256:", "config/config.yaml")
+			if !running {
+				s = harness.StartIn(t, s.Dir)
+			}
+			after := create(t, s, "after")
+			wants(t, runs(t, exitFailure, "backup", "restore", "--data-dir", s.Dir, archive), "in use")
+			s.Stop()
+			restored := runs(t, exitOK, "backup", "restore", "--data-dir", s.Dir, archive)
+			_, old, _ := strings.Cut(strings.TrimSpace(restored), "what was there before is in ")
+
+			again := harness.StartIn(t, s.Dir)
+			reads(t, again, "before")
+			if _, err := again.Client().CoreV1().ConfigMaps("default").Get(t.Context(), "after", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("what came after the backup is there: %v", err)
+			}
+			config := again.RESTConfig()
+			config.TLSClientConfig = rest.TLSClientConfig{CAData: config.CAData}
+			config.BearerToken = token.Status.Token
+			if _, err := kubernetes.NewForConfigOrDie(config).Discovery().ServerVersion(); err != nil {
+				t.Errorf("a token from before is refused: %v", err)
+			}
+			// A client that has seen more than there is now must not wait for
+			// what will never come.
+			watch, err := again.Client().CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: after.ResourceVersion})
+			if err == nil {
+				event := <-watch.ResultChan()
+				watch.Stop()
+				err = apierrors.FromObject(event.Object)
+			}
+			if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+				t.Errorf("a watch from before the restore says %v", err)
+			}
+			again.Stop()
+			kept := harness.StartIn(t, old)
+			if _, err := kept.Client().CoreV1().ConfigMaps("default").Get(t.Context(), "after", metav1.GetOptions{}); err != nil {
+				t.Errorf("the old data cannot be used: %v", err)
+			}
+		})
+	}
+}
+
+// TestSavingIsAuthorized: an archive opens everything.
+func TestSavingIsAuthorized(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	config := s.RESTConfig()
+	config.Impersonate.UserName = "somebody"
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func() int {
+		response, err := client.Post(config.Host+"/kube-hyper-mini/backup", "", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	if code := post(); code != http.StatusForbidden {
+		t.Errorf("somebody gets %d", code)
+	}
+	s.Kubectl("", "create", "clusterrole", "saver", "--verb=post", "--non-resource-url=/kube-hyper-mini/backup")
+	s.Kubectl("", "create", "clusterrolebinding", "saver", "--clusterrole=saver", "--user=somebody")
+	harness.Eventually(t, "somebody may save", func() error {
+		if code := post(); code != http.StatusOK {
+			return fmt.Errorf("%d", code)
+		}
+		return nil
+	})
+}
+
+// TestAnArchiveThatIsNotWhole is refused before anything is touched.
+func TestAnArchiveThatIsNotWhole(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	create(t, s, "before")
+	secret(t, s)
+	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
+	runs(t, exitOK, "backup", "save", "--data-dir", s.Dir, archive)
+	s.Stop()
+	whole, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	altered := append([]byte{}, whole...)
+	altered[len(altered)/2] ^= 0xff
+	for name, data := range map[string][]byte{"truncated": whole[:len(whole)/2], "altered": altered, "empty": {}} {
+		bad := filepath.Join(t.TempDir(), name+".tar.gz")
+		if err := os.WriteFile(bad, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, runs(t, exitFailure, "backup", "restore", "--data-dir", s.Dir, bad), "damaged")
+		wants(t, runs(t, exitFailure, "backup", "inspect", bad), "damaged")
+	}
+	reads(t, harness.StartIn(t, s.Dir), "before")
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for _, c := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{exitFailure, []string{"save", "--data-dir", filepath.Join(empty, "missing")}, "nothing to save"},
+		{exitFailure, []string{"restore", filepath.Join(empty, "missing.tar.gz")}, "no such file"},
+		{exitUsage, []string{"save", "--encrypt-to", "bob", "--data-dir", empty}, "age recipient"},
+		{exitUsage, []string{"restore"}, "FILE"},
+		{exitUsage, []string{"save", "one", "two"}, "at most one FILE"},
+		{exitOK, []string{"list", "--data-dir", empty}, "no backups in"},
+	} {
+		wants(t, runs(t, c.code, append([]string{"backup"}, c.args...)...), c.want)
+	}
+	if entries, err := os.ReadDir(empty); err != nil || len(entries) > 0 {
+		t.Errorf("a mistake left %v, %v", entries, err)
+	}
+}
+
+// TestWithoutKeys: what was left out can come from elsewhere.
+func TestWithoutKeys(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	create(t, s, "before")
+	secret(t, s)
+	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
+	wants(t, runs(t, exitOK, "backup", "save", "--data-dir", s.Dir, "--no-keys", archive), "1 secrets are encrypted", "pki/", "encryption/")
+	s.Stop()
+	dir := filepath.Join(t.TempDir(), "elsewhere")
+	wants(t, runs(t, exitOK, "backup", "restore", "--data-dir", dir, archive), "1 secrets are encrypted")
+	for _, room := range []string{"pki", "encryption"} {
+		if _, err := os.Stat(filepath.Join(dir, room)); err == nil {
+			t.Errorf("%s was in the archive", room)
+		}
+		if err := os.CopyFS(filepath.Join(dir, room), os.DirFS(filepath.Join(s.Dir, room))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads(t, harness.StartIn(t, dir), "before")
+}
+
+func config(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestSchedule: archives are made by themselves, old ones go, and the server
+// tells of it.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "archives")
+	s := harness.Start(t, "--config", config(t, fmt.Sprintf("backup: {schedule: '@every 1s', keep: 2, dir: %q}\n", dir)))
+	var first string
+	harness.Eventually(t, "the first of the archives has gone", func() error {
+		found, err := filepath.Glob(filepath.Join(dir, "scheduled-*.tar.gz"))
+		if err != nil || len(found) == 0 {
+			return fmt.Errorf("%v, %w", found, err)
+		}
+		if len(found) > 3 { // one may not have been removed yet
+			t.Fatalf("more than two stay: %v", found)
+		}
+		if first == "" {
+			first = found[0]
+		}
+		if first == found[0] {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	var status struct {
+		Backups struct{ Next, Last, File, Error string }
+	}
+	if err := json.Unmarshal([]byte(runs(t, exitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	if b := status.Backups; b.Next == "" || b.Last == "" || filepath.Dir(b.File) != dir || b.Error != "" {
+		t.Errorf("the status says %+v", b)
+	}
+	wants(t, runs(t, exitOK, "status", "--data-dir", s.Dir), "next at ", "scheduled-")
+	harness.Eventually(t, "an event tells of a backup", func() error { return event(t.Context(), s, "BackupMade") })
+	wants(t, s.Kubectl("", "get", "--raw", "/metrics"), `kube_hyper_mini_backup_last_timestamp_seconds{result="success"}`, "kube_hyper_mini_backup_size_bytes")
+}
+
+func event(ctx context.Context, s *harness.Server, reason string) error {
+	list, err := s.Client().CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+	if err == nil && len(list.Items) == 0 {
+		err = errors.New("there is none")
+	}
+	return err
+}
+
+// TestAScheduleThatFails is told of, and harms nobody.
+func TestAScheduleThatFails(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := harness.Start(t, "--config", config(t, fmt.Sprintf("backup: {schedule: '@every 1s', dir: %q}\n", filepath.Join(file, "below"))))
+	harness.Eventually(t, "an event tells of a failure", func() error { return event(t.Context(), s, "BackupFailed") })
+	wants(t, runs(t, exitOK, "status", "--data-dir", s.Dir), "FAILED", file)
+	wants(t, s.Kubectl("", "get", "--raw", "/metrics"), `kube_hyper_mini_backup_last_timestamp_seconds{result="failure"}`)
+	create(t, s, "still-working")
+}
+
+// TestUpgrade: another release's data is saved before it is changed, and that
+// archive is the way back.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	create(t, s, "before")
+	secret(t, s)
+	s.Stop()
+	stamp := filepath.Join(s.Dir, "version.json")
+	rewrite := func(version, kubernetes string) {
+		if err := os.WriteFile(stamp, fmt.Appendf(nil, `{"format": 1, "version": %q, "kubernetes": %q, "etcd": "3.6.1"}`, version, kubernetes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rewrite("v0.0.1", "v1.36.0")
+	s = harness.StartIn(t, s.Dir)
+	wants(t, s.Log(), "backup made before the upgrade", "from=v0.0.1")
+	s.Stop()
+	s = harness.StartIn(t, s.Dir)
+	if strings.Contains(s.Log(), "before the upgrade") {
+		t.Error("a second start of the same release is an upgrade")
+	}
+	s.Stop()
+	archives, err := filepath.Glob(filepath.Join(s.Dir, "backups", "before-upgrade-*.tar.gz"))
+	if err != nil || len(archives) != 1 {
+		t.Fatalf("archives: %v, %v", archives, err)
+	}
+	wants(t, runs(t, exitOK, "backup", "inspect", archives[0]), "v0.0.1")
+
+	// A release that cannot read the data says how to go back, and that works.
+	rewrite("v9.0.0", "v1.99.0")
+	out, code := harness.CLI(t, "server", "--data-dir", s.Dir, "--port", "0")
+	if code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	wants(t, out, "v9.0.0", "backup restore", "before-upgrade")
+	runs(t, exitOK, "backup", "restore", "--data-dir", s.Dir, archives[0])
+	reads(t, harness.StartIn(t, s.Dir), "before")
+}
+
+// TestUpgradeWithoutABackup does not happen, unless that was asked for.
+func TestUpgradeWithoutABackup(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	s.Stop()
+	if err := os.WriteFile(filepath.Join(s.Dir, "version.json"), []byte(`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.6.1"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "backups"), nil, 0o600); err != nil { // in the way
+		t.Fatal(err)
+	}
+	out, code := harness.CLI(t, "server", "--data-dir", s.Dir, "--port", "0")
+	if code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	wants(t, out, "make a backup before", "backup.beforeUpgrade")
+	harness.StartIn(t, s.Dir, "--config", config(t, "backup: {beforeUpgrade: false}\n"))
+}
