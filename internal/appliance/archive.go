@@ -44,9 +44,6 @@ func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *s
 		return fmt.Errorf("nothing to save: no server has been ready on %s", dir.Path())
 	}
 	a := newArchivist(cfg, dir, *dir.Previous, newStore(cfg, dir, log), log)
-	if options.Reason == backup.ReasonBundle {
-		return a.produce(a.stamp, options)(ctx, w)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := a.store.Start(ctx); err != nil {
@@ -71,10 +68,7 @@ func ArchiveRunning(ctx context.Context, kubeconfig []byte, w io.Writer, options
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
-	query := url.Values{
-		withoutKeys: {strconv.FormatBool(options.WithoutKeys)},
-		bundle:      {strconv.FormatBool(options.Reason == backup.ReasonBundle)},
-	}
+	query := url.Values{withoutKeys: {strconv.FormatBool(options.WithoutKeys)}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+backupPath+"?"+query.Encode(), nil)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", config.Host, err)
@@ -92,6 +86,20 @@ func ArchiveRunning(ctx context.Context, kubeconfig []byte, w io.Writer, options
 		return fmt.Errorf("receive the archive from %s: %w", config.Host, err)
 	}
 	return nil
+}
+
+// Bundle writes the identity in the configuration's data directory, whether a
+// server uses it or not. The configuration has been completed.
+func Bundle(ctx context.Context, cfg *config.ServerConfiguration, w io.Writer) error {
+	stamp, err := datadir.ReadStamp(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	if stamp == nil {
+		return fmt.Errorf("%s has no identity yet: start its server first", cfg.DataDir)
+	}
+	_, err = backup.Write(ctx, w, backup.Source{DataDir: cfg.DataDir, Stamp: *stamp}, backup.Options{Reason: backup.ReasonBundle})
+	return err
 }
 
 // Restore makes the archive the content of the configuration's data directory.

@@ -28,8 +28,6 @@ const (
 	backupPath = "/kube-hyper-mini/backup"
 	// withoutKeys is "true" to leave secrets out.
 	withoutKeys = "withoutKeys"
-	// bundle is "true" to have the identity only.
-	bundle = "bundle"
 
 	// keepUpgrades is how many archives from before upgrades stay.
 	keepUpgrades = 3
@@ -96,13 +94,10 @@ func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.
 		}
 		source := backup.Source{
 			DataDir: a.dir.Path(), Stamp: stamp, Prefix: a.config.Etcd.External.Prefix,
-			Config: effective, ConfigFiles: a.config.InputFiles(),
+			Config: effective, ConfigFiles: a.config.InputFiles(), Snapshot: a.store.snapshot,
 		}
-		if options.Reason != backup.ReasonBundle {
-			if err := a.room(ctx, a.dir.Path()); err != nil {
-				return err
-			}
-			source.Snapshot = a.store.snapshot
+		if err := a.room(ctx, a.dir.Path()); err != nil {
+			return err
 		}
 		_, err = backup.Write(ctx, w, source, options)
 		return err
@@ -218,9 +213,6 @@ func (a *archivist) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	options := backup.Options{Reason: backup.ReasonManual, WithoutKeys: r.URL.Query().Get(withoutKeys) == "true"}
-	if r.URL.Query().Get(bundle) == "true" {
-		options.Reason = backup.ReasonBundle
-	}
 	w.Header().Set("Content-Type", "application/gzip")
 	body := &begun{Writer: w}
 	err := a.produce(a.stamp, options)(r.Context(), body)

@@ -86,7 +86,11 @@ name.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
-			return saveArchive(cmd, flags, file, seal.seal, options)
+			produce, err := archiveFrom(cmd, flags, options)
+			if err != nil {
+				return err
+			}
+			return saveArchive(cmd, file, seal.seal, produce)
 		},
 	}
 	flags.locate(cmd.Flags())
@@ -97,12 +101,9 @@ name.`,
 
 // saveArchive writes to the file, or to standard output when that is "-", and
 // says on standard error what there is now.
-func saveArchive(cmd *cobra.Command, flags *configFlags, file string, seal backup.Seal, options backup.Options) error {
-	produce, err := archiveFrom(cmd, flags, options)
-	if err != nil {
-		return err
-	}
+func saveArchive(cmd *cobra.Command, file string, seal backup.Seal, produce backup.Produce) error {
 	var m *backup.Manifest
+	var err error
 	if file == "-" {
 		if isTerminal(cmd.OutOrStdout()) {
 			return usageError(errors.New("standard output is a terminal; give a FILE or redirect it"))

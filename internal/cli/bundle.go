@@ -1,12 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
 
 func newBundle() *cobra.Command {
@@ -33,7 +34,13 @@ func newBundleCreate() *cobra.Command {
 			if err := seal.seal.Validate(); err != nil {
 				return usageError(err)
 			}
-			return saveArchive(cmd, flags, args[0], seal.seal, backup.Options{Reason: backup.ReasonBundle})
+			cfg, err := completed(cmd, flags)
+			if err != nil {
+				return err
+			}
+			return saveArchive(cmd, args[0], seal.seal, func(ctx context.Context, w io.Writer) error {
+				return appliance.Bundle(ctx, cfg, w)
+			})
 		},
 	}
 	flags.locate(cmd.Flags())

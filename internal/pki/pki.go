@@ -16,11 +16,16 @@ const (
 	ServerCA     = "server-ca"
 	ClientCA     = "client-ca"
 	FrontProxyCA = "front-proxy-ca"
+	// EtcdCA is for etcd and its clients only: whoever has a certificate of
+	// its may read and write everything.
+	EtcdCA = "etcd-ca"
 
 	APIServer  = "apiserver"
 	Admin      = "admin"
 	Controller = "controller-manager"
 	FrontProxy = "front-proxy-client"
+	EtcdServer = "etcd-server"
+	EtcdClient = "etcd-client"
 
 	// ServiceAccount has a key only: it signs tokens, not certificates.
 	ServiceAccount = "service-account"
@@ -43,25 +48,41 @@ type leaf struct {
 // Store keeps one directory of certificates and keys. Its methods may be
 // called from several goroutines only where they say so.
 type Store struct {
-	dir    string
-	now    func() time.Time
-	leaves []leaf
+	dir         string
+	now         func() time.Time
+	authorities map[string]string // file name to common name
+	leaves      []leaf
 }
 
 // New returns the store in dir for a server that answers to names. It reads
 // and writes nothing.
 func New(dir string, names Names) *Store {
-	client := func(name, commonName string, groups ...string) leaf {
-		return leaf{name, ClientCA, pkix.Name{CommonName: commonName, Organization: groups}, x509.ExtKeyUsageClientAuth, Names{}}
+	return &Store{
+		dir: dir, now: time.Now,
+		authorities: map[string]string{
+			ServerCA: "kube-hyper-mini-server-ca", ClientCA: "kube-hyper-mini-client-ca", FrontProxyCA: "kube-hyper-mini-front-proxy-ca",
+		},
+		leaves: []leaf{
+			{APIServer, ServerCA, pkix.Name{CommonName: "kube-hyper-mini"}, x509.ExtKeyUsageServerAuth, names},
+			client(Admin, ClientCA, "admin", "system:masters"),
+			client(Controller, ClientCA, "system:kube-controller-manager"),
+			client(FrontProxy, FrontProxyCA, "front-proxy-client"),
+		},
 	}
-	frontProxy := client(FrontProxy, "front-proxy-client")
-	frontProxy.authority = FrontProxyCA
-	return &Store{dir: dir, now: time.Now, leaves: []leaf{
-		{APIServer, ServerCA, pkix.Name{CommonName: "kube-hyper-mini"}, x509.ExtKeyUsageServerAuth, names},
-		client(Admin, "admin", "system:masters"),
-		client(Controller, "system:kube-controller-manager"),
-		frontProxy,
-	}}
+}
+
+func client(name, authority, commonName string, groups ...string) leaf {
+	return leaf{name, authority, pkix.Name{CommonName: commonName, Organization: groups}, x509.ExtKeyUsageClientAuth, Names{}}
+}
+
+// AddEtcd has the store keep what an etcd that listens needs, and its clients:
+// an authority of its own, a server certificate for names and a client
+// certificate. Call it before anything else.
+func (s *Store) AddEtcd(names Names) {
+	s.authorities[EtcdCA] = "kube-hyper-mini-etcd-ca"
+	s.leaves = append(s.leaves,
+		leaf{EtcdServer, EtcdCA, pkix.Name{CommonName: "etcd"}, x509.ExtKeyUsageServerAuth, names},
+		client(EtcdClient, EtcdCA, "kube-hyper-mini"))
 }
 
 // Cert is the path of the certificate.
@@ -75,9 +96,7 @@ func (s *Store) Key(name string) string { return filepath.Join(s.dir, name+".key
 // which lacks a name. It returns the names of the certificates it wrote.
 func (s *Store) Ensure() ([]string, error) {
 	authorities := map[string]*authority{}
-	for name, commonName := range map[string]string{
-		ServerCA: "kube-hyper-mini-server-ca", ClientCA: "kube-hyper-mini-client-ca", FrontProxyCA: "kube-hyper-mini-front-proxy-ca",
-	} {
+	for name, commonName := range s.authorities {
 		ca, err := s.ensureAuthority(name, commonName)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,8 @@ package pki
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -16,7 +18,11 @@ const (
 // Expiry maps each certificate, authorities included, to its end.
 func (s *Store) Expiry() (map[string]time.Time, error) {
 	ends := map[string]time.Time{}
-	for _, name := range []string{ServerCA, ClientCA, FrontProxyCA, APIServer, Admin, Controller, FrontProxy} {
+	names := slices.Collect(maps.Keys(s.authorities))
+	for _, l := range s.leaves {
+		names = append(names, l.name)
+	}
+	for _, name := range names {
 		crt, err := s.readCert(name)
 		if err != nil {
 			return nil, err
