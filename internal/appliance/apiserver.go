@@ -48,6 +48,7 @@ type apiServers struct {
 	paths    map[string]http.Handler
 	log      *slog.Logger
 
+	waiting waiting
 	storage *storage.Storage
 	server  *apiserver.Server
 	cancel  context.CancelFunc
@@ -193,7 +194,11 @@ func (a *apiServers) poll(ctx context.Context, check func(context.Context) error
 	for {
 		err := check(ctx)
 		if err == nil {
+			a.waiting.over()
 			return nil
+		}
+		if ctx.Err() == nil {
+			a.waiting.on(a.log, err)
 		}
 		select {
 		case <-ctx.Done():

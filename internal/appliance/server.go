@@ -244,6 +244,9 @@ func (s *server) notReady() error {
 				return fmt.Errorf("the manifests are not applied: %w", err)
 			}
 		}
+		if reason := s.api.waiting.what(); reason != "" {
+			return errors.New("it is still starting and waits for " + reason)
+		}
 		return errors.New("the controllers do not run yet, or not any more")
 	}
 	return nil
