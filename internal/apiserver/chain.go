@@ -144,12 +144,14 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	}
 
 	crds := extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
-	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), native.GenericAPIServer, crds, crdsServed,
+	delegate, openAPI := takeOpenAPI(c.aggregator, native.GenericAPIServer)
+	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, crds, crdsServed,
 		controlplane.DefaultGenericAPIServicePriorities())
 	if err != nil {
 		return nil, fmt.Errorf("create the aggregator: %w", err)
 	}
-	if err := b.followRemote(aggregator); err != nil {
+	documents, err := b.followRemote(aggregator)
+	if err != nil {
 		return nil, fmt.Errorf("prepare the controllers for remote API servers: %w", err)
 	}
 	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
@@ -157,6 +159,9 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	prepared, err := aggregator.PrepareRun()
 	if err != nil {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)
+	}
+	if err := documents.addOpenAPI(aggregator.GenericAPIServer, openAPI); err != nil {
+		return nil, err
 	}
 	b.loopback.serve(aggregator.GenericAPIServer.Handler)
 	return &Server{

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -71,26 +72,34 @@ func (b *builder) reach() error {
 func (b *builder) dialReferences(transport *http.Transport) { transport.DialContext = b.remote.dial }
 
 // followRemote adds the controllers for remote servers to the aggregator.
-func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) error {
+func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*documents, error) {
 	resolver, files := b.config.Endpoints, b.config.Files
+	services := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices()
+	caller := endpoints.NewCaller(resolver, b.remote.dial, func() (certificate, key []byte, err error) {
+		if certificate, err = os.ReadFile(files.FrontProxyCert); err != nil {
+			return nil, nil, err
+		}
+		key, err = os.ReadFile(files.FrontProxyKey)
+		return certificate, key, err
+	})
 	availability, err := endpoints.NewAvailability(endpoints.AvailabilityConfig{
-		Resolver: resolver, Dial: b.remote.dial, Client: b.generic.LoopbackClientConfig,
-		APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices(),
-		Identity: func() (certificate, key []byte, err error) {
-			if certificate, err = os.ReadFile(files.FrontProxyCert); err != nil {
-				return nil, nil, err
-			}
-			key, err = os.ReadFile(files.FrontProxyKey)
-			return certificate, key, err
-		},
+		Caller: caller, Client: b.generic.LoopbackClientConfig, APIServices: services, Log: slog.Default(),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := availability.Metrics().Register(remoteMetrics.Register, remoteMetrics.CustomRegister); err != nil {
-		return fmt.Errorf("register the metrics of remote availability: %w", err)
+		return nil, fmt.Errorf("register the metrics of remote availability: %w", err)
 	}
-	return aggregator.GenericAPIServer.AddPostStartHook(remoteHook, func(hook genericapiserver.PostStartHookContext) error {
+	copies, err := endpoints.NewDocuments(caller, services, slog.Default())
+	if err != nil {
+		return nil, err
+	}
+	documents, err := addDocuments(aggregator, copies)
+	if err != nil {
+		return nil, err
+	}
+	return documents, aggregator.GenericAPIServer.AddPostStartHook(remoteHook, func(hook genericapiserver.PostStartHookContext) error {
 		go availability.Run(hook)
 		go func(ctx context.Context) {
 			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct); err != nil && ctx.Err() == nil {

@@ -61,7 +61,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	}
 	// The constructor asks discovery and accepts only what it can monitor.
 	env.types.fresh()
-	discover := env.types.ServerPreferredNamespacedResources
+	discover := env.types.knownNamespacedResources
 	controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               client.CoreV1(),
 		ResourceQuotaInformer:     quotas,

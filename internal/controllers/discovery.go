@@ -164,6 +164,17 @@ func (d *discoverer) ServerPreferredNamespacedResources() ([]*metav1.APIResource
 	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool { return r.Namespaced }), lists), err
 }
 
+// knownNamespacedResources is ServerPreferredNamespacedResources for those who
+// would only log that some group cannot be reached, and keep what they knew of
+// it. That is done here, and who looks after the group's server has said it.
+func (d *discoverer) knownNamespacedResources() ([]*metav1.APIResourceList, error) {
+	lists, err := d.ServerPreferredNamespacedResources()
+	if discovery.IsGroupDiscoveryFailedError(err) {
+		err = nil
+	}
+	return lists, err
+}
+
 // follow calls sync, which returns when its context ends, again after each
 // change of types. It is how a controller's own 30 s poll is cut short.
 func (d *discoverer) follow(ctx context.Context, sync func(context.Context)) {

@@ -89,6 +89,9 @@ func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
 	if _, err := d.ServerPreferredNamespacedResources(); err == nil {
 		t.Error("nobody is told of the failure")
 	}
+	if lists, err := d.knownNamespacedResources(); err != nil || len(lists) != 2 {
+		t.Errorf("who needs no failure gets %v, %v", lists, err)
+	}
 	s.failed = nil
 	d.look()
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"v1"}) {

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -10,13 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
@@ -41,16 +39,15 @@ const (
 
 // AvailabilityConfig is what the controller works with.
 type AvailabilityConfig struct {
-	// Resolver finds the servers, and says when to look again.
-	Resolver *Resolver
-	// Dial is the Resolver's dialer, the same as the aggregator proxies with.
-	Dial utilnet.DialFunc
+	// Caller asks the servers. Its resolver says when to look again.
+	Caller *Caller
 	// Client is this process'.
 	Client *rest.Config
 	// APIServices are the aggregator's.
 	APIServices informers.APIServiceInformer
-	// Identity returns the front-proxy certificate and key in use.
-	Identity func() (certificate, key []byte, err error)
+	// Log is told when an APIService becomes available and when it does not
+	// stay so.
+	Log *slog.Logger
 }
 
 // Availability keeps the Available condition of remote APIServices true, in
@@ -64,9 +61,9 @@ type Availability struct {
 	client  apiregistrationclient.APIServicesGetter
 	lister  listers.APIServiceLister
 	synced  cache.InformerSynced
-	dial    *transport.DialHolder // one: transports are cached by its address
 	queue   workqueue.TypedRateLimitingInterface[string]
 	metrics *metrics.Metrics
+	said    sync.Map // the reason that was logged last, by name
 }
 
 // NewAvailability prepares the controller. Call it before the informers start.
@@ -77,7 +74,7 @@ func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
 	}
 	a := &Availability{
 		config: cfg, client: client.ApiregistrationV1(), lister: cfg.APIServices.Lister(),
-		dial: &transport.DialHolder{Dial: cfg.Dial}, metrics: metrics.New(),
+		metrics: metrics.New(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRecheck, maxRecheck),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "RemoteAvailabilityController"}),
@@ -91,7 +88,7 @@ func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
 		return nil, fmt.Errorf("watch APIServices: %w", err)
 	}
 	a.synced = handler.HasSynced
-	cfg.Resolver.OnChange(a.recheck)
+	cfg.Caller.resolver.OnChange(a.recheck)
 	return a, nil
 }
 
@@ -115,7 +112,7 @@ func (a *Availability) recheck(ref Reference) {
 		return // the cache does not fail
 	}
 	for _, service := range services {
-		if backend := service.Spec.Service; backend != nil && (Reference{backend.Namespace, backend.Name}) == ref {
+		if service.Spec.Service != nil && reference(service) == ref {
 			a.queue.Add(service.Name)
 		}
 	}
@@ -163,14 +160,14 @@ func (a *Availability) next(ctx context.Context) bool {
 func (a *Availability) sync(ctx context.Context, name string) (bool, error) {
 	original, err := a.lister.Get(name)
 	if apierrors.IsNotFound(err) {
-		a.metrics.ForgetAPIService(name)
+		a.forget(name)
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	if original.Spec.Service == nil {
-		a.metrics.ForgetAPIService(name) // the local controller's
+		a.forget(name) // the local controller's
 		return true, nil
 	}
 	condition := a.check(ctx, original)
@@ -181,14 +178,35 @@ func (a *Availability) sync(ctx context.Context, name string) (bool, error) {
 	updated := original.DeepCopy()
 	helper.SetAPIServiceCondition(updated, condition)
 	a.metrics.SetUnavailableGauge(updated)
+	a.say(original, condition)
 	available := condition.Status == apiregistrationv1.ConditionTrue
 	if equality.Semantic.DeepEqual(original.Status, updated.Status) {
 		return available, nil
 	}
-	klog.V(2).InfoS("Changing the availability of an APIService", "APIService", name, "status", condition.Status, "reason", condition.Reason, "message", condition.Message)
 	if _, err := a.client.APIServices().UpdateStatus(ctx, updated, metav1.UpdateOptions{}); err != nil {
 		return false, fmt.Errorf("write the status of APIService %s: %w", name, err)
 	}
 	a.metrics.SetUnavailableCounter(original, updated)
 	return available, nil
+}
+
+func (a *Availability) forget(name string) {
+	a.metrics.ForgetAPIService(name)
+	a.said.Delete(name)
+}
+
+// say logs what a check found if that is news: the log has a line for each
+// change and none for each check.
+func (a *Availability) say(service *apiregistrationv1.APIService, found apiregistrationv1.APIServiceCondition) {
+	previous, known := a.said.Swap(service.Name, found.Reason)
+	if !known && helper.IsAPIServiceConditionTrue(service, apiregistrationv1.Available) {
+		previous = reasonPassed // an earlier process has said so
+	}
+	switch {
+	case previous == found.Reason:
+	case found.Status == apiregistrationv1.ConditionTrue:
+		a.config.Log.Info("aggregated API is available", "apiService", service.Name)
+	default:
+		a.config.Log.Warn("aggregated API is not available", "apiService", service.Name, "reason", found.Reason, "message", found.Message)
+	}
 }

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/transport"
+	"k8s.io/apiserver/pkg/authentication/user"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	"k8s.io/kube-aggregator/pkg/controllers/status/remote"
 )
 
 // checkTimeout is upstream's bound for a discovery check.
@@ -42,25 +41,18 @@ func (a *Availability) check(ctx context.Context, service *apiregistrationv1.API
 }
 
 func (a *Availability) ask(ctx context.Context, service *apiregistrationv1.APIService) error {
-	certificate, key, err := a.config.Identity()
+	client, err := a.config.Caller.client(service)
 	if err != nil {
-		return fmt.Errorf("read the front-proxy certificate: %w", err)
+		return err
 	}
-	roundTripper, err := transport.New(remote.BuildTransportConfig(a.dial, certificate, key, service))
-	if err != nil {
-		return fmt.Errorf("prepare TLS with the caBundle of APIService %s: %w", service.Name, err)
-	}
-	client := &http.Client{
-		Transport: roundTripper, Timeout: checkTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client.Timeout = checkTimeout
 	err = a.discover(ctx, client, service)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	// The connection may be one to a replica that has gone. Upstream asks five
 	// times; what differs from one time to the next is the connection.
-	utilnet.CloseIdleConnectionsFor(roundTripper)
+	utilnet.CloseIdleConnectionsFor(client.Transport)
 	var unreachable *ConnectError
 	var unknown *UnresolvedError
 	if errors.As(err, &unreachable) || errors.As(err, &unknown) || errors.Is(err, errSlow) || reason(err) == reasonTLS {
@@ -70,31 +62,29 @@ func (a *Availability) ask(ctx context.Context, service *apiregistrationv1.APISe
 }
 
 func (a *Availability) discover(ctx context.Context, client *http.Client, service *apiregistrationv1.APIService) error {
-	backend := service.Spec.Service
-	location, err := a.config.Resolver.Aggregator().ResolveEndpoint(backend.Namespace, backend.Name, *backend.Port)
-	if err != nil {
-		return err
-	}
-	location.Path = "/apis/" + service.Spec.Group + "/" + service.Spec.Version
-	if service.Spec.Group == "" {
-		location.Path = "/api/" + service.Spec.Version
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, location.String(), nil)
-	if err != nil {
-		return err
-	}
+	path, ref := discoveryPath(service), reference(service)
 	// Upstream's identity for the check, which is allowed everything.
-	transport.SetAuthProxyHeaders(request, "system:kube-aggregator", "", []string{"system:masters"}, nil)
-	ref := Reference{backend.Namespace, backend.Name}
+	request, err := a.config.Caller.request(ctx, service, path, discoveryUser, user.SystemPrivilegedGroup)
+	if err != nil {
+		return err
+	}
 	response, err := client.Do(request)
 	if err != nil {
-		return describe(ref, location.Path, err)
+		return describe(ref, path, err)
 	}
 	_ = response.Body.Close() // only the status counts
 	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("service %s answers %s with %s", ref, location.Path, response.Status)
+		return fmt.Errorf("service %s answers %s with %s", ref, path, response.Status)
 	}
 	return nil
+}
+
+// describeWithin is describe for a request with another bound.
+func describeWithin(bound time.Duration, ref Reference, path string, err error) error {
+	if described := describe(ref, path, err); !errors.Is(described, errSlow) {
+		return described
+	}
+	return fmt.Errorf("service %s, asked for %s: no answer within %s", ref, path, bound)
 }
 
 // describe says what went wrong without the host that only the resolver

@@ -72,29 +72,34 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 		}
 		return fmt.Errorf("apply the definition %s: %w", definitionName, err)
 	}
-	return waitUntilServed(ctx, client)
+	_, err = listOnceServed(ctx, client)
+	return err
 }
 
-// waitUntilServed asks until the type answers. Until a starting server knows
-// all its types it answers "not found, try again in 5 s"
+// listOnceServed asks until the type answers, and returns all objects. Until a
+// starting server knows all its types it answers "not found, try again in 5 s"
 // (k8s.io/apiserver/pkg/util/notfoundhandler), which client-go would obey
 // before it returned.
-func waitUntilServed(ctx context.Context, config *rest.Config) error {
+func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.UnstructuredList, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return fmt.Errorf("make the client that asks for %s: %w", definitionName, err)
+		return nil, fmt.Errorf("make the client that asks for %s: %w", definitionName, err)
 	}
 	path := "/apis/" + Group + "/" + Version + "/" + plural
 	ticker := time.NewTicker(servedPoll)
 	defer ticker.Stop()
 	for {
-		_, err := client.RESTClient().Get().AbsPath(path).Param("limit", "1").Param("resourceVersion", "0").MaxRetries(0).DoRaw(ctx)
+		data, err := client.RESTClient().Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0).DoRaw(ctx)
 		if err == nil {
-			return nil
+			list := &unstructured.UnstructuredList{}
+			if err := list.UnmarshalJSON(data); err != nil {
+				return nil, fmt.Errorf("read the list of %s: %w", definitionName, err)
+			}
+			return list, nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until %s is served: %w", definitionName, errors.Join(context.Cause(ctx), err))
+			return nil, fmt.Errorf("wait until %s is served: %w", definitionName, errors.Join(context.Cause(ctx), err))
 		case <-ticker.C:
 		}
 	}

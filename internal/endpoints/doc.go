@@ -11,4 +11,6 @@
 //
 // [Resolver.Run] follows the objects and writes their status. [Availability]
 // is upstream's controller for remote APIServices over a Resolver.
+// [Documents] stands between what these servers say about themselves and
+// upstream's parts that merge it, so that one that hangs holds up nobody.
 package endpoints

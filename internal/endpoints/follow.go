@@ -33,10 +33,16 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	if err != nil {
 		return fmt.Errorf("make the client that follows ServiceEndpoints: %w", err)
 	}
-	// A reflector that begins too early would come back after a second.
-	if err := waitUntilServed(ctx, client); err != nil {
+	// The objects are wanted now: a reflector that begins as early as this is
+	// told to come back after a second.
+	list, err := listOnceServed(ctx, client)
+	if err != nil {
 		return err
 	}
+	for i := range list.Items {
+		r.use(&list.Items[i])
+	}
+	close(r.synced)
 	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "", probePeriod, cache.Indexers{}, nil)
 	if err := informer.Informer().SetTransform(withoutManagedFields); err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
@@ -55,7 +61,10 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	running.Go(func() { informer.Informer().RunWithContext(ctx) })
 	running.Go(func() { prober.run(ctx) })
 	if cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
-		close(r.synced)
+		r.removeUnless(func(ref Reference) bool {
+			_, exists, err := prober.store.GetByKey(ref.String())
+			return exists || err != nil
+		})
 	}
 	<-ctx.Done()
 	return nil
@@ -64,16 +73,9 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 // handler applies objects to the resolver and hands them to the prober.
 func (r *Resolver) handler(queue workqueue.TypedRateLimitingInterface[Reference]) cache.ResourceEventHandler {
 	apply := func(obj any) {
-		object, ok := obj.(*unstructured.Unstructured)
-		if !ok {
-			return
+		if object, ok := obj.(*unstructured.Unstructured); ok {
+			queue.Add(r.use(object))
 		}
-		ref, targets, err := read(object)
-		if err != nil {
-			klog.ErrorS(err, "A ServiceEndpoint is not used", "serviceEndpoint", ref)
-		}
-		r.set(ref, targets)
-		queue.Add(ref)
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: apply,
@@ -94,6 +96,16 @@ func (r *Resolver) handler(queue workqueue.TypedRateLimitingInterface[Reference]
 			}
 		},
 	}
+}
+
+// use takes the targets of an object over.
+func (r *Resolver) use(object *unstructured.Unstructured) Reference {
+	ref, targets, err := read(object)
+	if err != nil {
+		klog.ErrorS(err, "A ServiceEndpoint is not used", "serviceEndpoint", ref)
+	}
+	r.set(ref, targets)
+	return ref
 }
 
 // withoutManagedFields keeps what nobody here reads out of memory.

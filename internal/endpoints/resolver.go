@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -128,6 +129,18 @@ func (r *Resolver) set(ref Reference, addresses []string) {
 		}
 	}
 	r.changed(ref)
+}
+
+// removeUnless forgets the live targets of references that do not exist.
+func (r *Resolver) removeUnless(exists func(Reference) bool) {
+	r.mu.RLock()
+	known := slices.Collect(maps.Keys(r.live))
+	r.mu.RUnlock()
+	for _, ref := range known {
+		if !exists(ref) {
+			r.set(ref, nil)
+		}
+	}
 }
 
 // targets returns what is known at this moment: an object wins over the

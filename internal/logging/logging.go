@@ -142,7 +142,8 @@ func (s severityWriter) Write(p []byte) (int, error) {
 }
 
 // unremarkable tells upstream's warnings and errors that every healthy start
-// of a server of this kind brings. -v 1 shows them.
+// of a server of this kind brings, and those that repeat what has been said.
+// -v 1 shows them.
 func unremarkable(text string) bool {
 	for _, prefix := range []string{
 		// The file of an option that is not set.
@@ -160,6 +161,12 @@ func unremarkable(text string) bool {
 		if strings.HasPrefix(text, prefix) {
 			return true
 		}
+	}
+	// The types of an aggregated server that is not there, at each attempt to
+	// follow them. That it is not there has been said, once, and nothing else
+	// in the process answers so.
+	if strings.HasPrefix(text, `"Failed to watch"`) && strings.Contains(text, "the server is currently unable to handle the request") {
+		return true
 	}
 	// The first start: the namespace is being made at the same time, and who
 	// wants to write into it tries again.

@@ -1,0 +1,76 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/transport"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/controllers/status/remote"
+)
+
+// Caller asks the servers behind remote APIServices on the process's own
+// behalf, as the aggregator's proxy does on behalf of users. It is safe for
+// concurrent use.
+type Caller struct {
+	resolver *Resolver
+	dial     *transport.DialHolder // one: transports are cached by its address
+	identity func() (certificate, key []byte, err error)
+}
+
+// NewCaller returns a Caller. dial is the Resolver's dialer, the same as the
+// aggregator proxies with; identity returns the front-proxy certificate and
+// key in use.
+func NewCaller(resolver *Resolver, dial utilnet.DialFunc, identity func() (certificate, key []byte, err error)) *Caller {
+	return &Caller{resolver: resolver, dial: &transport.DialHolder{Dial: dial}, identity: identity}
+}
+
+// client is an HTTP client for the server of an APIService. It follows no
+// redirects: what is elsewhere is not what the caBundle vouches for.
+func (c *Caller) client(service *apiregistrationv1.APIService) (*http.Client, error) {
+	certificate, key, err := c.identity()
+	if err != nil {
+		return nil, fmt.Errorf("read the front-proxy certificate: %w", err)
+	}
+	roundTripper, err := transport.New(remote.BuildTransportConfig(c.dial, certificate, key, service))
+	if err != nil {
+		return nil, fmt.Errorf("prepare TLS with the caBundle of APIService %s: %w", service.Name, err)
+	}
+	return &http.Client{
+		Transport:     roundTripper,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// request is a GET of a path from the server of an APIService, as a user whom
+// the front-proxy certificate vouches for.
+func (c *Caller) request(ctx context.Context, service *apiregistrationv1.APIService, path, user string, groups ...string) (*http.Request, error) {
+	backend := service.Spec.Service
+	location, err := c.resolver.Aggregator().ResolveEndpoint(backend.Namespace, backend.Name, *backend.Port)
+	if err != nil {
+		return nil, err
+	}
+	location.Path = path
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, location.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	transport.SetAuthProxyHeaders(request, user, "", groups, nil)
+	return request, nil
+}
+
+// discoveryPath is where a server says what it has of the APIService's group
+// version.
+func discoveryPath(service *apiregistrationv1.APIService) string {
+	if service.Spec.Group == "" {
+		return "/api/" + service.Spec.Version
+	}
+	return "/apis/" + service.Spec.Group + "/" + service.Spec.Version
+}
+
+// reference is who is meant by a remote APIService.
+func reference(service *apiregistrationv1.APIService) Reference {
+	return Reference{service.Spec.Service.Namespace, service.Spec.Service.Name}
+}

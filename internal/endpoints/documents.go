@@ -1,0 +1,250 @@
+package endpoints
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
+	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
+	openapiv2 "k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator"
+	openapiv3 "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
+)
+
+const (
+	// documentWorkers fetch at the same time. A server that never answers holds
+	// one for as long as a document may take.
+	documentWorkers = 20
+	// refreshPeriod is upstream's, of discovery and OpenAPI.
+	refreshPeriod = time.Minute
+	// minRefetch and maxRefetch bound the wait after a failure.
+	minRefetch = time.Second
+	maxRefetch = time.Minute
+)
+
+// Sinks are upstream's parts that merge the documents of all API servers. They
+// ask a handler for each remote APIService, and hold locks meanwhile that
+// everybody who reads the merged documents waits for.
+type Sinks struct {
+	Discovery aggregatorapiserver.DiscoveryAggregationController
+	OpenAPIV2 openapiv2.SpecAggregator
+	OpenAPIV3 openapiv3.SpecProxier
+}
+
+// Documents keeps copies of what remote API servers say about themselves
+// (discovery, OpenAPI v2 and v3) and answers the sinks from the copies. It
+// stands between them and the servers, which upstream's sinks ask themselves:
+// there a server that takes its time makes all others wait.
+type Documents struct {
+	caller *Caller
+	lister listers.APIServiceLister
+	synced cache.InformerSynced
+	queue  workqueue.TypedRateLimitingInterface[string]
+	log    *slog.Logger
+	sinks  Sinks
+
+	mu    sync.Mutex
+	known map[string]*copies // by APIService
+
+	heard   chan struct{}   // closed when pending is empty
+	pending map[string]bool // whom the start waits for
+}
+
+// NewDocuments prepares the copies. Call it before the informers start.
+func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *slog.Logger) (*Documents, error) {
+	d := &Documents{
+		caller: caller, lister: services.Lister(), log: log, known: map[string]*copies{}, heard: make(chan struct{}),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRefetch, maxRefetch),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "RemoteDocuments"}),
+	}
+	handler, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    d.changed,
+		UpdateFunc: func(_, current any) { d.changed(current) },
+		DeleteFunc: d.changed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.synced = handler.HasSynced
+	return d, nil
+}
+
+// changed tells discovery at once whether the server is there, and has its
+// documents fetched.
+func (d *Documents) changed(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	service, ok := obj.(*apiregistrationv1.APIService)
+	if !ok {
+		return
+	}
+	d.mu.Lock()
+	c := d.known[service.Name]
+	d.mu.Unlock()
+	if c != nil && service.Spec.Service != nil {
+		c.setAvailable(isAvailable(service))
+		d.sinks.Discovery.AddAPIService(service, c)
+	}
+	if c != nil || service.Spec.Service != nil {
+		d.queue.Add(service.Name)
+	}
+}
+
+// Run follows the APIServices until ctx ends. sinks are told of each remote
+// one; the discovery sink must not run before [Documents.Heard] says so.
+func (d *Documents) Run(ctx context.Context, sinks Sinks) {
+	d.sinks = sinks
+	defer d.queue.ShutDown()
+	if !cache.WaitForCacheSync(ctx.Done(), d.synced) {
+		return
+	}
+	d.expect()
+	var workers sync.WaitGroup
+	for range documentWorkers {
+		workers.Go(func() {
+			for d.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	d.queue.ShutDown()
+	workers.Wait()
+}
+
+// Heard is closed when each server that was available when the process began
+// has been asked for its discovery once. One that does not answer takes some
+// seconds.
+func (d *Documents) Heard() <-chan struct{} { return d.heard }
+
+// expect notes whom the start waits for, and makes discovery list all groups.
+func (d *Documents) expect() {
+	services, err := d.lister.List(labels.Everything())
+	if err != nil {
+		services = nil // the cache does not fail
+	}
+	d.mu.Lock()
+	d.pending = map[string]bool{}
+	for _, service := range services {
+		if service.Spec.Service != nil && isAvailable(service) {
+			d.pending[service.Name] = true
+		}
+	}
+	if len(d.pending) == 0 {
+		close(d.heard)
+	}
+	d.mu.Unlock()
+	for _, service := range services {
+		if service.Spec.Service != nil {
+			d.copies(service)
+		}
+	}
+}
+
+func (d *Documents) asked(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pending[name] {
+		if delete(d.pending, name); len(d.pending) == 0 {
+			close(d.heard)
+		}
+	}
+}
+
+func (d *Documents) next(ctx context.Context) bool {
+	name, shutdown := d.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer d.queue.Done(name)
+	service, err := d.lister.Get(name)
+	switch {
+	case err != nil || service.Spec.Service == nil:
+		d.forget(name)
+		d.asked(name)
+		d.queue.Forget(name)
+	case !isAvailable(service):
+		d.copies(service)
+		d.asked(name)
+		d.queue.Forget(name)
+	case d.refresh(ctx, service):
+		d.queue.Forget(name)
+		d.queue.AddAfter(name, refreshPeriod)
+	default:
+		d.queue.AddRateLimited(name)
+	}
+	return true
+}
+
+// copies are those of an APIService. From the first time on discovery lists it.
+func (d *Documents) copies(service *apiregistrationv1.APIService) *copies {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.known[service.Name]
+	if c == nil {
+		c = newCopies(service)
+		d.known[service.Name] = c
+		d.sinks.Discovery.AddAPIService(service, c)
+	}
+	return c
+}
+
+// refresh fetches the documents of an available server and says whether that
+// worked.
+func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIService) bool {
+	c := d.copies(service)
+	client, err := d.caller.client(service)
+	if err == nil {
+		f := &fetching{client: client, caller: d.caller, service: service, copies: c}
+		err = f.discovery(ctx)
+		d.sinks.Discovery.AddAPIService(service, c)
+		d.asked(service.Name)
+		if err == nil {
+			err = f.openAPI(ctx, d.sinks)
+		}
+	}
+	d.asked(service.Name)
+	switch {
+	case err == nil:
+		if c.failures >= failuresToTell {
+			d.log.Info("discovery and OpenAPI of aggregated API are read again", "apiService", service.Name)
+		}
+		c.failures = 0
+		return true
+	case ctx.Err() != nil:
+		return true
+	}
+	switch c.failures++; c.failures {
+	case 1:
+		d.caller.resolver.changed(reference(service)) // is it there at all?
+	case failuresToTell:
+		d.log.Warn("discovery or OpenAPI of aggregated API cannot be read", "apiService", service.Name, "error", err)
+	}
+	return false
+}
+
+// forget takes an APIService out of the merged documents.
+func (d *Documents) forget(name string) {
+	d.mu.Lock()
+	c := d.known[name]
+	delete(d.known, name)
+	d.mu.Unlock()
+	if c == nil {
+		return
+	}
+	d.sinks.Discovery.RemoveAPIService(name)
+	d.sinks.OpenAPIV2.RemoveAPIService(name)
+	d.sinks.OpenAPIV3.RemoveAPIServiceSpec(name)
+}
+
+func isAvailable(service *apiregistrationv1.APIService) bool {
+	return helper.IsAPIServiceConditionTrue(service, apiregistrationv1.Available)
+}

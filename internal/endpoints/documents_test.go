@@ -1,0 +1,304 @@
+package endpoints
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/fake"
+	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
+	"k8s.io/utils/ptr"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// sink stands for both of upstream's OpenAPI aggregators: it asks the handler
+// when it is told to, and remembers what it heard.
+type sink struct {
+	path string
+
+	mu       sync.Mutex
+	handlers map[string]http.Handler
+	heard    map[string]string
+}
+
+func newSink(path string) *sink {
+	return &sink{path: path, handlers: map[string]http.Handler{}, heard: map[string]string{}}
+}
+
+func (s *sink) add(name string, handler http.Handler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handlers[name] = handler
+}
+
+func (s *sink) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.handlers, name)
+	delete(s.heard, name)
+}
+
+// UpdateAPIServiceSpec implements both.
+func (s *sink) UpdateAPIServiceSpec(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	recorder := httptest.NewRecorder()
+	s.handlers[name].ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, s.path, nil))
+	if recorder.Code != http.StatusOK || strings.Contains(recorder.Body.String(), "garbage") {
+		return fmt.Errorf("%d %s", recorder.Code, recorder.Body)
+	}
+	s.heard[name] = recorder.Body.String()
+	return nil
+}
+
+func (s *sink) of(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heard[name]
+}
+
+type sinkV2 struct{ *sink }
+
+func (s sinkV2) AddUpdateAPIService(service *apiregistrationv1.APIService, handler http.Handler) error {
+	s.add(service.Name, handler)
+	return nil
+}
+func (s sinkV2) RemoveAPIService(name string) { s.remove(name) }
+
+type sinkV3 struct{ *sink }
+
+func (s sinkV3) AddUpdateAPIService(handler http.Handler, service *apiregistrationv1.APIService) {
+	s.add(service.Name, handler)
+}
+func (s sinkV3) RemoveAPIServiceSpec(name string) { s.remove(name) }
+func (s sinkV3) GetAPIServiceNames() []string     { return nil }
+
+const (
+	legacyDiscovery = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"things","singularName":"thing","namespaced":true,"kind":"Thing","verbs":["get"]}]}`
+	openAPIv3       = `{"openapi":"3.0.0","info":{"title":"t","version":"v1"},"paths":{"/apis/example.com/v1/things":{}}}`
+	openAPIv2       = `{"swagger":"2.0","info":{"title":"t","version":"v1"},"paths":{}}`
+)
+
+// world is a Documents with a remote server whose answers a test decides.
+type world struct {
+	t         *testing.T
+	client    *fake.Clientset
+	documents *Documents
+	discovery aggregated.ResourceManager
+	v2, v3    *sink
+
+	mu      sync.Mutex
+	answers map[string]string
+	hang    map[string]bool
+	hanging int
+}
+
+const apiService = "v1.example.com"
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{
+		t: t, client: fake.NewClientset(), discovery: aggregated.NewResourceManager("apis"), v2: newSink(openAPIV2Path), v3: newSink(openAPIV3Path),
+		answers: map[string]string{"/apis/example.com/v1": legacyDiscovery, "/openapi/v3/apis/example.com/v1": openAPIv3, openAPIV2Path: openAPIv2},
+		hang:    map[string]bool{},
+	}
+	server := httptest.NewUnstartedServer(w)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	r := newResolver(t, config.ServiceEndpoint{Namespace: "ns", Name: "svc", Targets: []string{server.URL}})
+	caller := NewCaller(r, r.Dialer(Direct()), func() ([]byte, []byte, error) { return nil, nil, nil })
+	factory := informers.NewSharedInformerFactory(w.client, 0)
+	documents, err := NewDocuments(caller, factory.Apiregistration().V1().APIServices(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.documents = documents
+	ctx, cancel := context.WithCancel(context.Background())
+	factory.StartWithContext(ctx)
+	var running sync.WaitGroup
+	sinks := Sinks{Discovery: aggregatorapiserver.NewDiscoveryManager(w.discovery), OpenAPIV2: sinkV2{w.v2}, OpenAPIV3: sinkV3{w.v3}}
+	running.Go(func() { documents.Run(ctx, sinks) })
+	<-documents.Heard() // there is nobody to wait for
+	running.Go(func() { sinks.Discovery.Run(ctx.Done(), nil) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		factory.Shutdown()
+	})
+	return w
+}
+
+// ServeHTTP is the remote server.
+func (w *world) ServeHTTP(response http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	answer, hang := w.answers[r.URL.Path], w.hang[r.URL.Path]
+	if hang {
+		w.hanging++
+	}
+	w.mu.Unlock()
+	switch {
+	case hang:
+		<-r.Context().Done()
+	case answer == "":
+		http.NotFound(response, r)
+	default:
+		response.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(response, answer) // the test sees what is missing
+	}
+}
+
+// set replaces answers; "" removes one.
+func (w *world) set(answers map[string]string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for path, answer := range answers {
+		w.answers[path] = answer
+	}
+}
+
+// register creates or changes the APIService.
+func (w *world) register(available apiregistrationv1.ConditionStatus) {
+	w.t.Helper()
+	service := &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: apiService},
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group: "example.com", Version: "v1", InsecureSkipTLSVerify: true,
+			Service: &apiregistrationv1.ServiceReference{Namespace: "ns", Name: "svc", Port: ptr.To[int32](443)},
+		},
+		Status: apiregistrationv1.APIServiceStatus{Conditions: []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: available}}},
+	}
+	client := w.client.ApiregistrationV1().APIServices()
+	if _, err := client.Create(w.t.Context(), service, metav1.CreateOptions{}); err == nil {
+		return
+	}
+	if _, err := client.Update(w.t.Context(), service, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) eventually(what string, check func() bool) {
+	w.t.Helper()
+	for range 3000 {
+		if check() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.t.Fatalf("not in time: %s", what)
+}
+
+// freshness of the group version in the merged discovery, and its resources.
+func (w *world) freshness() (string, []string) {
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequest(http.MethodGet, "/apis", nil)
+	request.Header.Set("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	w.discovery.ServeHTTP(recorder, request)
+	list, err := decodeDiscovery(recorder.Body.Bytes())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, group := range list.Items {
+		var names []string
+		for _, resource := range group.Versions[0].Resources {
+			names = append(names, resource.Resource)
+		}
+		return string(group.Versions[0].Freshness), names
+	}
+	return "", nil
+}
+
+func (w *world) isFresh(want string) func() bool {
+	return func() bool { got, _ := w.freshness(); return got == want }
+}
+
+func TestDocumentsReachTheSinks(t *testing.T) {
+	w := newWorld(t)
+	w.register(apiregistrationv1.ConditionTrue)
+	w.eventually("discovery has the type", func() bool {
+		freshness, names := w.freshness()
+		return freshness == "Current" && slices.Equal(names, []string{"things"})
+	})
+	w.eventually("OpenAPI v2 and v3 are known", func() bool {
+		return w.v2.of(apiService) == openAPIv2 && strings.Contains(w.v3.of(apiService), "/openapi/v3/apis/example.com/v1")
+	})
+
+	w.register(apiregistrationv1.ConditionFalse)
+	w.eventually("the group is stale", w.isFresh("Stale"))
+	if w.v2.of(apiService) == "" || w.v3.of(apiService) == "" {
+		t.Error("OpenAPI of a server that is away is forgotten")
+	}
+
+	if err := w.client.ApiregistrationV1().APIServices().Delete(t.Context(), apiService, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the group is gone", w.isFresh(""))
+	w.eventually("OpenAPI is gone", func() bool { return w.v2.of(apiService) == "" && w.v3.of(apiService) == "" })
+}
+
+func TestAServerThatHangsHoldsNobody(t *testing.T) {
+	w := newWorld(t)
+	w.hang["/openapi/v3/apis/example.com/v1"] = true
+	w.register(apiregistrationv1.ConditionTrue)
+	w.eventually("discovery is current", w.isFresh("Current"))
+	w.eventually("the server is asked for OpenAPI", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.hanging > 0
+	})
+	// Its worker waits; what the server is not there any more says is seen.
+	w.register(apiregistrationv1.ConditionFalse)
+	w.eventually("the group is stale", w.isFresh("Stale"))
+	if w.v2.of(apiService) != "" {
+		t.Error("the server has answered after all")
+	}
+}
+
+func TestOnlyV2AndUnreadableDocuments(t *testing.T) {
+	w := newWorld(t)
+	w.set(map[string]string{"/openapi/v3/apis/example.com/v1": ""})
+	w.register(apiregistrationv1.ConditionTrue)
+	w.eventually("v3 is made of v2", func() bool { return w.v2.of(apiService) != "" && w.v3.of(apiService) != "" })
+	w.set(map[string]string{openAPIV2Path: "garbage", "/openapi/v3/apis/example.com/v1": openAPIv3})
+	w.register(apiregistrationv1.ConditionUnknown)
+	w.register(apiregistrationv1.ConditionTrue)
+	w.eventually("what cannot be read is not left with the sink", func() bool { return w.v2.of(apiService) == "" })
+	if w.v3.of(apiService) == "" {
+		t.Error("v3 was taken away with v2")
+	}
+}
+
+func TestNothingKnownIsUnavailable(t *testing.T) {
+	service := &apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Group: "example.com", Version: "v1"}}
+	service.Status.Conditions = []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue}}
+	c := newCopies(service)
+	recorder := httptest.NewRecorder()
+	if c.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, groupsPath, nil)); recorder.Code != http.StatusServiceUnavailable {
+		t.Errorf("the sink hears %d", recorder.Code)
+	}
+	if err := describeWithin(time.Minute, ref, openAPIV2Path, context.DeadlineExceeded); errors.Is(err, errSlow) || !strings.Contains(err.Error(), "1m0s") {
+		t.Errorf("the bound is not said: %v", err)
+	}
+}
+
+func decodeDiscovery(data []byte) (list apidiscoveryv2.APIGroupDiscoveryList, err error) {
+	err = json.Unmarshal(data, &list)
+	return list, err
+}
