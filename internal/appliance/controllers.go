@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -31,8 +32,7 @@ const (
 // controllerManager runs the controllers: at once where there is one server,
 // and where there are several in the one that holds the lease.
 type controllerManager struct {
-	api       *apiServers
-	selection []string
+	workplace workplace
 	log       *slog.Logger
 
 	manager *controllers.Manager // of a single server, or of the leader
@@ -42,6 +42,50 @@ type controllerManager struct {
 	leading sync.WaitGroup
 }
 
+// workplace is where controllers find the API servers: in this process or in
+// others.
+type workplace interface {
+	// servers is the number of API servers on the same store.
+	servers() int
+	// client has full rights.
+	client() *rest.Config
+	// prepare fills in what depends on the place. release is called when the
+	// controllers have ended.
+	prepare(ctx context.Context) (cfg controllers.Config, release func(), err error)
+}
+
+// besideTheServer is the workplace in the API servers' own process.
+type besideTheServer struct {
+	api       *apiServers
+	selection []string
+	log       *slog.Logger
+}
+
+func (b besideTheServer) servers() int         { return b.api.store.servers() }
+func (b besideTheServer) client() *rest.Config { return b.api.server.Loopback() }
+
+func (b besideTheServer) prepare(context.Context) (controllers.Config, func(), error) {
+	return controllers.Config{
+		Client:    b.client(),
+		Informers: b.api.server.Informers(),
+		Types:     b.api.server,
+		Content:   b.api.storage,
+		Files:     controllerFiles(b.api.identity.store),
+		Servers:   b.servers(),
+		Selection: b.selection,
+		Log:       b.log,
+	}, func() {}, nil
+}
+
+func controllerFiles(store *pki.Store) controllers.Files {
+	return controllers.Files{
+		ServerCA:          store.Cert(pki.ServerCA),
+		ClientCA:          store.Cert(pki.ClientCA),
+		ClientCAKey:       store.Key(pki.ClientCA),
+		ServiceAccountKey: store.Key(pki.ServiceAccount),
+	}
+}
+
 // Name implements [Component].
 func (c *controllerManager) Name() string { return "controllers" }
 
@@ -49,36 +93,20 @@ func (c *controllerManager) Name() string { return "controllers" }
 // are started when they stand by.
 func (c *controllerManager) Start(ctx context.Context) error {
 	c.died = make(chan error, 1)
-	if c.api.store.servers() == 1 {
-		manager, err := c.run(ctx)
-		c.manager = manager
+	if c.workplace.servers() > 1 {
+		return c.standBy(ctx)
+	}
+	cfg, _, err := c.workplace.prepare(ctx) // a single server's workplace has nothing to release
+	if err != nil {
 		return err
 	}
-	return c.standBy(ctx)
-}
-
-func (c *controllerManager) run(ctx context.Context) (*controllers.Manager, error) {
-	files := c.api.identity.store
-	return controllers.Start(ctx, controllers.Config{
-		Client:    c.api.server.Loopback(),
-		Informers: c.api.server.Informers(),
-		Types:     c.api.server,
-		Content:   c.api.storage,
-		Files: controllers.Files{
-			ServerCA:          files.Cert(pki.ServerCA),
-			ClientCA:          files.Cert(pki.ClientCA),
-			ClientCAKey:       files.Key(pki.ClientCA),
-			ServiceAccountKey: files.Key(pki.ServiceAccount),
-		},
-		Servers:   c.api.store.servers(),
-		Selection: c.selection,
-		Log:       c.log,
-	})
+	c.manager, err = controllers.Start(ctx, cfg)
+	return err
 }
 
 // standBy enters the election and returns.
 func (c *controllerManager) standBy(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(c.api.server.Loopback())
+	client, err := kubernetes.NewForConfig(c.workplace.client())
 	if err != nil {
 		return fmt.Errorf("make the client for the election: %w", err)
 	}
@@ -117,7 +145,12 @@ func (c *controllerManager) standBy(ctx context.Context) error {
 // lead runs the controllers until ctx ends.
 func (c *controllerManager) lead(ctx context.Context) {
 	c.log.Info("this server runs the controllers now")
-	manager, err := c.run(ctx)
+	cfg, release, err := c.workplace.prepare(ctx)
+	var manager *controllers.Manager
+	if err == nil {
+		defer release()
+		manager, err = controllers.Start(ctx, cfg)
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			c.fail(err)

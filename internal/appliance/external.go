@@ -13,6 +13,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -26,6 +27,9 @@ type store interface {
 	// snapshot streams the whole store with its sum at the end, as etcd's
 	// Maintenance.Snapshot does.
 	snapshot(ctx context.Context) (io.ReadCloser, error)
+	// maintenance is who looks after a store that is run here, once it has
+	// started; nil if others do.
+	maintenance() *maintenance.Keeper
 	// servers is how many API servers may use it. What only a single server
 	// may do asks it.
 	servers() int
@@ -80,6 +84,8 @@ func (e *externalEtcd) waitReady(context.Context) error { return nil } // Start 
 func (e *externalEtcd) snapshot(ctx context.Context) (io.ReadCloser, error) {
 	return e.client.Snapshot(ctx)
 }
+
+func (e *externalEtcd) maintenance() *maintenance.Keeper { return nil }
 
 func (e *externalEtcd) servers() int { return several }
 

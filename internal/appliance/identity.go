@@ -21,8 +21,10 @@ import (
 type identity struct {
 	config *config.ServerConfiguration
 	dir    *datadir.Dir
-	url    string
+	url    string // of the API; empty where none is served
 	log    *slog.Logger
+	// etcdHost is where an etcd listens; empty for none.
+	etcdHost string
 
 	store      *pki.Store
 	encryption string // the EncryptionConfiguration, or empty
@@ -40,6 +42,13 @@ func (i *identity) Start(context.Context) error {
 		return err
 	}
 	i.store = pki.New(i.dir.Join("pki"), names)
+	if i.etcdHost != "" {
+		etcdNames, err := servingNames(&config.Serving{BindAddress: i.etcdHost, ExternalHost: i.config.Serving.ExternalHost, ExtraSANs: i.config.Serving.ExtraSANs})
+		if err != nil {
+			return err
+		}
+		i.store.AddEtcd(etcdNames)
+	}
 	if _, err := i.store.Ensure(); err != nil {
 		return err
 	}
@@ -78,6 +87,9 @@ func (i *identity) renewed(written []string, err error) {
 }
 
 func (i *identity) writeKubeconfig() error {
+	if i.url == "" {
+		return nil
+	}
 	data, err := kubeconfig.Render(kubeconfig.Access{
 		Server:   i.url,
 		CAFile:   i.store.Cert(pki.ServerCA),

@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,8 +21,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
@@ -55,18 +51,15 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	return &Checked{config: cfg, options: options}, nil
 }
 
-// server is the running appliance.
+// server is the running appliance, with the controllers or without.
 type server struct {
-	config *config.ServerConfiguration
-	log    *slog.Logger
-	facts  Status
-	group  *group
-	notify notifier
+	*process
+	facts Status
 
 	store       store
 	identity    *identity
 	api         *apiServers
-	controllers *controllerManager
+	controllers *controllerManager  // nil where they run elsewhere
 	manifests   *bootstrapManifests // nil without a directory
 	events      *events             // once the API is served
 	archivist   *archivist
@@ -76,89 +69,83 @@ type server struct {
 // Run starts the server and returns when ctx has ended and everything has
 // stopped, or when a component has died and the others have stopped.
 func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
-	debug.SetGCPercent(startGC)
-	notify, err := takeNotifier()
+	return runServer(ctx, checked, log, true)
+}
+
+func runServer(ctx context.Context, checked *Checked, log *slog.Logger, withControllers bool) error {
+	p, err := begin(checked.config, log)
 	if err != nil {
 		return err
 	}
-	cfg := checked.config
-	stamp := currentStamp()
-	dir, err := datadir.Open(cfg.DataDir, stamp)
+	defer p.end()
+	listener, err := listen(&p.config.Serving)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err := dir.Close(); err != nil {
-			log.Error("giving the data directory back failed", "error", err)
-		}
-	}()
-	listener, err := listen(&cfg.Serving)
-	if err != nil {
-		return err
-	}
-	url, err := serverURL(&cfg.Serving, listener.Addr())
+	url, err := serverURL(&p.config.Serving, listener.Addr())
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s := &server{config: cfg, log: log, group: newGroup(log), notify: notify}
-	logging.OnFatal(s.group.fatal)
-	defer context.AfterFunc(ctx, logging.Stopping)()
+	s := &server{process: p}
 	s.facts = Status{
-		Started: time.Now(), PID: os.Getpid(), Server: url, DataDir: dir.Path(),
-		Versions: Versions{Server: stamp.Version, Kubernetes: stamp.Kubernetes, Etcd: stamp.Etcd, Go: version.Go()},
-		Database: Database{QuotaBytes: cfg.Etcd.Embedded.QuotaBackend.Value()},
+		Started: p.started, PID: os.Getpid(), Server: url, DataDir: p.dir.Path(),
+		Versions: Versions{Server: p.stamp.Version, Kubernetes: p.stamp.Kubernetes, Etcd: p.stamp.Etcd, Go: version.Go()},
 	}
-	log.Info("kube-hyper-mini starts", "version", stamp.Version, "kubernetes", stamp.Kubernetes, "etcd", stamp.Etcd, "pid", s.facts.PID)
-	log.Info("data directory", "path", dir.Path(), "new", dir.Previous == nil)
-	s.compose(checked, dir, listener)
-	err = s.live(ctx, dir, stamp)
+	if len(p.config.Etcd.External.Endpoints) == 0 {
+		s.facts.Database.QuotaBytes = p.config.Etcd.Embedded.QuotaBackend.Value()
+	}
+	if withControllers {
+		p.announce("kube-hyper-mini")
+	} else {
+		p.announce("kube-hyper-mini apiserver")
+	}
+	s.compose(checked, listener, withControllers)
+	err = p.live(ctx, s.start, s.serve, s.leave)
 	// Until the API server runs, nobody else closes the listener. Closing it
 	// a second time fails, which says that all is well.
 	_ = listener.Close()
 	return err
 }
 
-func (s *server) compose(checked *Checked, dir *datadir.Dir, listener net.Listener) {
-	s.store = newStore(s.config, dir, s.log)
-	s.archivist = newArchivist(s.config, dir, currentStamp(), s.store, s.log)
-	s.identity = &identity{config: s.config, dir: dir, url: s.facts.Server, log: s.log}
+func (s *server) compose(checked *Checked, listener net.Listener, withControllers bool) {
+	s.store = newStore(s.config, s.dir, s.log)
+	s.archivist = newArchivist(s.config, s.dir, s.stamp, s.store, s.log)
+	s.identity = &identity{config: s.config, dir: s.dir, url: s.facts.Server, log: s.log}
 	s.api = &apiServers{
 		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
 		prefix: s.config.Etcd.External.Prefix, ready: s.notReady, log: s.log,
-		before: s.archivist.beforeUpgrade, paths: map[string]http.Handler{statusPath: s, backupPath: s.archivist},
+		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: s.archivist, defragmentPath: defragmenter{s.store}},
 	}
-	s.controllers = &controllerManager{api: s.api, selection: s.config.ControllerManager.Controllers, log: s.log}
+	if withControllers {
+		s.controllers = &controllerManager{workplace: besideTheServer{s.api, s.config.ControllerManager.Controllers, s.log}, log: s.log}
+	}
 	if s.config.Manifests.Dir != "" {
 		s.manifests = &bootstrapManifests{config: s.config.Manifests, api: s.api, log: s.log, once: make(chan struct{})}
 	}
 }
 
-// live is the life between the lock and the unlock.
-func (s *server) live(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp) error {
-	err := s.start(ctx, dir, stamp)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		s.log.Info("stopped during the start")
-		err = nil
-	case err == nil:
-		err = s.serve(ctx)
+// beforeWrites is what must happen when the store can be read, and before
+// anything is written to it.
+func (s *server) beforeWrites(ctx context.Context) error {
+	if err := s.archivist.beforeUpgrade(ctx); err != nil {
+		return err
 	}
-	began := time.Now()
-	logging.Stopping()
-	if notifyErr := s.notify.send("STOPPING=1"); notifyErr != nil {
-		s.log.Warn("the service manager does not listen", "error", notifyErr)
+	if keeper := s.store.maintenance(); keeper != nil {
+		keeper.Look(ctx) // the quota may have been raised
 	}
+	return nil
+}
+
+// leave says that the server is not ready any more.
+func (s *server) leave() {
 	s.readySince.Store(nil)
 	if s.events != nil {
 		s.events.stop()
 	}
-	err = errors.Join(err, s.group.stop())
-	s.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
-	return err
 }
 
-func (s *server) start(ctx context.Context, dir *datadir.Dir, stamp datadir.Stamp) error {
-	if err := backup.SweepSpool(dir.Path()); err != nil {
+func (s *server) start(ctx context.Context) error {
+	if err := backup.SweepSpool(s.dir.Path()); err != nil {
 		return err
 	}
 	if err := s.group.start(ctx, s.store, s.identity); err != nil {
@@ -167,8 +154,10 @@ func (s *server) start(ctx context.Context, dir *datadir.Dir, stamp datadir.Stam
 	if err := s.group.start(ctx, s.api); err != nil {
 		return err
 	}
-	if err := s.group.start(ctx, s.controllers); err != nil {
-		return err
+	if s.controllers != nil {
+		if err := s.group.start(ctx, s.controllers); err != nil {
+			return err
+		}
 	}
 	events, err := newEvents(s.api.server)
 	if err != nil {
@@ -180,10 +169,7 @@ func (s *server) start(ctx context.Context, dir *datadir.Dir, stamp datadir.Stam
 			return err
 		}
 	}
-	if err := s.writeProof(ctx); err != nil {
-		return err
-	}
-	return dir.WriteStamp(stamp)
+	return s.writeProof(ctx)
 }
 
 // startedAnnotation on kube-system says when the server that is running began.
@@ -211,29 +197,14 @@ func (s *server) writeProof(ctx context.Context) error {
 func (s *server) serve(ctx context.Context) error {
 	now := time.Now()
 	s.readySince.Store(&now)
-	s.log.Info("ready", "server", s.facts.Server, "took", now.Sub(s.facts.Started).Round(time.Millisecond).String())
+	s.log.Info("ready", "server", s.facts.Server, "took", s.took())
 	s.log.Info("try: kubectl --kubeconfig " + s.config.Kubeconfig.Path + " get namespaces")
-	if err := s.notify.send("READY=1"); err != nil {
-		s.log.Warn("the service manager does not listen", "error", err)
+	s.ready()
+	background := []func(context.Context){func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) }}
+	if keeper := s.store.maintenance(); keeper != nil {
+		background = append(background, func(ctx context.Context) { keeper.Run(ctx, s.events.record) })
 	}
-	background, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() {
-		s.notify.feed(background, s.api.storage.Health, func(err error) { s.log.Warn("not telling the watchdog that all is well", "error", err) })
-	})
-	running.Go(func() { releaseStartMemory(background, s.log) })
-	running.Go(func() { s.archivist.keepSchedule(background, s.events) })
-	defer func() {
-		stop()
-		running.Wait()
-	}()
-	select {
-	case <-ctx.Done():
-		s.log.Info("stopping")
-		return nil
-	case err := <-s.group.died:
-		return err
-	}
+	return s.whileServing(ctx, s.api.storage.Health, background...)
 }
 
 // notReady says why the server is not ready, or nothing.
@@ -249,7 +220,7 @@ func (s *server) notReady() error {
 		}
 		return errors.New("the controllers do not run yet, or not any more")
 	}
-	return nil
+	return s.refusal()
 }
 
 // listen takes the port before anything is written.

@@ -44,11 +44,15 @@ type Versions struct {
 
 // Database is etcd's account of itself, in bytes.
 type Database struct {
-	SizeBytes  int64  `json:"sizeBytes"`
-	InUseBytes int64  `json:"inUseBytes"`
-	QuotaBytes int64  `json:"quotaBytes,omitempty"`
-	Revision   int64  `json:"revision"`
-	Error      string `json:"error,omitempty"`
+	SizeBytes  int64 `json:"sizeBytes"`
+	InUseBytes int64 `json:"inUseBytes"`
+	QuotaBytes int64 `json:"quotaBytes,omitempty"`
+	Revision   int64 `json:"revision"`
+	// NearQuota means that the database takes 80 % of its quota or more.
+	NearQuota bool `json:"nearQuota,omitempty"`
+	// ReadOnly is why writes are refused, and what to do.
+	ReadOnly string `json:"readOnly,omitempty"`
+	Error    string `json:"error,omitempty"`
 }
 
 // ServeHTTP answers with the status; the status code is that of /readyz.
@@ -74,13 +78,20 @@ func (s *server) status(r *http.Request) Status {
 		status.Ready = true
 		status.ReadySince = *s.readySince.Load()
 		status.StartSeconds = status.ReadySince.Sub(status.Started).Seconds()
-		status.Controllers = s.controllers.names()
+		if s.controllers != nil {
+			status.Controllers = s.controllers.names()
+		}
 	}
-	if etcd, err := s.api.storage.Status(r.Context()); err != nil {
-		status.Database.Error = err.Error()
-	} else {
+	etcd, err := s.api.storage.Status(r.Context())
+	if etcd != nil {
 		status.Database.SizeBytes, status.Database.InUseBytes, status.Database.Revision = etcd.DbSize, etcd.DbSizeInUse, etcd.Header.Revision
 		status.Versions.Etcd = etcd.Version
+	}
+	if keeper := s.store.maintenance(); keeper != nil {
+		status.Database.NearQuota, status.Database.ReadOnly = keeper.NearQuota(), keeper.Refusal()
+	}
+	if err != nil && status.Database.ReadOnly == "" {
+		status.Database.Error = err.Error()
 	}
 	status.Backups = s.archivist.accounts()
 	certificates, err := s.identity.store.Expiry()

@@ -10,7 +10,6 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // configFlags say where the configuration comes from. Flags override the
@@ -58,8 +57,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 }
 
 func newServer() *cobra.Command {
-	flags := &configFlags{}
-	cmd := &cobra.Command{
+	return runsPart(&cobra.Command{
 		Use:   "server",
 		Short: "Run the control plane",
 		Long: `Run the control plane in the foreground: etcd, API server, controllers. It stops
@@ -70,29 +68,7 @@ line is wrong (a restart does not help), 130 stopped by a second signal.`,
 		Example: `  kube-hyper-mini server
   kube-hyper-mini server --data-dir ./data --port 0
   kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, source, err := flags.load(cmd)
-			if err != nil {
-				return err
-			}
-			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{
-				Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: isTerminal(cmd.ErrOrStderr()),
-				// systemd sets it for a standard error that is the journal.
-				Untimed: os.Getenv("JOURNAL_STREAM") != "",
-			})
-			if err != nil {
-				return err
-			}
-			checked, err := appliance.Check(cfg)
-			if err != nil {
-				return usageError(source.Locate(err))
-			}
-			adoptOrphans(cmd.Context())
-			return appliance.Run(cmd.Context(), checked, log)
-		},
-	}
-	flags.all(cmd.Flags())
-	return cmd
+	}, appliance.Run)
 }
 
 func isTerminal(w io.Writer) bool {

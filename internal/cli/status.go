@@ -103,7 +103,17 @@ func printStatus(w io.Writer, status *appliance.Status, output string) error {
 	if status.Database.Error != "" {
 		row("database", "%s", status.Database.Error)
 	} else {
-		row("database", "%s, %s in use, quota %s, revision %d", bytes(status.Database.SizeBytes), bytes(status.Database.InUseBytes), bytes(status.Database.QuotaBytes), status.Database.Revision)
+		quota := ""
+		if status.Database.QuotaBytes > 0 {
+			quota = "quota " + bytes(status.Database.QuotaBytes) + ", "
+		}
+		row("database", "%s, %s in use, %srevision %d", bytes(status.Database.SizeBytes), bytes(status.Database.InUseBytes), quota, status.Database.Revision)
+	}
+	if status.Database.ReadOnly != "" {
+		row("read-only", "%s", status.Database.ReadOnly)
+	}
+	if status.Database.NearQuota {
+		row("warning", "the database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
 	}
 	for _, text := range backupRows(status.Backups) {
 		row("backup", "%s", text)

@@ -20,7 +20,10 @@ func Default() *ServerConfiguration {
 		},
 		Kubeconfig: Kubeconfig{Mode: "0600"},
 		Etcd: Etcd{
-			Embedded: EmbeddedEtcd{QuotaBackend: resource.MustParse("8Gi"), Fsync: true},
+			Embedded: EmbeddedEtcd{
+				QuotaBackend: resource.MustParse("8Gi"), Fsync: true, Listen: "127.0.0.1:2379",
+				Defragment: Defragment{FreePercent: 50, MinimumSize: resource.MustParse("128Mi")},
+			},
 			External: ExternalEtcd{Endpoints: []string{}, Prefix: "/registry"},
 		},
 		APIServer: APIServer{

@@ -75,6 +75,21 @@ type EmbeddedEtcd struct {
 	// Fsync says whether a write is on disk before it is acknowledged
 	// (etcd: the opposite of --unsafe-no-fsync).
 	Fsync bool `json:"fsync"`
+	// Listen is the host:port that the member serves on when it runs in a
+	// process of its own. In the server it listens nowhere.
+	Listen string `json:"listen"`
+	// Defragment says when the database is rewritten without what is free in
+	// it, for which reads and writes wait.
+	Defragment Defragment `json:"defragment"`
+}
+
+// Defragment is a matter of the size of the database's file, and of the part
+// of it that is not in use.
+type Defragment struct {
+	// FreePercent of the file; 0 never defragments.
+	FreePercent int `json:"freePercent"`
+	// MinimumSize of the file.
+	MinimumSize resource.Quantity `json:"minimumSize"`
 }
 
 // ExternalEtcd points to an etcd cluster that is run elsewhere. The names are
@@ -159,6 +174,9 @@ type ControllerManager struct {
 	// "*" is every controller that is on by default, "name" switches one on,
 	// "-name" off.
 	Controllers []string `json:"controllers"`
+	// Server is where controllers that run in a process of their own find the
+	// API servers.
+	Server string `json:"server"`
 }
 
 // Logging has the names of upstream's LoggingConfiguration.

@@ -84,6 +84,11 @@ func (c *ServerConfiguration) validateServing(fail func(path, format string, arg
 	}
 }
 
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
+}
+
 func isHost(host string) bool {
 	return net.ParseIP(host) != nil || len(validation.IsDNS1123Subdomain(strings.ToLower(host))) == 0
 }
@@ -91,6 +96,20 @@ func isHost(host string) bool {
 func (c *ServerConfiguration) validateEtcd(fail func(path, format string, args ...any)) {
 	if quota := c.Etcd.Embedded.QuotaBackend; quota.Value() < minQuota {
 		fail("etcd.embedded.quotaBackend", "%s is too small; at least 64Mi, 8Gi is the default", quota.String())
+	}
+	if percent := c.Etcd.Embedded.Defragment.FreePercent; percent < 0 || percent > 100 {
+		fail("etcd.embedded.defragment.freePercent", "%d is not a percentage; allowed: 1 to 100, or 0 to defragment on command only", percent)
+	}
+	if minimum := c.Etcd.Embedded.Defragment.MinimumSize; minimum.Sign() < 0 {
+		fail("etcd.embedded.defragment.minimumSize", "%s is negative; write 0 for a database of any size", minimum.String())
+	}
+	if host, port, err := net.SplitHostPort(c.Etcd.Embedded.Listen); err != nil || net.ParseIP(host) == nil || !isPort(port) {
+		fail("etcd.embedded.listen", "%q is not an IP address with a port; write 127.0.0.1:2379, or 0.0.0.0:2379 for every interface", c.Etcd.Embedded.Listen)
+	}
+	if server := c.ControllerManager.Server; server != "" {
+		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "https" {
+			fail("controllerManager.server", "%q is not the address of an API server; write https://host:6443", server)
+		}
 	}
 	external := c.Etcd.External
 	for i, endpoint := range external.Endpoints {

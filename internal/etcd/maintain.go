@@ -55,10 +55,28 @@ func (m *Member) Compact(ctx context.Context) error {
 }
 
 // Defragment rewrites the database without what is free in it. Reads and
-// writes wait meanwhile. It needs room on the disk for what is in use.
-func (m *Member) Defragment() error {
+// writes wait meanwhile. It needs room on the disk for what is in use. It
+// begins when no snapshot is under way, for whose end the database would be
+// locked.
+func (m *Member) Defragment(ctx context.Context) error {
+	if err := m.takeTurn(ctx); err != nil {
+		return fmt.Errorf("defragment etcd's database: %w", err)
+	}
+	defer m.giveTurn()
 	if err := m.etcd.Server.Backend().Defrag(); err != nil {
 		return fmt.Errorf("defragment etcd's database: %w", err)
 	}
 	return nil
 }
+
+// takeTurn waits until nobody else reads or writes the database as a whole.
+func (m *Member) takeTurn(ctx context.Context) error {
+	select {
+	case m.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a snapshot or a defragmentation to end: %w", context.Cause(ctx))
+	}
+}
+
+func (m *Member) giveTurn() { <-m.turn }

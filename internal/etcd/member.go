@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
@@ -41,6 +42,19 @@ type Config struct {
 	Fsync bool
 	// Logger receives etcd's log.
 	Logger *zap.Logger
+	// Listener serves clients in other processes; nil for none.
+	Listener *Listener
+}
+
+// Listener serves the gRPC API of etcd over TLS to clients with a certificate
+// of the authority.
+type Listener struct {
+	// Address is host:port.
+	Address string
+	// CertFile and KeyFile identify the member.
+	CertFile, KeyFile string
+	// ClientCAFile verifies the clients.
+	ClientCAFile string
 }
 
 // Member is a running single-member etcd.
@@ -50,6 +64,7 @@ type Member struct {
 	client *clientv3.Client
 	words  *lastWords
 	done   chan struct{}
+	turn   chan struct{} // see takeTurn
 }
 
 // Start opens or creates the member's data. The client can be used at once;
@@ -70,7 +85,7 @@ func Start(cfg Config) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
-	m := &Member{dir: cfg.Dir, etcd: started, client: v3client.New(started.Server), words: words, done: make(chan struct{})}
+	m := &Member{dir: cfg.Dir, etcd: started, client: v3client.New(started.Server), words: words, done: make(chan struct{}), turn: make(chan struct{}, 1)}
 	go func() {
 		defer close(m.done)
 		select {
@@ -133,6 +148,12 @@ func embedConfig(cfg Config, words *lastWords) (*embed.Config, error) {
 	c.TickMs, c.ElectionMs = tickMillis, electionMillis
 	c.ListenPeerUrls, c.ListenClientUrls, c.ListenClientHttpUrls, c.ListenMetricsUrls = nil, nil, nil, nil
 	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{*advertise}, []url.URL{*advertise}
+	if l := cfg.Listener; l != nil {
+		// The advertised URL stays as it is: it is part of the data.
+		c.ListenClientUrls = []url.URL{{Scheme: "https", Host: l.Address}}
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: l.CertFile, KeyFile: l.KeyFile, TrustedCAFile: l.ClientCAFile, ClientCertAuth: true}
+		c.EnableGRPCGateway = false // it would dial the member with the member's own certificate
+	}
 	c.InitialCluster = memberName + "=" + advertised
 	c.QuotaBackendBytes = cfg.QuotaBytes
 	c.UnsafeNoFsync = !cfg.Fsync

@@ -13,10 +13,14 @@ import (
 // the in-process client, whose streams end with an error. Until the stream has
 // been read or closed, the database keeps what it frees.
 func (m *Member) Snapshot(ctx context.Context) (io.ReadCloser, error) {
+	if err := m.takeTurn(ctx); err != nil {
+		return nil, err
+	}
 	snapshot := m.etcd.Server.Backend().Snapshot()
 	reader, writer := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) }) // never fails
 	go func() {
+		defer m.giveTurn()
 		defer stop()
 		sum := sha256.New()
 		_, err := snapshot.WriteTo(io.MultiWriter(writer, sum))

@@ -29,6 +29,12 @@ type Connection struct {
 	// write when it has applied it, so that what it reads locally is as fresh
 	// as what a quorum would confirm.
 	Single bool
+	// Refusal is why the store takes no writes at the moment and what to do, or
+	// empty. It may be nil.
+	Refusal func() string
+	// Busy says that the store keeps everybody waiting and is well. It may be
+	// nil.
+	Busy func() bool
 }
 
 // Config says how to store.
@@ -92,11 +98,14 @@ func (s *Storage) Close() {
 }
 
 // Health reads a key through the quorum, as upstream's prober does
-// (k8s.io/apiserver/pkg/storage/storagebackend/factory, etcd3ProberMonitor).
+// (k8s.io/apiserver/pkg/storage/storagebackend/factory, etcd3ProberMonitor). A
+// store that is busy is healthy.
 func (s *Storage) Health(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	if _, err := s.connection.Client.Get(ctx, path.Join("/", s.config.Prefix, "health")); err != nil {
+	busy := func() bool { return s.connection.Busy != nil && s.connection.Busy() }
+	before := busy()
+	if _, err := s.connection.Client.Get(ctx, path.Join("/", s.config.Prefix, "health")); err != nil && !before && !busy() {
 		return fmt.Errorf("read from etcd: %w", err)
 	}
 	return nil

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+func newDefrag() *cobra.Command {
+	flags := &configFlags{}
+	cmd := &cobra.Command{
+		Use:   "defrag",
+		Short: "Give what is free in the embedded etcd's database back to the disk",
+		Long: `Give what is free in the embedded etcd's database back to the disk, of a running
+server or of a stopped one. Reads and writes of everybody wait meanwhile.
+
+A running server is asked through its API, as the administrator whose
+kubeconfig is in the data directory; anybody who may POST to the path
+/kube-hyper-mini/defragment may defragment. A server does it by itself when much
+is free (etcd.embedded.defragment in the configuration).`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := completed(cmd, flags)
+			if err != nil {
+				return err
+			}
+			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity})
+			if err != nil {
+				return err
+			}
+			done, err := appliance.DefragmentStopped(cmd.Context(), cfg, log)
+			if errors.Is(err, datadir.ErrLocked) {
+				kubeconfig, readErr := readLocalKubeconfig(cmd, flags)
+				if readErr != nil {
+					return readErr
+				}
+				done, err = appliance.DefragmentRunning(cmd.Context(), kubeconfig)
+			}
+			if err != nil {
+				return err
+			}
+			took := time.Duration(done.Seconds * float64(time.Second)).Round(time.Millisecond)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "defragmented the database from %s to %s in %s\n", bytes(done.Before), bytes(done.After), took)
+			return err
+		},
+	}
+	flags.locate(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,32 @@
+package maintenance
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+var (
+	nearGauge = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_database_near_quota", StabilityLevel: metrics.ALPHA,
+		Help: "1 while the embedded database takes 80 % of its quota or more (see etcd_mvcc_db_total_size_in_bytes and etcd_server_quota_backend_bytes).",
+	})
+	readOnlyGauge = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_database_read_only", StabilityLevel: metrics.ALPHA,
+		Help: "1 while writes are refused because the embedded database or its disk is full.",
+	})
+	defragmentations = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: "kube_hyper_mini_database_defragmentations_total", StabilityLevel: metrics.ALPHA,
+		Help: "Defragmentations of the embedded database, by cause (fragmentation, no-space, command) and result.",
+	}, []string{"cause", "result"})
+)
+
+var register = sync.OnceFunc(func() { legacyregistry.MustRegister(nearGauge, readOnlyGauge, defragmentations) })
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
