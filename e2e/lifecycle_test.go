@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"crypto/tls"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,4 +129,44 @@ func TestStopDuringTheStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLivesLeaveNothingBehind: a life more is not a file more, in the data
+// directory or where temporary files go.
+func TestLivesLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	temporary, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	live := func() []string {
+		s := harness.LaunchWith(t, harness.Options{Dir: dir, Env: []string{"TMPDIR=" + temporary}})
+		s.WaitReady()
+		s.Kubectl("", "create", "namespace", unique("life"))
+		if code := s.Stop(); code != exitOK {
+			t.Errorf("the server ended with exit code %d", code)
+		}
+		return append(filesIn(t, dir), filesIn(t, temporary)...)
+	}
+	first := live()
+	live()
+	if third := live(); !slices.Equal(third, first) {
+		t.Errorf("after one life there was\n%q\nand after three there is\n%q", first, third)
+	}
+	if left := filesIn(t, temporary); len(left) > 0 {
+		t.Errorf("temporary files: %q", left)
+	}
+}
+
+// filesIn lists all files below dir.
+func filesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }

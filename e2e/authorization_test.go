@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// office is an authorizer outside: it allows jane, refuses mallory, and leaves
+// others to the next one.
+func office(t *testing.T) *httptest.Server {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review authorizationv1.SubjectAccessReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		review.Status.Allowed = review.Spec.User == "jane"
+		review.Status.Denied = review.Spec.User == "mallory"
+		review.Status.Reason = "says the office"
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(review); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// authorized starts a server that asks the office about people's config maps,
+// and RBAC about the rest.
+func authorized(t *testing.T, server *httptest.Server) *harness.Server {
+	t.Helper()
+	connection := api.NewConfig()
+	connection.Clusters["office"] = &api.Cluster{
+		Server:                   server.URL,
+		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+	}
+	connection.Contexts["office"], connection.CurrentContext = &api.Context{Cluster: "office"}, "office"
+	kubeconfig := filepath.Join(t.TempDir(), "office.kubeconfig")
+	if err := clientcmd.WriteToFile(*connection, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "authorization.yaml")
+	content := fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: office
+  webhook:
+    timeout: 10s
+    authorizedTTL: 1s
+    unauthorizedTTL: 1s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: Deny
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}
+    matchConditions:
+    - expression: "!request.user.startsWith('system:')"
+    - expression: has(request.resourceAttributes) && request.resourceAttributes.resource == 'configmaps'
+- type: RBAC
+  name: rbac
+`, kubeconfig)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return harness.Start(t, "--config", configFile(t, "apiServer: {authorization: {configFile: "+file+"}}"))
+}
+
+// TestAuthorizationConfiguration: authorizers in a row, by upstream's file.
+func TestAuthorizationConfiguration(t *testing.T) {
+	t.Parallel()
+	server := office(t)
+	s := authorized(t, server)
+	for _, user := range []string{"jane", "mallory", "peter"} {
+		s.Kubectl("", "create", "clusterrolebinding", user, "--clusterrole=cluster-admin", "--user="+user)
+		eventuallyCan(t, s, user, "default", "get", "secrets")
+	}
+	// RBAC gives everybody everything, so that what differs is the office's.
+	s.Kubectl("", "delete", "clusterrolebinding", "jane")
+	harness.Eventually(t, "RBAC has taken jane's rights away", func() error { return can(t, s, "jane", "default", "get", "secrets", false) })
+	for user, want := range map[string]bool{"jane": true, "mallory": false, "peter": true} {
+		if err := can(t, s, user, "default", "get", "configmaps", want); err != nil {
+			t.Error(err)
+		}
+	}
+	refused(t, s, "", []string{"get", "configmaps", "-n", "default", "--as", "mallory"}, "Forbidden", "says the office")
+
+	server.Close()
+	harness.Eventually(t, "nobody may what the office cannot be asked about", func() error {
+		return can(t, s, "peter", "default", "get", "configmaps", false)
+	})
+	if err := can(t, s, "peter", "default", "get", "secrets", true); err != nil {
+		t.Errorf("RBAC does not work without the office: %v", err)
+	}
+	s.Kubectl("", "get", "configmaps", "-n", "default") // as system:masters
+}
