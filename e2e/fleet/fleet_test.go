@@ -2,13 +2,8 @@ package fleet
 
 import (
 	"errors"
-	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,59 +12,6 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
-
-// etcd runs a real etcd for the test and returns its client URL.
-func etcd(t *testing.T) string {
-	t.Helper()
-	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "go.etcd.io/etcd/server/v3", "etcd")
-	client, peer := freeURL(t), freeURL(t)
-	log, err := os.Create(filepath.Join(t.TempDir(), "etcd.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "--data-dir", t.TempDir(), "--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = cmd.Wait()                          // killed is what it is
-		_ = log.Close()
-	})
-	return client
-}
-
-func freeURL(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }() // the port is free again
-	return "http://" + listener.Addr().String()
-}
-
-// server starts a server on the etcd with the identity of another one's
-// directory, or with its own.
-func server(t *testing.T, url, identityOf string) *harness.Server {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "data")
-	if identityOf != "" {
-		for _, name := range []string{"pki", "encryption"} {
-			if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(identityOf, name))); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\netcd: {external: {endpoints: [%q]}}\n", url)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return harness.StartIn(t, dir, "--config", file)
-}
 
 func createNamespace(t *testing.T, s *harness.Server, name string) {
 	t.Helper()
@@ -89,9 +31,9 @@ func populated(t *testing.T, s *harness.Server, name string) {
 }
 
 func TestControllersMoveToAnotherServer(t *testing.T) {
-	url := etcd(t)
-	first := server(t, url, "")
-	second := server(t, url, first.Dir)
+	urls := endpoints(cluster(t, 1))
+	first := server(t, urls, "")
+	second := server(t, urls, first.Dir)
 
 	createNamespace(t, first, "from-first")
 	populated(t, second, "from-first")
@@ -130,12 +72,7 @@ func TestControllersMoveToAnotherServer(t *testing.T) {
 }
 
 func TestAStartWithoutEtcdCanBeStopped(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\netcd: {external: {endpoints: [%q]}}\n", freeURL(t))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", file)
+	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", onEtcd(t, []string{freeURL(t)}, ""))
 	s.WaitLog("the cluster does not answer")
 	if code := s.Stop(); code != 0 {
 		t.Errorf("it ended with exit code %d", code)

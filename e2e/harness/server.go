@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -41,7 +42,9 @@ type process struct {
 type Options struct {
 	// Dir is the data directory; a new one when it is empty.
 	Dir string
-	// Args follow `server --data-dir DIR --port 0` and override it.
+	// Command is the command to run; empty is "server".
+	Command string
+	// Args follow `COMMAND --data-dir DIR --port 0` and override it.
 	Args []string
 	// Env is added to the environment.
 	Env []string
@@ -90,7 +93,7 @@ func LaunchWith(t testing.TB, options Options) *Server {
 func launch(t testing.TB, options Options) *Server {
 	t.Helper()
 	p := &process{log: &lockedBuffer{}, exited: make(chan struct{})}
-	p.cmd = exec.Command(Binary(t), append([]string{"server", "--data-dir", options.Dir, "--port", "0"}, options.Args...)...)
+	p.cmd = exec.Command(Binary(t), append([]string{cmp.Or(options.Command, "server"), "--data-dir", options.Dir, "--port", "0"}, options.Args...)...)
 	p.cmd.Env = append(os.Environ(), options.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {

@@ -158,7 +158,7 @@ func embedConfig(cfg Config, words *lastWords) (*embed.Config, error) {
 	c.QuotaBackendBytes = cfg.QuotaBytes
 	c.UnsafeNoFsync = !cfg.Fsync
 	// On two cores a request that had to wait for a core is no news.
-	c.WarningApplyDuration = 500 * time.Millisecond
+	c.WarningApplyDuration, c.WarningUnaryRequestDuration = 500*time.Millisecond, 500*time.Millisecond
 	// The API server compacts (see package storage).
 	c.AutoCompactionRetention = "0"
 	c.StrictReconfigCheck = true

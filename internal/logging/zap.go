@@ -86,5 +86,6 @@ func quiet(message string) bool {
 			return true
 		}
 	}
-	return false
+	// A listener that is closed, which etcd takes for a failure.
+	return stopping.Load() && (strings.Contains(message, "setting up serving from embedded etcd failed") || strings.Contains(message, "secure grpc server due to error"))
 }

@@ -1,0 +1,153 @@
+package fleet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// member is a process of a real etcd cluster.
+type member struct {
+	t      *testing.T
+	binary string
+	args   []string
+	client string // URL
+	cmd    *exec.Cmd
+}
+
+// cluster runs a real etcd of n members and returns them.
+func cluster(t *testing.T, n int) []*member {
+	t.Helper()
+	var names, peers []string
+	for i := range n {
+		names, peers = append(names, fmt.Sprintf("member-%d", i)), append(peers, freeURL(t))
+	}
+	dirs := make([]string, n)
+	for i := range n {
+		dirs[i] = t.TempDir()
+	}
+	return clusterIn(t, names, peers, dirs)
+}
+
+// clusterIn is a cluster on directories that may hold data already.
+func clusterIn(t *testing.T, names, peers, dirs []string) []*member {
+	t.Helper()
+	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "go.etcd.io/etcd/server/v3", "etcd")
+	var members []*member
+	for i, name := range names {
+		m := &member{t: t, binary: binary, client: freeURL(t)}
+		m.args = []string{
+			"--name", name, "--data-dir", dirs[i], "--listen-client-urls", m.client, "--advertise-client-urls", m.client,
+			"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i], "--initial-cluster", initialCluster(names, peers),
+		}
+		m.start()
+		members = append(members, m)
+	}
+	return members
+}
+
+func initialCluster(names, peers []string) string {
+	var pairs []string
+	for i := range names {
+		pairs = append(pairs, names[i]+"="+peers[i])
+	}
+	return strings.Join(pairs, ",")
+}
+
+func (m *member) start() {
+	m.t.Helper()
+	log, err := os.CreateTemp(m.t.TempDir(), "etcd-*.log")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	cmd := exec.Command(m.binary, m.args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.cmd = cmd
+	m.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = cmd.Wait()                          // killed is what it is
+		_ = log.Close()
+	})
+}
+
+// kill ends the member as a power failure does.
+func (m *member) kill() {
+	_ = m.cmd.Process.Kill() // it may have ended
+	_ = m.cmd.Wait()         // killed is what it is
+}
+
+// endpoints are the members' client URLs.
+func endpoints(members []*member) []string {
+	var urls []string
+	for _, m := range members {
+		urls = append(urls, m.client)
+	}
+	return urls
+}
+
+func freeURL(t *testing.T) string { return "http://" + freeAddress(t) }
+
+// freeAddress is one that nobody listens on, with a port that the system does
+// not give to whoever asks for any: between here and its use it stays free.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			_ = listener.Close() // the port is free again
+			return address
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// configFile writes a configuration.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// onEtcd is a configuration for the cluster.
+func onEtcd(t *testing.T, urls []string, more string) string {
+	t.Helper()
+	return configFile(t, fmt.Sprintf("etcd: {external: {endpoints: [%s]}}\n%s", strings.Join(urls, ", "), more))
+}
+
+// identityOf makes a data directory with the identity of the server in dir.
+func identityOf(t *testing.T, dir string) string {
+	t.Helper()
+	bundle, to := filepath.Join(t.TempDir(), "bundle.tar.gz"), filepath.Join(t.TempDir(), "data")
+	for _, args := range [][]string{{"create", "--data-dir", dir, bundle}, {"import", "--data-dir", to, bundle}} {
+		if out, code := harness.CLI(t, append([]string{"bundle"}, args...)...); code != 0 {
+			t.Fatalf("bundle %v ended with exit code %d:\n%s", args, code, out)
+		}
+	}
+	return to
+}
+
+// server starts a server on etcd with the identity of another one's directory,
+// or with its own.
+func server(t *testing.T, urls []string, identity string) *harness.Server {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	if identity != "" {
+		dir = identityOf(t, identity)
+	}
+	return harness.StartIn(t, dir, "--config", onEtcd(t, urls, ""))
+}

@@ -1,0 +1,97 @@
+package fleet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// launchPart runs a command of its own and waits until it is ready.
+func launchPart(t *testing.T, command, dir string, args ...string) *harness.Server {
+	t.Helper()
+	s := harness.LaunchWith(t, harness.Options{Command: command, Dir: dir, Args: args})
+	s.WaitLog("INFO  ready")
+	return s
+}
+
+// TestParts: etcd, API server and controllers in a process each, with nothing
+// but a bundle between them.
+func TestParts(t *testing.T) {
+	listen := freeAddress(t)
+	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", configFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
+
+	dir := identityOf(t, etcd.Dir)
+	file := func(name string) string { return filepath.Join(dir, "pki", name) }
+	onIt := func(more string) string {
+		return configFile(t, fmt.Sprintf("etcd: {external: {endpoints: [%q], caFile: %q, certFile: %q, keyFile: %q}}\n%s",
+			"https://"+listen, file("etcd-ca.crt"), file("etcd-client.crt"), file("etcd-client.key"), more))
+	}
+	api := launchPart(t, "apiserver", dir, "--config", onIt(""))
+	createNamespace(t, api, "alone")
+	if api.Kubectl("", "get", "serviceaccounts", "-n", "alone", "-o", "name") != "" {
+		t.Error("the API server alone has controllers")
+	}
+
+	controllers := launchPart(t, "controllers", identityOf(t, etcd.Dir), "--config", configFile(t, fmt.Sprintf("controllerManager: {server: %q}\n", api.RESTConfig().Host)))
+	populated(t, api, "alone")
+	// Kinds that come later are seen from afar too.
+	api.Kubectl(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  names: {plural: widgets, kind: Widget}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`, "apply", "-f", "-")
+	api.Kubectl("", "wait", "--for=condition=Established", "crd/widgets.example.com")
+	api.Kubectl("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: alone}}", "create", "-f", "-")
+	api.Kubectl("", "delete", "namespace", "alone")
+	if _, err := api.Client().CoreV1().Namespaces().Get(t.Context(), "alone", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace: %v", err)
+	}
+	for _, part := range []*harness.Server{controllers, api, etcd} {
+		if code := part.Stop(); code != 0 {
+			t.Errorf("it ended with exit code %d:\n%s", code, part.Log())
+		}
+		if log := part.Log(); strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
+			t.Errorf("it complains:\n%s", log)
+		}
+	}
+}
+
+// TestEtcdIsForItsClientsOnly: a certificate that opens the API does not open
+// the store.
+func TestEtcdIsForItsClientsOnly(t *testing.T) {
+	listen := freeAddress(t)
+	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", configFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
+	dir := identityOf(t, etcd.Dir)
+	file := func(name string) string { return filepath.Join(dir, "pki", name) }
+	s := harness.LaunchWith(t, harness.Options{Command: "apiserver", Dir: dir, Args: []string{"--config", configFile(t, fmt.Sprintf(
+		"etcd: {external: {endpoints: [%q], caFile: %q, certFile: %q, keyFile: %q}}\n", "https://"+listen, file("etcd-ca.crt"), file("admin.crt"), file("admin.key")))}})
+	etcd.WaitLog("rejected connection")
+	s.Stop()
+	if strings.Contains(s.Log(), "ready") {
+		t.Errorf("it got in:\n%s", s.Log())
+	}
+}
+
+func TestPartsSayWhatTheyNeed(t *testing.T) {
+	for command, want := range map[string]string{"apiserver": "etcd.external.endpoints", "controllers": "controllerManager.server"} {
+		dir := filepath.Join(t.TempDir(), "data")
+		out, code := harness.CLI(t, command, "--data-dir", dir)
+		if code != 2 || !strings.Contains(out, want) {
+			t.Errorf("%s ended with exit code %d:\n%s", command, code, out)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s made %s", command, dir)
+		}
+	}
+}
