@@ -97,12 +97,20 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	// Its first poll waits a second (rbacrest.PolicyData.EnsureRBACPolicy);
 	// EnsureRBAC does the same work.
 	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
-	if !c.MergedResourceConfig.ResourceEnabled(coordinationv1.SchemeGroupVersion.WithResource("leases")) {
-		// Upstream takes leases for granted and would retry for ever.
+	if !b.needsIdentityLease(c) {
 		c.DisabledPostStartHooks.Insert("start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector")
 	}
 	b.addHealthChecks()
 	return factory, nil
+}
+
+// needsIdentityLease says whether others look for the lease by which this
+// server tells that it lives: other servers, or the collector of storage
+// versions. Without need, or without leases, upstream's controller is harmful:
+// while the lease cannot be written, it holds up the stop.
+func (b *builder) needsIdentityLease(c *genericapiserver.Config) bool {
+	wanted := b.config.Servers > 1 || utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionAPI)
+	return wanted && c.MergedResourceConfig.ResourceEnabled(coordinationv1.SchemeGroupVersion.WithResource("leases"))
 }
 
 // dropManagedFields keeps what nobody reads out of the informers' caches.

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 
@@ -22,9 +23,11 @@ type embeddedEtcd struct {
 	listener *etcd.Listener
 
 	member *etcd.Member
-	keeper *maintenance.Keeper
 	died   chan error
 	asked  chan struct{}
+	keeper *maintenance.Keeper
+	rest   context.CancelFunc // of the keeper
+	rested chan struct{}      // when it has ended
 }
 
 // Name implements [Component].
@@ -44,10 +47,7 @@ func (e *embeddedEtcd) Start(context.Context) error {
 		return err
 	}
 	e.member, e.died, e.asked = member, make(chan error, 1), make(chan struct{})
-	e.keeper = maintenance.New(maintenance.Config{
-		Database: member, Dir: e.dir, Log: e.log,
-		Threshold: float64(e.config.Defragment.FreePercent) / 100, MinimumSize: e.config.Defragment.MinimumSize.Value(),
-	})
+	e.keep()
 	go func() {
 		select {
 		case <-e.asked:
@@ -58,6 +58,22 @@ func (e *embeddedEtcd) Start(context.Context) error {
 	return nil
 }
 
+// keep looks after the database from the election to the stop.
+func (e *embeddedEtcd) keep() {
+	e.keeper = maintenance.New(maintenance.Config{
+		Database: e.member, Dir: e.dir, Log: e.log,
+		Threshold: float64(e.config.Defragment.FreePercent) / 100, MinimumSize: e.config.Defragment.MinimumSize.Value(),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	e.rest, e.rested = cancel, make(chan struct{})
+	go func() {
+		defer close(e.rested)
+		if e.member.WaitReady(ctx) == nil { // its error is that of waitReady and Died
+			e.keeper.Run(ctx)
+		}
+	}()
+}
+
 // connection is how the API servers reach the member.
 func (e *embeddedEtcd) connection() storage.Connection {
 	return storage.Connection{
@@ -66,7 +82,21 @@ func (e *embeddedEtcd) connection() storage.Connection {
 	}
 }
 
-func (e *embeddedEtcd) waitReady(ctx context.Context) error { return e.member.WaitReady(ctx) }
+// waitReady also waits until the keeper has looked: a quota that was raised
+// ends the refusal of writes.
+func (e *embeddedEtcd) waitReady(ctx context.Context) error {
+	if err := e.member.WaitReady(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-e.keeper.Looked():
+		return nil
+	case <-e.member.Done():
+		return e.member.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("wait until the database is looked after: %w", context.Cause(ctx))
+	}
+}
 
 func (e *embeddedEtcd) snapshot(ctx context.Context) (io.ReadCloser, error) {
 	return e.member.Snapshot(ctx)
@@ -82,5 +112,12 @@ func (e *embeddedEtcd) Died() <-chan error { return e.died }
 // Stop implements [Component].
 func (e *embeddedEtcd) Stop(ctx context.Context) error {
 	close(e.asked)
+	e.rest()
+	select {
+	case <-e.rested:
+	case <-e.member.Done(): // by itself; the keeper may wait for it in vain
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a defragmentation to end: %w", context.Cause(ctx))
+	}
 	return e.member.Stop(ctx)
 }

@@ -56,20 +56,18 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 		if err := p.group.start(ctx, member); err != nil {
 			return err
 		}
-		if err := member.waitReady(ctx); err != nil {
-			return err
-		}
-		member.keeper.Look(ctx) // the quota may have been raised
-		return nil
+		return member.waitReady(ctx)
 	}
 	serve := func(ctx context.Context) error {
 		log.Info("ready", "endpoint", "https://"+listen, "took", p.took())
 		log.Info("API servers need the identity: kube-hyper-mini bundle create --data-dir " + p.dir.Path() + " FILE")
 		p.ready()
 		return p.whileServing(ctx, func(ctx context.Context) error {
-			_, err := member.member.Client().Get(ctx, "health")
-			return err
-		}, func(ctx context.Context) { member.keeper.Run(ctx, func(string, string, string, ...any) {}) })
+			if _, err := member.member.Client().Get(ctx, "health"); err != nil && !member.keeper.Defragmenting() {
+				return err
+			}
+			return nil
+		})
 	}
 	return p.live(ctx, start, serve, func() {})
 }

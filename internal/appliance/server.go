@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -21,6 +22,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
@@ -101,9 +103,11 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, withCont
 	}
 	s.compose(checked, listener, withControllers)
 	err = p.live(ctx, s.start, s.serve, s.leave)
-	// Until the API server runs, nobody else closes the listener. Closing it
-	// a second time fails, which says that all is well.
-	_ = listener.Close()
+	if s.api.server == nil {
+		// Until the API server runs, nobody else closes the listener. Closing
+		// it a second time fails, which says that all is well.
+		_ = listener.Close()
+	}
 	return err
 }
 
@@ -114,7 +118,7 @@ func (s *server) compose(checked *Checked, listener net.Listener, withController
 	s.api = &apiServers{
 		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
 		prefix: s.config.Etcd.External.Prefix, ready: s.notReady, log: s.log,
-		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: s.archivist, defragmentPath: defragmenter{s.store}},
+		before: s.archivist.beforeUpgrade, paths: map[string]http.Handler{statusPath: s, backupPath: s.archivist, defragmentPath: defragmenter{s.store}},
 	}
 	if withControllers {
 		s.controllers = &controllerManager{workplace: besideTheServer{s.api, s.config.ControllerManager.Controllers, s.log}, log: s.log}
@@ -122,18 +126,6 @@ func (s *server) compose(checked *Checked, listener net.Listener, withController
 	if s.config.Manifests.Dir != "" {
 		s.manifests = &bootstrapManifests{config: s.config.Manifests, api: s.api, log: s.log, once: make(chan struct{})}
 	}
-}
-
-// beforeWrites is what must happen when the store can be read, and before
-// anything is written to it.
-func (s *server) beforeWrites(ctx context.Context) error {
-	if err := s.archivist.beforeUpgrade(ctx); err != nil {
-		return err
-	}
-	if keeper := s.store.maintenance(); keeper != nil {
-		keeper.Look(ctx) // the quota may have been raised
-	}
-	return nil
 }
 
 // leave says that the server is not ready any more.
@@ -164,6 +156,9 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	s.events = events
+	if keeper := s.store.maintenance(); keeper != nil {
+		keeper.Tell(events.record)
+	}
 	if s.manifests != nil {
 		if err := s.group.start(ctx, s.manifests); err != nil {
 			return err
@@ -185,6 +180,9 @@ func (s *server) writeProof(ctx context.Context) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, startedAnnotation, s.facts.Started.UTC().Format(time.RFC3339))
 	err = s.api.poll(ctx, func(ctx context.Context) error {
 		_, err := client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, types.MergePatchType, patch, metav1.PatchOptions{})
+		if apierrors.ReasonForError(err) == storage.ReasonInsufficientStorage {
+			return nil // it reads and deletes, and says that it is not ready
+		}
 		return err
 	})
 	if err != nil {
@@ -197,14 +195,14 @@ func (s *server) writeProof(ctx context.Context) error {
 func (s *server) serve(ctx context.Context) error {
 	now := time.Now()
 	s.readySince.Store(&now)
-	s.log.Info("ready", "server", s.facts.Server, "took", s.took())
+	if refusal := s.refusal(); refusal != nil {
+		s.log.Warn("up, and not ready", "server", s.facts.Server, "reason", refusal)
+	} else {
+		s.log.Info("ready", "server", s.facts.Server, "took", s.took())
+	}
 	s.log.Info("try: kubectl --kubeconfig " + s.config.Kubeconfig.Path + " get namespaces")
 	s.ready()
-	background := []func(context.Context){func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) }}
-	if keeper := s.store.maintenance(); keeper != nil {
-		background = append(background, func(ctx context.Context) { keeper.Run(ctx, s.events.record) })
-	}
-	return s.whileServing(ctx, s.api.storage.Health, background...)
+	return s.whileServing(ctx, s.api.storage.Health, func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) })
 }
 
 // notReady says why the server is not ready, or nothing.

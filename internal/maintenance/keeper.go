@@ -25,12 +25,17 @@ const (
 	reserve = 96 << 20
 	// On a small disk a tenth of it is the reserve.
 	reservePart = 10
+	// startPause is how long a new process does not defragment.
+	startPause = 5 * time.Minute
 	// pause is between two defragmentations that nobody has asked for: what is
 	// free in the database is not lost, it is used again.
 	pause = time.Hour
 	// patience with what has not helped doubles from the one to the other.
 	firstPatience, lastPatience = 5 * time.Second, 5 * time.Minute
 )
+
+// remedy for a database that is full, or soon will be.
+const remedy = "delete objects, or raise etcd.embedded.quotaBackend and restart"
 
 // Database is what is kept; an etcd member is one.
 type Database interface {
@@ -64,11 +69,12 @@ type Record func(kind, reason, format string, args ...any)
 // Keeper looks after one database. It is safe for concurrent use.
 type Keeper struct {
 	config        Config
+	looked        chan struct{} // closed after the first look
 	disk          func(dir string) (free, total int64, err error)
 	defragmenting atomic.Bool
 
 	mu      sync.Mutex
-	record  Record // nil before Run
+	record  Record // nil when nobody can be told
 	near    bool
 	refusal string
 
@@ -83,7 +89,7 @@ type Keeper struct {
 // New returns a keeper that does nothing yet.
 func New(config Config) *Keeper {
 	register()
-	return &Keeper{config: config, disk: diskSpace}
+	return &Keeper{config: config, disk: diskSpace, looked: make(chan struct{}), rested: time.Now().Add(startPause)}
 }
 
 // Refusal is why writes are refused and what to do, or empty.
@@ -103,15 +109,26 @@ func (k *Keeper) NearQuota() bool {
 // Defragmenting says whether reads and writes wait for a defragmentation.
 func (k *Keeper) Defragmenting() bool { return k.defragmenting.Load() }
 
-// Run looks after the database until ctx ends.
-func (k *Keeper) Run(ctx context.Context, record Record) {
+// Tell makes the keeper record what happens from now on.
+func (k *Keeper) Tell(record Record) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.record = record
-	k.mu.Unlock()
+}
+
+// Looked is closed when Run has looked once, and has done what could be done
+// about writes that are refused.
+func (k *Keeper) Looked() <-chan struct{} { return k.looked }
+
+// Run looks after the database until ctx ends. It may be called once.
+func (k *Keeper) Run(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
-	for {
-		k.Look(ctx)
+	for first := true; ; first = false {
+		k.look(ctx)
+		if first {
+			close(k.looked)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -120,19 +137,17 @@ func (k *Keeper) Run(ctx context.Context, record Record) {
 	}
 }
 
-// tell records an event if there is somebody to tell.
+// tell records an event if there is somebody to tell and room for it.
 func (k *Keeper) tell(kind, reason, format string, args ...any) {
 	k.mu.Lock()
 	record := k.record
 	k.mu.Unlock()
-	if record != nil {
+	if record != nil && !k.config.Database.NoSpace() {
 		record(kind, reason, format, args...)
 	}
 }
 
-// Look does once what Run does all the time. Call it before Run where writes
-// must not be refused without need, and not beside it.
-func (k *Keeper) Look(ctx context.Context) {
+func (k *Keeper) look(ctx context.Context) {
 	s, err := k.situation()
 	if err != nil {
 		k.reportDisk(err)
@@ -202,13 +217,17 @@ func (k *Keeper) watchQuota(s situation) {
 		return
 	}
 	if now {
-		text := fmt.Sprintf("the database takes %.0f %% of its quota, at which writes are refused", 100*s.share())
-		k.config.Log.Warn(text, "size", size(s.size), "inUse", size(s.inUse), "quota", size(s.quota), "remedy", "delete objects, or raise etcd.embedded.quotaBackend and restart")
-		k.tell(corev1.EventTypeWarning, "DatabaseNearQuota", "%s: %s of %s; delete objects, or raise etcd.embedded.quotaBackend and restart", text, size(s.size), size(s.quota))
+		k.config.Log.Warn(fmt.Sprintf("the database takes %.0f %% of its quota, at which writes are refused", 100*s.share()),
+			"size", size(s.size), "inUse", size(s.inUse), "quota", size(s.quota), "remedy", remedy)
+		k.tellNear(s)
 		return
 	}
 	k.config.Log.Info("the database is well below its quota again", "size", size(s.size), "quota", size(s.quota))
 	k.tell(corev1.EventTypeNormal, "DatabaseBelowQuota", "The database takes %s of its quota of %s", size(s.size), size(s.quota))
+}
+
+func (k *Keeper) tellNear(s situation) {
+	k.tell(corev1.EventTypeWarning, "DatabaseNearQuota", "The database takes %s of its quota of %s, at which writes are refused: %s", size(s.size), size(s.quota), remedy)
 }
 
 // fragmented says whether a defragmentation is worth that everybody waits.

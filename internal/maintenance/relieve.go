@@ -27,8 +27,8 @@ func (k *Keeper) diskRefusal(s situation) string {
 func (s situation) resume() int64 { return s.reserve() + s.reserve()/4 }
 
 func quotaRefusal(s situation) string {
-	return fmt.Sprintf("the database is full (%s of %s): the server reads and deletes, and refuses other writes; delete objects, or raise etcd.embedded.quotaBackend and restart",
-		size(s.size), size(s.quota))
+	return fmt.Sprintf("the database is full (%s of %s): the server reads and deletes, and refuses other writes; %s",
+		size(s.size), size(s.quota), remedy)
 }
 
 // relieve does what can be done about refused writes, and ends the refusal when
@@ -60,8 +60,7 @@ func (k *Keeper) relieve(ctx context.Context, s situation) {
 		k.accept(ctx, after)
 	default:
 		k.setRefusal(quotaRefusal(after))
-		k.config.Log.Error("the database is still full without its history and its free pages", "size", size(after.size), "quota", size(after.quota),
-			"remedy", "delete objects, or raise etcd.embedded.quotaBackend and restart")
+		k.config.Log.Error("the database is still full without its history and its free pages", "size", size(after.size), "quota", size(after.quota), "remedy", remedy)
 	}
 }
 
@@ -100,6 +99,9 @@ func (k *Keeper) accept(ctx context.Context, s situation) {
 	k.setRefusal("")
 	k.config.Log.Info("writes are taken again", "size", size(s.size), "quota", size(s.quota), "disk", size(s.free))
 	k.tell(corev1.EventTypeNormal, "DatabaseWritable", "Writes were refused and are taken again; the database has %s of %s, its disk has %s left", size(s.size), size(s.quota), size(s.free))
+	if k.NearQuota() {
+		k.tellNear(s) // the first time there may have been no room for it
+	}
 }
 
 // sayRefused says so once.

@@ -50,22 +50,34 @@ func (t *explainedTxn) Else(operations ...clientv3.Op) clientv3.Txn {
 // Commit implements [clientv3.Txn].
 func (t *explainedTxn) Commit() (*clientv3.TxnResponse, error) {
 	response, err := t.Txn.Commit()
+	return response, explain(err, t.refusal)
+}
+
+// explainedLease does the same for the leases of events.
+type explainedLease struct {
+	clientv3.Lease
+	refusal func() string
+}
+
+// Grant implements [clientv3.Lease].
+func (e explainedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+	response, err := e.Lease.Grant(ctx, ttl)
+	return response, explain(err, e.refusal)
+}
+
+func explain(err error, refusal func() string) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
-		return response, err
+		return err
 	}
 	message := "etcd's database is full: it reads and deletes, and refuses other writes; delete objects, or raise the quota of etcd"
-	if t.refusal != nil && t.refusal() != "" {
-		message = t.refusal()
+	if refusal != nil && refusal() != "" {
+		message = refusal()
 	}
-	return response, noSpace(message)
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: ReasonInsufficientStorage, Message: message,
+	}}
 }
 
 // ReasonInsufficientStorage is the reason of a write that was refused for want
 // of room. Upstream has none for it.
 const ReasonInsufficientStorage metav1.StatusReason = "InsufficientStorage"
-
-func noSpace(message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: ReasonInsufficientStorage, Message: message,
-	}}
-}

@@ -1,0 +1,257 @@
+package maintenance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+)
+
+const mib = 1 << 20
+
+// kept is a member with its keeper.
+type kept struct {
+	*Keeper
+	t      *testing.T
+	member *etcd.Member
+	log    *bytes.Buffer
+	events []string
+	free   int64
+}
+
+func keep(t *testing.T, dir string, quota int64) *kept {
+	t.Helper()
+	member, err := etcd.Start(etcd.Config{Dir: dir, QuotaBytes: quota, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := member.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	k := &kept{t: t, member: member, log: &bytes.Buffer{}, free: 1 << 40}
+	k.Keeper = New(Config{Database: member, Dir: dir, Threshold: 0.5, MinimumSize: 2 * mib, Log: slog.New(slog.NewTextHandler(k.log, nil))})
+	k.disk = func(string) (int64, int64, error) { return k.free, 1 << 40, nil }
+	k.Tell(func(_, reason, _ string, _ ...any) { k.events = append(k.events, reason) })
+	t.Cleanup(k.stop)
+	return k
+}
+
+func (k *kept) stop() {
+	select {
+	case <-k.member.Done():
+		return
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := k.member.Stop(ctx); err != nil {
+		k.t.Error(err)
+	}
+	<-k.member.Done()
+}
+
+// put writes n times 100 KB under the keys, and stops at the first refusal.
+func (k *kept) put(n int, key func(int) string) error {
+	k.t.Helper()
+	for i := range n {
+		_, err := k.member.Client().Put(k.t.Context(), key(i), strings.Repeat("v", 100<<10))
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			return err
+		}
+		if err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	return nil
+}
+
+// fill writes until it is refused. etcd accounts for what it has written when
+// it commits, ten times in a second.
+func (k *kept) fill(key func(int) string) {
+	k.t.Helper()
+	if k.put(5000, key) == nil {
+		k.t.Fatal("the quota does not hold")
+	}
+}
+
+func one(int) string     { return "one" }
+func many(i int) string  { return fmt.Sprintf("many-%d", i) }
+func more(i int) string  { return fmt.Sprintf("more-%d", i) }
+func other(i int) string { return fmt.Sprintf("other-%d", i) }
+
+// overdue makes the keeper try again at once.
+func (k *kept) overdue() { k.tried = time.Now().Add(-time.Hour) }
+
+func (k *kept) wantEvents(want ...string) {
+	k.t.Helper()
+	if !slices.Equal(k.events, want) {
+		k.t.Errorf("the events are %v, want %v", k.events, want)
+	}
+}
+
+func TestHistoryThatFillsTheQuotaIsGivenUp(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 8*mib)
+	k.fill(one)
+	k.look(t.Context())
+	if err := k.put(10, one); err != nil || k.Refusal() != "" || k.NearQuota() == false {
+		t.Errorf("after a look: %v, %q, %t", err, k.Refusal(), k.NearQuota())
+	}
+	k.look(t.Context())
+	k.wantEvents("DatabaseWritable", "DatabaseNearQuota", "DatabaseBelowQuota") // the others find no room
+	for _, want := range []string{"the database is full (", "raise etcd.embedded.quotaBackend and restart", "writes are taken again"} {
+		if !strings.Contains(k.log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, k.log)
+		}
+	}
+}
+
+func TestObjectsThatFillTheQuotaStay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	k := keep(t, dir, 8*mib)
+	k.fill(many)
+	k.look(t.Context())
+	k.fill(more) // if giving up the pages has helped a little
+	k.look(t.Context())
+	refused := func(k *kept) {
+		t.Helper()
+		if k.put(1, other) == nil || !strings.Contains(k.Refusal(), "raise etcd.embedded.quotaBackend and restart") {
+			t.Errorf("it writes, or does not say why not: %q", k.Refusal())
+		}
+		if got, err := k.member.Client().Get(t.Context(), many(50)); err != nil || len(got.Kvs) != 1 {
+			t.Errorf("it does not read: %v %v", got, err)
+		}
+	}
+	refused(k)
+	k.stop()
+
+	k = keep(t, dir, 8*mib) // a restart changes nothing
+	k.look(t.Context())
+	refused(k)
+	before := k.log.Len()
+	k.look(t.Context())
+	if k.log.Len() != before {
+		t.Errorf("it repeats itself:\n%s", k.log)
+	}
+	for _, prefix := range []string{"more", "many-1", "many-2", "many-3", "many-4", "many-6", "many-7"} {
+		if _, err := k.member.Client().Delete(t.Context(), prefix, clientv3.WithPrefix()); err != nil {
+			t.Fatalf("deleting from a full database: %v", err)
+		}
+	}
+	k.look(t.Context())
+	refused(k) // not before its time
+	k.overdue()
+	k.look(t.Context())
+	if err := k.put(1, other); err != nil || k.Refusal() != "" {
+		t.Errorf("after deletions: %v, %q\n%s", err, k.Refusal(), k.log)
+	}
+}
+
+func TestALargerQuotaEndsTheRefusal(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	k := keep(t, dir, 4*mib)
+	k.fill(many)
+	k.stop()
+	k = keep(t, dir, 1024*mib)
+	if k.put(1, other) == nil {
+		t.Fatal("the alarm does not outlive the process, and the test is of no use")
+	}
+	k.look(t.Context())
+	if err := k.put(1, other); err != nil {
+		t.Error(err)
+	}
+	k.wantEvents("DatabaseWritable")
+}
+
+func TestAFullDiskIsNotWrittenTo(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
+	k.free = 50 * mib
+	k.look(t.Context())
+	k.look(t.Context())
+	if k.put(1, one) == nil || !strings.Contains(k.Refusal(), "has only 50MiB left") {
+		t.Errorf("it writes, or does not say why not: %q", k.Refusal())
+	}
+	k.free = 100 * mib // more than at which it has stopped, but not much
+	k.look(t.Context())
+	if k.put(1, one) == nil {
+		t.Error("it begins to write too early")
+	}
+	k.free = 200 * mib
+	k.look(t.Context())
+	if err := k.put(1, one); err != nil || k.Refusal() != "" {
+		t.Errorf("with room it refuses: %v, %q", err, k.Refusal())
+	}
+	k.wantEvents("DatabaseWritable")
+}
+
+func TestFreePagesAreGivenBack(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
+	if err := k.put(100, one); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.member.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fragmented := func() error {
+		if size, inUse, _ := k.member.Sizes(); inUse*2 > size {
+			return fmt.Errorf("%d of %d bytes are in use", inUse, size)
+		}
+		return nil
+	}
+	// etcd accounts for what is free when it commits, ten times in a second.
+	for deadline := time.Now().Add(time.Minute); fragmented() != nil && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	k.look(t.Context())
+	if err := fragmented(); err != nil {
+		t.Errorf("it defragments right after the start: %v", err)
+	}
+	k.rested = time.Time{}
+	k.free = mib
+	k.look(t.Context())
+	k.free = 1 << 40
+	if err := fragmented(); err != nil {
+		t.Errorf("it defragments on a full disk: %v", err)
+	}
+	k.look(t.Context()) // takes writes again
+	k.look(t.Context())
+	size, _, _ := k.member.Sizes()
+	if size > mib {
+		t.Errorf("%d bytes are left", size)
+	}
+	got, err := k.member.Client().Get(t.Context(), "one")
+	if err != nil || len(got.Kvs) != 1 {
+		t.Errorf("it reads %v, %v", got, err)
+	}
+	k.wantEvents("DatabaseWritable", "DatabaseDefragmented")
+}
+
+func TestDefragmentingOnCommandNeedsRoom(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
+	if err := k.put(20, many); err != nil {
+		t.Fatal(err)
+	}
+	for size := int64(0); size < mib; size, _, _ = k.member.Sizes() {
+		time.Sleep(time.Millisecond) // as above
+	}
+	k.free = mib
+	if _, err := k.Defragment(t.Context()); !errors.Is(err, ErrDisk) {
+		t.Errorf("without room: %v", err)
+	}
+	k.free = 1 << 40
+	done, err := k.Defragment(t.Context())
+	if err != nil || done.After > done.Before || done.Seconds <= 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
