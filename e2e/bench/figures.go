@@ -64,6 +64,7 @@ func figures(s settings) []figure {
 		{"gc-foreground-5000", collectionRow("5,000", "foreground", 0), collection(5000, "Foreground")},
 		{"custom-resource", []row{{name: "custom resource made 1 s after its CRD, collected with its owner", unit: inSeconds}}, measureYoungCustomResource},
 		{"apply", []row{{name: "kubectl apply --server-side of 200 objects", unit: inSeconds}}, measureApply},
+		{"silent-remote", remoteRows, measureRemote},
 		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},
 	}
 	if s.crds > 0 {
