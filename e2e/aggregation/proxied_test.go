@@ -170,17 +170,8 @@ func TestProxiedRequests(t *testing.T) {
 // auditedConfig is a configuration with an audit log.
 func auditedConfig(t *testing.T, auditLog string) string {
 	t.Helper()
-	dir := t.TempDir()
-	policy, config := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "config.yaml")
-	for path, content := range map[string]string{
-		policy: "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n",
-		config: "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\napiServer: {audit: {policyFile: " + policy + ", logPath: " + auditLog + "}}\n",
-	} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return config
+	policy := writeFile(t, "policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
+	return serverConfig(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+auditLog+"}}\n")
 }
 
 // audited waits for the event of a request to a subresource of things/one: who

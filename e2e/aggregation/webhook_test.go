@@ -148,6 +148,9 @@ func (w *webhooks) mutate(hooks ...admissionregistrationv1.MutatingWebhook) *adm
 func (w *webhooks) label() string { return filepath.Base(w.t.Name()) }
 
 func (w *webhooks) remove(remove func(metav1.DeleteOptions) error) {
+	if !w.Running() {
+		return // with all that it had
+	}
 	if err := remove(metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		w.t.Errorf("remove a webhook configuration: %v", err)
 	}

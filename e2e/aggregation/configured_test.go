@@ -1,0 +1,199 @@
+package aggregation
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+func writeFile(t testing.TB, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// serverConfig is a configuration file with some fields.
+func serverConfig(t testing.TB, fields string) string {
+	t.Helper()
+	return writeFile(t, "config.yaml", "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"+fields)
+}
+
+// backends are an aggregated API server and a webhook of a test.
+type backends struct {
+	ca        *authority
+	api, hook string
+}
+
+func newBackends(t *testing.T, group string) backends {
+	t.Helper()
+	b := backends{ca: newAuthority(t)}
+	b.api = serve(t, b.ca.keyPair(t, "api.configured.svc"), discovery(group))
+	w := &webhooks{environment: &environment{t: t}, ca: b.ca}
+	b.hook = target(w.replica(t, "configured").port)
+	return b
+}
+
+// refer registers both at their services, and waits until both answer.
+func (b backends) refer(t *testing.T, e *environment, group string) (namespace string) {
+	t.Helper()
+	e.createNamespace("configured")
+	e.apiService(group, "configured", "api", b.ca.bundle)
+	e.waitAvailable(group, "True", "Passed")
+	if _, err := e.Client().Discovery().ServerResourcesForGroupVersion(group + "/v1alpha1"); err != nil {
+		t.Errorf("discovery through the aggregator: %v", err)
+	}
+	w := &webhooks{environment: e, ca: b.ca}
+	namespace = unique("configured")
+	e.createNamespace(namespace)
+	w.mutate(mutating(namespace, w.client("/label"), rule("", "v1", "configmaps", admissionregistrationv1.Create)))
+	w.waitAdmitted(namespace, harmless, admittedBy("configured"))
+	return namespace
+}
+
+// TestConfiguredEndpoints has the endpoints in the configuration and no
+// object, and starts with a webhook and an APIService in use.
+func TestConfiguredEndpoints(t *testing.T) {
+	const group = "configured.example.com"
+	b := newBackends(t, group)
+	config := serverConfig(t, fmt.Sprintf("serviceEndpoints:\n- {namespace: configured, name: api, targets: [%q]}\n- {namespace: %s, name: %s, targets: [%q]}\n",
+		b.api, hookNamespace, hookService, b.hook))
+	first := newEnvironment(t, "--config", config)
+	namespace := b.refer(t, first, group)
+	if objects, err := first.Dynamic().Resource(serviceEndpoints).List(t.Context(), metav1.ListOptions{}); err != nil || len(objects.Items) > 0 {
+		t.Errorf("there are ServiceEndpoints: %v, %v", objects, err)
+	}
+	if code := first.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+
+	// What is ready serves them: there is nothing to wait for.
+	second := &environment{harness.StartIn(t, first.Dir, "--config", config), t}
+	created, err := tryConfigMap(t, second.Client(), namespace, harmless)
+	if err != nil {
+		t.Fatalf("the first write after a start: %v", err)
+	}
+	if err := admittedBy("configured")(created); err != nil {
+		t.Error(err)
+	}
+	if _, err := second.Client().Discovery().ServerResourcesForGroupVersion(group + "/v1alpha1"); err != nil {
+		t.Errorf("the aggregated server after a start: %v", err)
+	}
+
+	// An object wins, and gives way.
+	second.endpoint("configured", "api", target(freePort(t)))
+	second.waitAvailable(group, "False", "FailedConnection")
+	if err := second.Dynamic().Resource(serviceEndpoints).Namespace("configured").Delete(t.Context(), "api", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	second.waitAvailable(group, "True", "Passed")
+}
+
+// TestEgress has all connections to other servers go through a proxy, to the
+// targets and not to the names of services.
+func TestEgress(t *testing.T) {
+	const group = "configured.example.com"
+	b := newBackends(t, group)
+	proxy := newConnectProxy(t)
+	selector := writeFile(t, "egress.yaml", `apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: `+proxy.socket+`}}}
+`)
+	e := newEnvironment(t, "--config", serverConfig(t, "apiServer: {flags: {egress-selector-config-file: "+selector+"}}\n"))
+	e.endpoint("configured", "api", b.api)
+	e.endpoint(hookNamespace, hookService, b.hook)
+	b.refer(t, e, group)
+	for _, backend := range []string{b.api, b.hook} {
+		if address := strings.TrimPrefix(backend, "https://"); !slices.Contains(proxy.addresses(), address) {
+			t.Errorf("the proxy has connected to %v, not to %s", proxy.addresses(), address)
+		}
+	}
+}
+
+// connectProxy is an HTTP CONNECT proxy on a unix socket.
+type connectProxy struct {
+	socket string
+	mu     sync.Mutex
+	asked  []string
+}
+
+func newConnectProxy(t *testing.T) *connectProxy {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "egress-") // a test's own is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &connectProxy{socket: filepath.Join(dir, "s")}
+	listener, err := net.Listen("unix", p.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			go p.serve(connection)
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close() // ends the loop
+		serving.Wait()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *connectProxy) addresses() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.asked)
+}
+
+// serve connects both sides until one of them closes.
+func (p *connectProxy) serve(client net.Conn) {
+	defer func() { _ = client.Close() }() // the other side knows
+	reader := bufio.NewReader(client)
+	request, err := http.ReadRequest(reader)
+	if err != nil || request.Method != http.MethodConnect {
+		return
+	}
+	p.mu.Lock()
+	p.asked = append(p.asked, request.Host)
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", request.Host)
+	if err != nil {
+		_, _ = io.WriteString(client, "HTTP/1.1 502 Bad Gateway\r\n\r\n") // it sees that nothing comes
+		return
+	}
+	defer func() { _ = server.Close() }() // as above
+	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(server, reader) // ends with either connection
+		_ = server.Close()
+	}()
+	_, _ = io.Copy(client, server) // as above
+}
