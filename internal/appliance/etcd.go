@@ -78,7 +78,7 @@ func (e *embeddedEtcd) keep() {
 func (e *embeddedEtcd) connection() storage.Connection {
 	return storage.Connection{
 		Client: e.member.Client(), NewWatcher: e.member.NewWatcher, Endpoint: "embedded", Single: true,
-		Refusal: e.keeper.Refusal, Busy: e.keeper.Defragmenting,
+		Refusal: e.keeper.Refusal, Busy: e.keeper.Defragmenting, Enter: e.keeper.Enter,
 	}
 }
 

@@ -55,14 +55,15 @@ func (m *Member) Compact(ctx context.Context) error {
 }
 
 // Defragment rewrites the database without what is free in it. Reads and
-// writes wait meanwhile. It needs room on the disk for what is in use. It
-// begins when no snapshot is under way, for whose end the database would be
-// locked.
-func (m *Member) Defragment(ctx context.Context) error {
+// writes wait meanwhile, between hold and its release. It needs room on the
+// disk for what is in use. It begins when no snapshot is under way, for whose
+// end the database would be locked.
+func (m *Member) Defragment(ctx context.Context, hold func() (release func())) error {
 	if err := m.takeTurn(ctx); err != nil {
 		return fmt.Errorf("defragment etcd's database: %w", err)
 	}
 	defer m.giveTurn()
+	defer hold()()
 	if err := m.etcd.Server.Backend().Defrag(); err != nil {
 		return fmt.Errorf("defragment etcd's database: %w", err)
 	}

@@ -72,7 +72,7 @@ func (c *zapCore) Sync() error { return nil }
 // quiet tells etcd's warnings that warn of nothing here: they are about
 // settings that a single member without listeners cannot do otherwise, and
 // about what a new data directory lacks for its first milliseconds: a term, and
-// a member that is applied.
+// a member that is applied; and about a log that is long, and is being applied.
 func quiet(message string) bool {
 	for _, part := range []string{
 		"simple token is not cryptographically signed",
@@ -81,6 +81,7 @@ func quiet(message string) bool {
 		"Failed to detect schema version",
 		"failed to update storage version",
 		"cannot campaign at term 1 since there are still pending configuration changes",
+		"failed to publish local member to cluster through raft",
 	} {
 		if strings.Contains(message, part) {
 			return true

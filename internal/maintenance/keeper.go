@@ -45,9 +45,10 @@ type Database interface {
 	// NoSpace says whether writes are refused; SetNoSpace changes that.
 	NoSpace() bool
 	SetNoSpace(ctx context.Context, raised bool) error
-	// Compact gives up the history; Defragment what is not in use.
+	// Compact gives up the history; Defragment what is not in use, between a
+	// hold and its release, during which nothing can be read or written.
 	Compact(ctx context.Context) error
-	Defragment(ctx context.Context) error
+	Defragment(ctx context.Context, hold func() (release func())) error
 }
 
 // Config of a keeper.
@@ -72,6 +73,7 @@ type Keeper struct {
 	looked        chan struct{} // closed after the first look
 	disk          func(dir string) (free, total int64, err error)
 	defragmenting atomic.Bool
+	writes        sync.RWMutex // held for reading by writes, by a defragmentation for writing
 
 	mu      sync.Mutex
 	record  Record // nil when nobody can be told
@@ -104,6 +106,13 @@ func (k *Keeper) NearQuota() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.near
+}
+
+// Enter waits while the database is defragmented. The caller writes then, and
+// leaves.
+func (k *Keeper) Enter() (leave func()) {
+	k.writes.RLock()
+	return k.writes.RUnlock
 }
 
 // Defragmenting says whether reads and writes wait for a defragmentation.
@@ -268,20 +277,27 @@ func (k *Keeper) Defragment(ctx context.Context) (Defragmented, error) {
 }
 
 func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, error) {
-	k.defragmenting.Store(true)
-	defer k.defragmenting.Store(false)
 	var d Defragmented
-	d.Before, _, _ = k.config.Database.Sizes()
-	began := time.Now()
-	if err := k.config.Database.Defragment(ctx); err != nil {
+	var began time.Time
+	err := k.config.Database.Defragment(ctx, func() (release func()) {
+		k.writes.Lock()
+		k.defragmenting.Store(true)
+		d.Before, _, _ = k.config.Database.Sizes()
+		began = time.Now()
+		return func() {
+			k.defragmenting.Store(false)
+			k.writes.Unlock()
+		}
+	})
+	if err != nil {
 		defragmentations.WithLabelValues(cause, "failure").Inc()
 		return d, err
 	}
-	d.Seconds = time.Since(began).Seconds()
+	took := time.Since(began)
+	d.Seconds = took.Seconds()
 	d.After, _, _ = k.config.Database.Sizes()
 	defragmentations.WithLabelValues(cause, "success").Inc()
-	took := time.Since(began).Round(time.Millisecond).String()
-	k.config.Log.Info("database defragmented", "before", size(d.Before), "after", size(d.After), "took", took, "cause", cause)
-	k.tell(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s", size(d.Before), size(d.After), took)
+	k.config.Log.Info("database defragmented", "before", size(d.Before), "after", size(d.After), "took", took.Round(time.Millisecond).String(), "cause", cause)
+	k.tell(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s", size(d.Before), size(d.After), took.Round(time.Millisecond))
 	return d, nil
 }

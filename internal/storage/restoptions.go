@@ -118,7 +118,7 @@ func (s *Storage) newStore(config *storagebackend.ConfigForResource, newFunc, ne
 	if s.connection.Single {
 		own.KV = localReads{own.KV}
 	}
-	own.KV, own.Lease = explained{own.KV, s.connection.Refusal}, explainedLease{own.Lease, s.connection.Refusal}
+	own.KV, own.Lease = patientKV{own.KV, &s.connection}, patientLease{own.Lease, &s.connection}
 	own.KV = etcd3.NewETCDLatencyTracker(own.KV)
 	client := &kubernetes.Client{Client: &own}
 	client.Kubernetes = client

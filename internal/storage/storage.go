@@ -35,6 +35,10 @@ type Connection struct {
 	// Busy says that the store keeps everybody waiting and is well. It may be
 	// nil.
 	Busy func() bool
+	// Enter waits while the store is busy; what it returns is called when the
+	// write is over. etcd gives a write a few seconds, and its client does not
+	// know then what has become of it. It may be nil.
+	Enter func() (leave func())
 }
 
 // Config says how to store.
