@@ -229,6 +229,17 @@ func TestWithoutKeys(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, room)); err == nil {
 			t.Errorf("%s was in the archive", room)
 		}
+	}
+	// A server that could not read its secrets says what it lacks.
+	out, code := harness.CLI(t, "server", "--data-dir", dir, "--port", "0")
+	if code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	wants(t, out, "secrets in etcd are encrypted with another key", filepath.Join(dir, "encryption"))
+	for _, room := range []string{"pki", "encryption"} {
+		if err := os.RemoveAll(filepath.Join(dir, room)); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.CopyFS(filepath.Join(dir, room), os.DirFS(filepath.Join(s.Dir, room))); err != nil {
 			t.Fatal(err)
 		}

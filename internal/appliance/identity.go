@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path"
 	"strconv"
 	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -104,6 +107,33 @@ func (i *identity) writeKubeconfig() error {
 		return fmt.Errorf("read kubeconfig.mode: %w", err)
 	}
 	return kubeconfig.Write(i.config.Kubeconfig.Path, data, os.FileMode(mode))
+}
+
+// canDecrypt refuses a store whose objects are encrypted with another key than
+// the one in the data directory: a server that cannot read its secrets is never
+// ready, and says so in a way that nobody understands.
+func (i *identity) canDecrypt(ctx context.Context, client clientv3.KV, prefix string) error {
+	if i.encryption == "" {
+		return nil
+	}
+	for _, resource := range i.config.APIServer.Encryption.Resources {
+		name, group, _ := strings.Cut(resource, ".")
+		// Built-in resources lie under their name, others under their group.
+		for _, below := range []string{name, group + "/" + name} {
+			answer, err := client.Get(ctx, path.Join(prefix, below)+"/", clientv3.WithPrefix(), clientv3.WithLimit(1))
+			if err != nil {
+				return fmt.Errorf("look for encrypted %s: %w", resource, err)
+			}
+			for _, kv := range answer.Kvs {
+				if can, err := encryption.CanRead(i.encryption, kv.Value); err != nil {
+					return err
+				} else if !can {
+					return fmt.Errorf("%s in etcd are encrypted with another key than the one in %s: put the right encryption directory and pki into %s, from a backup or from the server that wrote them (kube-hyper-mini bundle)", resource, i.encryption, i.dir.Path())
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Died implements [Component]: a failed renewal is tried again.

@@ -118,7 +118,7 @@ func (s *server) compose(checked *Checked, listener net.Listener, withController
 	s.api = &apiServers{
 		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
 		prefix: s.config.Etcd.External.Prefix, ready: s.notReady, log: s.log,
-		before: s.archivist.beforeUpgrade, paths: map[string]http.Handler{statusPath: s, backupPath: s.archivist, defragmentPath: defragmenter{s.store}},
+		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: s.archivist, defragmentPath: defragmenter{s.store}},
 	}
 	if withControllers {
 		s.controllers = &controllerManager{workplace: besideTheServer{s.api, s.config.ControllerManager.Controllers, s.log}, log: s.log}
@@ -126,6 +126,15 @@ func (s *server) compose(checked *Checked, listener net.Listener, withController
 	if s.config.Manifests.Dir != "" {
 		s.manifests = &bootstrapManifests{config: s.config.Manifests, api: s.api, log: s.log, once: make(chan struct{})}
 	}
+}
+
+// beforeWrites is what must be known and done when the store can be read, and
+// before anything is written to it.
+func (s *server) beforeWrites(ctx context.Context) error {
+	if err := s.identity.canDecrypt(ctx, s.store.connection().Client, s.config.Etcd.External.Prefix); err != nil {
+		return err
+	}
+	return s.archivist.beforeUpgrade(ctx)
 }
 
 // leave says that the server is not ready any more.

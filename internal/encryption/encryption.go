@@ -1,8 +1,11 @@
 package encryption
 
 import (
+	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -76,7 +79,32 @@ func keyOf(file string, previous *apiserverv1.EncryptionConfiguration) (apiserve
 	if _, err := rand.Read(secret); err != nil {
 		return apiserverv1.Key{}, fmt.Errorf("make an encryption key: %w", err)
 	}
-	return apiserverv1.Key{Name: "local", Secret: base64.StdEncoding.EncodeToString(secret)}, nil
+	// Each value in etcd begins with the name of its key, so that a name of its
+	// own tells whether the key is the one that is needed (see CanRead).
+	sum := sha256.Sum256(secret)
+	return apiserverv1.Key{Name: "local-" + hex.EncodeToString(sum[:4]), Secret: base64.StdEncoding.EncodeToString(secret)}, nil
+}
+
+// secretboxPrefix begins every value that secretbox has encrypted; the name of
+// the key and a colon follow (k8s.io/apiserver/pkg/server/options/encryptionconfig).
+const secretboxPrefix = "k8s:enc:secretbox:v1:"
+
+// CanRead says whether a value from etcd is in plain text or encrypted with the
+// key in the file.
+func CanRead(file string, value []byte) (bool, error) {
+	encrypted, found := bytes.CutPrefix(value, []byte(secretboxPrefix))
+	if !found {
+		return true, nil
+	}
+	current, err := read(file)
+	if err != nil || current == nil {
+		return false, err
+	}
+	key, err := keyOf(file, current)
+	if err != nil {
+		return false, err
+	}
+	return bytes.HasPrefix(encrypted, []byte(key.Name+":")), nil
 }
 
 // formerly lists what was encrypted once and is not wanted any more.

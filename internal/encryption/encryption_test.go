@@ -84,3 +84,35 @@ func TestALostKeyIsAnError(t *testing.T) {
 		})
 	}
 }
+
+func TestCanRead(t *testing.T) {
+	one, another := filepath.Join(t.TempDir(), "config.yaml"), filepath.Join(t.TempDir(), "config.yaml")
+	for _, file := range []string{one, another} {
+		if _, err := Ensure(file, []string{"secrets"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := read(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := keyOf(one, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encrypted := []byte("k8s:enc:secretbox:v1:" + key.Name + ":...")
+	for name, test := range map[string]struct {
+		file  string
+		value []byte
+		want  bool
+	}{
+		"plain text":  {one, []byte("k8s\x00..."), true},
+		"own key":     {one, encrypted, true},
+		"another key": {another, encrypted, false},
+		"no key":      {filepath.Join(t.TempDir(), "missing"), encrypted, false},
+	} {
+		if can, err := CanRead(test.file, test.value); err != nil || can != test.want {
+			t.Errorf("%s: %v, %v", name, can, err)
+		}
+	}
+}
