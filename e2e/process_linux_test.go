@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -73,41 +75,68 @@ func listeners(t *testing.T, pid int, protocols ...string) []string {
 	return found
 }
 
-// TestDeletedKindsLeaveNothing: the serving machinery of a CRD ends with it.
+// TestDeletedKindsLeaveNothing: the machinery of a CRD, in the API servers and
+// in the controllers, ends with it, and nobody asks for it any more.
 func TestDeletedKindsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
-	client, host := admin(t, s)
-	goroutines := func() int {
-		page := body(t, client, host+"/debug/pprof/goroutine?debug=1", http.StatusOK)
-		match := regexp.MustCompile(`goroutine profile: total (\d+)`).FindStringSubmatch(page)
+	client, host := admin(t, s) // one connection, whose goroutines are counted too
+	before, watching := goroutines(t, client, host)
+	const kinds = 15
+	comeAndGo(t, s, kinds, func() error {
+		if _, now := goroutines(t, client, host); now < watching+kinds {
+			return fmt.Errorf("%d informers were there, and with %d kinds there are %d", watching, kinds, now)
+		}
+		return nil
+	})
+	harness.Eventually(t, "there are no more goroutines than before", func() error {
+		<-time.After(time.Second) // it takes a minute, and a profile stops the world
+		now, nowWatching := goroutines(t, client, host)
+		if nowWatching > watching || now >= before+kinds {
+			return fmt.Errorf("%d kinds have come and gone; %d goroutines have become %d, %d informers %d", kinds, before, now, watching, nowWatching)
+		}
+		return nil
+	})
+	if strings.Contains(s.Log(), "ERROR") || strings.Contains(s.Log(), "WARN") {
+		t.Errorf("somebody misses them:\n%s", s.Log())
+	}
+}
+
+// goroutines counts all of the process, and those that are an informer's.
+func goroutines(t *testing.T, client *http.Client, host string) (total, informers int) {
+	t.Helper()
+	page := body(t, client, host+"/debug/pprof/goroutine?debug=1", http.StatusOK)
+	// Each paragraph is a number of goroutines and the stack that they share.
+	for stack := range strings.SplitSeq(page, "\n\n") {
+		match := regexp.MustCompile(`(?m)^(\d+) @`).FindStringSubmatch(stack)
 		if match == nil {
-			t.Fatalf("no total in:\n%.200s", page)
+			continue
 		}
 		n, err := strconv.Atoi(match[1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n
-	}
-	// The first ones start what is started once.
-	comeAndGo(t, s, 3)
-	before := goroutines()
-	const kinds = 15
-	comeAndGo(t, s, kinds)
-	harness.Eventually(t, "there are no more goroutines than before", func() error {
-		if now := goroutines(); now >= before+kinds {
-			return fmt.Errorf("%d kinds have come and gone, and with them %d goroutines have become %d", kinds, before, now)
+		total += n
+		if strings.Contains(stack, "cache.(*controller).processLoop") {
+			informers += n
 		}
-		return nil
-	})
+	}
+	if total == 0 || informers == 0 {
+		t.Fatalf("no goroutines in:\n%.200s", page)
+	}
+	return total, informers
 }
 
-// comeAndGo makes kinds with an object each and deletes them.
-func comeAndGo(t *testing.T, s *harness.Server, n int) {
+// comeAndGo makes kinds with an object each, waits until they are known, and
+// deletes them.
+func comeAndGo(t *testing.T, s *harness.Server, n int, known func() error) {
 	t.Helper()
-	client := s.Dynamic()
+	client, configMaps := s.Dynamic(), s.Client().CoreV1().ConfigMaps("default")
 	definitions := client.Resource(crdResource)
+	owner, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: unique("owner")}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	kinds := make([]kind, n)
 	for i := range kinds {
 		k := newKind()
@@ -122,7 +151,19 @@ func comeAndGo(t *testing.T, s *harness.Server, n int) {
 	}
 	for _, k := range kinds {
 		widgets := client.Resource(k.resource()).Namespace("default")
-		harness.Eventually(t, "the kind is served", func() error { return createOne(t, widgets, k) })
+		harness.Eventually(t, "the kind is served", func() error {
+			return createOne(t, widgets, k, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID})
+		})
+	}
+	if err := configMaps.Delete(t.Context(), owner.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the controllers know the kinds", known)
+	for _, k := range kinds {
+		gone(t, "the owned object", func() error {
+			_, err := client.Resource(k.resource()).Namespace("default").Get(t.Context(), "w", metav1.GetOptions{})
+			return err
+		})
 		if err := definitions.Delete(t.Context(), k.crd(), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -135,10 +176,11 @@ func comeAndGo(t *testing.T, s *harness.Server, n int) {
 	}
 }
 
-func createOne(t *testing.T, client dynamic.ResourceInterface, k kind) error {
+func createOne(t *testing.T, client dynamic.ResourceInterface, k kind, owner metav1.OwnerReference) error {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(k.resource().GroupVersion().WithKind(k.name))
 	obj.SetName("w")
+	obj.SetOwnerReferences([]metav1.OwnerReference{owner})
 	_, err := client.Create(t.Context(), obj, metav1.CreateOptions{})
 	return err
 }

@@ -152,6 +152,12 @@ func (d *discoverer) snapshot() ([]*metav1.APIResourceList, <-chan struct{}, err
 	return d.preferred, d.next, d.failure
 }
 
+// known lists what was seen at the last look.
+func (d *discoverer) known() []*metav1.APIResourceList {
+	lists, _, _ := d.snapshot()
+	return lists
+}
+
 // ServerPreferredResources implements [discovery.ServerResourcesInterface].
 func (d *discoverer) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	lists, _, err := d.snapshot()

@@ -12,11 +12,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/controller-manager/pkg/clientbuilder"
-	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
 
@@ -34,9 +32,8 @@ type environment struct {
 	metadata metadata.Interface
 	dynamic  *dynamic.DynamicClient
 
-	metadataInformers metadatainformer.SharedInformerFactory
-	anyInformers      informerfactory.InformerFactory
-	informersStarted  chan struct{}
+	anyInformers     *informerSet
+	informersStarted chan struct{}
 
 	// graph is the garbage collector's, which storage version migration reads.
 	graph *garbagecollector.GraphBuilder
@@ -62,19 +59,18 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	}
 	types := newDiscoverer(discoveryClient, cfg.Log)
 	cfg.Types.OnChange(types.changed)
-	metadataInformers := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resyncPeriod())
+	anyInformers := newInformerSet(cfg.Informers, metadataClient, types.known)
 	env := &environment{
-		config:            cfg,
-		selected:          selected,
-		builder:           builder,
-		types:             types,
-		mapper:            restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient)),
-		metadata:          metadataClient,
-		dynamic:           dynamicClient,
-		metadataInformers: metadataInformers,
-		anyInformers:      informerfactory.NewInformerFactory(cfg.Informers, metadataInformers),
-		informersStarted:  make(chan struct{}),
-		background:        []func(context.Context){types.run},
+		config:           cfg,
+		selected:         selected,
+		builder:          builder,
+		types:            types,
+		mapper:           restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient)),
+		metadata:         metadataClient,
+		dynamic:          dynamicClient,
+		anyInformers:     anyInformers,
+		informersStarted: make(chan struct{}),
+		background:       []func(context.Context){types.run, anyInformers.run},
 	}
 	env.graph = garbagecollector.NewDependencyGraphBuilder(ctx, metadataClient, env.mapper,
 		garbagecollector.DefaultIgnoredResources(), env.anyInformers, env.informersStarted)
@@ -95,8 +91,7 @@ func (e *environment) client(name string) (kubernetes.Interface, error) {
 }
 
 func (e *environment) startInformers(ctx context.Context) {
-	e.config.Informers.Start(ctx.Done())
-	e.metadataInformers.Start(ctx.Done())
+	e.anyInformers.Start(ctx.Done())
 	close(e.informersStarted)
 }
 

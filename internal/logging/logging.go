@@ -155,6 +155,9 @@ func unremarkable(text string) bool {
 		`"Unable to sync caches"`,
 		`"Timed out waiting for quota monitor sync"`,
 		`"Unhandled Error" err="timed out waiting for dependency graph builder sync during GC sync"`,
+		// A CRD was deleted or changed: its watchers start over or end
+		// (cacher.terminateAllWatchers).
+		"Terminating all watchers from cacher ",
 		// The end: connections without requests are not waited for.
 		"Failed to shutdown server: context deadline exceeded",
 	} {
