@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -36,6 +35,7 @@ type namespaces struct {
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[string]
 	grace  time.Duration
+	said   sync.Map // the failure that was logged last, by name
 }
 
 func buildNamespaces(_ context.Context, env *environment) (func(context.Context), string, error) {
@@ -94,25 +94,42 @@ func (n *namespaces) next(ctx context.Context) bool {
 	err := n.delete(ctx, name)
 	if err == nil {
 		n.queue.Forget(name)
+		n.said.Delete(name)
 		return true
 	}
 	n.queue.AddRateLimited(name)
 	var remaining *deletion.ResourcesRemainingError
 	if !errors.As(err, &remaining) && ctx.Err() == nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "Deletion of a namespace failed", "namespace", name)
+		n.say(name, err)
 	}
 	return true
+}
+
+// say logs a failure that is news. An aggregated server that is down holds a
+// namespace for as long as it is; the namespace's conditions say which.
+func (n *namespaces) say(name string, err error) {
+	if previous, _ := n.said.Swap(name, err.Error()); previous != err.Error() {
+		n.env.config.Log.Warn("a namespace cannot be deleted yet", "namespace", name, "error", err)
+	}
 }
 
 // delete makes a deleter for one namespace, because the types to visit depend
 // on it.
 func (n *namespaces) delete(ctx context.Context, name string) error {
 	n.env.types.fresh()
-	discover := func() ([]*metav1.APIResourceList, error) { return n.types(ctx, name) }
-	lists, err := discover()
+	lists, err := n.types(ctx, name)
 	if len(lists) == 0 {
 		// Upstream's constructor would end the process.
 		return fmt.Errorf("delete the content of namespace %s: discovery lists no types: %w", name, err)
+	}
+	// The constructor only logs an error, and this one comes again.
+	constructed := false
+	discover := func() ([]*metav1.APIResourceList, error) {
+		if constructed {
+			return n.types(ctx, name)
+		}
+		constructed = true
+		return lists, nil
 	}
 	deleter := deletion.NewNamespacedResourcesDeleter(ctx, n.client.CoreV1().Namespaces(), n.env.metadata, n.client.CoreV1(), discover, corev1.FinalizerKubernetes)
 	return deleter.Delete(ctx, name)

@@ -76,25 +76,24 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	return err
 }
 
-// listOnceServed asks until the type answers, and returns all objects. Until a
-// starting server knows all its types it answers "not found, try again in 5 s"
-// (k8s.io/apiserver/pkg/util/notfoundhandler), which client-go would obey
-// before it returned.
+// listOnceServed asks until the type answers and can be watched, and returns
+// all objects. Until a starting server knows all its types it answers "not
+// found, try again in 5 s" (k8s.io/apiserver/pkg/util/notfoundhandler), which
+// client-go would obey before it returned, and a reflector that is told that
+// the watch cache is not ready comes back after a second.
 func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.UnstructuredList, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client that asks for %s: %w", definitionName, err)
 	}
-	path := "/apis/" + Group + "/" + Version + "/" + plural
+	request := func() *rest.Request {
+		return client.RESTClient().Get().AbsPath("/apis/"+Group+"/"+Version+"/"+plural).SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0)
+	}
 	ticker := time.NewTicker(servedPoll)
 	defer ticker.Stop()
 	for {
-		data, err := client.RESTClient().Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0).DoRaw(ctx)
+		list, err := listAndWatch(ctx, request)
 		if err == nil {
-			list := &unstructured.UnstructuredList{}
-			if err := list.UnmarshalJSON(data); err != nil {
-				return nil, fmt.Errorf("read the list of %s: %w", definitionName, err)
-			}
 			return list, nil
 		}
 		select {
@@ -103,6 +102,23 @@ func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.Uns
 		case <-ticker.C:
 		}
 	}
+}
+
+// listAndWatch lists the objects and sees that they can be watched.
+func listAndWatch(ctx context.Context, request func() *rest.Request) (*unstructured.UnstructuredList, error) {
+	data, err := request().DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := &unstructured.UnstructuredList{}
+	if err := list.UnmarshalJSON(data); err != nil {
+		return nil, err
+	}
+	events, err := request().Param("watch", "true").Param("resourceVersion", list.GetResourceVersion()).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return list, events.Close()
 }
 
 // definition is the CRD as it is applied, stamped with its digest.

@@ -33,8 +33,6 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	if err != nil {
 		return fmt.Errorf("make the client that follows ServiceEndpoints: %w", err)
 	}
-	// The objects are wanted now: a reflector that begins as early as this is
-	// told to come back after a second.
 	list, err := listOnceServed(ctx, client)
 	if err != nil {
 		return err
