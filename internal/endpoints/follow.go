@@ -47,7 +47,7 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	}
 	prober := &prober{
 		resolver: r, client: dynamicClient, dial: dial, store: informer.Informer().GetStore(),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[Reference](),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[Reference](minReprobe, maxReprobe),
 			workqueue.TypedRateLimitingQueueConfig[Reference]{Name: "ServiceEndpoints"}),
 	}
 	handler, err := informer.Informer().AddEventHandler(r.handler(prober.queue))

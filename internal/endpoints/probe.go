@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,7 +26,13 @@ import (
 // Reachable is the condition of a ServiceEndpoint with a target that speaks TLS.
 const Reachable = "Reachable"
 
-const probeWorkers = 4
+const (
+	probeWorkers = 4
+	// minReprobe and maxReprobe bound the wait before a target that could not
+	// be reached is asked again.
+	minReprobe = 500 * time.Millisecond
+	maxReprobe = 5 * time.Second
+)
 
 // prober finds out whether targets can be reached and writes that into the
 // objects' status.
@@ -62,28 +69,32 @@ func (p *prober) next(ctx context.Context) bool {
 		return false
 	}
 	defer p.queue.Done(ref)
-	if err := p.probe(ctx, ref); err != nil && ctx.Err() == nil {
+	well, err := p.probe(ctx, ref)
+	if err != nil && ctx.Err() == nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "Updating the status of a ServiceEndpoint failed", "serviceEndpoint", ref)
-		p.queue.AddRateLimited(ref)
-		return true
 	}
-	p.queue.Forget(ref)
+	if well && err == nil {
+		p.queue.Forget(ref)
+	} else {
+		p.queue.AddRateLimited(ref) // nobody says when a target is back
+	}
 	return true
 }
 
 // probe asks all targets of an object and writes its status if that is news.
-func (p *prober) probe(ctx context.Context, ref Reference) error {
+// It says whether there is no reason to look again soon.
+func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	obj, exists, err := p.store.GetByKey(ref.String())
 	if err != nil || !exists {
-		return err
+		return true, err
 	}
 	object, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return fmt.Errorf("the cache of ServiceEndpoints holds a %T", obj)
+		return true, fmt.Errorf("the cache of ServiceEndpoints holds a %T", obj)
 	}
 	_, targets, err := read(object)
 	if err != nil {
-		return nil // said already
+		return true, nil // said already
 	}
 	var current status
 	if content, found, _ := unstructured.NestedMap(object.Object, "status"); found {
@@ -92,7 +103,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) error {
 	}
 	reached, failures := p.reach(ctx, ref, targets)
 	if ctx.Err() != nil {
-		return nil
+		return true, nil
 	}
 	condition := metav1.Condition{
 		Type: Reachable, Status: metav1.ConditionTrue, Reason: "TargetsReachable",
@@ -106,18 +117,18 @@ func (p *prober) probe(ctx context.Context, ref Reference) error {
 	}
 	wanted := status{Reachable: fmt.Sprintf("%d/%d", reached, len(targets)), Conditions: current.Conditions}
 	if changed := meta.SetStatusCondition(&wanted.Conditions, condition); !changed && wanted.Reachable == current.Reachable {
-		return nil
+		return failures == nil, nil
 	}
 	patch, err := json.Marshal(map[string]any{"status": wanted})
 	if err != nil {
-		return err
+		return true, err
 	}
 	_, err = p.client.Resource(serviceEndpoints).Namespace(ref.Namespace).Patch(ctx, ref.Name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if apierrors.IsNotFound(err) {
-		return nil
+		return true, nil
 	}
-	return err
+	return failures == nil, err
 }
 
 // reach counts the targets that speak TLS and joins what is wrong with the

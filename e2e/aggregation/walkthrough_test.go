@@ -1,0 +1,128 @@
+package aggregation
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+const (
+	walkThrough = "### An aggregated API server in two commands"
+	script      = "config/examples/sample-apiserver.sh"
+	manifest    = "config/examples/sample-apiserver.yaml"
+)
+
+// command of the README, with the lines that it shows below.
+type command struct {
+	line string
+	want []string
+}
+
+// commands are those of the consoles under a heading of the README.
+func commands(t *testing.T, heading string) []command {
+	t.Helper()
+	_, section, found := strings.Cut(readFile(t, filepath.Join(harness.Root(t), "README.md")), heading+"\n")
+	if !found {
+		t.Fatalf("the README has no %q", heading)
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	var list []command
+	for i, block := range strings.Split(section, "```") {
+		if i%2 == 0 {
+			continue // text
+		}
+		for line := range strings.Lines(strings.TrimPrefix(block, "console\n")) {
+			line = strings.TrimSpace(line)
+			switch entered, isCommand := strings.CutPrefix(line, "$ "); {
+			case isCommand:
+				list = append(list, command{line: entered})
+			case line != "" && len(list) > 0:
+				list[len(list)-1].want = append(list[len(list)-1].want, line)
+			}
+		}
+	}
+	return list
+}
+
+// TestWalkThrough runs the README's commands as they are written, on free
+// ports.
+func TestWalkThrough(t *testing.T) {
+	buildForScript(t)
+	e := newEnvironment(t)
+	port := freePort(t)
+	content := readFile(t, filepath.Join(harness.Root(t), manifest))
+	ours := writeFile(t, "sample-apiserver.yaml", strings.ReplaceAll(content, "https://127.0.0.1:4443", target(port)))
+	var server *process
+	entered := 0
+	for _, command := range commands(t, walkThrough) {
+		fields := strings.Fields(command.line)
+		for i, field := range fields {
+			switch {
+			case field == manifest:
+				fields[i] = ours
+			case strings.HasPrefix(field, "config/examples/"):
+				fields[i] = filepath.Join(harness.Root(t), field)
+			}
+		}
+		switch program := fields[0]; {
+		case program == "kubectl":
+			entered++
+			if out := e.Kubectl("", fields[1:]...); !shows(out, command.want) {
+				t.Errorf("%s shows not what the README does:\n%s", command.line, out)
+			}
+		case strings.HasSuffix(program, script):
+			entered++
+			t.Setenv("KUBECONFIG", e.Kubeconfig)
+			server = start(t, program, fmt.Sprint(port), fmt.Sprint(freePort(t)), fmt.Sprint(freePort(t)))
+		default:
+			t.Fatalf("the README has a command that the test does not know: %s", command.line)
+		}
+	}
+	if server == nil || entered < 4 {
+		t.Fatalf("the README has only %d commands", entered)
+	}
+	server.stop(syscall.SIGINT) // Ctrl-C
+	e.waitAvailable(wardle, "False", "FailedConnection")
+	harness.Eventually(t, "the endpoint is known to be away", func() error {
+		if out := e.Kubectl("", "get", "serviceendpoints", "-A"); !strings.Contains(out, "0/1") {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
+// buildForScript has the script find what it builds: that may take longer than
+// a test waits for a server.
+func buildForScript(t *testing.T) {
+	t.Helper()
+	root := harness.Root(t)
+	for _, args := range [][]string{
+		{"-C", root, "run", ".", "version"},
+		{"-C", filepath.Join(root, "e2e"), "tool", "-n", "go.etcd.io/etcd/server/v3"},
+		{"-C", filepath.Join(root, "e2e"), "tool", "-n", "sample-apiserver"},
+	} {
+		cmd := exec.Command("go", args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+		}
+	}
+}
+
+// shows says whether the output has the lines, apart from what differs each
+// time: it looks at the first word of each.
+func shows(out string, want []string) bool {
+	for _, line := range want {
+		if !strings.Contains(out, strings.Fields(line)[0]) {
+			return false
+		}
+	}
+	return true
+}
