@@ -50,6 +50,7 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[Reference](minReprobe, maxReprobe),
 			workqueue.TypedRateLimitingQueueConfig[Reference]{Name: "ServiceEndpoints"}),
 	}
+	r.OnChange(prober.queue.Add)
 	handler, err := informer.Informer().AddEventHandler(r.handler(prober.queue))
 	if err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)

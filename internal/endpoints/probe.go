@@ -138,8 +138,9 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 	var asking sync.WaitGroup
 	for i, target := range targets {
 		asking.Go(func() {
-			errs[i] = p.handshake(ctx, ref, target)
-			if ctx.Err() == nil && p.resolver.health.mark(target, errs[i]) {
+			var connected error
+			connected, errs[i] = p.handshake(ctx, ref, target)
+			if ctx.Err() == nil && p.resolver.health.mark(target, connected) {
 				p.resolver.changed(ref)
 			}
 		})
@@ -154,23 +155,24 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 	return reached, errors.Join(errs...)
 }
 
-// handshake makes and closes a TLS connection. Only connecting would leave an
+// handshake makes and closes a TLS connection, and says of connecting, too,
+// how it went: that is what health is about. Only connecting would leave an
 // error in the log of each server. It verifies nothing, because the CA belongs
 // to those who refer to the object, and sends nothing.
-func (p *prober) handshake(ctx context.Context, ref Reference, target string) error {
+func (p *prober) handshake(ctx context.Context, ref Reference, target string) (connected, spoken error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	connection, err := p.dial(ctx, "tcp", target)
 	if err != nil {
-		return err
+		return err, err
 	}
 	client := tls.Client(connection, &tls.Config{ServerName: ref.host(), InsecureSkipVerify: true}) //nolint:gosec // see above
 	err = client.HandshakeContext(ctx)
 	_ = client.Close() // it has served its purpose
 	if err != nil {
-		return fmt.Errorf("TLS handshake with %s: %w", target, withoutSource(err))
+		return nil, fmt.Errorf("TLS handshake with %s: %w", target, withoutSource(err))
 	}
-	return nil
+	return nil, nil
 }
 
 // withoutSource takes the local port out of an error, which would make the

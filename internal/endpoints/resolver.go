@@ -94,7 +94,7 @@ func addresses(targets []string) ([]string, error) {
 }
 
 // OnChange calls f, from any goroutine, after a reference's targets or their
-// health have changed. Register before [Resolver.Run].
+// health have changed.
 func (r *Resolver) OnChange(f func(Reference)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
