@@ -1,10 +1,8 @@
 # One Kubernetes line: this version, and go.mod, are all there is to bump.
 KUBERNETES := $(shell go list -m -f '{{.Version}}' k8s.io/kubernetes)
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
-LDFLAGS    := -s -w \
-	-X kube-hyper-mini.io/kube-hyper-mini/internal/version.release=$(VERSION) \
-	-X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
-	-X k8s.io/client-go/pkg/version.gitVersion=$(KUBERNETES)
+STAMP      := -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) -X k8s.io/client-go/pkg/version.gitVersion=$(KUBERNETES)
+LDFLAGS    := -s -w -X kube-hyper-mini.io/kube-hyper-mini/internal/version.release=$(VERSION) $(STAMP)
 PLATFORMS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 # The product has no cgo, and one setting means one build cache.
@@ -25,9 +23,9 @@ unit:
 e2e:
 	cd e2e && go test -timeout 30m ./...
 
-## race: the packages that are quick to build with the race detector (needs cgo)
+## race: all unit tests with the race detector (needs a C compiler; the first build takes ten minutes)
 race:
-	CGO_ENABLED=1 go test -race ./internal/config ./internal/datadir ./internal/pki ./internal/kubeconfig ./internal/logging
+	CGO_ENABLED=1 go test -race ./...
 
 ## lint: gofmt, go vet, staticcheck
 lint: fmt-check vet staticcheck

@@ -4,7 +4,7 @@ DIST     := dist
 KUBECTL  ?= .bin/kubectl
 PACKAGED ?= ./kube-hyper-mini
 
-.PHONY: completions packages image release packaging-test test-deb test-systemd test-image test-release
+.PHONY: completions packages image release packaging-test test-deb test-rpm test-systemd test-image test-release test-install
 
 ## completions: manual pages and shell completions, in dist/share
 completions: build
@@ -22,11 +22,14 @@ image: build
 release:
 	packaging/scripts/release.sh $(VERSION) $(DIST)
 
-## packaging-test: packages, image and release for real (Debian, root; apt-get install systemd systemd-container buildah iproute2 procps ca-certificates)
-packaging-test: test-deb test-systemd test-image test-release
+## packaging-test: packages, image and release for real (Debian, root; apt-get install systemd systemd-container buildah iproute2 procps ca-certificates rpm)
+packaging-test: test-deb test-rpm test-systemd test-image test-release test-install
 
 test-deb: $(PACKAGED) $(KUBECTL)
 	packaging/scripts/test-deb.sh $(PACKAGED) $(KUBECTL)
+
+test-rpm: $(PACKAGED) $(KUBECTL)
+	packaging/scripts/test-rpm.sh $(PACKAGED) $(KUBECTL)
 
 test-systemd: $(PACKAGED) $(KUBECTL)
 	packaging/scripts/test-systemd.sh $(PACKAGED) $(KUBECTL)
@@ -37,11 +40,14 @@ test-image: $(PACKAGED) $(KUBECTL)
 test-release:
 	packaging/scripts/test-release.sh
 
+test-install:
+	packaging/scripts/test-install.sh
+
 # Always: make does not know the sources.
-.PHONY: ./kube-hyper-mini
+.PHONY: ./kube-hyper-mini .bin/kubectl
 ./kube-hyper-mini:
 	$(MAKE) build
 
 .bin/kubectl:
 	mkdir -p .bin
-	cd e2e && go build -o ../.bin/kubectl k8s.io/kubernetes/cmd/kubectl
+	cd e2e && go build -ldflags '$(STAMP)' -o ../.bin/kubectl k8s.io/kubernetes/cmd/kubectl

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Installs, starts, upgrades, removes and purges the deb with the real dpkg, on
-# a copy-on-write view of this machine, in namespaces of its own: nothing of
-# the machine changes. Needs root, dpkg, overlayfs.
+# a view of this machine (view.sh). Needs root, dpkg, overlayfs.
 #   test-deb.sh BINARY KUBECTL
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 
-if [ -z "${INSIDE:-}" ]; then
+if [ $# -gt 0 ]; then
+	cd "$(dirname "$0")/../.."
 	binary=$(realpath "$1") kubectl=$(realpath "$2")
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
@@ -14,58 +13,16 @@ if [ -z "${INSIDE:-}" ]; then
 	packaging/scripts/packages.sh "$binary" v0.0.2-rc.1 "$work/new"
 	(cd packaging/tools && CGO_ENABLED=0 go build -o "$work/supervise" ./supervise)
 	cp "$kubectl" "$work/kubectl"
-	cp packaging/scripts/test-deb.sh "$work/"
+	cp packaging/scripts/test-deb.sh packaging/scripts/service.sh "$work/"
 	unit=packaging/systemd/kube-hyper-mini.service
 	score=$(systemd-analyze security --offline=true --threshold=19 "$unit" | tail -1)
 	echo "ok: systemd-analyze security: $score"
-	INSIDE=1 unshare --mount --pid --net --ipc --uts --fork --kill-child --mount-proc \
-		"$PWD/packaging/scripts/test-deb.sh" "$work"
+	packaging/scripts/view.sh "$work" test-deb.sh
 	exit
 fi
 
-if [ "$INSIDE" = 1 ]; then # in the namespaces: make the view and go there
-	work=$1
-	mount -t tmpfs tmpfs /mnt
-	mkdir /mnt/upper /mnt/work /mnt/root
-	mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
-	mkdir -p /mnt/root/pkg
-	cp -r "$work"/* /mnt/root/pkg/
-	mount --rbind /dev /mnt/root/dev
-	mount -t proc proc /mnt/root/proc
-	mount -t tmpfs tmpfs /mnt/root/run
-	mount -t tmpfs tmpfs /mnt/root/tmp
-	ip link set lo up
-	INSIDE=2 exec chroot /mnt/root /bin/bash /pkg/test-deb.sh
-fi
-
 cd /
-ok() { echo "ok: $*"; }
-fail() {
-	echo "FAILED: $*" >&2
-	cat /tmp/log >&2 || true
-	exit 1
-}
-wait_for() { # TEXT, in the log of the service
-	for _ in $(seq 1200); do
-		if grep -q "$1" /tmp/log; then return; fi
-		if ! kill -0 "$service"; then fail "the service ended before: $1"; fi
-		sleep 0.1
-	done
-	fail "the service does not say: $1"
-}
-start() {
-	/pkg/supervise /usr/lib/systemd/system/kube-hyper-mini.service >/tmp/log 2>&1 &
-	service=$!
-	wait_for 'notified: READY=1'
-}
-stop() {
-	kill -TERM "$service"
-	code=0
-	wait "$service" || code=$?
-	if [ $code != 0 ]; then fail "the service ended with $code"; fi
-	if ! grep -q 'notified: STOPPING=1' /tmp/log; then fail "it did not notify that it stops"; fi
-}
-as_member() { setpriv --reuid 65534 --regid 65534 --groups "$(getent group kube-hyper-mini | cut -d: -f3)" -- "$@"; }
+. /pkg/service.sh
 
 # dpkg writes its own errors; what it says when all is well is of no interest.
 dpkg -i /pkg/old/*.deb >/tmp/dpkg.log 2>&1 || fail "install: $(cat /tmp/dpkg.log)"

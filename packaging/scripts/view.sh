@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs a script with the real package manager on a copy-on-write view of this
+# machine, in namespaces of its own: nothing of the machine changes. Needs
+# root and overlayfs.
+#   view.sh DIR SCRIPT       DIR is /pkg there, and has SCRIPT in it
+set -euo pipefail
+if [ "${INSIDE:-}" != 1 ]; then
+	INSIDE=1 exec unshare --mount --pid --net --ipc --uts --fork --kill-child --mount-proc "$(realpath "$0")" "$@"
+fi
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/upper /mnt/work /mnt/root
+mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
+mkdir -p /mnt/root/pkg
+cp -r "$1"/* /mnt/root/pkg/
+mount --rbind /dev /mnt/root/dev
+mount -t proc proc /mnt/root/proc
+mount -t tmpfs tmpfs /mnt/root/run
+mount -t tmpfs tmpfs /mnt/root/tmp
+ip link set lo up
+exec env --unset=INSIDE chroot /mnt/root /bin/bash "/pkg/$2"
