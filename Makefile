@@ -58,3 +58,4 @@ clean:
 
 -include packaging/packaging.mk
 -include e2e/conformance/conformance.mk
+-include e2e/faults/faults.mk

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,6 +49,9 @@ type Options struct {
 	Args []string
 	// Env is added to the environment.
 	Env []string
+	// Wrap is a program with arguments that execs what follows them, as
+	// sh -c 'ulimit -n 99; exec "$@"' sh.
+	Wrap []string
 }
 
 // Start runs `server` on a new data directory with further arguments, waits
@@ -93,7 +97,9 @@ func LaunchWith(t testing.TB, options Options) *Server {
 func launch(t testing.TB, options Options) *Server {
 	t.Helper()
 	p := &process{log: &lockedBuffer{}, exited: make(chan struct{})}
-	p.cmd = exec.Command(Binary(t), append([]string{cmp.Or(options.Command, "server"), "--data-dir", options.Dir, "--port", "0"}, options.Args...)...)
+	line := append(slices.Clone(options.Wrap), Binary(t), cmp.Or(options.Command, "server"), "--data-dir", options.Dir, "--port", "0")
+	line = append(line, options.Args...)
+	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Env = append(os.Environ(), options.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/maintenance"
@@ -16,7 +17,7 @@ import (
 // embeddedEtcd is the store inside the process.
 type embeddedEtcd struct {
 	config config.EmbeddedEtcd
-	dir    string
+	data   *datadir.Dir
 	log    *slog.Logger
 	level  int
 	// listener is nil in the server, which alone uses the member.
@@ -36,8 +37,13 @@ func (e *embeddedEtcd) Name() string { return "etcd" }
 // Start implements [Component]. It does not wait for the election, which the
 // API servers are built during; see waitReady.
 func (e *embeddedEtcd) Start(context.Context) error {
+	dir := e.data.Join("etcd")
+	if e.data.Previous != nil && !etcd.Exists(dir) {
+		return fmt.Errorf("%s was used before, and %s has no data any more: bring it back, or restore a backup with \"kube-hyper-mini backup restore FILE\"; to start empty on purpose, or after an external etcd, remove %s",
+			e.data.Path(), dir, e.data.Join("version.json"))
+	}
 	member, err := etcd.Start(etcd.Config{
-		Dir:        e.dir,
+		Dir:        dir,
 		QuotaBytes: e.config.QuotaBackend.Value(),
 		Fsync:      e.config.Fsync,
 		Logger:     logging.Zap(e.log, e.level),
@@ -61,7 +67,7 @@ func (e *embeddedEtcd) Start(context.Context) error {
 // keep looks after the database from the election to the stop.
 func (e *embeddedEtcd) keep() {
 	e.keeper = maintenance.New(maintenance.Config{
-		Database: e.member, Dir: e.dir, Log: e.log,
+		Database: e.member, Dir: e.data.Join("etcd"), Log: e.log,
 		Threshold: float64(e.config.Defragment.FreePercent) / 100, MinimumSize: e.config.Defragment.MinimumSize.Value(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())

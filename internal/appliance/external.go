@@ -40,7 +40,7 @@ func newStore(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logge
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return &externalEtcd{config: cfg.Etcd.External, log: log, level: cfg.Logging.Verbosity}
 	}
-	return &embeddedEtcd{config: cfg.Etcd.Embedded, dir: dir.Join("etcd"), log: log, level: cfg.Logging.Verbosity}
+	return &embeddedEtcd{config: cfg.Etcd.Embedded, data: dir, log: log, level: cfg.Logging.Verbosity}
 }
 
 // several stands for "more than one, nobody here knows how many".

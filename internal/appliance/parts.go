@@ -43,7 +43,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	defer p.end()
 	p.announce("kube-hyper-mini etcd")
 	identity := &identity{config: cfg, dir: p.dir, etcdHost: host, log: log}
-	member := &embeddedEtcd{config: cfg.Etcd.Embedded, dir: p.dir.Join("etcd"), log: log, level: cfg.Logging.Verbosity}
+	member := &embeddedEtcd{config: cfg.Etcd.Embedded, data: p.dir, log: log, level: cfg.Logging.Verbosity}
 	start := func(ctx context.Context) error {
 		if err := p.group.start(ctx, identity); err != nil {
 			return err

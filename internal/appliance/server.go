@@ -244,5 +244,5 @@ func listen(serving *config.Serving) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return listener, nil
+	return bounded(listener), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -94,6 +95,12 @@ func Start(cfg Config) (*Member, error) {
 		}
 	}()
 	return m, nil
+}
+
+// Exists says whether the directory has a member's data, readable or not.
+func Exists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "member"))
+	return !errors.Is(err, os.ErrNotExist)
 }
 
 // WaitReady returns when the member is elected and has applied its log.

@@ -72,7 +72,8 @@ func (c *zapCore) Sync() error { return nil }
 // quiet tells etcd's warnings that warn of nothing here: they are about
 // settings that a single member without listeners cannot do otherwise, and
 // about what a new data directory lacks for its first milliseconds: a term, and
-// a member that is applied; and about a log that is long, and is being applied.
+// a member that is applied; about a log that is long, and is being applied; and
+// about requests that are refused, which who has asked is told.
 func quiet(message string) bool {
 	for _, part := range []string{
 		"simple token is not cryptographically signed",
@@ -82,6 +83,8 @@ func quiet(message string) bool {
 		"failed to update storage version",
 		"cannot campaign at term 1 since there are still pending configuration changes",
 		"failed to publish local member to cluster through raft",
+		"failed to apply request",
+		"message exceeded backend quota; raising alarm",
 	} {
 		if strings.Contains(message, part) {
 			return true

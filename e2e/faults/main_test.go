@@ -1,0 +1,65 @@
+package faults
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// count is how often a test does what it does: a number in the environment, or
+// the default.
+func count(t *testing.T, variable string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q is not a number", variable, text)
+	}
+	return n
+}
+
+// duration is the same for how long.
+func duration(t *testing.T, variable string, otherwise time.Duration) time.Duration {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		t.Fatalf("%s=%q is not a duration", variable, text)
+	}
+	return d
+}
+
+// wants fails for each part that the text lacks.
+func wants(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in:\n%s", part, text)
+		}
+	}
+}
+
+// ends waits for the end of a server that cannot go on: one line of error, the
+// last, that has the parts, and no traceback.
+func ends(t *testing.T, s *harness.Server, parts ...string) {
+	t.Helper()
+	if code := s.Wait(); code != 1 {
+		t.Errorf("the server ended with exit code %d, want 1:\n%s", code, s.Log())
+	}
+	lines := strings.Split(strings.TrimSpace(s.Log()), "\n")
+	last := lines[len(lines)-1]
+	if !strings.HasPrefix(last, "error: ") || strings.Contains(s.Log(), "goroutine ") {
+		t.Errorf("want one line of error at the end:\n%s", s.Log())
+	}
+	wants(t, last, parts...)
+}

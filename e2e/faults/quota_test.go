@@ -1,0 +1,229 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// configFile writes a configuration with the quota.
+func configFile(t *testing.T, quota string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\netcd: {embedded: {quotaBackend: %s}}\n", quota)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// put writes an object of almost a megabyte.
+func put(t *testing.T, s *harness.Server, name string) error {
+	t.Helper()
+	_, err := s.Client().CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": strings.Repeat("v", 900<<10)},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// refused says whether the error is the one for a server without room.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage
+}
+
+// get asks a path as the administrator.
+func get(t *testing.T, s *harness.Server, path string) (int, string) {
+	t.Helper()
+	config := s.RESTConfig()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Get(config.Host + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }() // read to the end
+	body := new(strings.Builder)
+	if err := response.Write(body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, body.String()
+}
+
+// fill writes until nothing helps any more, and returns the number of objects.
+// Side by side the writers come further above the quota before etcd notices.
+func fill(t *testing.T, s *harness.Server) int {
+	t.Helper()
+	var n atomic.Int64
+	harness.Eventually(t, "the database is full of objects", func() error {
+		var writing sync.WaitGroup
+		errs := make([]error, 16)
+		for i := range errs {
+			writing.Go(func() {
+				for errs[i] == nil {
+					errs[i] = put(t, s, fmt.Sprintf("fill-%d", n.Add(1)))
+				}
+			})
+		}
+		writing.Wait()
+		n.Add(-int64(len(errs)))
+		for _, err := range errs {
+			if !refused(err) {
+				t.Fatal(err)
+			}
+		}
+		if strings.Contains(s.Log(), "still full without its history") {
+			return nil
+		}
+		return errors.New("there is room")
+	})
+	return int(n.Load())
+}
+
+// TestFullDatabase: warned of, made room in, read-only where that does not
+// help, and writable again as it says.
+func TestFullDatabase(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	small := configFile(t, "64Mi")
+	s := harness.StartIn(t, dir, "--config", small)
+	n := fill(t, s)
+	wants(t, s.Log(), " % of its quota", "the database is full (", "raise etcd.embedded.quotaBackend and restart")
+	err := put(t, s, "one-more")
+	if !refused(err) || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
+		t.Errorf("a write gets %v", err)
+	}
+	if _, err := s.Client().CoreV1().ConfigMaps("default").Get(t.Context(), "fill-1", metav1.GetOptions{}); err != nil {
+		t.Errorf("a read gets %v", err)
+	}
+	if code, body := get(t, s, "/livez"); code != http.StatusOK {
+		t.Errorf("/livez says %s", body)
+	}
+	if code, _ := get(t, s, "/readyz"); code == http.StatusOK {
+		t.Error("it says that it is ready")
+	}
+	_, metrics := get(t, s, "/metrics")
+	wants(t, metrics, "kube_hyper_mini_database_near_quota 1", "kube_hyper_mini_database_read_only 1", `kube_hyper_mini_database_defragmentations_total{cause="no-space",result="success"}`)
+	out, code := harness.CLI(t, "status", "--data-dir", dir)
+	if code != 3 {
+		t.Errorf("status ends with %d", code)
+	}
+	wants(t, out, "not ready", "read-only", "the database is full (", "warning", "% of its quota")
+	out, _ = harness.CLI(t, "status", "--data-dir", dir, "-o", "json")
+	wants(t, out, `"nearQuota": true`, `"readOnly": "the database is full (`)
+	if code := s.Stop(); code != 0 {
+		t.Errorf("the full server ended with exit code %d", code)
+	}
+
+	larger := filepath.Join(t.TempDir(), "data")
+	if err := os.CopyFS(larger, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	s = harness.StartIn(t, larger, "--config", configFile(t, "256Mi"))
+	if err := put(t, s, "more"); err != nil {
+		t.Errorf("with a larger quota a write gets %v", err)
+	}
+	if strings.Contains(s.Log(), "not ready") {
+		t.Errorf("with a larger quota it says:\n%s", s.Log())
+	}
+
+	s = harness.StartIn(t, dir, "--config", small) // comes up, and is the same
+	if err := put(t, s, "one-more"); !refused(err) {
+		t.Errorf("after a restart a write gets %v", err)
+	}
+	wants(t, s.Log(), "up, and not ready")
+	for i := range n / 2 {
+		err := s.Client().CoreV1().ConfigMaps("default").Delete(t.Context(), fmt.Sprintf("fill-%d", i+1), metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatalf("delete from a full database: %v", err)
+		}
+	}
+	harness.Eventually(t, "deletions have made room", func() error { return put(t, s, "room") })
+	harness.Eventually(t, "the server is ready", func() error {
+		if code, body := get(t, s, "/readyz?verbose"); code != http.StatusOK {
+			return errors.New(body)
+		}
+		return nil
+	})
+	wants(t, s.Log(), "writes are taken again")
+	event(t, s, "DatabaseWritable")
+}
+
+// event waits for an event about the server.
+func event(t *testing.T, s *harness.Server, reason string) {
+	t.Helper()
+	harness.Eventually(t, "there is an event "+reason, func() error {
+		list, err := s.Client().CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && e.InvolvedObject.Name == metav1.NamespaceSystem {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d others", len(list.Items))
+	})
+}
+
+// TestDefrag: the command, on a running server and on a stopped one.
+func TestDefrag(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	for i := range 20 {
+		if err := put(t, s, fmt.Sprintf("fill-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defrag := func() {
+		t.Helper()
+		out, code := harness.CLI(t, "defrag", "--data-dir", s.Dir)
+		if code != 0 || !regexp.MustCompile(`(?m)^defragmented the database from \d+MiB to \d+MiB in `).MatchString(out) {
+			t.Errorf("it says, with exit code %d:\n%s", code, out)
+		}
+	}
+	defrag()
+	event(t, s, "DatabaseDefragmented")
+	if err := put(t, s, "after"); err != nil {
+		t.Error(err)
+	}
+	// Authorization is the API's.
+	nobody := s.RESTConfig()
+	nobody.Impersonate.UserName = "nobody"
+	client, err := rest.HTTPClientFor(nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Post(nobody.Host+"/kube-hyper-mini/defragment", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close() // the code says it all
+	if response.StatusCode != http.StatusForbidden {
+		t.Errorf("somebody without rights gets %s", response.Status)
+	}
+	if code := s.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+	defrag()
+	again := harness.StartIn(t, s.Dir)
+	if list, err := again.Client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{LabelSelector: "!none"}); err != nil || len(list.Items) != 22 {
+		t.Errorf("there are %d objects, %v", len(list.Items), err)
+	}
+}
