@@ -62,7 +62,8 @@ unshare=$!
 program() { first=$(pgrep --parent "$unshare" || true); }
 # In its namespaces; the status command is the image's health check.
 inside() { nsenter --target "$first" --net --pid --uts "$@"; }
-healthy() { inside chroot --userspec=65532:65532 "/proc/$first/root" /usr/bin/kube-hyper-mini status --config /etc/kube-hyper-mini/config.yaml "$@"; }
+execute() { inside chroot --userspec=65532:65532 "/proc/$first/root" /usr/bin/kube-hyper-mini "$@" --config /etc/kube-hyper-mini/config.yaml; }
+healthy() { execute status "$@"; }
 
 for _ in $(seq 100); do
 	program
@@ -75,7 +76,8 @@ ok "the health check says: $(head -1 "$work/status")"
 test "$(stat -c %u "/proc/$first")" = 65532 || fail "it runs as $(stat -c %u "/proc/$first")"
 grep -q '^NSpid:.*\s1$' "/proc/$first/status" || fail "it is not the first process"
 # The name in the kubeconfig is known in the container only.
-export KUBECONFIG=$volume/admin.kubeconfig HOME=$work
+export KUBECONFIG=$work/kubeconfig HOME=$work
+execute kubeconfig >"$KUBECONFIG" || fail "no kubeconfig"
 inside "$kubectl" --server=https://127.0.0.1:6443 create configmap greeting --from-literal=hello=world >/dev/null || fail "kubectl create"
 test "$(inside "$kubectl" --server=https://127.0.0.1:6443 get configmap greeting -o 'jsonpath={.data.hello}')" = world || fail "kubectl get"
 ok "kubectl writes and reads"
