@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -61,6 +63,7 @@ func TestVirtualResources(t *testing.T) {
 	if err := client.Delete(t.Context(), "self", metav1.DeleteOptions{}); !apierrors.IsMethodNotSupported(err) {
 		t.Errorf("a deletion of what cannot be deleted: %v", err)
 	}
+	t.Run("another type is seen through it", func(t *testing.T) { leasesAsPods(t, e.forTest(t), namespace, group) })
 	t.Run("the identity arrives", func(t *testing.T) { identityArrives(t, e.forTest(t), group) })
 	t.Run("a read-only type holds no namespace", func(t *testing.T) {
 		e := e.forTest(t)
@@ -71,6 +74,42 @@ func TestVirtualResources(t *testing.T) {
 		}
 		e.gone(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", doomed)
 	})
+}
+
+// leasesAsPods reads leases of the main server as another type of the
+// aggregated one, which does so with rights of its own.
+func leasesAsPods(t *testing.T, e *environment, account, group string) {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "leases"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list"}}}}
+	if _, err := e.Client().RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "leases"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "leases"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account, Name: "apiserver"}},
+	}
+	if _, err := e.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	namespace := unique("leases")
+	e.createNamespace(namespace)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr.To[int32](42)}}
+	if _, err := e.Client().CoordinationV1().Leases(namespace).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pods := e.Dynamic().Resource(schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "pods"}).Namespace(namespace)
+	harness.Eventually(t, "the lease can be read as the other type", func() error {
+		list, err := pods.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) != 1 || list.Items[0].GetName() != "one" || list.Items[0].Object["window"] != "42s" {
+			return fmt.Errorf("it is %v", list.Items)
+		}
+		return nil
+	})
+	if _, err := pods.Get(t.Context(), "other", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a lease that there is not: %v", err)
+	}
 }
 
 // identityArrives impersonates somebody with everything that an identity can

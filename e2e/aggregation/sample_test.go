@@ -1,15 +1,12 @@
 package aggregation
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
-	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,8 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -116,6 +115,65 @@ func TestSampleAPIServer(t *testing.T) {
 			test(t, &bound)
 		})
 	}
+	t.Run("its APIService lives and ends", func(t *testing.T) {
+		bound := *s
+		bound.environment = s.forTest(t)
+		apiServiceLives(t, &bound)
+	})
+}
+
+// apiServiceLives changes the APIService, which stays available, and deletes
+// it, which takes the types away.
+func apiServiceLives(t *testing.T, s *sample) {
+	const name = "v1alpha1." + wardle
+	client := s.Dynamic().Resource(apiServices)
+	patch := []byte(`{"metadata":{"labels":{"test":"patched"}},"spec":{"versionPriority":400}}`)
+	if _, err := client.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		service, err := client.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		conditions, _, _ := unstructured.NestedSlice(service.Object, "status", "conditions")
+		added := map[string]any{"type": "StatusUpdated", "status": "True", "reason": "E2E", "message": "from the test"}
+		if err := unstructured.SetNestedSlice(service.Object, append(conditions, added), "status", "conditions"); err != nil {
+			return err
+		}
+		_, err = client.UpdateStatus(t.Context(), service, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if message := s.waitAvailable(wardle, "True", "Passed"); message != "all checks passed" {
+		t.Errorf("the condition's message is %q", message)
+	}
+	if out := s.Kubectl("", "get", "apiservice", name, "-o", "jsonpath={.status.conditions[*].type} {.spec.versionPriority}"); !strings.Contains(out, "StatusUpdated") || !strings.Contains(out, " 400") {
+		t.Errorf("the APIService has %s", out)
+	}
+	if err := client.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "test=patched"}); err != nil {
+		t.Fatal(err)
+	}
+	s.waitListed(wardle+"/v1alpha1", false)
+	harness.Eventually(t, "the types are gone", func() error {
+		_, err := s.flunders("default").List(t.Context(), metav1.ListOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("a list gives: %w", err)
+		}
+		return nil
+	})
+	harness.Eventually(t, "OpenAPI has them no more", func() error {
+		for _, path := range []string{"/openapi/v2", "/openapi/v3"} {
+			data, err := s.Client().Discovery().RESTClient().Get().AbsPath(path).DoRaw(t.Context())
+			// Upstream leaves the group's name behind in types that others have, too.
+			if err != nil || strings.Contains(string(data), "apis/"+wardle) {
+				return fmt.Errorf("%s has paths of %s: %w", path, wardle, err)
+			}
+		}
+		return nil
+	})
 }
 
 func kubectlWorks(t *testing.T, s *sample) {
@@ -164,8 +222,8 @@ func schemasAreMerged(t *testing.T, s *sample) {
 	})
 	harness.Eventually(t, "OpenAPI v2 has the type", func() error {
 		data, err := s.Client().Discovery().RESTClient().Get().AbsPath("/openapi/v2").DoRaw(t.Context())
-		if err != nil || !strings.Contains(string(data), "wardle") {
-			return fmt.Errorf("%d bytes without wardle: %w", len(data), err)
+		if err != nil || !strings.Contains(string(data), "/apis/"+wardle+"/v1alpha1/") {
+			return fmt.Errorf("%d bytes without its paths: %w", len(data), err)
 		}
 		return nil
 	})
@@ -269,71 +327,4 @@ func namespaceDeletion(t *testing.T, s *sample) {
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("left in the deleted namespace: %v, %v", left, err)
 	}
-}
-
-// TestSampleAPIServerGoesAndComes stops the sample server and starts it again.
-func TestSampleAPIServerGoesAndComes(t *testing.T) {
-	s := newSample(t)
-	namespace := unique("held")
-	s.createNamespace(namespace)
-	s.createFlunder(namespace, "content")
-	waitFreshness(t, s, "Current")
-
-	s.stop(syscall.SIGKILL)
-	message := s.waitAvailable(wardle, "False", "FailedConnection")
-	if !strings.Contains(message, "wardle/api") || !strings.Contains(message, fmt.Sprint(s.port)) {
-		t.Errorf("the condition does not say who is where: %s", message)
-	}
-	if _, err := s.flunders(namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) {
-		t.Errorf("a list of a dead server's objects gives: %v", err)
-	}
-	waitFreshness(t, s, "Stale")
-	if out, err := s.TryKubectl("", "api-resources", "-o", "name"); !strings.Contains(out, "configmaps") {
-		t.Errorf("discovery with one server down: %v\n%s", err, out)
-	}
-	namespaces := s.Client().CoreV1().Namespaces()
-	if err := namespaces.Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, "the namespace says who holds it", func() error {
-		held, err := namespaces.Get(t.Context(), namespace, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, condition := range held.Status.Conditions {
-			if condition.Status == corev1.ConditionTrue && strings.Contains(condition.Message, wardle) {
-				return nil
-			}
-		}
-		return fmt.Errorf("its conditions: %v", held.Status.Conditions)
-	})
-
-	s.launch(t)
-	s.waitAvailable(wardle, "True", "Passed")
-	s.gone(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", namespace)
-	again := unique("again")
-	s.createNamespace(again)
-	s.createFlunder(again, "works")
-}
-
-// waitFreshness waits until aggregated discovery says so of the sample's types.
-func waitFreshness(t *testing.T, s *sample, want string) {
-	t.Helper()
-	harness.Eventually(t, "discovery says "+want, func() error {
-		request := s.Client().Discovery().RESTClient().Get().AbsPath("/apis")
-		data, err := request.SetHeader("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").DoRaw(t.Context())
-		if err != nil {
-			return err
-		}
-		var list apidiscoveryv2.APIGroupDiscoveryList
-		if err := json.Unmarshal(data, &list); err != nil {
-			return err
-		}
-		for _, group := range list.Items {
-			if group.Name == wardle && string(group.Versions[0].Freshness) == want {
-				return nil
-			}
-		}
-		return fmt.Errorf("%d groups, none of them %s and %s", len(list.Items), wardle, want)
-	})
 }

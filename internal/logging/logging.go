@@ -171,6 +171,11 @@ func unremarkable(text string) bool {
 	if strings.HasPrefix(text, `"Failed to watch"`) && strings.Contains(text, "the server is currently unable to handle the request") {
 		return true
 	}
+	// Somebody who has watched an aggregated type goes away; the proxy aborts
+	// the answer (net/http/httputil.ReverseProxy).
+	if strings.HasPrefix(text, `"Timeout or abort while handling"`) && strings.Contains(text, "watch=true") {
+		return true
+	}
 	// The first start: the namespace is being made at the same time, and who
 	// wants to write into it tries again.
 	return strings.Contains(text, `namespaces \"kube-system\" not found`)

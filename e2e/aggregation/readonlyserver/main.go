@@ -1,8 +1,8 @@
-// Command readonlyserver is an aggregated API server without a store. Its
-// objects are assembled when somebody reads them: nodes of
-// metrics.k8s.io/v1beta1, of which there is one, this process. The subresource
-// nodes/whoami is answered by a handler of its own, which says who asks. Views
-// of other types and proxies to other systems are made the same way.
+// Command readonlyserver is an aggregated API server without a store, whose
+// objects are assembled when somebody reads them. In metrics.k8s.io/v1beta1 it
+// has nodes, of which there is one, this process; and pods, which are another
+// type of another server seen differently: each lease is one. The subresource
+// nodes/whoami is answered by a handler of its own, which says who asks.
 package main
 
 import (
@@ -12,12 +12,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
 	"runtime/metrics"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,12 +30,15 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/options"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/compatibility"
 	baseversion "k8s.io/component-base/version"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	api "k8s.io/metrics/pkg/apis/metrics"
 	"k8s.io/metrics/pkg/apis/metrics/install"
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	"k8s.io/utils/ptr"
 )
 
 var (
@@ -45,9 +47,7 @@ var (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(genericapiserver.SetupSignalContext()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -64,9 +64,9 @@ func run(ctx context.Context) error {
 	authentication := options.NewDelegatingAuthenticationOptions()
 	authorization := options.NewDelegatingAuthorizationOptions()
 	flags := pflag.NewFlagSet("readonlyserver", pflag.ContinueOnError)
-	serving.AddFlags(flags)
-	authentication.AddFlags(flags)
-	authorization.AddFlags(flags)
+	for _, add := range []func(*pflag.FlagSet){serving.AddFlags, authentication.AddFlags, authorization.AddFlags} {
+		add(flags)
+	}
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return err
 	}
@@ -82,19 +82,25 @@ func run(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	server, err := config.Complete().New("readonlyserver", genericapiserver.NewEmptyDelegate())
+	access, err := clientcmd.BuildConfigFromFlags("", authentication.RemoteKubeConfigFile)
 	if err != nil {
+		return err
+	}
+	client, clientErr := coordinationclient.NewForConfig(access)
+	server, err := config.Complete().New("readonlyserver", genericapiserver.NewEmptyDelegate())
+	if err := errors.Join(clientErr, err); err != nil {
 		return err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(api.GroupName, scheme, metav1.ParameterCodec, codecs)
 	group.VersionedResourcesStorageMap[v1beta1.SchemeGroupVersion.Version] = map[string]rest.Storage{
 		"nodes":        &nodes{TableConvertor: rest.NewDefaultTableConvertor(api.Resource("nodes"))},
 		"nodes/whoami": whoami{},
+		"pods":         &pods{TableConvertor: rest.NewDefaultTableConvertor(api.Resource("pods")), leases: client},
 	}
-	if err := server.InstallAPIGroup(&group); err != nil {
-		return err
+	if err = server.InstallAPIGroup(&group); err == nil {
+		err = server.PrepareRun().RunWithContext(ctx)
 	}
-	return server.PrepareRun().RunWithContext(ctx)
+	return err
 }
 
 // self is the only node.
@@ -102,13 +108,6 @@ const self = "self"
 
 // nodes implements get and list, and nothing that would change something.
 type nodes struct{ rest.TableConvertor }
-
-var (
-	_ rest.Getter               = &nodes{}
-	_ rest.Lister               = &nodes{}
-	_ rest.Scoper               = &nodes{}
-	_ rest.SingularNameProvider = &nodes{}
-)
 
 func (*nodes) New() runtime.Object     { return &api.NodeMetrics{} }
 func (*nodes) NewList() runtime.Object { return &api.NodeMetricsList{} }
@@ -120,28 +119,66 @@ func (*nodes) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime
 	if name != self {
 		return nil, apierrors.NewNotFound(api.Resource("nodes"), name)
 	}
-	now := measure()
-	return &now, nil
+	return measure(), nil
 }
 
 func (*nodes) List(context.Context, *internalversion.ListOptions) (runtime.Object, error) {
-	return &api.NodeMetricsList{Items: []api.NodeMetrics{measure()}}, nil
+	return &api.NodeMetricsList{Items: []api.NodeMetrics{*measure()}}, nil
 }
 
 // measure reads what is true at this moment.
-func measure() api.NodeMetrics {
+func measure() *api.NodeMetrics {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 	metrics.Read(sample)
-	return api.NodeMetrics{
+	return &api.NodeMetrics{
 		ObjectMeta: metav1.ObjectMeta{Name: self}, Timestamp: metav1.Now(), Window: metav1.Duration{Duration: time.Second},
 		Usage: corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(int64(sample[0].Value.Uint64()), resource.BinarySI)},
 	}
 }
 
+// pods are the leases of a namespace, each with when it was renewed and for how
+// long it counts.
+type pods struct {
+	rest.TableConvertor
+	leases coordinationclient.LeasesGetter
+}
+
+func (*pods) New() runtime.Object     { return &api.PodMetrics{} }
+func (*pods) NewList() runtime.Object { return &api.PodMetricsList{} }
+func (*pods) Destroy()                {}
+func (*pods) NamespaceScoped() bool   { return true }
+func (*pods) GetSingularName() string { return "pod" }
+
+func (p *pods) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	lease, err := p.leases.Leases(request.NamespaceValue(ctx)).Get(ctx, name, *options)
+	if err != nil {
+		return nil, err
+	}
+	return view(lease), nil
+}
+
+func (p *pods) List(ctx context.Context, _ *internalversion.ListOptions) (runtime.Object, error) {
+	leases, err := p.leases.Leases(request.NamespaceValue(ctx)).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := &api.PodMetricsList{}
+	for _, lease := range leases.Items {
+		list.Items = append(list.Items, *view(&lease))
+	}
+	return list, nil
+}
+
+func view(lease *coordinationv1.Lease) *api.PodMetrics {
+	return &api.PodMetrics{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name, CreationTimestamp: lease.CreationTimestamp},
+		Timestamp:  metav1.Time(ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{})),
+		Window:     metav1.Duration{Duration: time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second},
+	}
+}
+
 // whoami answers with the identity that has arrived here.
 type whoami struct{}
-
-var _ rest.Connecter = whoami{}
 
 func (whoami) New() runtime.Object                               { return &api.NodeMetrics{} }
 func (whoami) Destroy()                                          {}

@@ -59,6 +59,7 @@ func serve(args []string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/crdconvert", converter.ServeExampleConvert)
 	mux.HandleFunc("/label", handler.label)
+	mux.HandleFunc("/subject", handler.subject)
 	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/requests", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, handler.requests.Load()) })
 	server := &http.Server{Addr: *listen, Handler: mux, TLSConfig: &tls.Config{
@@ -87,13 +88,23 @@ type handler struct {
 
 // label admits everything and says who did.
 func (h *handler) label(w http.ResponseWriter, r *http.Request) {
+	h.patch(w, r, "/metadata/labels", map[string]string{"admitted-by": h.name})
+}
+
+// subject adds somebody to a role binding, without what has a default.
+func (h *handler) subject(w http.ResponseWriter, r *http.Request) {
+	h.patch(w, r, "/subjects/-", map[string]string{"kind": "User", "name": h.name})
+}
+
+// patch admits an object and adds something to it.
+func (h *handler) patch(w http.ResponseWriter, r *http.Request, path string, value any) {
 	h.requests.Add(1)
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
 		http.Error(w, fmt.Sprintf("not an AdmissionReview: %v", err), http.StatusBadRequest)
 		return
 	}
-	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/metadata/labels", "value": map[string]string{"admitted-by": h.name}}})
+	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": path, "value": value}})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -1,0 +1,111 @@
+package aggregation
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// hanging is an API server that answers discovery, keeps questions about its
+// OpenAPI, and answers others when it is let.
+type hanging struct {
+	http.Handler
+	asked, ended atomic.Int64
+	let          chan struct{}
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/openapi/"):
+		h.asked.Add(1)
+		<-r.Context().Done()
+		h.ended.Add(1)
+	case strings.HasSuffix(r.URL.Path, "/things/slow"):
+		select {
+		case <-h.let:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"kind":"Thing","metadata":{"name":"slow"}}`) // the client sees what is missing
+		case <-r.Context().Done():
+		}
+	default:
+		h.Handler.ServeHTTP(w, r)
+	}
+}
+
+// TestOneThatHangs has a server that takes questions about its OpenAPI and
+// never answers. Everything else goes on while the first question is open.
+func TestOneThatHangs(t *testing.T) {
+	e := newEnvironment(t)
+	ca := newAuthority(t)
+	const hangs, works = "hangs.example.com", "works.example.com"
+	server := &hanging{Handler: discovery(hangs), let: make(chan struct{})}
+	e.endpoint("hanging", "hangs", serve(t, ca.keyPair(t, "hangs.hanging.svc"), server))
+	e.endpoint("hanging", "works", serve(t, ca.keyPair(t, "works.hanging.svc"), discovery(works)))
+	e.apiService(hangs, "hanging", "hangs", ca.bundle)
+	e.waitAvailable(hangs, "True", "Passed")
+	harness.Eventually(t, "the server is asked for OpenAPI", func() error {
+		if server.asked.Load() == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+
+	slow := make(chan error, 1)
+	go func() {
+		data, err := e.Client().Discovery().RESTClient().Get().AbsPath("/apis/" + hangs + "/v1alpha1/namespaces/default/things/slow").DoRaw(t.Context())
+		if err == nil && !strings.Contains(string(data), "slow") {
+			err = fmt.Errorf("the answer is %s", data)
+		}
+		slow <- err
+	}()
+
+	for _, path := range []string{"/openapi/v3", "/openapi/v3/api/v1", "/openapi/v2", "/apis", "/apis/" + hangs + "/v1alpha1"} {
+		if _, err := e.Client().Discovery().RESTClient().Get().AbsPath(path).DoRaw(t.Context()); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if out := e.Kubectl("", "explain", "configmap.data"); !strings.Contains(out, "FIELD: data") {
+		t.Errorf("kubectl explain says:\n%s", out)
+	}
+	e.define(definition("new.example.com"))
+	e.apiService(works, "hanging", "works", ca.bundle)
+	e.waitAvailable(works, "True", "Passed")
+	e.waitListed(works+"/v1alpha1", true)
+	if err := e.Dynamic().Resource(apiServices).Delete(t.Context(), "v1alpha1."+works, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.waitListed(works+"/v1alpha1", false)
+	if server.ended.Load() > 0 {
+		t.Error("somebody has waited until the open question was given up")
+	}
+	close(server.let)
+	if err := <-slow; err != nil {
+		t.Errorf("a server that takes its time: %v", err)
+	}
+}
+
+// waitListed waits until aggregated discovery has a group version, or has it
+// no more.
+func (e *environment) waitListed(groupVersion string, want bool) {
+	e.t.Helper()
+	harness.Eventually(e.t, fmt.Sprintf("discovery lists %s: %t", groupVersion, want), func() error {
+		_, lists, err := e.Client().Discovery().ServerGroupsAndResources()
+		listed := false
+		for _, list := range lists {
+			listed = listed || list.GroupVersion == groupVersion
+		}
+		if listed != want {
+			return fmt.Errorf("listed: %t (%w)", listed, err)
+		}
+		return nil
+	})
+}
