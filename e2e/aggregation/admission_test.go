@@ -256,8 +256,9 @@ func skipMe() []admissionregistrationv1.MatchCondition {
 }
 
 // Specs: "should be able to create and update validating webhook
-// configurations with match conditions", the same of mutating ones, and
-// "should mutate everything except 'skip-me' configmaps".
+// configurations with match conditions", "should be able to create and update
+// mutating webhook configurations with match conditions", and "should mutate
+// everything except 'skip-me' configmaps".
 func matchConditions(t *testing.T, w *webhooks, namespace string) {
 	deny := validating(namespace, w.client("/configmaps"), rule("", "v1", "configmaps", admissionregistrationv1.Create))
 	deny.MatchConditions = skipMe()
@@ -289,7 +290,8 @@ func matchConditions(t *testing.T, w *webhooks, namespace string) {
 }
 
 // Specs: "should reject validating webhook configurations with invalid match
-// conditions" and the same of mutating ones.
+// conditions" and "should reject mutating webhook configurations with invalid
+// match conditions".
 func invalidMatchConditions(t *testing.T, w *webhooks, namespace string) {
 	invalid := []admissionregistrationv1.MatchCondition{{Name: "invalid", Expression: "... [] bad expression"}}
 	deny := validating(namespace, w.client("/configmaps"), rule("", "v1", "configmaps"))

@@ -97,7 +97,7 @@ func (s *sample) createFlunder(namespace, name string, owners ...metav1.OwnerRef
 // TestSampleAPIServer puts the unmodified sample server behind the aggregator.
 //
 // Spec: "Aggregator Should be able to support the 1.17 Sample API Server using
-// the current Aggregator".
+// the current Aggregator [LinuxOnly]".
 func TestSampleAPIServer(t *testing.T) {
 	s := newSample(t)
 	for name, test := range map[string]func(*testing.T, *sample){
