@@ -118,16 +118,21 @@ func (g *group) components() []ComponentStatus {
 	return append([]ComponentStatus{}, g.status...)
 }
 
-// stopTimeout is what each component has to end in.
-const stopTimeout = 20 * time.Second
+const (
+	// stopTimeout is what each component has to end in.
+	stopTimeout = 20 * time.Second
+	// brokenStopTimeout is the same when one has died: the others may wait for
+	// it in vain.
+	brokenStopTimeout = 3 * time.Second
+)
 
-// stop ends the components in reverse order, each with its own deadline, and
+// stop ends the components in reverse order, each within the timeout, and
 // joins their errors.
-func (g *group) stop() error {
+func (g *group) stop(timeout time.Duration) error {
 	var errs []error
 	for i := len(g.started) - 1; i >= 0; i-- {
 		c := g.started[i]
-		ctx, cancel := context.WithTimeoutCause(context.Background(), stopTimeout, fmt.Errorf("it did not end within %s", stopTimeout))
+		ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("it did not end within %s", timeout))
 		began := time.Now()
 		if err := c.Stop(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.Name(), err))

@@ -77,7 +77,11 @@ func (p *process) live(ctx context.Context, start, serve func(context.Context) e
 		p.log.Warn("the service manager does not listen", "error", notifyErr)
 	}
 	leave()
-	err = errors.Join(err, p.group.stop())
+	timeout := stopTimeout
+	if err != nil {
+		timeout = brokenStopTimeout
+	}
+	err = errors.Join(p.group.stop(timeout), err) // the cause is the last word
 	p.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 	return err
 }

@@ -1,0 +1,266 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// enemy sends what nobody should.
+type enemy struct {
+	address string
+	tls     *tls.Config  // without a client certificate
+	admin   *http.Client // even those who may can be wrong
+	url     string
+	// worst is the first answer that blames the server.
+	worst atomic.Pointer[string]
+}
+
+func newEnemy(t *testing.T, s *harness.Server) *enemy {
+	t.Helper()
+	config := s.RESTConfig()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &enemy{
+		address: strings.TrimPrefix(config.Host, "https://"), url: config.Host, admin: client,
+		tls: &tls.Config{InsecureSkipVerify: true}, // it does not care who it talks to
+	}
+}
+
+// attacks are one request each, or what passes for one. Errors are what they
+// are after.
+func (e *enemy) attacks() []func() {
+	const maps = "/api/v1/namespaces/default/configmaps"
+	huge := strings.Repeat("x", 4<<20)
+	noise := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rand.Uint32())
+		}
+		return b
+	}
+	post := func(contentType string, body []byte) func() {
+		return func() { e.ask(http.MethodPost, maps, contentType, body) }
+	}
+	patch := func(contentType string, body string) func() {
+		return func() { e.ask(http.MethodPatch, maps+"/kube-root-ca.crt", contentType, []byte(body)) }
+	}
+	get := func(path string) func() { return func() { e.ask(http.MethodGet, path, "", nil) } }
+	return []func(){
+		// Below HTTP.
+		func() { e.raw(false, noise(200)) },
+		func() { e.raw(false, []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")) },
+		func() { e.raw(true, noise(2000)) },
+		func() { e.raw(true, []byte("GET "+strings.Repeat("/x", 1<<19)+" HTTP/1.1\r\nHost: x\r\n\r\n")) },
+		func() { e.raw(true, []byte("GET / HTTP/1.1\r\nHost: x\r\nX: "+huge[:2<<20]+"\r\n\r\n")) },
+		func() {
+			e.raw(true, []byte("POST "+maps+" HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"))
+		},
+		func() { e.raw(true, append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), noise(4000)...), "h2") },
+		func() { e.raw(true, resets(), "h2") },
+		// Bodies.
+		post("application/json", []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"huge"},"data":{"k":"`+huge+`"}}`)),
+		post("application/json", []byte(`{"metadata":`)),
+		post("application/json", []byte(strings.Repeat("[", 1<<20))),
+		post("application/json", []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a\ud800\u0000"},"data":{"`+"\xff\xfe"+`":1}}`)),
+		post("application/yaml", []byte("a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f]\n")),
+		func() { post("application/json", noise(3000))() },
+		func() { post("application/vnd.kubernetes.protobuf", append([]byte("k8s\x00"), noise(3000)...))() },
+		func() { post("application/cbor", noise(3000))() },
+		post("text/html; charset=\xff", []byte("<html>")),
+		patch("application/json-patch+json", "["+strings.Repeat(`{"op":"copy","from":"/data","path":"/data/x"},`, 20000)+`{"op":"test"}]`),
+		patch("application/json-patch+json", `[{"op":"remove","path":"/metadata/`+strings.Repeat("~", 1000)+`"}]`),
+		patch("application/merge-patch+json", `{"data":{"x":[{}]},"metadata":null}`),
+		patch("application/strategic-merge-patch+json", `{"$patch":"replace","data":{"$retainKeys":["a"],"$deleteFromPrimitiveList/x":5}}`),
+		patch("application/apply-patch+yaml", "\xff: ["),
+		// Paths and queries.
+		get("/api/v1/namespaces/%00/../%2e%2e/configmaps/%ff"),
+		get("/apis/" + strings.Repeat("a/", 5000)),
+		get(maps + "?limit=-1&continue=%ff%00&resourceVersion=abc&resourceVersionMatch=Never"),
+		get(maps + "?fieldSelector=" + strings.Repeat("metadata.name%3Dx,", 2000)),
+		get(maps + "?labelSelector=%28%28%28a%20in%20%28" + strings.Repeat("b,", 5000)),
+		get(maps + "?watch=maybe&timeoutSeconds=99999999999999999999"),
+		get("/openapi/v3/%2e%2e?hash=" + huge[:1<<19]),
+		func() { e.ask(huge[:1<<16], maps, "", nil) },
+		func() {
+			e.ask(http.MethodDelete, maps, "application/json", []byte(`{"dryRun":["Never"],"preconditions":{"uid":5}}`))
+		},
+	}
+}
+
+// ask sends a request as the administrator and reads the answer.
+func (e *enemy) ask(method, path, contentType string, body []byte) {
+	request, err := http.NewRequest(method, e.url+path, bytes.NewReader(body))
+	if err != nil {
+		return // not even a client takes it
+	}
+	request.Header.Set("Content-Type", contentType)
+	response, err := e.admin.Do(request)
+	if err != nil {
+		return
+	}
+	answer, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // if there is one
+	_ = response.Body.Close()                                     // enough was read
+	if response.StatusCode >= http.StatusInternalServerError {
+		text := fmt.Sprintf("%.20s %.100s %s: %s %s", method, path, contentType, response.Status, answer)
+		e.worst.CompareAndSwap(nil, &text)
+	}
+}
+
+// raw sends bytes, and waits until the server closes or has said something.
+func (e *enemy) raw(encrypted bool, data []byte, protocols ...string) {
+	connection, err := e.dial(encrypted, protocols...)
+	if err != nil {
+		return
+	}
+	defer func() { _ = connection.Close() }()                   // as good as any other end
+	_ = connection.SetDeadline(time.Now().Add(2 * time.Second)) // never fails on an open one
+	_, _ = connection.Write(data)                               // the server may have had enough
+	_, _ = io.CopyN(io.Discard, connection, 4<<10)
+}
+
+func (e *enemy) dial(encrypted bool, protocols ...string) (net.Conn, error) {
+	if !encrypted {
+		return net.Dial("tcp", e.address)
+	}
+	config := e.tls.Clone()
+	config.NextProtos = protocols
+	return tls.Dial("tcp", e.address, config)
+}
+
+// resets begin requests of HTTP/2 and cancel them at once, hundreds of times.
+func resets() []byte {
+	var b bytes.Buffer
+	b.WriteString("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	// :method GET, :scheme https, :path /, from HPACK's static table.
+	for stream := uint32(1); stream < 999; stream += 2 {
+		id := []byte{byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}
+		b.Write(append(append([]byte{0, 0, 3, 1, 5}, id...), 0x82, 0x87, 0x84))
+		b.Write(append(append([]byte{0, 0, 4, 3, 0}, id...), 0, 0, 0, 8))
+	}
+	return b.Bytes()
+}
+
+// dawdle opens a connection and sends a request a byte at a time until ctx
+// ends.
+func (e *enemy) dawdle(ctx context.Context, text string) {
+	for ctx.Err() == nil {
+		connection, err := e.dial(true)
+		if err != nil {
+			continue
+		}
+		for i := 0; err == nil && ctx.Err() == nil; i++ {
+			_, err = connection.Write([]byte{text[i%len(text)]})
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		_ = connection.Close() // as good as any other end
+	}
+}
+
+// TestAbuse: good clients do not notice the bad ones.
+func TestAbuse(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	e := newEnemy(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+
+	var slow sync.WaitGroup
+	for i := range 100 {
+		text := "GET / HTTP/1.1\r\nHost: x\r\nX-Header: "
+		if i%2 == 0 {
+			text = "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n{"
+		}
+		slow.Go(func() { e.dawdle(ctx, text) })
+	}
+	const good = 3
+	served, errs := make([]int, good), make([]error, good)
+	var serving sync.WaitGroup
+	for i := range good {
+		client := s.Client().CoreV1().ConfigMaps("default")
+		serving.Go(func() {
+			for ctx.Err() == nil && errs[i] == nil {
+				errs[i] = beGood(t.Context(), client, fmt.Sprintf("good-%d", i))
+				served[i]++
+			}
+		})
+	}
+
+	attacks := e.attacks()
+	var next atomic.Int64
+	requests := count(t, "FAULT_REQUESTS", 1500)
+	var attacking sync.WaitGroup
+	for range 16 {
+		attacking.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= requests {
+					return
+				}
+				attacks[i%len(attacks)]()
+			}
+		})
+	}
+	attacking.Wait()
+	cancel()
+	serving.Wait()
+	slow.Wait()
+
+	if err := errors.Join(errs...); err != nil {
+		t.Errorf("a good client was not served: %v", err)
+	}
+	if worst := e.worst.Load(); worst != nil {
+		t.Errorf("a bad request is answered as if the server were to blame: %s", *worst)
+	}
+	for i, n := range served {
+		if n < 10 {
+			t.Errorf("good client %d was served %d times", i, n)
+		}
+	}
+	t.Logf("%d bad requests; good clients were served %v times", requests, served)
+	if strings.Contains(s.Log(), "panic") {
+		t.Error("the server panicked; see its log")
+	}
+	if code := s.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+}
+
+// beGood is a round of what clients do.
+func beGood(ctx context.Context, maps typedcorev1.ConfigMapInterface, name string) error {
+	created, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	created.Data = map[string]string{"k": "v"}
+	if _, err := maps.Update(ctx, created, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	if got, err := maps.Get(ctx, name, metav1.GetOptions{}); err != nil || got.Data["k"] != "v" {
+		return fmt.Errorf("read %v: %w", got, err)
+	}
+	return maps.Delete(ctx, name, metav1.DeleteOptions{})
+}

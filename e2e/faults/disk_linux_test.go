@@ -1,0 +1,208 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// insideVariable tells a test that it is in a mount namespace of its own.
+const insideVariable = "FAULT_INSIDE"
+
+// inside runs the test again where it may mount, and says whether this is it.
+// Where that is not permitted, TestFileSizeLimit has to do.
+func inside(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(insideVariable) != "" {
+		return true
+	}
+	t.Parallel()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
+	cmd.Env = append(os.Environ(), insideVariable+"=yes", "KHM_BINARY="+harness.Binary(t))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		t.Logf("nobody may mount here: %v", err)
+		return false
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("in its own mount namespace: %v\n%s", err, out)
+	}
+	return false
+}
+
+// disk is a small one.
+type disk struct {
+	t    *testing.T
+	path string
+}
+
+func newDisk(t *testing.T, megabytes int) *disk {
+	t.Helper()
+	d := &disk{t, t.TempDir()}
+	// What is mounted here must not show elsewhere.
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Fatalf("make the mounts private: %v", err)
+	}
+	if err := syscall.Mount("faults", d.path, "tmpfs", 0, fmt.Sprintf("size=%dm", megabytes)); err != nil {
+		t.Fatalf("mount a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(d.path, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func (d *disk) filler() string { return filepath.Join(d.path, "filler") }
+
+// leave fills the disk until so much is left.
+func (d *disk) leave(bytes int64) {
+	d.t.Helper()
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(d.path, &fs); err != nil {
+		d.t.Fatal(err)
+	}
+	f, err := os.Create(d.filler())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }() // its blocks are what counts
+	// In pieces: others write too.
+	at, end := int64(0), int64(fs.Bavail)*fs.Bsize-bytes
+	for piece := int64(16 << 20); piece >= fs.Bsize; {
+		if at+piece > end && bytes > 0 || syscall.Fallocate(int(f.Fd()), 0, at, piece) != nil {
+			piece /= 2
+			continue
+		}
+		at += piece
+	}
+}
+
+// free gives back what leave has taken.
+func (d *disk) free() {
+	d.t.Helper()
+	if err := os.Remove(d.filler()); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// remount changes what may be done with the disk.
+func (d *disk) remount(flags uintptr) {
+	d.t.Helper()
+	if err := syscall.Mount("", d.path, "", syscall.MS_REMOUNT|flags, ""); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// TestFullDisk: what was acknowledged is there, the error is clear, and the
+// server goes on when there is room.
+func TestFullDisk(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	d := newDisk(t, 400)
+	s := newSite(t, harness.Options{Dir: filepath.Join(d.path, "data")}, 3, 1)
+	server := s.start()
+
+	// Slowly: the server sees it come.
+	d.leave(20 << 20)
+	harness.Eventually(t, "writes are refused", func() error {
+		if err := put(t, server, "refused"); !refused(err) || !strings.Contains(err.Error(), "the disk of "+s.options.Dir) {
+			return fmt.Errorf("a write gets %w", err)
+		}
+		return nil
+	})
+	if _, err := s.maps.List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("a read gets %v", err)
+	}
+	if code, body := get(t, server, "/livez"); code != http.StatusOK {
+		t.Errorf("/livez says %s", body)
+	}
+	out, code := harness.CLI(t, "status", "--data-dir", s.options.Dir)
+	if code != 3 {
+		t.Errorf("status ends with %d", code)
+	}
+	wants(t, out, "not ready", "read-only", "the disk of")
+	d.free()
+	harness.Eventually(t, "writes are taken again", func() error { return put(t, server, "taken") })
+	wants(t, server.Log(), "writes are taken again")
+
+	// All at once, under load: etcd meets it, or is kept from it.
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := s.write(ctx)
+		d.leave(0)
+		endsOrRefuses(t, server)
+		cancel()
+		wait()
+		// So does one that is started then.
+		endsOrRefuses(t, harness.LaunchWith(t, s.options))
+		d.free()
+		server = s.start()
+		s.check()
+	}
+
+	// The same for a disk that cannot be written to at all.
+	if code := server.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+	d.remount(syscall.MS_RDONLY)
+	ends(t, harness.LaunchWith(t, s.options), s.options.Dir, "read-only file system")
+	d.remount(0)
+	s.start()
+	s.check()
+}
+
+// endsOrRefuses waits until the server has met the full disk, or is kept from
+// it, and ends it.
+func endsOrRefuses(t *testing.T, s *harness.Server) {
+	t.Helper()
+	harness.Eventually(t, "the server ends or refuses", func() error {
+		if s.Running() && !refused(put(t, s, "either")) {
+			return errors.New("it writes, or hangs")
+		}
+		return nil
+	})
+	if s.Running() {
+		_ = syscall.Kill(s.PID(), syscall.SIGKILL) // it may meet the disk all the same, with what is under way
+		s.Wait()
+		return
+	}
+	ends(t, s, "no space left on device")
+}
+
+// TestFileSizeLimit: a write that fails is the end of etcd, and no more.
+func TestFileSizeLimit(t *testing.T) {
+	t.Parallel()
+	const blocks = 70 << 20 / 512 // the log takes 64 MB for its next file
+	limited := harness.Options{Wrap: []string{"sh", "-c", fmt.Sprintf(`ulimit -f %d; exec "$0" "$@"`, blocks)}}
+	s := newSite(t, limited, 2, 1)
+	server := s.start()
+	wait := s.write(t.Context())
+	for i := 0; server.Running(); i++ {
+		_ = put(t, server, fmt.Sprintf("fill-%d", i)) // the last one fails
+	}
+	wait()
+	ends(t, server, "etcd ended: ", "file too large")
+	s.options.Wrap = nil
+	s.start()
+	s.check()
+}
