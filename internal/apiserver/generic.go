@@ -57,6 +57,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c.LoopbackClientConfig = b.loopback.clientConfig()
 	c.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	c.LongRunningFunc = longRunning
+	c.BuildHandlerChainFunc = buildHandlerChain
 	b.generic = c
 	client, err := kubernetes.NewForConfig(c.LoopbackClientConfig)
 	if err != nil {
@@ -83,7 +84,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 		}},
 		{"anonymous access", func() error { return allowAnonymousHealth(c, s.Authentication.AuthenticationConfigFile) }},
 		{"client certificate", func() error {
-			c.Authentication.Authenticator = newCertificateCache(c.Authentication.Authenticator)
+			c.Authentication.Authenticator = roomyAuthenticator{newCertificateCache(c.Authentication.Authenticator)}
 			return nil
 		}},
 		{"authorization", func() error { return b.applyAuthorization(ctx) }},
