@@ -178,5 +178,8 @@ func unremarkable(text string) bool {
 	}
 	// The first start: the namespace is being made at the same time, and who
 	// wants to write into it tries again.
-	return strings.Contains(text, `namespaces \"kube-system\" not found`)
+	// A slow machine: the publisher has not seen its own config map yet, and
+	// finds it when it tries again.
+	return strings.Contains(text, `namespaces \"kube-system\" not found`) ||
+		strings.Contains(text, `configmaps \"kube-root-ca.crt\" already exists`)
 }
