@@ -61,9 +61,8 @@ type Documents struct {
 func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *slog.Logger) (*Documents, error) {
 	d := &Documents{
 		caller: caller, lister: services.Lister(), log: log, known: map[string]*copies{}, heard: make(chan struct{}),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRefetch, maxRefetch),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "RemoteDocuments"}),
+		// Without a name, which would give it metrics and wake it up twice a second.
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRefetch, maxRefetch)),
 	}
 	handler, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    d.changed,

@@ -205,7 +205,7 @@ func (w *world) eventually(what string, check func() bool) {
 	w.t.Fatalf("not in time: %s", what)
 }
 
-// freshness of the group version in the merged discovery, and its resources.
+// freshness of the only group version in the merged discovery, and its types.
 func (w *world) freshness() (string, []string) {
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequest(http.MethodGet, "/apis", nil)
@@ -215,14 +215,15 @@ func (w *world) freshness() (string, []string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, group := range list.Items {
-		var names []string
-		for _, resource := range group.Versions[0].Resources {
-			names = append(names, resource.Resource)
-		}
-		return string(group.Versions[0].Freshness), names
+	if len(list.Items) == 0 {
+		return "", nil
 	}
-	return "", nil
+	version := list.Items[0].Versions[0]
+	var names []string
+	for _, resource := range version.Resources {
+		names = append(names, resource.Resource)
+	}
+	return string(version.Freshness), names
 }
 
 func (w *world) isFresh(want string) func() bool {
