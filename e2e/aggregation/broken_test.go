@@ -100,23 +100,7 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 	t.Run("discovery answers for the others", func(t *testing.T) { discoveryAnswers(e.forTest(t), group) })
 	t.Run("metrics", func(t *testing.T) { availabilityMetrics(e.forTest(t), group) })
 	t.Run("status of the endpoints", func(t *testing.T) { endpointStatus(e.forTest(t), namespace) })
-	t.Run("one of two targets is dead", func(t *testing.T) {
-		e := e.forTest(t)
-		e.endpoint(namespace, "replicas", target(freePort(t)), serve(t, ca.keyPair(t, "replicas.broken.svc"), discovery(group("replicas"))))
-		e.apiService(group("replicas"), namespace, "replicas", ca.bundle)
-		e.waitAvailable(group("replicas"), "True", "Passed")
-		for range 20 {
-			if _, err := e.Client().Discovery().ServerResourcesForGroupVersion(group("replicas") + "/v1alpha1"); err != nil {
-				t.Errorf("a request with one of two targets dead: %v", err)
-			}
-		}
-		harness.Eventually(t, "the status counts them", func() error {
-			if out := e.Kubectl("", "get", "serviceendpoint", "replicas", "-n", namespace); !strings.Contains(out, "1/2") {
-				return errors.New(out)
-			}
-			return nil
-		})
-	})
+	t.Run("one of two targets is dead", func(t *testing.T) { oneOfTwoTargets(t, e.forTest(t), ca, namespace, group("replicas")) })
 	t.Run("a change takes effect", func(t *testing.T) {
 		e := e.forTest(t)
 		e.endpoint(namespace, "nowhere", serve(t, ca.keyPair(t, "nowhere.broken.svc"), discovery(group("nowhere"))))
@@ -125,6 +109,24 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.waitAvailable(group("nowhere"), "False", "ServiceNotFound")
+	})
+}
+
+// oneOfTwoTargets has two targets, of which one does not listen.
+func oneOfTwoTargets(t *testing.T, e *environment, ca *authority, namespace, group string) {
+	e.endpoint(namespace, "replicas", target(freePort(t)), serve(t, ca.keyPair(t, "replicas."+namespace+".svc"), discovery(group)))
+	e.apiService(group, namespace, "replicas", ca.bundle)
+	e.waitAvailable(group, "True", "Passed")
+	for range 20 {
+		if _, err := e.Client().Discovery().ServerResourcesForGroupVersion(group + "/v1alpha1"); err != nil {
+			t.Errorf("a request with one of two targets dead: %v", err)
+		}
+	}
+	harness.Eventually(t, "the status counts them", func() error {
+		if out := e.Kubectl("", "get", "serviceendpoint", "replicas", "-n", namespace); !strings.Contains(out, "1/2") {
+			return errors.New(out)
+		}
+		return nil
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -268,22 +269,26 @@ func TestConversionWebhook(t *testing.T) {
 		}
 	}
 
-	// Without its converter the other version cannot be read, and says why;
-	// the stored one can.
+	withoutConverter(t, w, r, first, w.Dynamic().Resource(in("v1")).Namespace(namespace), w.Dynamic().Resource(in("v2")).Namespace(namespace))
+}
+
+// withoutConverter stops the converter: the other version cannot be read, and
+// says why; the stored one can.
+func withoutConverter(t *testing.T, w *webhooks, r *replica, name string, v1, v2 dynamic.ResourceInterface) {
 	r.stop(syscall.SIGTERM)
 	harness.Eventually(t, "v2 cannot be read", func() error {
-		_, err := w.Dynamic().Resource(in("v2")).Namespace(namespace).Get(t.Context(), first, metav1.GetOptions{})
+		_, err := v2.Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil || !strings.Contains(err.Error(), "no target of service webhooks/hook accepts a connection") {
 			return fmt.Errorf("it gives: %v", err)
 		}
 		return nil
 	})
-	if _, err := w.Dynamic().Resource(in("v1")).Namespace(namespace).Get(t.Context(), first, metav1.GetOptions{}); err != nil {
+	if _, err := v1.Get(t.Context(), name, metav1.GetOptions{}); err != nil {
 		t.Errorf("the stored version: %v", err)
 	}
 	r.launch(t, w)
 	harness.Eventually(t, "v2 can be read again", func() error {
-		_, err := w.Dynamic().Resource(in("v2")).Namespace(namespace).Get(t.Context(), first, metav1.GetOptions{})
+		_, err := v2.Get(t.Context(), name, metav1.GetOptions{})
 		return err
 	})
 }
