@@ -126,6 +126,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	}
 	crdsServed := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 
+	c.native.Generic.SkipOpenAPIInstallation = true // buildWhenAsked installs it
 	completedNative := c.native.Complete()
 	native, err := completedNative.New(controlplane.KubeAPIServer, extensions.GenericAPIServer)
 	if err != nil {
@@ -142,6 +143,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err := native.InstallAPIs(providers...); err != nil {
 		return nil, fmt.Errorf("install the native APIs: %w", err)
 	}
+	buildWhenAsked(native.GenericAPIServer, openAPIConfigs{v2: c.native.Generic.OpenAPIConfig, v3: c.native.Generic.OpenAPIV3Config})
 
 	crds := extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 	delegate, openAPI := takeOpenAPI(c.aggregator, native.GenericAPIServer)
@@ -160,9 +162,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)
 	}
-	if err := documents.addOpenAPI(aggregator.GenericAPIServer, openAPI); err != nil {
-		return nil, err
-	}
+	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI)
 	b.loopback.serve(aggregator.GenericAPIServer.Handler)
 	return &Server{
 		run:         prepared.Run,

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -63,42 +64,57 @@ func takeOpenAPI(config *aggregatorapiserver.Config, delegate genericapiserver.D
 // documents merges what remote servers say about themselves into discovery and
 // OpenAPI: upstream's parts, which ask copies instead of the servers.
 type documents struct {
-	copies *endpoints.Documents
-	sinks  endpoints.Sinks
-	// local keeps OpenAPI v3 of the delegates current.
-	local *openapiv3controller.AggregationController
+	copies  *endpoints.Documents
+	sinks   endpoints.Sinks
+	openAPI *lateOpenAPI
+	build   func() error // of openAPI
 }
 
 // addDocuments is called before the aggregator prepares to run.
 func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *endpoints.Documents) (*documents, error) {
 	server := aggregator.GenericAPIServer
-	d := &documents{copies: copies}
+	late := newLateOpenAPI()
+	d := &documents{copies: copies, openAPI: late, sinks: endpoints.Sinks{OpenAPIV2: lateV2{late}, OpenAPIV3: lateV3{late}}}
 	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
 	return d, server.AddPostStartHook(documentsHook, d.run)
 }
 
 // addOpenAPI is called after the aggregator has prepared to run, when its
-// delegates have their OpenAPI. It mirrors APIAggregator.PrepareRun.
-func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken *openAPIConfigs) (err error) {
-	downloader := openapiv2.NewDownloader()
-	d.sinks.OpenAPIV2, err = openapiv2.BuildAndRegisterAggregator(&downloader, server.NextDelegate(),
-		server.Handler.GoRestfulContainer.RegisteredWebServices(), taken.v2, server.Handler.NonGoRestfulMux)
-	if err != nil {
-		return fmt.Errorf("merge OpenAPI v2: %w", err)
+// delegates have their OpenAPI. It mirrors APIAggregator.PrepareRun, and leaves
+// the building to a time when nobody waits for the server to be ready.
+func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken *openAPIConfigs) {
+	late := d.openAPI
+	d.build = func() (err error) {
+		downloader := openapiv2.NewDownloader()
+		late.v2, err = openapiv2.BuildAndRegisterAggregator(&downloader, server.NextDelegate(),
+			server.Handler.GoRestfulContainer.RegisteredWebServices(), taken.v2, late.mux)
+		if err != nil {
+			return fmt.Errorf("merge OpenAPI v2: %w", err)
+		}
+		late.v3, err = openapiv3.BuildAndRegisterAggregator(openapiv3.NewDownloader(), server.NextDelegate(),
+			server.Handler.GoRestfulContainer, taken.v3, late.mux)
+		if err != nil {
+			return fmt.Errorf("merge OpenAPI v3: %w", err)
+		}
+		return nil
 	}
-	d.sinks.OpenAPIV3, err = openapiv3.BuildAndRegisterAggregator(openapiv3.NewDownloader(), server.NextDelegate(),
-		server.Handler.GoRestfulContainer, taken.v3, server.Handler.NonGoRestfulMux)
-	if err != nil {
-		return fmt.Errorf("merge OpenAPI v3: %w", err)
+	serveOpenAPI(server.Handler.NonGoRestfulMux, late)
+}
+
+// keepOpenAPI builds the merged documents and keeps v3 of the delegates
+// current until ctx ends.
+func (d *documents) keepOpenAPI(ctx context.Context) {
+	d.openAPI.err = d.build()
+	close(d.openAPI.done)
+	if d.openAPI.err == nil {
+		openapiv3controller.NewAggregationController(d.openAPI.v3).RunWithContext(ctx)
 	}
-	d.local = openapiv3controller.NewAggregationController(d.sinks.OpenAPIV3)
-	return nil
 }
 
 // run is the post-start hook. When it returns, discovery lists all remote
 // APIServices.
 func (d *documents) run(hook genericapiserver.PostStartHookContext) error {
-	go d.local.RunWithContext(hook)
+	go d.keepOpenAPI(hook)
 	go d.copies.Run(hook, d.sinks)
 	select {
 	case <-d.copies.Heard():
