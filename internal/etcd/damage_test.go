@@ -71,7 +71,11 @@ func TestAnyAlteredByteIsNoticedAfterAStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := 7; at < len(good); at += len(good) / 50 {
+	used, err := sum(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 7; at < int(used.Used); at += int(used.Used) / 100 {
 		flip(t, file, at)
 		refused(t, dir, fmt.Sprintf("a flipped byte at %d", at))
 		flip(t, file, at)

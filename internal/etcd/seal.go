@@ -23,8 +23,10 @@ const sealPatience = 5 * time.Second
 // checksums for its pages: with the seal, each altered byte is noticed. While a
 // member runs there is none.
 type seal struct {
-	// Size of the database file in bytes, Sum its CRC-32 (Castagnoli).
+	// Size of the database file in bytes; Used is what of it has ever been
+	// used, the beginning, and Sum the CRC-32 (Castagnoli) of that.
 	Size int64  `json:"size"`
+	Used int64  `json:"used"`
 	Sum  uint32 `json:"crc32c"`
 }
 
@@ -96,13 +98,21 @@ func sum(ctx context.Context, path string) (*seal, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	p := &pages{file: file, fileSize: info.Size()}
+	if err := p.readMeta(); err != nil {
+		return nil, err
+	}
+	result := &seal{Size: info.Size(), Used: int64(p.end) * p.pageSize}
+	used := io.NewSectionReader(file, 0, result.Used)
 	checksum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	result := &seal{}
 	buffer := make([]byte, 1<<20)
 	for {
-		n, err := file.Read(buffer)
+		n, err := used.Read(buffer)
 		_, _ = checksum.Write(buffer[:n]) // cannot fail
-		result.Size += int64(n)
 		if errors.Is(err, io.EOF) {
 			result.Sum = checksum.Sum32()
 			return result, nil
