@@ -244,6 +244,9 @@ func TestAbuse(t *testing.T) {
 	if strings.Contains(s.Log(), "panic") {
 		t.Error("the server panicked; see its log")
 	}
+	if lines := strings.Count(s.Log(), "\n"); lines > 100+requests/10 {
+		t.Errorf("bad requests fill the log: %d lines", lines)
+	}
 	if code := s.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d", code)
 	}

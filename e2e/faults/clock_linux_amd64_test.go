@@ -151,11 +151,11 @@ func TestClock(t *testing.T) {
 			t.Errorf("after a jump to %s status says:\n%s", by, out)
 		}
 	}
-	cancel()
-	wait()
 	if strings.Contains(server.Log(), "ERROR") {
 		t.Error("it complains; see the log")
 	}
+	cancel()
+	wait()
 	server.Kill()
 	s.start()
 	s.check()

@@ -60,7 +60,7 @@ func (p *process) announce(what string) {
 func (p *process) live(ctx context.Context, start, serve func(context.Context) error, leave func()) error {
 	logging.OnFatal(p.group.fatal)
 	defer context.AfterFunc(ctx, logging.Stopping)()
-	err := start(ctx)
+	err := p.startOrDie(ctx, start)
 	if err == nil {
 		err = p.dir.WriteStamp(p.stamp)
 	}
@@ -84,6 +84,26 @@ func (p *process) live(ctx context.Context, start, serve func(context.Context) e
 	err = errors.Join(p.group.stop(timeout), err) // the cause is the last word
 	p.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 	return err
+}
+
+// startOrDie is start, cut short when a component dies that had come up: what
+// comes after it may wait for it in vain.
+func (p *process) startOrDie(ctx context.Context, start func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	started := make(chan error, 1)
+	go func() { started <- start(ctx) }()
+	select {
+	case err := <-started:
+		return err
+	case died := <-p.group.died:
+		cancel()
+		select {
+		case <-started: // it has cleaned up
+		case <-time.After(brokenStopTimeout):
+		}
+		return died
+	}
 }
 
 // ready tells the service manager.

@@ -158,6 +158,14 @@ func unremarkable(text string) bool {
 		// A CRD was deleted or changed: its watchers start over or end
 		// (cacher.terminateAllWatchers).
 		"Terminating all watchers from cacher ",
+		// Clients that go away, or that ask for what cannot be understood; those
+		// who stay are told. Anybody could fill the log with them.
+		`"Unhandled Error" err="apiserver was unable to write a JSON response: http: Handler timeout"`,
+		`"Unhandled Error" err="apiserver was unable to write a fallback JSON response: http: Handler timeout"`,
+		`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"http: Handler timeout\"}`,
+		`"Post-timeout activity"`,
+		`"Couldn't parse request"`,
+		`"Failed to convert options while estimating work for the list request"`,
 		// The end: connections without requests are not waited for.
 		"Failed to shutdown server: context deadline exceeded",
 	} {
