@@ -100,3 +100,38 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 		t.Errorf("the kubeconfig: %v %v", info, err)
 	}
 }
+
+// TestBadFiles: the files that the configuration names are read before anything
+// is started or written, too.
+func TestBadFiles(t *testing.T) {
+	t.Parallel()
+	for field, kind := range map[string]string{
+		"admission.configFile":      "apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration",
+		"audit.policyFile":          "audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]",
+		"authentication.configFile": "apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration",
+		"authorization.configFile":  "apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration",
+		"encryption.configFile":     "apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration",
+		"tracing.configFile":        "apiserver.config.k8s.io/v1\nkind: TracingConfiguration",
+	} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			named, dir := filepath.Join(t.TempDir(), "named.yaml"), filepath.Join(t.TempDir(), "data")
+			section, name, _ := strings.Cut(field, ".")
+			file := configFile(t, fmt.Sprintf("apiServer: {%s: {%s: %s}}", section, name, named))
+			for content, want := range map[string]string{
+				"apiVersion: " + kind + "\nnonsense: 1\n": "nonsense",
+				"apiVersion: v1\nkind: Secret\n":          "Secret",
+				"no YAML: [":                              "",
+			} {
+				if err := os.WriteFile(named, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				out := runs(t, exitUsage, "server", "--data-dir", dir, "--port", "0", "--config", file)
+				wants(t, out, fmt.Sprintf("error: %s:3: apiServer.%s: ", file, field), want)
+			}
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("the data directory was made: %v", err)
+			}
+		})
+	}
+}

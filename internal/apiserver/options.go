@@ -107,6 +107,9 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	if err := o.checkFiles(); err != nil {
+		return nil, err
+	}
 	return o, nil
 }
 
@@ -229,6 +232,9 @@ func (o *Options) validate() error {
 // blame finds the field that an error of upstream's validation is about.
 func (o *Options) blame(err error) string {
 	text := err.Error()
+	if strings.Contains(text, "AuthorizationConfiguration") {
+		return "apiServer.authorization.configFile"
+	}
 	for _, s := range o.settings() {
 		if strings.Contains(text, s.flag) || (s.value != "" && len(s.value) > 4 && strings.Contains(text, s.value)) {
 			return s.field

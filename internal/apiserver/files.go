@@ -1,0 +1,109 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	apiserverinstall "k8s.io/apiserver/pkg/apis/apiserver/install"
+	"k8s.io/apiserver/pkg/apis/apiserver/validation"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	tracingv1 "k8s.io/component-base/tracing/api/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// checkFiles reads the files of upstream's kinds as the start will. Upstream
+// finds their mistakes when it applies them, by when there is a data directory
+// and no telling a mistake from a failure that goes away.
+func (o *Options) checkFiles() error {
+	api := &o.config.APIServer
+	var errs []error
+	for _, file := range []struct {
+		field, path string
+		check       func(path string) error
+	}{
+		{"apiServer.admission.configFile", api.Admission.ConfigFile, o.checkAdmission},
+		{"apiServer.authentication.configFile", api.Authentication.ConfigFile, o.checkAuthentication},
+		{"apiServer.audit.policyFile", api.Audit.PolicyFile, checkAudit},
+		{"apiServer.encryption.configFile", api.Encryption.ConfigFile, checkEncryption},
+		{"apiServer.tracing.configFile", api.Tracing.ConfigFile, checkTracing},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if err := file.check(file.path); err != nil {
+			text := strings.ReplaceAll(err.Error(), "\n", "; ")
+			if !strings.Contains(text, file.path) {
+				text = file.path + ": " + text
+			}
+			errs = append(errs, &config.FieldError{Path: file.field, Message: text})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) checkAdmission(path string) error {
+	scheme := runtime.NewScheme()
+	apiserverinstall.Install(scheme)
+	_, err := admission.ReadAdmissionConfiguration(o.upstream.Admission.GenericAdmission.Plugins.Registered(), path, scheme)
+	return err
+}
+
+// checkAuthentication leaves out the files that exist once the identity does.
+func (o *Options) checkAuthentication(string) error {
+	authentication := *o.upstream.Authentication
+	authentication.ClientCert, authentication.RequestHeader, authentication.ServiceAccounts = nil, nil, nil
+	_, err := authentication.ToAuthenticationConfig()
+	return err
+}
+
+// checkAudit is strict, where upstream warns and goes on without what it does
+// not know: who misspells a rule would miss the events later.
+func checkAudit(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if _, err := runtime.Decode(serializer.NewCodecFactory(audit.Scheme, serializer.EnableStrict).UniversalDecoder(), data); err != nil {
+		return err
+	}
+	_, err = policy.LoadPolicyFromFile(path)
+	return err
+}
+
+// checkEncryption stands in for encryptionconfig.LoadEncryptionConfig, which
+// also connects to KMS plugins.
+func checkEncryption(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	apiserverinstall.Install(scheme)
+	object, err := runtime.Decode(serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(), data)
+	if err != nil {
+		return err
+	}
+	encryption, ok := object.(*apiserver.EncryptionConfiguration)
+	if !ok {
+		return fmt.Errorf("it holds a %T, not an EncryptionConfiguration", object)
+	}
+	return validation.ValidateEncryptionConfiguration(encryption, true).ToAggregate()
+}
+
+func checkTracing(path string) error {
+	tracing, err := genericoptions.ReadTracingConfiguration(path)
+	if err != nil {
+		return err
+	}
+	return tracingv1.ValidateTracingConfiguration(tracing, utilfeature.DefaultFeatureGate, nil).ToAggregate()
+}
