@@ -120,7 +120,7 @@ func (n *namespaces) delete(ctx context.Context, name string) error {
 	lists, err := n.types(ctx, name)
 	if len(lists) == 0 {
 		// Upstream's constructor would end the process.
-		return fmt.Errorf("delete the content of namespace %s: discovery lists no types: %w", name, err)
+		return errors.Join(fmt.Errorf("delete the content of namespace %s: discovery lists no types", name), err)
 	}
 	// The constructor only logs an error, and this one comes again.
 	constructed := false
