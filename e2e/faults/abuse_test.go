@@ -180,6 +180,21 @@ func (e *enemy) dawdle(ctx context.Context, text string) {
 	}
 }
 
+// attack makes so many attacks, side by side.
+func (e *enemy) attack(requests int) {
+	attacks := e.attacks()
+	var next atomic.Int64
+	var attacking sync.WaitGroup
+	for range 16 {
+		attacking.Go(func() {
+			for i := int(next.Add(1)) - 1; i < requests; i = int(next.Add(1)) - 1 {
+				attacks[i%len(attacks)]()
+			}
+		})
+	}
+	attacking.Wait()
+}
+
 // TestAbuse: good clients do not notice the bad ones.
 func TestAbuse(t *testing.T) {
 	t.Parallel()
@@ -209,22 +224,8 @@ func TestAbuse(t *testing.T) {
 		})
 	}
 
-	attacks := e.attacks()
-	var next atomic.Int64
 	requests := count(t, "FAULT_REQUESTS", 1500)
-	var attacking sync.WaitGroup
-	for range 16 {
-		attacking.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= requests {
-					return
-				}
-				attacks[i%len(attacks)]()
-			}
-		})
-	}
-	attacking.Wait()
+	e.attack(requests)
 	cancel()
 	serving.Wait()
 	slow.Wait()

@@ -104,29 +104,7 @@ func TestFullDatabase(t *testing.T) {
 	small := configFile(t, "64Mi")
 	s := harness.StartIn(t, dir, "--config", small)
 	n := fill(t, s)
-	wants(t, s.Log(), " % of its quota", "the database is full (", "raise etcd.embedded.quotaBackend and restart")
-	err := put(t, s, "one-more")
-	if !refused(err) || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
-		t.Errorf("a write gets %v", err)
-	}
-	if _, err := s.Client().CoreV1().ConfigMaps("default").Get(t.Context(), "fill-1", metav1.GetOptions{}); err != nil {
-		t.Errorf("a read gets %v", err)
-	}
-	if code, body := get(t, s, "/livez"); code != http.StatusOK {
-		t.Errorf("/livez says %s", body)
-	}
-	if code, _ := get(t, s, "/readyz"); code == http.StatusOK {
-		t.Error("it says that it is ready")
-	}
-	_, metrics := get(t, s, "/metrics")
-	wants(t, metrics, "kube_hyper_mini_database_near_quota 1", "kube_hyper_mini_database_read_only 1", `kube_hyper_mini_database_defragmentations_total{cause="no-space",result="success"}`)
-	out, code := harness.CLI(t, "status", "--data-dir", dir)
-	if code != 3 {
-		t.Errorf("status ends with %d", code)
-	}
-	wants(t, out, "not ready", "read-only", "the database is full (", "warning", "% of its quota")
-	out, _ = harness.CLI(t, "status", "--data-dir", dir, "-o", "json")
-	wants(t, out, `"nearQuota": true`, `"readOnly": "the database is full (`)
+	readsOnly(t, s)
 	if code := s.Stop(); code != 0 {
 		t.Errorf("the full server ended with exit code %d", code)
 	}
@@ -163,6 +141,34 @@ func TestFullDatabase(t *testing.T) {
 	})
 	wants(t, s.Log(), "writes are taken again")
 	event(t, s, "DatabaseWritable")
+}
+
+// readsOnly: and says so, everywhere.
+func readsOnly(t *testing.T, s *harness.Server) {
+	t.Helper()
+	wants(t, s.Log(), " % of its quota", "the database is full (", "raise etcd.embedded.quotaBackend and restart")
+	err := put(t, s, "one-more")
+	if !refused(err) || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
+		t.Errorf("a write gets %v", err)
+	}
+	if _, err := s.Client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{Limit: 1}); err != nil {
+		t.Errorf("a read gets %v", err)
+	}
+	if code, body := get(t, s, "/livez"); code != http.StatusOK {
+		t.Errorf("/livez says %s", body)
+	}
+	if code, _ := get(t, s, "/readyz"); code == http.StatusOK {
+		t.Error("it says that it is ready")
+	}
+	_, metrics := get(t, s, "/metrics")
+	wants(t, metrics, "kube_hyper_mini_database_near_quota 1", "kube_hyper_mini_database_read_only 1", `kube_hyper_mini_database_defragmentations_total{cause="no-space",result="success"}`)
+	out, code := harness.CLI(t, "status", "--data-dir", s.Dir)
+	if code != 3 {
+		t.Errorf("status ends with %d", code)
+	}
+	wants(t, out, "not ready", "read-only", "the database is full (", "warning", "% of its quota")
+	out, _ = harness.CLI(t, "status", "--data-dir", s.Dir, "-o", "json")
+	wants(t, out, `"nearQuota": true`, `"readOnly": "the database is full (`)
 }
 
 // event waits for an event about the server.
