@@ -11,10 +11,10 @@ import (
 )
 
 // Sizes of the database in bytes: of its file, of what is in use in it, and at
-// which it takes no more writes.
+// which it should take no more writes, for which the caller sees.
 func (m *Member) Sizes() (size, inUse, quota int64) {
 	backend := m.etcd.Server.Backend()
-	return backend.Size(), backend.SizeInUse(), m.etcd.Server.Cfg.QuotaBackendBytes
+	return backend.Size(), backend.SizeInUse(), m.quota
 }
 
 // Revision of the objects.

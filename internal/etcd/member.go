@@ -33,11 +33,15 @@ const (
 	electionMillis = 250
 )
 
+// quotaReserve is for what is under way when the quota is reached.
+const quotaReserve = 64 << 20
+
 // Config configures a member.
 type Config struct {
 	// Dir holds the member's data.
 	Dir string
-	// QuotaBytes is the size of the database at which writes are refused.
+	// QuotaBytes is the size of the database at which writes are to be refused
+	// (see [Member.Sizes]). The member itself refuses them well above it.
 	QuotaBytes int64
 	// Fsync says whether a write is on disk before it is acknowledged.
 	Fsync bool
@@ -61,6 +65,7 @@ type Listener struct {
 // Member is a running single-member etcd.
 type Member struct {
 	dir    string
+	quota  int64
 	etcd   *embed.Etcd
 	client *clientv3.Client
 	words  *lastWords
@@ -86,7 +91,7 @@ func Start(cfg Config) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
-	m := &Member{dir: cfg.Dir, etcd: started, client: v3client.New(started.Server), words: words, done: make(chan struct{}), turn: make(chan struct{}, 1)}
+	m := &Member{dir: cfg.Dir, quota: cfg.QuotaBytes, etcd: started, client: v3client.New(started.Server), words: words, done: make(chan struct{}), turn: make(chan struct{}, 1)}
 	go func() {
 		defer close(m.done)
 		select {
@@ -162,7 +167,9 @@ func embedConfig(cfg Config, words *lastWords) (*embed.Config, error) {
 		c.EnableGRPCGateway = false // it would dial the member with the member's own certificate
 	}
 	c.InitialCluster = memberName + "=" + advertised
-	c.QuotaBackendBytes = cfg.QuotaBytes
+	// etcd applies a write that meets its quota in the end, when others have
+	// come before it, and says that it did not. It should not get there.
+	c.QuotaBackendBytes = cfg.QuotaBytes + cfg.QuotaBytes/10 + quotaReserve
 	c.UnsafeNoFsync = !cfg.Fsync
 	// On two cores a request that had to wait for a core is no news.
 	c.WarningApplyDuration, c.WarningUnaryRequestDuration = 500*time.Millisecond, 500*time.Millisecond

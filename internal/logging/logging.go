@@ -184,6 +184,10 @@ func unremarkable(text string) bool {
 	if strings.HasPrefix(text, `"Timeout or abort while handling"`) && strings.Contains(text, "watch=true") {
 		return true
 	}
+	// Events, while there is no room for anything.
+	if strings.HasPrefix(text, `"Server rejected event`) && strings.Contains(text, "reads and deletes, and refuses other writes") {
+		return true
+	}
 	// The first start: the namespace is being made at the same time, and who
 	// wants to write into it tries again.
 	// A slow machine: the publisher has not seen its own config map yet, and

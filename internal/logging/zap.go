@@ -85,6 +85,7 @@ func quiet(message string) bool {
 		"failed to publish local member to cluster through raft",
 		"failed to apply request",
 		"message exceeded backend quota; raising alarm",
+		"quota exceeds the maximum value",
 	} {
 		if strings.Contains(message, part) {
 			return true

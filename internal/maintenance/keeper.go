@@ -109,10 +109,15 @@ func (k *Keeper) NearQuota() bool {
 }
 
 // Enter waits while the database is defragmented. The caller writes then, and
-// leaves.
-func (k *Keeper) Enter() (leave func()) {
+// leaves. Puts, which add something, are refused with an error that says what
+// to do when the quota is reached; deletions are not.
+func (k *Keeper) Enter(puts bool) (leave func(), err error) {
 	k.writes.RLock()
-	return k.writes.RUnlock
+	if size, _, quota := k.config.Database.Sizes(); puts && size >= quota {
+		k.writes.RUnlock()
+		return nil, errors.New(quotaRefusal(situation{size: size, quota: quota}))
+	}
+	return k.writes.RUnlock, nil
 }
 
 // Defragmenting says whether reads and writes wait for a defragmentation.
@@ -151,7 +156,8 @@ func (k *Keeper) tell(kind, reason, format string, args ...any) {
 	k.mu.Lock()
 	record := k.record
 	k.mu.Unlock()
-	if record != nil && !k.config.Database.NoSpace() {
+	size, _, quota := k.config.Database.Sizes()
+	if record != nil && size < quota && !k.config.Database.NoSpace() {
 		record(kind, reason, format, args...)
 	}
 }
@@ -164,7 +170,7 @@ func (k *Keeper) look(ctx context.Context) {
 	}
 	k.watchQuota(s)
 	switch {
-	case k.config.Database.NoSpace():
+	case k.config.Database.NoSpace(), s.size >= s.quota && k.alarm(ctx):
 		k.relieve(ctx, s)
 	case s.diskFull():
 		k.refuse(ctx, s)

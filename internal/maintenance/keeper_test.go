@@ -66,7 +66,12 @@ func (k *kept) stop() {
 func (k *kept) put(n int, key func(int) string) error {
 	k.t.Helper()
 	for i := range n {
-		_, err := k.member.Client().Put(k.t.Context(), key(i), strings.Repeat("v", 100<<10))
+		leave, err := k.Enter(true)
+		if err != nil {
+			return rpctypes.ErrNoSpace
+		}
+		_, err = k.member.Client().Put(k.t.Context(), key(i), strings.Repeat("v", 100<<10))
+		leave()
 		if errors.Is(err, rpctypes.ErrNoSpace) {
 			return err
 		}
@@ -162,6 +167,7 @@ func TestALargerQuotaEndsTheRefusal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	k := keep(t, dir, 4*mib)
 	k.fill(many)
+	k.look(t.Context())
 	k.stop()
 	k = keep(t, dir, 1024*mib)
 	if k.put(1, other) == nil {
@@ -238,6 +244,23 @@ func TestFreePagesAreGivenBack(t *testing.T) {
 		t.Errorf("it reads %v, %v", got, err)
 	}
 	k.wantEvents("DatabaseWritable", "DatabaseDefragmented")
+}
+
+// TestDeletionsEnterAFullDatabase: before etcd's alarm too.
+func TestDeletionsEnterAFullDatabase(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 4*mib)
+	k.fill(many)
+	if k.member.NoSpace() {
+		t.Fatal("etcd has raised its alarm, and the test is of no use")
+	}
+	if _, err := k.Enter(true); err == nil || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
+		t.Errorf("a put gets %v", err)
+	}
+	leave, err := k.Enter(false)
+	if err != nil {
+		t.Fatalf("a deletion gets %v", err)
+	}
+	leave()
 }
 
 func TestDefragmentingOnCommandNeedsRoom(t *testing.T) {

@@ -13,9 +13,19 @@ import (
 // up.
 func (k *Keeper) refuse(ctx context.Context, s situation) {
 	k.sayRefused(k.diskRefusal(s))
-	if err := k.config.Database.SetNoSpace(ctx, true); err != nil && ctx.Err() == nil {
-		k.config.Log.Error("writes cannot be stopped on a disk that is full", "error", err)
+	k.alarm(ctx)
+}
+
+// alarm makes etcd itself refuse what is not a deletion, whoever asks, and
+// says whether it does.
+func (k *Keeper) alarm(ctx context.Context) bool {
+	if err := k.config.Database.SetNoSpace(ctx, true); err != nil {
+		if ctx.Err() == nil {
+			k.config.Log.Error("writes cannot be stopped", "error", err)
+		}
+		return false
 	}
+	return true
 }
 
 func (k *Keeper) diskRefusal(s situation) string {

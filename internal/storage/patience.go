@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -22,12 +23,13 @@ type patientKV struct {
 
 // Txn implements [clientv3.KV].
 func (p patientKV) Txn(ctx context.Context) clientv3.Txn {
-	return &patientTxn{p.KV.Txn(ctx), p.connection}
+	return &patientTxn{Txn: p.KV.Txn(ctx), connection: p.connection}
 }
 
 type patientTxn struct {
 	clientv3.Txn
 	connection *Connection
+	puts       bool
 }
 
 // If implements [clientv3.Txn].
@@ -39,18 +41,24 @@ func (t *patientTxn) If(comparisons ...clientv3.Cmp) clientv3.Txn {
 // Then implements [clientv3.Txn].
 func (t *patientTxn) Then(operations ...clientv3.Op) clientv3.Txn {
 	t.Txn = t.Txn.Then(operations...)
+	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
 	return t
 }
 
 // Else implements [clientv3.Txn].
 func (t *patientTxn) Else(operations ...clientv3.Op) clientv3.Txn {
 	t.Txn = t.Txn.Else(operations...)
+	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
 	return t
 }
 
 // Commit implements [clientv3.Txn].
 func (t *patientTxn) Commit() (*clientv3.TxnResponse, error) {
-	defer t.connection.enter()()
+	leave, err := t.connection.enter(t.puts)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	response, err := t.Txn.Commit()
 	return response, t.connection.explain(err)
 }
@@ -63,16 +71,23 @@ type patientLease struct {
 
 // Grant implements [clientv3.Lease].
 func (p patientLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
-	defer p.connection.enter()()
+	leave, err := p.connection.enter(true)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	response, err := p.Lease.Grant(ctx, ttl)
 	return response, p.connection.explain(err)
 }
 
-func (c *Connection) enter() (leave func()) {
+func (c *Connection) enter(puts bool) (leave func(), err error) {
 	if c.Enter == nil {
-		return func() {}
+		return func() {}, nil
 	}
-	return c.Enter()
+	if leave, err = c.Enter(puts); err != nil {
+		return nil, noRoom(err.Error())
+	}
+	return leave, nil
 }
 
 // ReasonInsufficientStorage is the reason of a write that was refused for want
@@ -87,6 +102,10 @@ func (c *Connection) explain(err error) error {
 	if c.Refusal != nil && c.Refusal() != "" {
 		message = c.Refusal()
 	}
+	return noRoom(message)
+}
+
+func noRoom(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: ReasonInsufficientStorage, Message: message,
 	}}

@@ -37,8 +37,9 @@ type Connection struct {
 	Busy func() bool
 	// Enter waits while the store is busy; what it returns is called when the
 	// write is over. etcd gives a write a few seconds, and its client does not
-	// know then what has become of it. It may be nil.
-	Enter func() (leave func())
+	// know then what has become of it. A write that puts something may be
+	// refused for want of room. It may be nil.
+	Enter func(puts bool) (leave func(), err error)
 }
 
 // Config says how to store.
