@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // ReadManifest reads the beginning of an archive and believes it.
@@ -31,7 +32,7 @@ func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest,
 		if err != nil {
 			return nil, damaged("%s is missing: %w", file.Name, truncated(err))
 		}
-		if header.Name != file.Name || header.Size != file.SizeBytes || header.Typeflag != tar.TypeReg {
+		if header.Name != file.Name || header.Size != file.SizeBytes || header.Typeflag != tar.TypeReg || isSparse(header) {
 			return nil, damaged("it has %s of %d bytes where the manifest has %s of %d bytes", header.Name, header.Size, file.Name, file.SizeBytes)
 		}
 		if err := readFile(archive.tar, m, file, visit); err != nil {
@@ -50,6 +51,17 @@ func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest,
 		return nil, damaged("it goes on where it should end")
 	}
 	return m, nil
+}
+
+// isSparse: a few bytes of a sparse file can stand for more than anybody can
+// read.
+func isSparse(header *tar.Header) bool {
+	for record := range header.PAXRecords {
+		if strings.HasPrefix(record, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
 }
 
 // maxPadding is more than tar puts after its end.
