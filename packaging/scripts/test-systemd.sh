@@ -45,7 +45,7 @@ ExecStopPost=/bin/systemctl poweroff --no-block
 UNIT
 # A short watchdog, so that it would bite within the test.
 mkdir -p $units/kube-hyper-mini.service.d
-printf '[Service]\nWatchdogSec=2s\n' >$units/kube-hyper-mini.service.d/test.conf
+printf '[Service]\nWatchdogSec=6s\n' >$units/kube-hyper-mini.service.d/test.conf
 cat >$root/pkg/probe.sh <<'PROBE'
 set -u
 unit=kube-hyper-mini
@@ -55,7 +55,7 @@ systemctl start $unit || fail "it does not start"
 export KUBECONFIG=/var/lib/$unit/admin.kubeconfig HOME=/tmp
 /pkg/kubectl create namespace in-the-sandbox || fail "kubectl"
 echo "ok: systemd starts it in its sandbox, and kubectl writes"
-sleep 6 # three times what the watchdog allows
+sleep 15 # more than twice what the watchdog allows
 test "$(show ActiveState),$(show NRestarts)" = active,0 || fail "the watchdog bit"
 journalctl --no-pager --unit $unit | grep -q ERROR && fail "there are errors in the journal"
 echo "ok: it feeds the watchdog"
