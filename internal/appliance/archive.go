@@ -13,9 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -32,58 +29,53 @@ func currentStamp() datadir.Stamp {
 // storeStart is how long a store may take to be readable when no server runs.
 const storeStart = time.Minute
 
-// ArchiveStopped makes an archive of a data directory that no server uses
-// (datadir.ErrLocked if one does). The configuration has been completed.
-func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) (err error) {
+// withStore calls use with the store of a data directory that no server uses
+// (datadir.ErrLocked if one does), for as long as that takes.
+func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, use func(*datadir.Dir, store) error) (err error) {
 	dir, err := datadir.Open(cfg.DataDir, currentStamp())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if dir.Previous == nil {
-		return fmt.Errorf("nothing to save: no server has been ready on %s", dir.Path())
+	store := newStore(cfg, dir, log)
+	if err := store.Start(ctx); err != nil {
+		return err
 	}
-	a := newArchivist(cfg, dir, *dir.Previous, newStore(cfg, dir, log), log)
-	ctx, cancel := context.WithCancel(ctx)
+	defer func() { err = errors.Join(err, store.Stop(context.WithoutCancel(ctx))) }()
+	starting, cancel := context.WithTimeout(ctx, storeStart)
 	defer cancel()
-	if err := a.store.Start(ctx); err != nil {
+	if err := store.waitReady(starting); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.store.Stop(context.WithoutCancel(ctx))) }()
-	starting, done := context.WithTimeout(ctx, storeStart)
-	defer done()
-	if err := a.store.waitReady(starting); err != nil {
-		return err
+	return use(dir, store)
+}
+
+// ArchiveStopped makes an archive of a data directory that no server uses
+// (datadir.ErrLocked if one does). The configuration has been completed.
+func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) error {
+	if err := datadir.Removable(cfg.DataDir); err != nil {
+		return fmt.Errorf("nothing to save: %w", err) // before anything is made
 	}
-	return errors.Join(a.produce(a.stamp, options)(ctx, w), backup.SweepSpool(dir.Path()))
+	return withStore(ctx, cfg, log, func(dir *datadir.Dir, store store) error {
+		a := newArchivist(cfg, dir, *dir.Previous, store, log)
+		return errors.Join(a.produce(a.stamp, options)(ctx, w), backup.SweepSpool(dir.Path()))
+	})
 }
 
 // ArchiveRunning asks the server that the kubeconfig points to for an archive.
 func ArchiveRunning(ctx context.Context, kubeconfig []byte, w io.Writer, options backup.Options) error {
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		return fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return fmt.Errorf("read the kubeconfig: %w", err)
-	}
 	query := url.Values{withoutKeys: {strconv.FormatBool(options.WithoutKeys)}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+backupPath+"?"+query.Encode(), nil)
+	response, host, err := ask(ctx, kubeconfig, http.MethodPost, backupPath+"?"+query.Encode(), 0)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", config.Host, err)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("the server at %s does not answer: %w", config.Host, err)
+		return err
 	}
 	defer func() { _ = response.Body.Close() }() // read to the end or given up
 	if response.StatusCode != http.StatusOK {
-		text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-		return errors.Join(fmt.Errorf("the server at %s answers %s: %s", config.Host, response.Status, strings.TrimSpace(string(text))), err)
+		body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+		return errors.Join(unexpected(host, response, body), err)
 	}
 	if _, err := io.Copy(w, response.Body); err != nil {
-		return fmt.Errorf("receive the archive from %s: %w", config.Host, err)
+		return fmt.Errorf("receive the archive from %s: %w", host, err)
 	}
 	return nil
 }

@@ -23,10 +23,9 @@ import (
 )
 
 const (
-	// backupPath delivers an archive to a POST. The parameters are those of
-	// the constants below.
+	// backupPath delivers an archive to a POST.
 	backupPath = "/kube-hyper-mini/backup"
-	// withoutKeys is "true" to leave secrets out.
+	// withoutKeys is its parameter, "true" to leave secrets out.
 	withoutKeys = "withoutKeys"
 
 	// keepUpgrades is how many archives from before upgrades stay.
@@ -207,11 +206,6 @@ func (a *archivist) accounts() Backups {
 
 // ServeHTTP delivers an archive to a POST.
 func (a *archivist) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "an archive is delivered to a POST", http.StatusMethodNotAllowed)
-		return
-	}
 	options := backup.Options{Reason: backup.ReasonManual, WithoutKeys: r.URL.Query().Get(withoutKeys) == "true"}
 	w.Header().Set("Content-Type", "application/gzip")
 	body := &begun{Writer: w}

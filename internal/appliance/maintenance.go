@@ -8,10 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
-
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -38,11 +34,6 @@ type defragmenter struct{ store store }
 
 // ServeHTTP implements [http.Handler].
 func (d defragmenter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "the database is defragmented at a POST", http.StatusMethodNotAllowed)
-		return
-	}
 	keeper := d.store.maintenance()
 	if keeper == nil {
 		http.Error(w, errExternal.Error(), http.StatusNotImplemented)
@@ -63,32 +54,20 @@ func (d defragmenter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // DefragmentRunning asks the server that the kubeconfig points to.
 func DefragmentRunning(ctx context.Context, kubeconfig []byte) (maintenance.Defragmented, error) {
 	var done maintenance.Defragmented
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	response, host, err := ask(ctx, kubeconfig, http.MethodPost, defragmentPath, 0)
 	if err != nil {
-		return done, fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return done, fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+defragmentPath, nil)
-	if err != nil {
-		return done, fmt.Errorf("ask %s: %w", config.Host, err)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return done, fmt.Errorf("the server at %s does not answer: %w", config.Host, err)
+		return done, err
 	}
 	defer func() { _ = response.Body.Close() }() // read to the end or given up
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return done, fmt.Errorf("read the answer of %s: %w", config.Host, err)
+		return done, fmt.Errorf("read the answer of %s: %w", host, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return done, fmt.Errorf("the server at %s answers %s: %s", config.Host, response.Status, strings.TrimSpace(string(body)))
+		return done, unexpected(host, response, body)
 	}
 	if err := json.Unmarshal(body, &done); err != nil {
-		return done, fmt.Errorf("read the answer of %s: %w", config.Host, err)
+		return done, fmt.Errorf("read the answer of %s: %w", host, err)
 	}
 	return done, nil
 }
@@ -103,20 +82,9 @@ func DefragmentStopped(ctx context.Context, cfg *config.ServerConfiguration, log
 	if err := datadir.Removable(cfg.DataDir); err != nil {
 		return done, fmt.Errorf("nothing to defragment: %w", err) // before anything is made
 	}
-	dir, err := datadir.Open(cfg.DataDir, currentStamp())
-	if err != nil {
-		return done, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	store := newStore(cfg, dir, log)
-	if err := store.Start(ctx); err != nil {
-		return done, err
-	}
-	defer func() { err = errors.Join(err, store.Stop(context.WithoutCancel(ctx))) }()
-	starting, cancel := context.WithTimeout(ctx, storeStart)
-	defer cancel()
-	if err := store.waitReady(starting); err != nil {
-		return done, err
-	}
-	return store.maintenance().Defragment(ctx)
+	err = withStore(ctx, cfg, log, func(_ *datadir.Dir, store store) error {
+		done, err = store.maintenance().Defragment(ctx)
+		return err
+	})
+	return done, err
 }

@@ -118,7 +118,7 @@ func (s *server) compose(checked *Checked, listener net.Listener, withController
 	s.api = &apiServers{
 		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
 		prefix: s.config.Etcd.External.Prefix, ready: s.notReady, log: s.log,
-		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: s.archivist, defragmentPath: defragmenter{s.store}},
+		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: onlyPost(s.archivist), defragmentPath: onlyPost(defragmenter{s.store})},
 	}
 	if withControllers {
 		s.controllers = &controllerManager{workplace: besideTheServer{s.api, s.config.ControllerManager.Controllers, s.log}, log: s.log}

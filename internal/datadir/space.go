@@ -14,7 +14,7 @@ const reserve = 256 << 20
 // would fill its disk up to what the server needs to live on. Nobody holds the
 // room that was found, so that it is a precaution and no promise.
 func Room(dir string, n int64) error {
-	free, err := freeBytes(dir)
+	free, _, err := DiskSpace(dir)
 	if err != nil {
 		return fmt.Errorf("ask how much room there is in %s: %w", dir, err)
 	}

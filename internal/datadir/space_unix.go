@@ -4,11 +4,12 @@ package datadir
 
 import "golang.org/x/sys/unix"
 
-// freeBytes is what this user may still write.
-func freeBytes(dir string) (int64, error) {
+// DiskSpace is what this user may still write to the directory's disk, and the
+// size of that disk, in bytes.
+func DiskSpace(dir string) (free, total int64, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return int64(fs.Bavail) * int64(fs.Bsize), nil
+	return int64(fs.Bavail) * int64(fs.Bsize), int64(fs.Blocks) * int64(fs.Bsize), nil
 }

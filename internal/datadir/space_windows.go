@@ -2,15 +2,16 @@ package datadir
 
 import "golang.org/x/sys/windows"
 
-// freeBytes is what this user may still write.
-func freeBytes(dir string) (int64, error) {
+// DiskSpace is what this user may still write to the directory's disk, and the
+// size of that disk, in bytes.
+func DiskSpace(dir string) (free, total int64, err error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	var free, total, all uint64
-	if err := windows.GetDiskFreeSpaceEx(path, &free, &total, &all); err != nil {
-		return 0, err
+	var available, size, all uint64
+	if err := windows.GetDiskFreeSpaceEx(path, &available, &size, &all); err != nil {
+		return 0, 0, err
 	}
-	return int64(free), nil
+	return int64(available), int64(size), nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 const (
@@ -91,7 +93,7 @@ type Keeper struct {
 // New returns a keeper that does nothing yet.
 func New(config Config) *Keeper {
 	register()
-	return &Keeper{config: config, disk: diskSpace, looked: make(chan struct{}), rested: time.Now().Add(startPause)}
+	return &Keeper{config: config, disk: datadir.DiskSpace, looked: make(chan struct{}), rested: time.Now().Add(startPause)}
 }
 
 // Refusal is why writes are refused and what to do, or empty.
