@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,9 +19,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 func newBackup() *cobra.Command {
@@ -134,7 +131,7 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 	if err := datadir.Removable(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("nothing to save: %w", err) // before a directory is made for it
 	}
-	log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity})
+	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -151,18 +148,6 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 	}, nil
 }
 
-// completed is the configuration with all paths filled in.
-func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfiguration, error) {
-	cfg, _, err := flags.load(cmd)
-	if err != nil {
-		return nil, err
-	}
-	if err := cfg.Complete(); err != nil {
-		return nil, usageError(err)
-	}
-	return cfg, nil
-}
-
 func newBackupList() *cobra.Command {
 	flags, key := &configFlags{}, &keyFlags{}
 	var dir, output string
@@ -170,8 +155,8 @@ func newBackupList() *cobra.Command {
 		Use:   "list",
 		Short: "List the archives in the configured directory",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+			if err := checkOutput(output); err != nil {
+				return err
 			}
 			cfg, err := completed(cmd, flags)
 			if err != nil {
@@ -199,12 +184,6 @@ func newBackupList() *cobra.Command {
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
-}
-
-func printJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
 }
 
 func printArchives(w io.Writer, archives []backup.Archive) error {
@@ -241,8 +220,8 @@ func newBackupInspect() *cobra.Command {
 		Short: "Verify an archive and say what is in it",
 		Args:  exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != "text" && output != "json" {
-				return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+			if err := checkOutput(output); err != nil {
+				return err
 			}
 			file, err := os.Open(args[0])
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 func newBackupRestore() *cobra.Command {
@@ -31,7 +30,7 @@ the server is still started with --config.`,
 			if err != nil {
 				return err
 			}
-			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity})
+			log, err := commandLog(cmd, cfg)
 			if err != nil {
 				return err
 			}

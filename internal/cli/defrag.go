@@ -9,7 +9,6 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 func newDefrag() *cobra.Command {
@@ -29,7 +28,7 @@ is free (etcd.embedded.defragment in the configuration).`,
 			if err != nil {
 				return err
 			}
-			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity})
+			log, err := commandLog(cmd, cfg)
 			if err != nil {
 				return err
 			}

@@ -57,12 +57,9 @@ func newKubeconfig() *cobra.Command {
 
 // readAdminKubeconfig finds the file of the server that the flags describe.
 func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error) {
-	cfg, _, err := flags.load(cmd)
+	cfg, err := completed(cmd, flags)
 	if err != nil {
 		return nil, err
-	}
-	if err := cfg.Complete(); err != nil {
-		return nil, usageError(err)
 	}
 	data, err := os.ReadFile(cfg.Kubeconfig.Path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -31,12 +31,9 @@ Exit codes: 0 removed or nothing there, 1 refused or failed, 2 not confirmed.`,
 		Example: `  kube-hyper-mini reset
   kube-hyper-mini reset --data-dir ./data --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, _, err := flags.load(cmd)
+			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
-			}
-			if err := cfg.Complete(); err != nil {
-				return usageError(err)
 			}
 			err = datadir.Removable(cfg.DataDir)
 			if errors.Is(err, os.ErrNotExist) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // configFlags say where the configuration comes from. Flags override the
@@ -54,6 +56,23 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 		cfg.Logging.Verbosity = f.verbosity
 	}
 	return cfg, source, nil
+}
+
+// completed is the configuration with all paths filled in.
+func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfiguration, error) {
+	cfg, _, err := flags.load(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Complete(); err != nil {
+		return nil, usageError(err)
+	}
+	return cfg, nil
+}
+
+// commandLog is the log of a command that ends by itself: plain lines.
+func commandLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logger, error) {
+	return logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity})
 }
 
 func newServer() *cobra.Command {

@@ -29,8 +29,8 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 		Example: `  kube-hyper-mini status
   kube-hyper-mini status --wait 30s -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+			if err := checkOutput(output); err != nil {
+				return err
 			}
 			status, err := awaitStatus(cmd, flags, wait)
 			if err != nil {
@@ -82,11 +82,23 @@ func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*a
 	}
 }
 
+// checkOutput refuses what --output does not know.
+func checkOutput(output string) error {
+	if output != "text" && output != "json" {
+		return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+	}
+	return nil
+}
+
+func printJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
 func printStatus(w io.Writer, status *appliance.Status, output string) error {
 	if output == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(status)
+		return printJSON(w, status)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
