@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -165,12 +166,14 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI)
 	b.loopback.serve(aggregator.GenericAPIServer.Handler)
 	return &Server{
-		run:         prepared.Run,
-		server:      aggregator.GenericAPIServer,
-		informers:   b.informers,
-		resources:   b.generic.MergedResourceConfig,
-		crds:        crds.Informer(),
-		apiServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
+		run:       prepared.Run,
+		server:    aggregator.GenericAPIServer,
+		informers: b.informers,
+		resources: b.generic.MergedResourceConfig,
+		Follower: kinds.Follower{
+			CRDs:        crds.Informer(),
+			APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
+		},
 	}, nil
 }
 

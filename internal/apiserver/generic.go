@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -30,6 +29,8 @@ import (
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
 )
 
 // informerResync is that of kube-apiserver's own informers.
@@ -63,7 +64,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make the loopback client: %w", err)
 	}
-	b.informers = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(dropManagedFields))
+	b.informers = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(kinds.DropManagedFields))
 
 	var factory *serverstorage.DefaultStorageFactory
 	ctx := wait.ContextForChannel(c.DrainedNotify())
@@ -112,14 +113,6 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 func (b *builder) needsIdentityLease(c *genericapiserver.Config) bool {
 	wanted := b.config.Servers > 1 || utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionAPI)
 	return wanted && c.MergedResourceConfig.ResourceEnabled(coordinationv1.SchemeGroupVersion.WithResource("leases"))
-}
-
-// dropManagedFields keeps what nobody reads out of the informers' caches.
-func dropManagedFields(obj any) (any, error) {
-	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
-		accessor.SetManagedFields(nil)
-	}
-	return obj, nil
 }
 
 func (b *builder) applyTracing() error {

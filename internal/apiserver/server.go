@@ -5,14 +5,13 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
 )
 
 // shutdownTimeout bounds how long connections may take to close once their
@@ -23,12 +22,11 @@ const shutdownTimeout = 100 * time.Millisecond
 
 // Server is the chain, ready to run.
 type Server struct {
-	run         func(ctx context.Context) error
-	server      *genericapiserver.GenericAPIServer
-	informers   informers.SharedInformerFactory
-	resources   *serverstorage.ResourceConfig
-	crds        cache.SharedIndexInformer
-	apiServices cache.SharedIndexInformer
+	run            func(ctx context.Context) error
+	server         *genericapiserver.GenericAPIServer
+	informers      informers.SharedInformerFactory
+	resources      *serverstorage.ResourceConfig
+	kinds.Follower // of the CRDs and APIServices
 }
 
 // Run serves until ctx ends and the requests have been drained. It may be
@@ -55,37 +53,4 @@ func (s *Server) Handle(path string, handler http.Handler) {
 // Serves says whether the resource of a built-in API is switched on.
 func (s *Server) Serves(resource schema.GroupVersionResource) bool {
 	return s.resources.ResourceEnabled(resource)
-}
-
-// Remote says whether an APIService hands the group version to another server.
-func (s *Server) Remote(gv schema.GroupVersion) bool {
-	obj, exists, err := s.apiServices.GetStore().GetByKey(gv.Version + "." + gv.Group)
-	if err != nil || !exists {
-		return false
-	}
-	service, ok := obj.(*apiregistrationv1.APIService)
-	return ok && service.Spec.Service != nil
-}
-
-// OnChange calls f after CRDs or APIServices have changed, which is when the
-// served types may have.
-func (s *Server) OnChange(f func()) {
-	handler := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { f() },
-		UpdateFunc: func(previous, current any) { notifyChanged(previous, current, f) },
-		DeleteFunc: func(any) { f() },
-	}
-	for _, informer := range []cache.SharedIndexInformer{s.crds, s.apiServices} {
-		// The error says that the informer has stopped: nothing changes any more.
-		_, _ = informer.AddEventHandler(handler)
-	}
-}
-
-// notifyChanged skips the informers' resyncs.
-func notifyChanged(previous, current any, f func()) {
-	before, errBefore := meta.Accessor(previous)
-	after, errAfter := meta.Accessor(current)
-	if errBefore != nil || errAfter != nil || before.GetResourceVersion() != after.GetResourceVersion() {
-		f()
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -15,6 +14,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
 )
 
 const (
@@ -66,7 +67,7 @@ func (s *informerSet) ForResource(resource schema.GroupVersionResource) (informe
 	informer := metadatainformer.NewFilteredMetadataInformer(s.client, resource, metav1.NamespaceAll, resyncPeriod(),
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
 	// Nobody here reads managed fields.
-	if err := informer.Informer().SetTransform(dropManagedFields); err != nil {
+	if err := informer.Informer().SetTransform(kinds.DropManagedFields); err != nil {
 		return nil, fmt.Errorf("prepare the informer of %s: %w", resource, err)
 	}
 	if err := informer.Informer().SetWatchErrorHandlerWithContext(sayUnlessGone); err != nil {
@@ -74,13 +75,6 @@ func (s *informerSet) ForResource(resource schema.GroupVersionResource) (informe
 	}
 	s.watched[resource] = &watchedType{informer: informer}
 	return informer, nil
-}
-
-func dropManagedFields(obj any) (any, error) {
-	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
-		accessor.SetManagedFields(nil)
-	}
-	return obj, nil
 }
 
 // sayUnlessGone leaves out that a type is not served: it was deleted.
@@ -120,16 +114,7 @@ func (s *informerSet) run(ctx context.Context) {
 
 // forget ends the informers of types that have been away long enough.
 func (s *informerSet) forget() {
-	served := map[schema.GroupVersionResource]bool{}
-	for _, list := range s.types() {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue // discovery's; nobody has made an informer from it
-		}
-		for _, resource := range list.APIResources {
-			served[gv.WithResource(resource.Name)] = true
-		}
-	}
+	served := resources(s.types())
 	if len(served) == 0 {
 		return // discovery has not answered yet
 	}

@@ -5,24 +5,24 @@ import (
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
 )
 
 // RemoteTypes is the account of an API server in another process.
 type RemoteTypes struct {
-	served      map[schema.GroupVersionResource]bool
-	crds        cache.SharedIndexInformer
-	apiServices cache.SharedIndexInformer
-	stop        func()
+	kinds.Follower
+	served map[schema.GroupVersionResource]bool
+	stop   func()
 }
 
 // NewRemoteTypes asks the API server that client reaches what it serves, and
@@ -37,17 +37,24 @@ func NewRemoteTypes(ctx context.Context, client *rest.Config) (*RemoteTypes, err
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // a broken remote server serves nothing built-in
 		return nil, fmt.Errorf("ask the API server what it serves: %w", err)
 	}
-	t := &RemoteTypes{served: map[schema.GroupVersionResource]bool{}}
+	t := &RemoteTypes{served: resources(lists)}
+	return t, t.follow(ctx, client)
+}
+
+// resources are what the lists of discovery have. A group that cannot be read
+// has none: nothing here is called by its name.
+func resources(lists []*metav1.APIResourceList) map[schema.GroupVersionResource]bool {
+	found := map[schema.GroupVersionResource]bool{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			continue // of a remote server; nothing built-in is called that
+			continue
 		}
 		for _, resource := range list.APIResources {
-			t.served[gv.WithResource(resource.Name)] = true
+			found[gv.WithResource(resource.Name)] = true
 		}
 	}
-	return t, t.follow(ctx, client)
+	return found
 }
 
 func (t *RemoteTypes) follow(ctx context.Context, client *rest.Config) error {
@@ -60,9 +67,9 @@ func (t *RemoteTypes) follow(ctx context.Context, client *rest.Config) error {
 		return fmt.Errorf("make the client for APIServices: %w", err)
 	}
 	crds := metadatainformer.NewSharedInformerFactory(metadataClient, 0)
-	t.crds = crds.ForResource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Informer()
+	t.CRDs = crds.ForResource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Informer()
 	apiServices := aggregatorinformers.NewSharedInformerFactory(aggregator, 0)
-	t.apiServices = apiServices.Apiregistration().V1().APIServices().Informer()
+	t.APIServices = apiServices.Apiregistration().V1().APIServices().Informer()
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	crds.Start(runCtx.Done())
 	apiServices.Start(runCtx.Done())
@@ -71,7 +78,7 @@ func (t *RemoteTypes) follow(ctx context.Context, client *rest.Config) error {
 		crds.Shutdown()
 		apiServices.Shutdown()
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), t.crds.HasSynced, t.apiServices.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), t.CRDs.HasSynced, t.APIServices.HasSynced) {
 		t.stop()
 		return fmt.Errorf("read the kinds that are defined: %w", context.Cause(ctx))
 	}
@@ -83,39 +90,3 @@ func (t *RemoteTypes) Close() { t.stop() }
 
 // Serves implements [Types].
 func (t *RemoteTypes) Serves(resource schema.GroupVersionResource) bool { return t.served[resource] }
-
-// Remote implements [Types].
-func (t *RemoteTypes) Remote(gv schema.GroupVersion) bool {
-	obj, exists, err := t.apiServices.GetStore().GetByKey(gv.Version + "." + gv.Group)
-	if err != nil || !exists {
-		return false
-	}
-	service, ok := obj.(*apiregistrationv1.APIService)
-	return ok && service.Spec.Service != nil
-}
-
-// OnChange implements [Types].
-func (t *RemoteTypes) OnChange(f func()) {
-	handler := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { f() },
-		DeleteFunc: func(any) { f() },
-		UpdateFunc: func(before, after any) {
-			if versionOf(before) != versionOf(after) {
-				f()
-			}
-		},
-	}
-	for _, informer := range []cache.SharedIndexInformer{t.crds, t.apiServices} {
-		// The error says that the informer has stopped: nothing changes any more.
-		_, _ = informer.AddEventHandler(handler)
-	}
-}
-
-// versionOf is empty for what is no object.
-func versionOf(obj any) string {
-	accessor, err := meta.Accessor(obj)
-	if err != nil {
-		return ""
-	}
-	return accessor.GetResourceVersion()
-}

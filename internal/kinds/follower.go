@@ -1,0 +1,61 @@
+package kinds
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// Follower answers from informers that somebody else runs. It is safe for
+// concurrent use.
+type Follower struct {
+	// CRDs need their metadata only.
+	CRDs cache.SharedIndexInformer
+	// APIServices are those of apiregistration.k8s.io/v1.
+	APIServices cache.SharedIndexInformer
+}
+
+// Remote says whether an APIService hands the group version to another server.
+func (f Follower) Remote(gv schema.GroupVersion) bool {
+	obj, exists, err := f.APIServices.GetStore().GetByKey(gv.Version + "." + gv.Group)
+	if err != nil || !exists {
+		return false
+	}
+	service, ok := obj.(*apiregistrationv1.APIService)
+	return ok && service.Spec.Service != nil
+}
+
+// OnChange calls changed, from any goroutine, after CRDs or APIServices have
+// changed, which is when the served types may have.
+func (f Follower) OnChange(changed func()) {
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() },
+		UpdateFunc: func(previous, current any) {
+			if !resync(previous, current) {
+				changed()
+			}
+		},
+		DeleteFunc: func(any) { changed() },
+	}
+	for _, informer := range []cache.SharedIndexInformer{f.CRDs, f.APIServices} {
+		// The error says that the informer has stopped: nothing changes any more.
+		_, _ = informer.AddEventHandler(handler)
+	}
+}
+
+// resync says that an update is the informer's own, without a change.
+func resync(previous, current any) bool {
+	before, errBefore := meta.Accessor(previous)
+	after, errAfter := meta.Accessor(current)
+	return errBefore == nil && errAfter == nil && before.GetResourceVersion() == after.GetResourceVersion()
+}
+
+// DropManagedFields is for [cache.SharedInformer.SetTransform]: it keeps what
+// nobody reads out of a cache.
+func DropManagedFields(obj any) (any, error) {
+	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
+		accessor.SetManagedFields(nil)
+	}
+	return obj, nil
+}
