@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,23 +67,29 @@ func get(t *testing.T, s *harness.Server, path string) (int, string) {
 	return response.StatusCode, body.String()
 }
 
-// fill writes until nothing helps any more, and returns the number of objects.
-// Side by side the writers come further above the quota before etcd notices.
-func fill(t *testing.T, s *harness.Server) int {
+// fill writes until nothing helps any more, and returns the names of what was
+// written. Side by side the writers come further above the quota before etcd
+// notices. A name is used once: while one writer is refused, another may be
+// served, after room was made.
+func fill(t *testing.T, s *harness.Server) []string {
 	t.Helper()
-	var n atomic.Int64
+	var tried atomic.Int64
+	written := make([][]string, 16)
 	harness.Eventually(t, "the database is full of objects", func() error {
 		var writing sync.WaitGroup
-		errs := make([]error, 16)
+		errs := make([]error, len(written))
 		for i := range errs {
 			writing.Go(func() {
-				for errs[i] == nil {
-					errs[i] = put(t, s, fmt.Sprintf("fill-%d", n.Add(1)))
+				for {
+					name := fmt.Sprintf("fill-%d", tried.Add(1))
+					if errs[i] = put(t, s, name); errs[i] != nil {
+						return
+					}
+					written[i] = append(written[i], name)
 				}
 			})
 		}
 		writing.Wait()
-		n.Add(-int64(len(errs)))
 		for _, err := range errs {
 			if !refused(err) {
 				t.Fatal(err)
@@ -93,7 +100,7 @@ func fill(t *testing.T, s *harness.Server) int {
 		}
 		return errors.New("there is room")
 	})
-	return int(n.Load())
+	return slices.Concat(written...)
 }
 
 // TestFullDatabase: warned of, made room in, read-only where that does not
@@ -103,7 +110,7 @@ func TestFullDatabase(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	small := configFile(t, "64Mi")
 	s := harness.StartIn(t, dir, "--config", small)
-	n := fill(t, s)
+	names := fill(t, s)
 	readsOnly(t, s)
 	if code := s.Stop(); code != 0 {
 		t.Errorf("the full server ended with exit code %d", code)
@@ -126,9 +133,8 @@ func TestFullDatabase(t *testing.T) {
 		t.Errorf("after a restart a write gets %v", err)
 	}
 	wants(t, s.Log(), "up, and not ready")
-	for i := range n / 2 {
-		err := s.Client().CoreV1().ConfigMaps("default").Delete(t.Context(), fmt.Sprintf("fill-%d", i+1), metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+	for _, name := range names[:len(names)/2] {
+		if err := s.Client().CoreV1().ConfigMaps("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatalf("delete from a full database: %v", err)
 		}
 	}
