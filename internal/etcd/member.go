@@ -24,13 +24,6 @@ const (
 	memberName = "kube-hyper-mini"
 	// Raft needs a host:port to name a member by; nothing listens there.
 	advertised = "http://kube-hyper-mini.invalid:2380"
-
-	// A single member elects itself when its first timeout ends, after one to
-	// six ticks. A shorter tick would shorten that, and cost processor time for
-	// as long as the member runs. Telling raft not to wait (MsgTimeoutNow) was
-	// tried: it panics when it meets a log that is being compacted.
-	tickMillis     = 50
-	electionMillis = 250
 )
 
 // quotaReserve is for what is under way when the quota is reached.
@@ -64,13 +57,14 @@ type Listener struct {
 
 // Member is a running single-member etcd.
 type Member struct {
-	dir    string
-	quota  int64
-	etcd   *embed.Etcd
-	client *clientv3.Client
-	words  *lastWords
-	done   chan struct{}
-	turn   chan struct{} // see takeTurn
+	dir     string
+	quota   int64
+	etcd    *embed.Etcd
+	client  *clientv3.Client
+	words   *lastWords
+	elected chan struct{} // closed when elect has returned
+	done    chan struct{}
+	turn    chan struct{} // see takeTurn
 }
 
 // Start opens or creates the member's data. The client can be used at once;
@@ -87,11 +81,18 @@ func Start(cfg Config) (*Member, error) {
 			return nil, fmt.Errorf("start etcd: %w", err)
 		}
 	}
+	electing.Lock()
 	started, err := startEtcd(embedCfg, words)
 	if err != nil {
+		electing.Unlock()
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
-	m := &Member{dir: cfg.Dir, quota: cfg.QuotaBytes, etcd: started, client: v3client.New(started.Server), words: words, done: make(chan struct{}), turn: make(chan struct{}, 1)}
+	m := &Member{dir: cfg.Dir, quota: cfg.QuotaBytes, etcd: started, client: v3client.New(started.Server), words: words, done: make(chan struct{}), elected: make(chan struct{}), turn: make(chan struct{}, 1)}
+	go func() {
+		defer close(m.elected)
+		defer electing.Unlock()
+		elect(started.Server, embedCfg.GetLogger())
+	}()
 	go func() {
 		defer close(m.done)
 		select {
@@ -211,6 +212,7 @@ func (m *Member) Stop(ctx context.Context) error {
 	go func() {
 		err := m.client.Close()
 		m.etcd.Close()
+		<-m.elected
 		if errors.Is(err, context.Canceled) {
 			err = nil // what a client without a connection returns
 		}

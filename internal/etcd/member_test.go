@@ -137,3 +137,20 @@ func TestGivingUpEndsTheMemberAndNotTheProcess(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRaftSaysWhereItIs: the election relies on what etcd publishes.
+func TestRaftSaysWhereItIs(t *testing.T) {
+	m := start(t, filepath.Join(t.TempDir(), "etcd"))
+	defer stop(t, m)
+	if err := m.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-m.elected
+	status, err := readRaftStatus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status.Term == 0 || status.Commit == 0 || status.Lead != m.etcd.Server.MemberID().String() {
+		t.Errorf("of a member that leads it says %+v", status)
+	}
+}
