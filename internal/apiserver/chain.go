@@ -170,6 +170,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		server:    aggregator.GenericAPIServer,
 		informers: b.informers,
 		resources: b.generic.MergedResourceConfig,
+		openAPI:   documents.openAPI,
 		Follower: kinds.Follower{
 			CRDs:        crds.Informer(),
 			APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),

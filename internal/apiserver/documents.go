@@ -101,10 +101,15 @@ func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken 
 	serveOpenAPI(server.Handler.NonGoRestfulMux, late)
 }
 
-// keepOpenAPI builds the merged documents and keeps v3 of the delegates
-// current until ctx ends.
+// keepOpenAPI builds the merged documents when they are wanted and keeps v3 of
+// the delegates current until ctx ends.
 func (d *documents) keepOpenAPI(ctx context.Context) {
-	d.openAPI.err = d.build()
+	select {
+	case <-d.openAPI.wanted:
+		d.openAPI.err = d.build()
+	case <-ctx.Done():
+		d.openAPI.err = context.Cause(ctx)
+	}
 	close(d.openAPI.done)
 	if d.openAPI.err == nil {
 		openapiv3controller.NewAggregationController(d.openAPI.v3).RunWithContext(ctx)

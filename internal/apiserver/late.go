@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/apiserver/pkg/server/routes"
@@ -44,17 +46,26 @@ func buildWhenAsked(server *genericapiserver.GenericAPIServer, configs openAPICo
 }
 
 // lateOpenAPI stands for the merged documents of all servers until they are
-// built, which begins when the API is served. Who asks before waits.
+// built, which begins when somebody wants them. Who asks before waits. The
+// server itself asks as soon as it starts, for admission policies that mutate
+// (TypeConverterManager of
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch), and can wait.
 type lateOpenAPI struct {
-	done chan struct{} // closed when what follows is set
-	mux  *mux.PathRecorderMux
-	v2   openapiv2.SpecAggregator
-	v3   openapiv3.SpecProxier
-	err  error
+	wanted chan struct{}
+	want   func()        // closes wanted
+	done   chan struct{} // closed when what follows is set
+	mux    *mux.PathRecorderMux
+	v2     openapiv2.SpecAggregator
+	v3     openapiv3.SpecProxier
+	err    error
 }
 
 func newLateOpenAPI() *lateOpenAPI {
-	return &lateOpenAPI{done: make(chan struct{}), mux: mux.NewPathRecorderMux("merged-openapi")}
+	wanted := make(chan struct{})
+	return &lateOpenAPI{
+		wanted: wanted, want: sync.OnceFunc(func() { close(wanted) }),
+		done: make(chan struct{}), mux: mux.NewPathRecorderMux("merged-openapi"),
+	}
 }
 
 // wait returns when the documents are built, or with the reason why they are
@@ -70,6 +81,9 @@ func (l *lateOpenAPI) wait(ctx context.Context) error {
 
 // ServeHTTP implements [http.Handler].
 func (l *lateOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if asker, ok := request.UserFrom(r.Context()); !ok || asker.GetName() != user.APIServerUser {
+		l.want()
+	}
 	if err := l.wait(r.Context()); err != nil {
 		http.Error(w, "OpenAPI is not built: "+err.Error(), http.StatusServiceUnavailable)
 		return

@@ -26,12 +26,17 @@ type Server struct {
 	server         *genericapiserver.GenericAPIServer
 	informers      informers.SharedInformerFactory
 	resources      *serverstorage.ResourceConfig
+	openAPI        *lateOpenAPI
 	kinds.Follower // of the CRDs and APIServices
 }
 
 // Run serves until ctx ends and the requests have been drained. It may be
 // called once.
 func (s *Server) Run(ctx context.Context) error { return s.run(ctx) }
+
+// WarmUp has the server build what nobody needs for it to be ready, and what
+// the first who asks would wait for: OpenAPI. It returns at once.
+func (s *Server) WarmUp() { s.openAPI.want() }
 
 // Discard gives back what New has made, of a server that was never run.
 func (s *Server) Discard() { s.server.Destroy() }

@@ -211,6 +211,7 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	s.log.Info("try: kubectl --kubeconfig " + s.config.Kubeconfig.Path + " get namespaces")
 	s.ready()
+	s.api.server.WarmUp()
 	return s.whileServing(ctx, s.api.storage.Health, func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) })
 }
 
