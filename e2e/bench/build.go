@@ -44,13 +44,16 @@ func buildAll(ctx context.Context, s *settings, progress io.Writer) (programs, e
 		{&p.controllers, e2e, "k8s.io/kubernetes/cmd/kube-controller-manager", "bench-kube-controller-manager"},
 		{&p.kubectl, e2e, "k8s.io/kubernetes/cmd/kubectl", "bench-kubectl"},
 	} {
+		*program.path = filepath.Join(s.bin, program.name)
 		if program.path == &p.ours && s.ours != "" {
 			p.ours = s.ours
-			continue
+		} else {
+			_, _ = fmt.Fprintf(progress, "build %s\n", program.name) // progress is not a result
+			if err := build(ctx, program.dir, program.pkg, *program.path, version); err != nil {
+				return p, err
+			}
 		}
-		*program.path = filepath.Join(s.bin, program.name)
-		_, _ = fmt.Fprintf(progress, "build %s\n", program.name) // progress is not a result
-		if err := build(ctx, program.dir, program.pkg, *program.path, version); err != nil {
+		if err := forget(*program.path); err != nil {
 			return p, err
 		}
 	}

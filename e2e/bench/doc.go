@@ -26,6 +26,11 @@
 //     kube-hyper-mini makes its own after.
 //   - etcd is reached over loopback without TLS.
 //
+// The programs of both sides are taken out of the page cache once they are
+// built, and read again as they run: that is how a machine has them that was
+// booted since, and it decides how much of them counts as resident. The first
+// run reads the disk.
+//
 // All four programs listen on loopback, log into a file, and are driven by the
 // same client: JSON over HTTP/2 and TLS, one connection for each simulated
 // client, as a member of system:masters. Answers are not decoded, because the

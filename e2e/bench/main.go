@@ -110,7 +110,7 @@ func execute(ctx context.Context, args []string, out, progress io.Writer) (err e
 	if err := report.writeTable(out); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
-	return report.writeJSON(b.json)
+	return nil
 }
 
 // bench is one invocation of the program.
@@ -160,6 +160,10 @@ func (b *bench) measure(ctx context.Context, selected []figure) (*report, error)
 			}
 		}
 		r.add(f, samples)
+		// After each, because all of them take hours.
+		if err := r.writeJSON(b.json); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
 }
