@@ -27,7 +27,7 @@ plugins:
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := harness.Start(t, "--config", configFile(t, fmt.Sprintf("apiServer: {admission: {configFile: %s}}", file)))
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("apiServer: {admission: {configFile: %s}}", file)))
 	create := []string{"create", "secret", "generic", "s", "-n", "default"}
 	refused(t, s, "", create, "insufficient quota")
 	s.Kubectl("", "create", "quota", "q", "-n", "default", "--hard=count/secrets=5")
@@ -36,6 +36,6 @@ plugins:
 		return err
 	})
 
-	off := harness.Start(t, "--config", configFile(t, fmt.Sprintf("apiServer: {admission: {configFile: %s, disablePlugins: [ResourceQuota]}}", file)))
+	off := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("apiServer: {admission: {configFile: %s, disablePlugins: [ResourceQuota]}}", file)))
 	off.Kubectl("", create...)
 }

@@ -88,7 +88,7 @@ func authenticated(t *testing.T, content string) *harness.Server {
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return harness.Start(t, "--config", configFile(t, "apiServer: {authentication: {configFile: "+file+"}}"))
+	return harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {authentication: {configFile: "+file+"}}"))
 }
 
 // TestOIDC: users of an outside provider, by upstream's file.
@@ -114,7 +114,7 @@ func TestOIDC(t *testing.T) {
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
-		wants(t, out, "oidc:jane", "oidc:developers", "system:authenticated")
+		harness.Wants(t, out, "oidc:jane", "oidc:developers", "system:authenticated")
 		return nil
 	})
 	for name, changes := range map[string]jwt.MapClaims{
@@ -127,7 +127,7 @@ func TestOIDC(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s, and the token is accepted: %s", name, out)
 		}
-		wants(t, out, "Unauthorized")
+		harness.Wants(t, out, "Unauthorized")
 	}
 	// The file says nothing about strangers, and the default stays.
 	body(t, anonymous(), s.RESTConfig().Host+"/readyz", http.StatusOK)

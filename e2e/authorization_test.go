@@ -75,7 +75,7 @@ authorizers:
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return harness.Start(t, "--config", configFile(t, "apiServer: {authorization: {configFile: "+file+"}}"))
+	return harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {authorization: {configFile: "+file+"}}"))
 }
 
 // TestAuthorizationConfiguration: authorizers in a row, by upstream's file.

@@ -49,7 +49,7 @@ func TestBadConfiguration(t *testing.T) {
 	for name, c := range badConfigurations {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file, dir := configFile(t, c.content), filepath.Join(t.TempDir(), "data")
+			file, dir := harness.ConfigFile(t, c.content), filepath.Join(t.TempDir(), "data")
 			where := file + ": "
 			if c.line > 0 {
 				where = fmt.Sprintf("%s:%d: ", file, c.line)
@@ -58,8 +58,8 @@ func TestBadConfiguration(t *testing.T) {
 				{"server", "--data-dir", dir, "--port", "0", "--config", file},
 				{"config", "validate", file},
 			} {
-				out := runs(t, exitUsage, args...)
-				wants(t, out, append(c.want, "error: "+where)...)
+				out := harness.Runs(t, harness.ExitUsage, args...)
+				harness.Wants(t, out, append(c.want, "error: "+where)...)
 				if strings.Count(out, "\n") != 1 {
 					t.Errorf("%s says more than one line:\n%s", args[0], out)
 				}
@@ -74,8 +74,8 @@ func TestBadConfiguration(t *testing.T) {
 // TestBadConfigurationSaysEverything: two mistakes are two lines.
 func TestBadConfigurationSaysEverything(t *testing.T) {
 	t.Parallel()
-	out := runs(t, exitUsage, "config", "validate", configFile(t, "serving:\n  prot: 1\nloging: {}"))
-	wants(t, out, ":4: serving.prot", ":5: loging", `did you mean "logging"?`)
+	out := harness.Runs(t, harness.ExitUsage, "config", "validate", harness.ConfigFile(t, "serving:\n  prot: 1\nloging: {}"))
+	harness.Wants(t, out, ":4: serving.prot", ":5: loging", `did you mean "logging"?`)
 }
 
 // TestConfigurationOfAnotherKind deserves that answer and no list of unknown
@@ -86,14 +86,14 @@ func TestConfigurationOfAnotherKind(t *testing.T) {
 	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: ServerConfiguration\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, runs(t, exitUsage, "config", "validate", file), file+":1: apiVersion:", `"v1" is not supported; use "kube-hyper-mini.io/v1alpha1"`)
-	wants(t, runs(t, exitUsage, "server", "--config", "/nowhere/config.yaml", "--data-dir", t.TempDir()), "/nowhere/config.yaml", "no such file")
+	harness.Wants(t, harness.Runs(t, harness.ExitUsage, "config", "validate", file), file+":1: apiVersion:", `"v1" is not supported; use "kube-hyper-mini.io/v1alpha1"`)
+	harness.Wants(t, harness.Runs(t, harness.ExitUsage, "server", "--config", "/nowhere/config.yaml", "--data-dir", t.TempDir()), "/nowhere/config.yaml", "no such file")
 }
 
 // TestFlagsOverrideTheFile: and the file the defaults.
 func TestFlagsOverrideTheFile(t *testing.T) {
 	t.Parallel()
-	file := configFile(t, "serving: {port: 1}\nkubeconfig: {mode: '0640'}\ndataDir: /nowhere")
+	file := harness.ConfigFile(t, "serving: {port: 1}\nkubeconfig: {mode: '0640'}\ndataDir: /nowhere")
 	s := harness.Start(t, "--config", file)
 	s.Kubectl("", "get", "namespaces")
 	if info, err := os.Stat(s.Kubeconfig); err != nil || info.Mode().Perm() != 0o640 {
@@ -117,7 +117,7 @@ func TestBadFiles(t *testing.T) {
 			t.Parallel()
 			named, dir := filepath.Join(t.TempDir(), "named.yaml"), filepath.Join(t.TempDir(), "data")
 			section, name, _ := strings.Cut(field, ".")
-			file := configFile(t, fmt.Sprintf("apiServer: {%s: {%s: %s}}", section, name, named))
+			file := harness.ConfigFile(t, fmt.Sprintf("apiServer: {%s: {%s: %s}}", section, name, named))
 			for content, want := range map[string]string{
 				"apiVersion: " + kind + "\nnonsense: 1\n": "nonsense",
 				"apiVersion: v1\nkind: Secret\n":          "Secret",
@@ -126,8 +126,8 @@ func TestBadFiles(t *testing.T) {
 				if err := os.WriteFile(named, []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				out := runs(t, exitUsage, "server", "--data-dir", dir, "--port", "0", "--config", file)
-				wants(t, out, fmt.Sprintf("error: %s:3: apiServer.%s: ", file, field), want)
+				out := harness.Runs(t, harness.ExitUsage, "server", "--data-dir", dir, "--port", "0", "--config", file)
+				harness.Wants(t, out, fmt.Sprintf("error: %s:3: apiServer.%s: ", file, field), want)
 			}
 			if _, err := os.Stat(dir); !os.IsNotExist(err) {
 				t.Errorf("the data directory was made: %v", err)

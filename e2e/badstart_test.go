@@ -17,7 +17,7 @@ import (
 // has all the parts.
 func failsToStart(t *testing.T, dir string, args []string, parts ...string) {
 	t.Helper()
-	out := runs(t, exitFailure, append([]string{"server", "--data-dir", dir, "--port", "0"}, args...)...)
+	out := harness.Runs(t, harness.ExitFailure, append([]string{"server", "--data-dir", dir, "--port", "0"}, args...)...)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	var errors []string
 	for _, line := range lines {
@@ -28,7 +28,7 @@ func failsToStart(t *testing.T, dir string, args []string, parts ...string) {
 	if len(errors) != 1 || lines[len(lines)-1] != errors[0] {
 		t.Errorf("want one error as the last line:\n%s", out)
 	}
-	wants(t, strings.Join(errors, "\n"), parts...)
+	harness.Wants(t, strings.Join(errors, "\n"), parts...)
 }
 
 func TestSecondServerOnTheSameDirectory(t *testing.T) {

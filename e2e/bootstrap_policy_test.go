@@ -39,16 +39,16 @@ func TestBootstrapPolicySurvivesRestarts(t *testing.T) {
 	get := func(path string, resource ...string) string {
 		return s.Kubectl("", append([]string{"get", "-o", "jsonpath=" + path}, resource...)...)
 	}
-	wants(t, get("{.rules[*].resources}", "clusterrole", "system:basic-user"), "extras", "selfsubjectaccessreviews")
-	wants(t, get("{.subjects[*].name}", "clusterrolebinding", "system:basic-user"), "extra", "system:authenticated")
-	wants(t, get("{.rules[*].resources}", "clusterrole", "mine"), "configmaps")
-	wants(t, get("{.rules[*].nonResourceURLs}", "clusterrole", "system:discovery"), "/openapi")
-	wants(t, get("{.subjects[*].name}", "clusterrolebinding", "system:discovery"), "system:authenticated")
-	wants(t, get("{.rules[*].resources}", "role", "-n", "kube-system", "system::leader-locking-kube-scheduler"), "leases")
-	wants(t, get("{.items[*].metadata.name}", "clusterroles"), "system:heapster", "system:monitoring")
-	wants(t, get("{.items[*].metadata.name}", "clusterrolebindings"), "system:monitoring", "system:controller:generic-garbage-collector")
+	harness.Wants(t, get("{.rules[*].resources}", "clusterrole", "system:basic-user"), "extras", "selfsubjectaccessreviews")
+	harness.Wants(t, get("{.subjects[*].name}", "clusterrolebinding", "system:basic-user"), "extra", "system:authenticated")
+	harness.Wants(t, get("{.rules[*].resources}", "clusterrole", "mine"), "configmaps")
+	harness.Wants(t, get("{.rules[*].nonResourceURLs}", "clusterrole", "system:discovery"), "/openapi")
+	harness.Wants(t, get("{.subjects[*].name}", "clusterrolebinding", "system:discovery"), "system:authenticated")
+	harness.Wants(t, get("{.rules[*].resources}", "role", "-n", "kube-system", "system::leader-locking-kube-scheduler"), "leases")
+	harness.Wants(t, get("{.items[*].metadata.name}", "clusterroles"), "system:heapster", "system:monitoring")
+	harness.Wants(t, get("{.items[*].metadata.name}", "clusterrolebindings"), "system:monitoring", "system:controller:generic-garbage-collector")
 	if got := get("{.rules}", "clusterrole", "system:public-info-viewer"); got != "null" && got != "[]" {
 		t.Errorf("the protected role has got rules back: %s", got)
 	}
-	wants(t, s.Log(), "a bootstrap role is protected from reconciliation", "system:public-info-viewer")
+	harness.Wants(t, s.Log(), "a bootstrap role is protected from reconciliation", "system:public-info-viewer")
 }

@@ -171,14 +171,14 @@ func TestServingNames(t *testing.T) {
 		t.Error("a name that nobody asked for is in the certificate")
 	}
 	s.Stop()
-	s = harness.StartIn(t, dir, "--config", configFile(t, "serving: {externalHost: localhost, extraSANs: [api.example.com, 192.0.2.7]}"))
+	s = harness.StartIn(t, dir, "--config", harness.ConfigFile(t, "serving: {externalHost: localhost, extraSANs: [api.example.com, 192.0.2.7]}"))
 	served := servedCertificate(t, s)
 	for _, name := range []string{"api.example.com", "192.0.2.7", "localhost", "127.0.0.1", "kubernetes.default.svc"} {
 		if err := served.VerifyHostname(name); err != nil {
 			t.Error(err)
 		}
 	}
-	wants(t, s.RESTConfig().Host, "https://localhost:")
+	harness.Wants(t, s.RESTConfig().Host, "https://localhost:")
 	s.Kubectl("", "get", "namespaces")
 }
 
@@ -198,7 +198,7 @@ func TestOwnAuthority(t *testing.T) {
 		}
 	}
 	s := harness.StartIn(t, dir)
-	wants(t, s.Kubectl("", "auth", "whoami"), "system:masters")
+	harness.Wants(t, s.Kubectl("", "auth", "whoami"), "system:masters")
 	if got := servedCertificate(t, s).Issuer.CommonName; got != "our server-ca" {
 		t.Errorf("the serving certificate is signed by %q", got)
 	}
@@ -207,7 +207,7 @@ func TestOwnAuthority(t *testing.T) {
 			t.Errorf("%s was replaced: %v", file, err)
 		}
 	}
-	wants(t, s.Kubectl("", "get", "configmap", "kube-root-ca.crt", "-o", `jsonpath={.data.ca\.crt}`), strings.TrimSpace(placed["server-ca.crt"]))
+	harness.Wants(t, s.Kubectl("", "get", "configmap", "kube-root-ca.crt", "-o", `jsonpath={.data.ca\.crt}`), strings.TrimSpace(placed["server-ca.crt"]))
 
 	// The key may go back into the safe once it has signed.
 	s.Stop()

@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
 // richDefinition has what operators use: a schema with defaults and rules,
@@ -103,7 +105,7 @@ func TestCustomResourceDefinition(t *testing.T) {
 		if got := field(t, "a", ".status.phase") + "/" + field(t, "a", ".spec.size"); got != "Ready/large" {
 			t.Errorf("phase/size are %q after a write to spec, want Ready/large", got)
 		}
-		wants(t, s.Kubectl("", "get", "wd", "-n", ns), "SIZE", "PHASE", "large", "Ready")
+		harness.Wants(t, s.Kubectl("", "get", "wd", "-n", ns), "SIZE", "PHASE", "large", "Ready")
 	})
 	t.Run("scale", func(t *testing.T) {
 		s := s.For(t)
@@ -111,7 +113,7 @@ func TestCustomResourceDefinition(t *testing.T) {
 		if got := field(t, "a", ".spec.replicas"); got != "4" {
 			t.Errorf("scaled to %s replicas, want 4", got)
 		}
-		wants(t, s.Kubectl("", "get", k.crd(), "a", "-n", ns, "--subresource=scale", "-o", "yaml"), "kind: Scale", "selector: app=a")
+		harness.Wants(t, s.Kubectl("", "get", k.crd(), "a", "-n", ns, "--subresource=scale", "-o", "yaml"), "kind: Scale", "selector: app=a")
 		refused(t, s, "", []string{"scale", k.crd() + "/a", "-n", ns, "--replicas=9"}, "more replicas than max")
 	})
 	t.Run("versions", func(t *testing.T) {
@@ -127,7 +129,7 @@ func TestCustomResourceDefinition(t *testing.T) {
 	})
 	t.Run("explain", func(t *testing.T) {
 		s := s.For(t)
-		wants(t, s.Kubectl("", "explain", k.plural+".spec.size", "--api-version", k.group+"/v1"), "How big it is.", "ENUM")
+		harness.Wants(t, s.Kubectl("", "explain", k.plural+".spec.size", "--api-version", k.group+"/v1"), "How big it is.", "ENUM")
 	})
 }
 
@@ -161,6 +163,6 @@ spec:
 	twin.plural, twin.singular = "gadgets", "gadget"
 	s.Kubectl(twin.definition("Namespaced"), "apply", "-f", "-")
 	s.Kubectl("", "wait", "--for=condition=NamesAccepted=False", "crd/"+twin.crd())
-	wants(t, s.Kubectl("", "get", "crd", twin.crd(), "-o", "yaml"), "KindConflict", "is already in use")
+	harness.Wants(t, s.Kubectl("", "get", "crd", twin.crd(), "-o", "yaml"), "KindConflict", "is already in use")
 	s.Kubectl("", "delete", "crd", twin.crd())
 }

@@ -11,17 +11,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// configFile writes a configuration with the given content.
-func configFile(t *testing.T, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "config.yaml")
-	content = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n" + content
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // onDisk says whether text is in any of etcd's files.
 func onDisk(t *testing.T, dir, text string) bool {
 	t.Helper()
@@ -75,7 +64,7 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 func TestEncryptionCanBeSwitched(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	s := harness.StartIn(t, dir, "--config", configFile(t, "apiServer: {encryption: {resources: []}}"))
+	s := harness.StartIn(t, dir, "--config", harness.ConfigFile(t, "apiServer: {encryption: {resources: []}}"))
 	s.Kubectl("", "create", "configmap", "early", "--from-literal=key=EarlyPlainText")
 	if code := s.Stop(); code != 0 {
 		t.Fatalf("the server ended with exit code %d", code)
@@ -84,7 +73,7 @@ func TestEncryptionCanBeSwitched(t *testing.T) {
 		t.Error("the config map is not on the disk")
 	}
 
-	s = harness.StartIn(t, dir, "--config", configFile(t, "apiServer: {encryption: {resources: [configmaps]}}"))
+	s = harness.StartIn(t, dir, "--config", harness.ConfigFile(t, "apiServer: {encryption: {resources: [configmaps]}}"))
 	s.Kubectl("", "create", "configmap", "late", "--from-literal=key=LatePlainText")
 	before := s.Kubectl("", "get", "configmap", "early", "-o", "jsonpath={.data.key} {.metadata.resourceVersion}")
 	s.Kubectl(`apiVersion: storagemigration.k8s.io/v1beta1
@@ -97,7 +86,7 @@ spec: {resource: {group: "", resource: configmaps}}
 	if after == before {
 		t.Errorf("the migration did not write the config map again: %s", after)
 	}
-	wants(t, after, "EarlyPlainText")
+	harness.Wants(t, after, "EarlyPlainText")
 	if code := s.Stop(); code != 0 {
 		t.Fatalf("the server ended with exit code %d", code)
 	}
@@ -106,8 +95,8 @@ spec: {resource: {group: "", resource: configmaps}}
 	}
 
 	// Switched off again, both can still be read.
-	s = harness.StartIn(t, dir, "--config", configFile(t, "apiServer: {encryption: {resources: []}}"))
-	wants(t, s.Kubectl("", "get", "configmap", "early", "late", "-o", "jsonpath={.items[*].data.key}"), "EarlyPlainText", "LatePlainText")
+	s = harness.StartIn(t, dir, "--config", harness.ConfigFile(t, "apiServer: {encryption: {resources: []}}"))
+	harness.Wants(t, s.Kubectl("", "get", "configmap", "early", "late", "-o", "jsonpath={.items[*].data.key}"), "EarlyPlainText", "LatePlainText")
 }
 
 // TestOwnEncryptionConfiguration: upstream's file is used instead of the
@@ -126,7 +115,7 @@ resources:
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := harness.StartIn(t, dir, "--config", configFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %s}}", file)))
+	s := harness.StartIn(t, dir, "--config", harness.ConfigFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %s}}", file)))
 	k := kind{"example.com", "widgets", "widget", "Widget"}
 	define(t, s, k, k.definition("Namespaced"))
 	s.Kubectl(k.object("w", "spec: {text: PlainTextOfTheWidget}"), "create", "-f", "-")

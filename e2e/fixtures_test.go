@@ -133,16 +133,6 @@ func gone(t *testing.T, what string, get func() error) {
 	})
 }
 
-// wants fails the test unless the text has all the parts.
-func wants(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Fatalf("%q is not in:\n%s", part, text)
-		}
-	}
-}
-
 // refused runs kubectl, which must fail with an error that has all the parts.
 func refused(t *testing.T, s *harness.Server, stdin string, args []string, parts ...string) {
 	t.Helper()
@@ -150,7 +140,7 @@ func refused(t *testing.T, s *harness.Server, stdin string, args []string, parts
 	if err == nil {
 		t.Fatalf("kubectl %s was accepted:\n%s", strings.Join(args, " "), out)
 	}
-	wants(t, out, parts...)
+	harness.Wants(t, out, parts...)
 }
 
 // complaints are the warnings and errors in a log, without those that say that

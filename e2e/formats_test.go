@@ -57,7 +57,7 @@ func exchange(t *testing.T, client *http.Client, method, url string, object map[
 // are stored in it.
 func TestCBOR(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t, "--config", configFile(t, "apiServer: {featureGates: {CBORServingAndStorage: true}}"))
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {featureGates: {CBORServingAndStorage: true}}"))
 	k := newKind()
 	define(t, s, k, k.definition("Namespaced"))
 	client, host := admin(t, s)
@@ -75,7 +75,7 @@ func TestCBOR(t *testing.T) {
 	if namespaces := exchange(t, client, http.MethodGet, host+"/api/v1/namespaces", nil); namespaces["kind"] != "NamespaceList" {
 		t.Errorf("native resources: %v", namespaces)
 	}
-	if code := s.Stop(); code != exitOK {
+	if code := s.Stop(); code != harness.ExitOK {
 		t.Errorf("the server ended with exit code %d", code)
 	}
 	if !onDisk(t, s.Dir, "\xd9\xd9\xf7") { // the tag that CBOR is known by
@@ -86,8 +86,8 @@ func TestCBOR(t *testing.T) {
 // TestJSONLog: each line is an object with upstream's keys.
 func TestJSONLog(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t, "--config", configFile(t, "logging: {format: json, verbosity: 2}"))
-	if code := s.Stop(); code != exitOK {
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "logging: {format: json, verbosity: 2}"))
+	if code := s.Stop(); code != harness.ExitOK {
 		t.Errorf("the server ended with exit code %d", code)
 	}
 	said := map[string]bool{}
@@ -125,11 +125,11 @@ rules:
 	if err := os.WriteFile(policy, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := harness.Start(t, "--config", configFile(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+log+"}}"))
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+log+"}}"))
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=TheSecret")
 	s.Kubectl("", "create", "configmap", "c", "--from-literal=key=TheConfigMap")
 	s.Kubectl("", "create", "serviceaccount", "unseen")
-	if code := s.Stop(); code != exitOK {
+	if code := s.Stop(); code != harness.ExitOK {
 		t.Errorf("the server ended with exit code %d", code)
 	}
 	data, err := os.ReadFile(log)
@@ -154,7 +154,7 @@ rules:
 	if len(seen) != 2 || seen[0].Level != "Metadata" || seen[0].ObjectRef.Name != "s" || seen[1].Level != "Request" || seen[1].ObjectRef.Name != "c" {
 		t.Errorf("the log has %+v", seen)
 	}
-	wants(t, string(data), "TheConfigMap")
+	harness.Wants(t, string(data), "TheConfigMap")
 	if strings.Contains(string(data), "VGhlU2VjcmV0") || strings.Contains(string(data), "TheSecret") {
 		t.Error("the log has the secret's content")
 	}

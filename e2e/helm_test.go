@@ -80,16 +80,16 @@ func TestHelm(t *testing.T) {
 	s := harness.Start(t)
 	helm := chart{t, s, harness.Build(t, filepath.Join(root, "helm"), "helm.sh/helm/v3/cmd/helm", "helm")}
 
-	wants(t, helm.run("install", "r", dir, "--create-namespace", "--wait", "--timeout", "2m"), "STATUS: deployed", "kubectl get gadgets -n team")
+	harness.Wants(t, helm.run("install", "r", dir, "--create-namespace", "--wait", "--timeout", "2m"), "STATUS: deployed", "kubectl get gadgets -n team")
 	helm.holds("3", "hello", "1")
-	wants(t, s.Kubectl("", "get", "configmap", "r", "-n", "team", "-o", "jsonpath={.data.kubernetes} {.data.policies}"), harness.KubernetesVersion(t)+" true")
+	harness.Wants(t, s.Kubectl("", "get", "configmap", "r", "-n", "team", "-o", "jsonpath={.data.kubernetes} {.data.policies}"), harness.KubernetesVersion(t)+" true")
 	eventuallyCan(t, s, "system:serviceaccount:team:r", "team", "update", "gadgets.chart.example.com")
 	password := helm.password()
 	if password == "" {
 		t.Error("the secret has no password")
 	}
 
-	wants(t, helm.run("upgrade", "r", dir, "--set", "size=5,greeting=ahoy", "--dry-run=server"), "size: 5", "greeting: \"ahoy\"")
+	harness.Wants(t, helm.run("upgrade", "r", dir, "--set", "size=5,greeting=ahoy", "--dry-run=server"), "size: 5", "greeting: \"ahoy\"")
 	helm.holds("3", "hello", "1")
 	helm.run("upgrade", "r", dir, "--set", "size=5,greeting=ahoy", "--wait")
 	helm.holds("5", "ahoy", "2")
@@ -99,7 +99,7 @@ func TestHelm(t *testing.T) {
 	if out, err := helm.try("upgrade", "r", dir, "--set", "size=11"); err == nil {
 		t.Errorf("the CRD's maximum does not count:\n%s", out)
 	} else {
-		wants(t, out, "should be less than or equal to 10")
+		harness.Wants(t, out, "should be less than or equal to 10")
 	}
 	if revision, status := helm.release(); revision != "3" || status != "failed" {
 		t.Errorf("after a refused upgrade: revision %s, %s", revision, status)
@@ -110,9 +110,9 @@ func TestHelm(t *testing.T) {
 	if revision, status := helm.release(); revision != "4" || status != "deployed" {
 		t.Errorf("after the rollback: revision %s, %s", revision, status)
 	}
-	wants(t, helm.run("history", "r"), "superseded", "failed", "Rollback to 1")
-	wants(t, helm.run("get", "manifest", "r"), "kind: Gadget")
-	wants(t, helm.run("status", "r"), "STATUS: deployed")
+	harness.Wants(t, helm.run("history", "r"), "superseded", "failed", "Rollback to 1")
+	harness.Wants(t, helm.run("get", "manifest", "r"), "kind: Gadget")
+	harness.Wants(t, helm.run("status", "r"), "STATUS: deployed")
 
 	helm.run("uninstall", "r", "--wait")
 	for _, what := range []string{"configmap", "secret", "gadget", "serviceaccount", "role", "rolebinding"} {

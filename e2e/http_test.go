@@ -79,7 +79,7 @@ func TestHealthEndpoints(t *testing.T) {
 	} {
 		answer := body(t, client, host+path+"?verbose", http.StatusOK)
 		for _, check := range checks {
-			wants(t, answer, "[+]"+check+" ok")
+			harness.Wants(t, answer, "[+]"+check+" ok")
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestPprofIsForTheAuthorized(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	client, host := admin(t, s)
-	wants(t, body(t, client, host+"/debug/pprof/goroutine?debug=1", http.StatusOK), "goroutine profile:")
+	harness.Wants(t, body(t, client, host+"/debug/pprof/goroutine?debug=1", http.StatusOK), "goroutine profile:")
 	ns := namespace(t, s)
 	s.Kubectl("", "create", "serviceaccount", "curious", "-n", ns)
 	kubectl := outsider(t, s, "--token", s.Kubectl("", "create", "token", "curious", "-n", ns))
@@ -147,6 +147,6 @@ func TestPprofIsForTheAuthorized(t *testing.T) {
 		if err == nil {
 			t.Errorf("a user without rights gets %s", path)
 		}
-		wants(t, out, "Forbidden")
+		harness.Wants(t, out, "Forbidden")
 	}
 }

@@ -113,7 +113,7 @@ resources:
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return configFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %s}}", file))
+	return harness.ConfigFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %s}}", file))
 }
 
 // TestKMS: secrets are encrypted with a key that an outside plugin keeps, are
@@ -127,8 +127,8 @@ func TestKMS(t *testing.T) {
 	s := harness.StartIn(t, dir, "--config", config)
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=PlainTextOfTheSecret")
 	client, host := admin(t, s)
-	wants(t, body(t, client, host+"/readyz?verbose", http.StatusOK), "[+]kms-providers ok")
-	if code := s.Stop(); code != exitOK {
+	harness.Wants(t, body(t, client, host+"/readyz?verbose", http.StatusOK), "[+]kms-providers ok")
+	if code := s.Stop(); code != harness.ExitOK {
 		t.Fatalf("the server ended with exit code %d", code)
 	}
 	if onDisk(t, dir, "PlainTextOfTheSecret") || !onDisk(t, dir, "k8s:enc:kms:v2:vault:") {
@@ -165,7 +165,7 @@ func TestKMSAwayAtTheStart(t *testing.T) {
 	p := newPlugin(t)
 	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", p.config(t))
 	s.WaitLog("kms-providers")
-	wants(t, runs(t, exitNotReady, "status", "--data-dir", s.Dir), "not ready", "waits for kms-providers")
+	harness.Wants(t, harness.Runs(t, harness.ExitNotReady, "status", "--data-dir", s.Dir), "not ready", "waits for kms-providers")
 	p.start(t)
 	s.WaitReady()
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=value")

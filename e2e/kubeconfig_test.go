@@ -19,7 +19,7 @@ func TestKubeconfigCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if printed := runs(t, exitOK, "kubeconfig", "--data-dir", s.Dir); printed != string(written) {
+	if printed := harness.Runs(t, harness.ExitOK, "kubeconfig", "--data-dir", s.Dir); printed != string(written) {
 		t.Error("the printed kubeconfig is not the one in the data directory")
 	}
 	info, err := os.Stat(s.Kubeconfig)
@@ -29,7 +29,7 @@ func TestKubeconfigCommand(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the kubeconfig has the mode %o", info.Mode().Perm())
 	}
-	wants(t, runs(t, exitNotReady, "kubeconfig", "--data-dir", t.TempDir()), "start the server first")
+	harness.Wants(t, harness.Runs(t, harness.ExitNotReady, "kubeconfig", "--data-dir", t.TempDir()), "start the server first")
 }
 
 // theirs is a kubeconfig that somebody has already.
@@ -58,18 +58,18 @@ func TestKubeconfigMerge(t *testing.T) {
 	merge := func(more ...string) string {
 		t.Helper()
 		out, code := harness.CLIWith(t, []string{"KUBECONFIG=" + path}, append([]string{"kubeconfig", "--data-dir", s.Dir, "--merge"}, more...)...)
-		if code != exitOK {
+		if code != harness.ExitOK {
 			t.Fatalf("exit code %d:\n%s", code, out)
 		}
 		return out
 	}
 	out := merge("--context", "mini")
-	wants(t, out, `context "mini"`, path)
+	harness.Wants(t, out, `context "mini"`, path)
 	backups, err := filepath.Glob(path + ".backup-*")
 	if err != nil || len(backups) != 1 {
 		t.Fatalf("backups: %v %v", backups, err)
 	}
-	wants(t, out, backups[0])
+	harness.Wants(t, out, backups[0])
 	if backup, err := os.ReadFile(backups[0]); err != nil || !bytes.Equal(backup, before) {
 		t.Errorf("the backup is not the file as it was: %v\n%s", err, backup)
 	}
@@ -102,7 +102,7 @@ func TestKubeconfigMergeLeavesOtherFilesAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("- a\n- list\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, runs(t, exitFailure, "kubeconfig", "--data-dir", s.Dir, "--merge", "--into", path), "is not a kubeconfig", "nothing was changed")
+	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "kubeconfig", "--data-dir", s.Dir, "--merge", "--into", path), "is not a kubeconfig", "nothing was changed")
 	if content, err := os.ReadFile(path); err != nil || string(content) != "- a\n- list\n" {
 		t.Errorf("the file is now %q %v", content, err)
 	}
@@ -112,7 +112,7 @@ func TestKubeconfigMergeLeavesOtherFilesAlone(t *testing.T) {
 	}
 	// No file at all is a new one, for the user only.
 	path = filepath.Join(t.TempDir(), "deep", "config")
-	runs(t, exitOK, "kubeconfig", "--data-dir", s.Dir, "--merge", "--into", path)
+	harness.Runs(t, harness.ExitOK, "kubeconfig", "--data-dir", s.Dir, "--merge", "--into", path)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the new file: %v %v", info, err)
 	}

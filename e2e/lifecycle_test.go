@@ -44,7 +44,7 @@ func TestStopWithOpenWatches(t *testing.T) {
 			}
 		}
 	}
-	wants(t, s.Log(), "stopping", "stopped")
+	harness.Wants(t, s.Log(), "stopping", "stopped")
 	if strings.Contains(s.Log(), "ERROR") {
 		t.Errorf("the stop says errors:\n%s", s.Log())
 	}
@@ -102,7 +102,7 @@ func TestStopDuringTheStart(t *testing.T) {
 		"the kubeconfig": exists("admin.kubeconfig"),
 		"the first answer": func(t *testing.T, s *harness.Server) bool {
 			_, code := harness.CLI(t, "status", "--data-dir", s.Dir)
-			return code == exitOK || strings.Contains(s.Log(), "ready")
+			return code == harness.ExitOK || strings.Contains(s.Log(), "ready")
 		},
 		"the version stamp": exists("version.json"),
 	} {
@@ -140,7 +140,7 @@ func TestLivesLeaveNothingBehind(t *testing.T) {
 		s := harness.LaunchWith(t, harness.Options{Dir: dir, Env: []string{"TMPDIR=" + temporary}})
 		s.WaitReady()
 		s.Kubectl("", "create", "namespace", unique("life"))
-		if code := s.Stop(); code != exitOK {
+		if code := s.Stop(); code != harness.ExitOK {
 			t.Errorf("the server ended with exit code %d", code)
 		}
 		return append(filesIn(t, dir), filesIn(t, temporary)...)

@@ -86,7 +86,7 @@ spec:
   - {expression: "object.dta.size() > 1"}
 `, name))
 	s.Kubectl("", "wait", "--for=jsonpath={.status.typeChecking.expressionWarnings}", "validatingadmissionpolicy/"+name)
-	wants(t, s.Kubectl("", "get", "validatingadmissionpolicy", name, "-o", "jsonpath={.status}"), "undefined field 'dta'")
+	harness.Wants(t, s.Kubectl("", "get", "validatingadmissionpolicy", name, "-o", "jsonpath={.status}"), "undefined field 'dta'")
 }
 
 func TestMutatingAdmissionPolicy(t *testing.T) {

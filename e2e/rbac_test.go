@@ -21,7 +21,7 @@ func TestRBACAllowsAndDenies(t *testing.T) {
 	s.Kubectl("", "create", "role", "reader", "-n", ns, "--verb=get,list", "--resource=configmaps")
 	s.Kubectl("", "create", "rolebinding", "reader", "-n", ns, "--role=reader", "--user="+user)
 	eventuallyCan(t, s, user, ns, "list", "configmaps")
-	wants(t, s.Kubectl("", list...), "kube-root-ca.crt")
+	harness.Wants(t, s.Kubectl("", list...), "kube-root-ca.crt")
 	refused(t, s, "", []string{"create", "configmap", "x", "-n", ns, "--as", user}, "forbidden", "cannot create")
 	refused(t, s, "", []string{"get", "configmaps", "-n", other, "--as", user}, "Forbidden", other)
 	refused(t, s, "", []string{"get", "secrets", "-n", ns, "--as", user}, "Forbidden")
@@ -78,7 +78,7 @@ rules:
 - {apiGroups: [%s], resources: [%s], verbs: [get, list, watch]}
 `, role, k.group, k.plural), "create", "-f", "-")
 	eventuallyCan(t, s, user, ns, "list", k.crd())
-	wants(t, s.Kubectl("", "get", k.crd(), "-n", ns, "--as", user), "No resources found")
+	harness.Wants(t, s.Kubectl("", "get", k.crd(), "-n", ns, "--as", user), "No resources found")
 
 	s.Kubectl("", "delete", "clusterrole", role)
 	harness.Eventually(t, "view has lost the rule", func() error { return can(t, s, user, ns, "list", k.crd(), false) })

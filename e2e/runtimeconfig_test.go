@@ -31,7 +31,7 @@ func TestSwitchedOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := harness.Start(t, "--config", configFile(t, fmt.Sprintf("apiServer: {runtimeConfig: {%s}}", c.config)))
+			s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("apiServer: {runtimeConfig: {%s}}", c.config)))
 			if groups := s.Kubectl("", "api-versions"); c.group != "" && strings.Contains("\n"+groups, "\n"+c.group+"/") {
 				t.Errorf("%s is listed:\n%s", c.group, groups)
 			}
@@ -39,7 +39,7 @@ func TestSwitchedOff(t *testing.T) {
 				t.Errorf("resourcequotas are listed:\n%s", resources)
 			}
 			var status struct{ Controllers []string }
-			if err := json.Unmarshal([]byte(runs(t, exitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+			if err := json.Unmarshal([]byte(harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
 				t.Fatal(err)
 			}
 			for _, controller := range c.controllers {
@@ -69,14 +69,14 @@ func TestSwitchedOff(t *testing.T) {
 // TestSwitchedOn: what is off by default can be had.
 func TestSwitchedOn(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t, "--config", configFile(t, `apiServer:
+	s := harness.Start(t, "--config", harness.ConfigFile(t, `apiServer:
   runtimeConfig: {certificates.k8s.io/v1beta1: true}
   featureGates: {ClusterTrustBundle: true}
 controllerManager: {controllers: ["*", bootstrap-signer-controller, -garbage-collector-controller]}
 `))
-	wants(t, s.Kubectl("", "api-versions"), "certificates.k8s.io/v1beta1")
+	harness.Wants(t, s.Kubectl("", "api-versions"), "certificates.k8s.io/v1beta1")
 	var status struct{ Controllers []string }
-	if err := json.Unmarshal([]byte(runs(t, exitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+	if err := json.Unmarshal([]byte(harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Contains(status.Controllers, "bootstrap-signer-controller") || slices.Contains(status.Controllers, "garbage-collector-controller") {
@@ -98,6 +98,6 @@ func TestWhatCannotBeSwitchedOff(t *testing.T) {
 		"{runtimeConfig: {nobodys.example.com/v1: false}}":                                         "apiServer.runtimeConfig.nobodys.example.com/v1",
 		"{runtimeConfig: {v1/resourcequotas: false}, admission: {enablePlugins: [ResourceQuota]}}": "ResourceQuota watches resourcequotas",
 	} {
-		wants(t, runs(t, exitUsage, "config", "validate", configFile(t, "apiServer: "+config)), "error: ", want)
+		harness.Wants(t, harness.Runs(t, harness.ExitUsage, "config", "validate", harness.ConfigFile(t, "apiServer: "+config)), "error: ", want)
 	}
 }

@@ -81,7 +81,7 @@ func TestServiceManager(t *testing.T) {
 	if first := manager.next(); first != "READY=1" {
 		t.Fatalf("the first message is %q", first)
 	}
-	if out, code := harness.CLI(t, "status", "--data-dir", s.Dir); code != exitOK {
+	if out, code := harness.CLI(t, "status", "--data-dir", s.Dir); code != harness.ExitOK {
 		t.Fatalf("READY=1 came when the server was not ready:\n%s", out)
 	}
 	s.Kubectl("", "create", "configmap", "works")
@@ -119,7 +119,7 @@ func TestServiceManagerOfAFailedStart(t *testing.T) {
 	// A watchdog for another process is not ours to feed.
 	out, code := harness.CLIWith(t, []string{"NOTIFY_SOCKET=" + manager.path, "WATCHDOG_USEC=1000", "WATCHDOG_PID=1"},
 		"server", "--data-dir", dir, "--port", "0")
-	if code != exitFailure {
+	if code != harness.ExitFailure {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	for _, message := range manager.rest() {

@@ -59,7 +59,7 @@ func traced(t *testing.T, address string) string {
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return configFile(t, "apiServer: {tracing: {configFile: "+file+"}}")
+	return harness.ConfigFile(t, "apiServer: {tracing: {configFile: "+file+"}}")
 }
 
 // TestTracing: requests arrive at the collector as spans, the last ones at the
@@ -81,10 +81,10 @@ func TestTracing(t *testing.T) {
 	})
 	s := harness.Start(t, "--config", traced(t, listener.Addr().String()))
 	s.Kubectl("", "create", "configmap", "traced")
-	if code := s.Stop(); code != exitOK {
+	if code := s.Stop(); code != harness.ExitOK {
 		t.Errorf("the server ended with exit code %d", code)
 	}
-	wants(t, strings.Join(collected.of("apiserver"), "\n"), "Create\n", "Create etcd3\n")
+	harness.Wants(t, strings.Join(collected.of("apiserver"), "\n"), "Create\n", "Create etcd3\n")
 }
 
 // TestTracingWithoutACollector: the server works and ends all the same, and
@@ -102,7 +102,7 @@ func TestTracingWithoutACollector(t *testing.T) {
 	s := harness.Start(t, "--config", traced(t, closed))
 	s.Kubectl("", "create", "configmap", "traced")
 	s.WaitLog("traces are not delivered")
-	if code := s.Stop(); code != exitOK {
+	if code := s.Stop(); code != harness.ExitOK {
 		t.Errorf("the server ended with exit code %d", code)
 	}
 	if said := strings.Count(s.Log(), "traces are not delivered"); said != 1 || strings.Contains(s.Log(), "ERROR") {

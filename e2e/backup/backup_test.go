@@ -21,31 +21,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-const (
-	exitOK      = 0
-	exitFailure = 1
-	exitUsage   = 2
-)
-
-// runs executes the program and fails the test on another exit code.
-func runs(t *testing.T, code int, args ...string) string {
-	t.Helper()
-	out, got := harness.CLI(t, args...)
-	if got != code {
-		t.Fatalf("%v ended with exit code %d, want %d:\n%s", args, got, code, out)
-	}
-	return out
-}
-
-func wants(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in:\n%s", part, text)
-		}
-	}
-}
-
 func create(t *testing.T, s *harness.Server, name string) *corev1.ConfigMap {
 	t.Helper()
 	created, err := s.Client().CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -93,15 +68,15 @@ func TestRestore(t *testing.T) {
 			if !running {
 				s.Stop()
 			}
-			wants(t, runs(t, exitOK, "backup", "save", "--data-dir", s.Dir, archive), "saved", "objects at revision")
-			wants(t, runs(t, exitOK, "backup", "inspect", archive), "secrets, 1 encrypted", "pki/server-ca.key", "sha256:", "config/config.yaml")
+			harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, archive), "saved", "objects at revision")
+			harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "inspect", archive), "secrets, 1 encrypted", "pki/server-ca.key", "sha256:", "config/config.yaml")
 			if !running {
 				s = harness.StartIn(t, s.Dir)
 			}
 			after := create(t, s, "after")
-			wants(t, runs(t, exitFailure, "backup", "restore", "--data-dir", s.Dir, archive), "in use")
+			harness.Wants(t, harness.Runs(t, harness.ExitFailure, "backup", "restore", "--data-dir", s.Dir, archive), "in use")
 			s.Stop()
-			restored := runs(t, exitOK, "backup", "restore", "--data-dir", s.Dir, archive)
+			restored := harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, archive)
 			_, old, _ := strings.Cut(strings.TrimSpace(restored), "what was there before is in ")
 
 			again := harness.StartIn(t, s.Dir)
@@ -173,7 +148,7 @@ func TestAnArchiveThatIsNotWhole(t *testing.T) {
 	create(t, s, "before")
 	secret(t, s)
 	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
-	runs(t, exitOK, "backup", "save", "--data-dir", s.Dir, archive)
+	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, archive)
 	s.Stop()
 	whole, err := os.ReadFile(archive)
 	if err != nil {
@@ -186,8 +161,8 @@ func TestAnArchiveThatIsNotWhole(t *testing.T) {
 		if err := os.WriteFile(bad, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		wants(t, runs(t, exitFailure, "backup", "restore", "--data-dir", s.Dir, bad), "damaged")
-		wants(t, runs(t, exitFailure, "backup", "inspect", bad), "damaged")
+		harness.Wants(t, harness.Runs(t, harness.ExitFailure, "backup", "restore", "--data-dir", s.Dir, bad), "damaged")
+		harness.Wants(t, harness.Runs(t, harness.ExitFailure, "backup", "inspect", bad), "damaged")
 	}
 	reads(t, harness.StartIn(t, s.Dir), "before")
 }
@@ -200,14 +175,14 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{exitFailure, []string{"save", "--data-dir", filepath.Join(empty, "missing")}, "nothing to save"},
-		{exitFailure, []string{"restore", filepath.Join(empty, "missing.tar.gz")}, "no such file"},
-		{exitUsage, []string{"save", "--encrypt-to", "bob", "--data-dir", empty}, "age recipient"},
-		{exitUsage, []string{"restore"}, "FILE"},
-		{exitUsage, []string{"save", "one", "two"}, "at most one FILE"},
-		{exitOK, []string{"list", "--data-dir", empty}, "no backups in"},
+		{harness.ExitFailure, []string{"save", "--data-dir", filepath.Join(empty, "missing")}, "nothing to save"},
+		{harness.ExitFailure, []string{"restore", filepath.Join(empty, "missing.tar.gz")}, "no such file"},
+		{harness.ExitUsage, []string{"save", "--encrypt-to", "bob", "--data-dir", empty}, "age recipient"},
+		{harness.ExitUsage, []string{"restore"}, "FILE"},
+		{harness.ExitUsage, []string{"save", "one", "two"}, "at most one FILE"},
+		{harness.ExitOK, []string{"list", "--data-dir", empty}, "no backups in"},
 	} {
-		wants(t, runs(t, c.code, append([]string{"backup"}, c.args...)...), c.want)
+		harness.Wants(t, harness.Runs(t, c.code, append([]string{"backup"}, c.args...)...), c.want)
 	}
 	if entries, err := os.ReadDir(empty); err != nil || len(entries) > 0 {
 		t.Errorf("a mistake left %v, %v", entries, err)
@@ -221,10 +196,10 @@ func TestWithoutKeys(t *testing.T) {
 	create(t, s, "before")
 	secret(t, s)
 	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
-	wants(t, runs(t, exitOK, "backup", "save", "--data-dir", s.Dir, "--no-keys", archive), "1 secrets are encrypted", "pki/", "encryption/")
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, "--no-keys", archive), "1 secrets are encrypted", "pki/", "encryption/")
 	s.Stop()
 	dir := filepath.Join(t.TempDir(), "elsewhere")
-	wants(t, runs(t, exitOK, "backup", "restore", "--data-dir", dir, archive), "1 secrets are encrypted")
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", dir, archive), "1 secrets are encrypted")
 	for _, room := range []string{"pki", "encryption"} {
 		if _, err := os.Stat(filepath.Join(dir, room)); err == nil {
 			t.Errorf("%s was in the archive", room)
@@ -232,10 +207,10 @@ func TestWithoutKeys(t *testing.T) {
 	}
 	// A server that could not read its secrets says what it lacks.
 	out, code := harness.CLI(t, "server", "--data-dir", dir, "--port", "0")
-	if code != exitFailure {
+	if code != harness.ExitFailure {
 		t.Errorf("exit code %d", code)
 	}
-	wants(t, out, "secrets in etcd are encrypted with another key", filepath.Join(dir, "encryption"))
+	harness.Wants(t, out, "secrets in etcd are encrypted with another key", filepath.Join(dir, "encryption"))
 	for _, room := range []string{"pki", "encryption"} {
 		if err := os.RemoveAll(filepath.Join(dir, room)); err != nil {
 			t.Fatal(err)
@@ -282,15 +257,15 @@ func TestSchedule(t *testing.T) {
 	var status struct {
 		Backups struct{ Next, Last, File, Error string }
 	}
-	if err := json.Unmarshal([]byte(runs(t, exitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+	if err := json.Unmarshal([]byte(harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
 		t.Fatal(err)
 	}
 	if b := status.Backups; b.Next == "" || b.Last == "" || filepath.Dir(b.File) != dir || b.Error != "" {
 		t.Errorf("the status says %+v", b)
 	}
-	wants(t, runs(t, exitOK, "status", "--data-dir", s.Dir), "next at ", "scheduled-")
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir), "next at ", "scheduled-")
 	harness.Eventually(t, "an event tells of a backup", func() error { return event(t.Context(), s, "BackupMade") })
-	wants(t, s.Kubectl("", "get", "--raw", "/metrics"), `kube_hyper_mini_backup_last_timestamp_seconds{result="success"}`, "kube_hyper_mini_backup_size_bytes")
+	harness.Wants(t, s.Kubectl("", "get", "--raw", "/metrics"), `kube_hyper_mini_backup_last_timestamp_seconds{result="success"}`, "kube_hyper_mini_backup_size_bytes")
 }
 
 func event(ctx context.Context, s *harness.Server, reason string) error {
@@ -310,8 +285,8 @@ func TestAScheduleThatFails(t *testing.T) {
 	}
 	s := harness.Start(t, "--config", config(t, fmt.Sprintf("backup: {schedule: '@every 1s', dir: %q}\n", filepath.Join(file, "below"))))
 	harness.Eventually(t, "an event tells of a failure", func() error { return event(t.Context(), s, "BackupFailed") })
-	wants(t, runs(t, exitOK, "status", "--data-dir", s.Dir), "FAILED", file)
-	wants(t, s.Kubectl("", "get", "--raw", "/metrics"), `kube_hyper_mini_backup_last_timestamp_seconds{result="failure"}`)
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir), "FAILED", file)
+	harness.Wants(t, s.Kubectl("", "get", "--raw", "/metrics"), `kube_hyper_mini_backup_last_timestamp_seconds{result="failure"}`)
 	create(t, s, "still-working")
 }
 
@@ -331,7 +306,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	rewrite("v0.0.1", "v1.36.0")
 	s = harness.StartIn(t, s.Dir)
-	wants(t, s.Log(), "backup made before the upgrade", "from=v0.0.1")
+	harness.Wants(t, s.Log(), "backup made before the upgrade", "from=v0.0.1")
 	s.Stop()
 	s = harness.StartIn(t, s.Dir)
 	if strings.Contains(s.Log(), "before the upgrade") {
@@ -342,16 +317,16 @@ func TestUpgrade(t *testing.T) {
 	if err != nil || len(archives) != 1 {
 		t.Fatalf("archives: %v, %v", archives, err)
 	}
-	wants(t, runs(t, exitOK, "backup", "inspect", archives[0]), "v0.0.1")
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "inspect", archives[0]), "v0.0.1")
 
 	// A release that cannot read the data says how to go back, and that works.
 	rewrite("v9.0.0", "v1.99.0")
 	out, code := harness.CLI(t, "server", "--data-dir", s.Dir, "--port", "0")
-	if code != exitFailure {
+	if code != harness.ExitFailure {
 		t.Errorf("exit code %d", code)
 	}
-	wants(t, out, "v9.0.0", "backup restore", "before-upgrade")
-	runs(t, exitOK, "backup", "restore", "--data-dir", s.Dir, archives[0])
+	harness.Wants(t, out, "v9.0.0", "backup restore", "before-upgrade")
+	harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, archives[0])
 	reads(t, harness.StartIn(t, s.Dir), "before")
 }
 
@@ -367,9 +342,9 @@ func TestUpgradeWithoutABackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, code := harness.CLI(t, "server", "--data-dir", s.Dir, "--port", "0")
-	if code != exitFailure {
+	if code != harness.ExitFailure {
 		t.Errorf("exit code %d", code)
 	}
-	wants(t, out, "make a backup before", "backup.beforeUpgrade")
+	harness.Wants(t, out, "make a backup before", "backup.beforeUpgrade")
 	harness.StartIn(t, s.Dir, "--config", config(t, "backup: {beforeUpgrade: false}\n"))
 }

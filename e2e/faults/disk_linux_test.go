@@ -140,10 +140,10 @@ func TestFullDisk(t *testing.T) {
 	if code != 3 {
 		t.Errorf("status ends with %d", code)
 	}
-	wants(t, out, "not ready", "read-only", "the disk of")
+	harness.Wants(t, out, "not ready", "read-only", "the disk of")
 	d.free()
 	harness.Eventually(t, "writes are taken again", func() error { return put(t, server, "taken") })
-	wants(t, server.Log(), "writes are taken again")
+	harness.Wants(t, server.Log(), "writes are taken again")
 
 	// All at once, under load: etcd meets it, or is kept from it.
 	for range 3 {

@@ -134,7 +134,7 @@ func TestNoMemory(t *testing.T) {
 	if code := server.Wait(); code == 0 {
 		t.Error("it ended as if all were well")
 	}
-	wants(t, server.Log(), "out of memory")
+	harness.Wants(t, server.Log(), "out of memory")
 	s.options.Wrap = nil
 	s.start()
 	s.check()

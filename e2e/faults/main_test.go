@@ -39,16 +39,6 @@ func duration(t *testing.T, variable string, otherwise time.Duration) time.Durat
 	return d
 }
 
-// wants fails for each part that the text lacks.
-func wants(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is missing in:\n%s", part, text)
-		}
-	}
-}
-
 // ends waits for the end of a server that cannot go on: one line of error, the
 // last, that has the parts, and no traceback.
 func ends(t *testing.T, s *harness.Server, parts ...string) {
@@ -61,5 +51,5 @@ func ends(t *testing.T, s *harness.Server, parts ...string) {
 	if !strings.HasPrefix(last, "error: ") || strings.Contains(s.Log(), "goroutine ") {
 		t.Errorf("want one line of error at the end:\n%s", s.Log())
 	}
-	wants(t, last, parts...)
+	harness.Wants(t, last, parts...)
 }

@@ -21,15 +21,10 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// configFile writes a configuration with the quota.
-func configFile(t *testing.T, quota string) string {
+// withQuota is a configuration with the quota.
+func withQuota(t *testing.T, quota string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\netcd: {embedded: {quotaBackend: %s}}\n", quota)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return harness.ConfigFile(t, fmt.Sprintf("etcd: {embedded: {quotaBackend: %s}}\n", quota))
 }
 
 // put writes an object of almost a megabyte.
@@ -108,7 +103,7 @@ func fill(t *testing.T, s *harness.Server) []string {
 func TestFullDatabase(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	small := configFile(t, "64Mi")
+	small := withQuota(t, "64Mi")
 	s := harness.StartIn(t, dir, "--config", small)
 	names := fill(t, s)
 	readsOnly(t, s)
@@ -120,7 +115,7 @@ func TestFullDatabase(t *testing.T) {
 	if err := os.CopyFS(larger, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	s = harness.StartIn(t, larger, "--config", configFile(t, "256Mi"))
+	s = harness.StartIn(t, larger, "--config", withQuota(t, "256Mi"))
 	if err := put(t, s, "more"); err != nil {
 		t.Errorf("with a larger quota a write gets %v", err)
 	}
@@ -132,7 +127,7 @@ func TestFullDatabase(t *testing.T) {
 	if err := put(t, s, "one-more"); !refused(err) {
 		t.Errorf("after a restart a write gets %v", err)
 	}
-	wants(t, s.Log(), "up, and not ready")
+	harness.Wants(t, s.Log(), "up, and not ready")
 	for _, name := range names[:len(names)/2] {
 		if err := s.Client().CoreV1().ConfigMaps("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatalf("delete from a full database: %v", err)
@@ -145,14 +140,14 @@ func TestFullDatabase(t *testing.T) {
 		}
 		return nil
 	})
-	wants(t, s.Log(), "writes are taken again")
+	harness.Wants(t, s.Log(), "writes are taken again")
 	event(t, s, "DatabaseWritable")
 }
 
 // readsOnly: and says so, everywhere.
 func readsOnly(t *testing.T, s *harness.Server) {
 	t.Helper()
-	wants(t, s.Log(), " % of its quota", "the database is full (", "raise etcd.embedded.quotaBackend and restart")
+	harness.Wants(t, s.Log(), " % of its quota", "the database is full (", "raise etcd.embedded.quotaBackend and restart")
 	err := put(t, s, "one-more")
 	if !refused(err) || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
 		t.Errorf("a write gets %v", err)
@@ -167,14 +162,14 @@ func readsOnly(t *testing.T, s *harness.Server) {
 		t.Error("it says that it is ready")
 	}
 	_, metrics := get(t, s, "/metrics")
-	wants(t, metrics, "kube_hyper_mini_database_near_quota 1", "kube_hyper_mini_database_read_only 1", `kube_hyper_mini_database_defragmentations_total{cause="no-space",result="success"}`)
+	harness.Wants(t, metrics, "kube_hyper_mini_database_near_quota 1", "kube_hyper_mini_database_read_only 1", `kube_hyper_mini_database_defragmentations_total{cause="no-space",result="success"}`)
 	out, code := harness.CLI(t, "status", "--data-dir", s.Dir)
 	if code != 3 {
 		t.Errorf("status ends with %d", code)
 	}
-	wants(t, out, "not ready", "read-only", "the database is full (", "warning", "% of its quota")
+	harness.Wants(t, out, "not ready", "read-only", "the database is full (", "warning", "% of its quota")
 	out, _ = harness.CLI(t, "status", "--data-dir", s.Dir, "-o", "json")
-	wants(t, out, `"nearQuota": true`, `"readOnly": "the database is full (`)
+	harness.Wants(t, out, `"nearQuota": true`, `"readOnly": "the database is full (`)
 }
 
 // event waits for an event about the server.

@@ -113,20 +113,10 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// configFile writes a configuration.
-func configFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"+text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // onEtcd is a configuration for the cluster.
 func onEtcd(t *testing.T, urls []string, more string) string {
 	t.Helper()
-	return configFile(t, fmt.Sprintf("etcd: {external: {endpoints: [%s]}}\n%s", strings.Join(urls, ", "), more))
+	return harness.ConfigFile(t, fmt.Sprintf("etcd: {external: {endpoints: [%s]}}\n%s", strings.Join(urls, ", "), more))
 }
 
 // identityOf makes a data directory with the identity of the server in dir.

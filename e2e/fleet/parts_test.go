@@ -25,12 +25,12 @@ func launchPart(t *testing.T, command, dir string, args ...string) *harness.Serv
 // but a bundle between them.
 func TestParts(t *testing.T) {
 	listen := freeAddress(t)
-	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", configFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
+	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", harness.ConfigFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
 
 	dir := identityOf(t, etcd.Dir)
 	file := func(name string) string { return filepath.Join(dir, "pki", name) }
 	onIt := func(more string) string {
-		return configFile(t, fmt.Sprintf("etcd: {external: {endpoints: [%q], caFile: %q, certFile: %q, keyFile: %q}}\n%s",
+		return harness.ConfigFile(t, fmt.Sprintf("etcd: {external: {endpoints: [%q], caFile: %q, certFile: %q, keyFile: %q}}\n%s",
 			"https://"+listen, file("etcd-ca.crt"), file("etcd-client.crt"), file("etcd-client.key"), more))
 	}
 	api := launchPart(t, "apiserver", dir, "--config", onIt(""))
@@ -39,7 +39,7 @@ func TestParts(t *testing.T) {
 		t.Error("the API server alone has controllers")
 	}
 
-	controllers := launchPart(t, "controllers", identityOf(t, etcd.Dir), "--config", configFile(t, fmt.Sprintf("controllerManager: {server: %q}\n", api.RESTConfig().Host)))
+	controllers := launchPart(t, "controllers", identityOf(t, etcd.Dir), "--config", harness.ConfigFile(t, fmt.Sprintf("controllerManager: {server: %q}\n", api.RESTConfig().Host)))
 	populated(t, api, "alone")
 	// Kinds that come later are seen from afar too.
 	api.Kubectl(`apiVersion: apiextensions.k8s.io/v1
@@ -71,10 +71,10 @@ spec:
 // the store.
 func TestEtcdIsForItsClientsOnly(t *testing.T) {
 	listen := freeAddress(t)
-	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", configFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
+	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", harness.ConfigFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
 	dir := identityOf(t, etcd.Dir)
 	file := func(name string) string { return filepath.Join(dir, "pki", name) }
-	s := harness.LaunchWith(t, harness.Options{Command: "apiserver", Dir: dir, Args: []string{"--config", configFile(t, fmt.Sprintf(
+	s := harness.LaunchWith(t, harness.Options{Command: "apiserver", Dir: dir, Args: []string{"--config", harness.ConfigFile(t, fmt.Sprintf(
 		"etcd: {external: {endpoints: [%q], caFile: %q, certFile: %q, keyFile: %q}}\n", "https://"+listen, file("etcd-ca.crt"), file("admin.crt"), file("admin.key")))}})
 	etcd.WaitLog("rejected connection")
 	s.Stop()
