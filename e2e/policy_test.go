@@ -136,3 +136,43 @@ spec:
 		t.Errorf("a config map elsewhere has got the labels %s", got)
 	}
 }
+
+// TestPolicyThatMutatesWhatAStartWrites: the schemas that it needs are built
+// after the start, if nothing needs them before.
+func TestPolicyThatMutatesWhatAStartWrites(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	s.Kubectl(`apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: mark}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: 'Object{metadata: Object.metadata{labels: {"marked": "yes"}}}'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: mark}
+spec: {policyName: mark}
+`, "create", "-f", "-")
+	harness.Eventually(t, "the policy is in force", func() error {
+		out, err := s.TryKubectl("", "annotate", "namespace", "default", "touched=yes", "--overwrite", "--dry-run=server", "-o", "jsonpath={.metadata.labels.marked}")
+		if err == nil && out != "yes" {
+			err = fmt.Errorf("the label is %q", out)
+		}
+		return err
+	})
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	s = harness.StartIn(t, s.Dir)
+	if got := s.Kubectl("", "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.labels.marked}"); got != "yes" {
+		t.Errorf("the namespace that the start writes to has the label %q", got)
+	}
+}

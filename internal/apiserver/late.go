@@ -49,7 +49,8 @@ func buildWhenAsked(server *genericapiserver.GenericAPIServer, configs openAPICo
 // built, which begins when somebody wants them. Who asks before waits. The
 // server itself asks as soon as it starts, for admission policies that mutate
 // (TypeConverterManager of
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch), and can wait.
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch): it waits as
+// well, until a write needs them and [Server.WarmUp] is called.
 type lateOpenAPI struct {
 	wanted chan struct{}
 	want   func()        // closes wanted

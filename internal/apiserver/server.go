@@ -34,8 +34,9 @@ type Server struct {
 // called once.
 func (s *Server) Run(ctx context.Context) error { return s.run(ctx) }
 
-// WarmUp has the server build what nobody needs for it to be ready, and what
-// the first who asks would wait for: OpenAPI. It returns at once.
+// WarmUp has the server build what it can be ready without, and what the first
+// who asks would wait for: OpenAPI. Without it, policies that mutate refuse what
+// they match. It returns at once.
 func (s *Server) WarmUp() { s.openAPI.want() }
 
 // Discard gives back what New has made, of a server that was never run.

@@ -200,6 +200,11 @@ func (a *apiServers) poll(ctx context.Context, check func(context.Context) error
 		if ctx.Err() == nil {
 			a.waiting.on(a.log, err)
 		}
+		if apierrors.IsServiceUnavailable(err) {
+			// A policy that mutates what is being written needs the schemas:
+			// upstream's dispatcher refuses until it has them.
+			a.server.WarmUp()
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)

@@ -105,10 +105,9 @@ func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.
 
 // room says whether a directory has room for a copy of the database.
 func (a *archivist) room(ctx context.Context, dir string) error {
-	connection := a.store.connection()
-	status, err := connection.Client.Status(ctx, connection.Endpoint)
+	status, err := a.store.connection().Status(ctx)
 	if err != nil {
-		return fmt.Errorf("ask etcd for its size: %w", err)
+		return err
 	}
 	return datadir.Room(dir, status.DbSize)
 }
@@ -158,17 +157,49 @@ func (a *archivist) keepSchedule(ctx context.Context, events *events) {
 		return
 	}
 	legacyregistry.MustRegister(backupTime, backupSize, backupDuration)
+	path, last, err := backup.Latest(a.config.Backup.Dir, backup.ReasonScheduled)
+	if err != nil {
+		a.log.Warn("the schedule of backups begins anew", "error", err)
+	}
+	a.mu.Lock()
+	a.account.Last, a.account.File = last, path
+	a.mu.Unlock()
+	if last.IsZero() {
+		last = time.Now()
+	} else {
+		backupTime.WithLabelValues("success").Set(float64(last.Unix()))
+	}
+	for a.waitFor(ctx, schedule, last) {
+		a.scheduled(ctx, events)
+		last = time.Now()
+	}
+}
+
+// clockCheck bounds how long a wait trusts the clock: a machine that slept, or
+// whose clock was set, is noticed within it.
+const clockCheck = time.Minute
+
+// waitFor returns true when the schedule's next time after last has come, at
+// once if that was while nobody was there to see it, and false when ctx ends.
+func (a *archivist) waitFor(ctx context.Context, schedule cron.Schedule, last time.Time) bool {
 	for {
-		next := schedule.Next(time.Now())
+		now := time.Now().Round(0) // the clock on the wall
+		next := schedule.Next(last)
+		if soonest := schedule.Next(now); soonest.Before(next) {
+			next = soonest // the clock was set back
+		}
 		a.mu.Lock()
 		a.account.Next = next
 		a.mu.Unlock()
+		wait := next.Sub(now)
+		if wait <= 0 {
+			return true
+		}
 		select {
 		case <-ctx.Done():
-			return
-		case <-time.After(time.Until(next)):
+			return false
+		case <-time.After(min(wait, clockCheck)):
 		}
-		a.scheduled(ctx, events)
 	}
 }
 

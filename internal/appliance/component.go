@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -36,12 +37,13 @@ type ComponentStatus struct {
 
 // group starts components stage by stage and stops them in reverse.
 type group struct {
-	log     *slog.Logger
-	started []Component
-	died    chan error
+	log  *slog.Logger
+	died chan error
 
-	mu     sync.Mutex
-	status []ComponentStatus
+	mu       sync.Mutex
+	started  []Component
+	status   []ComponentStatus
+	stopping bool
 }
 
 func newGroup(log *slog.Logger) *group {
@@ -63,7 +65,9 @@ func (g *group) start(ctx context.Context, components ...Component) error {
 				cancel()
 				return
 			}
-			g.up(c, began)
+			if !g.up(c, began) {
+				errs[i] = errors.Join(fmt.Errorf("%s came up when the others were being stopped", c.Name()), g.stopOne(c, brokenStopTimeout))
+			}
 		})
 	}
 	starting.Wait()
@@ -85,9 +89,14 @@ func first(errs []error) error {
 	return cancelled
 }
 
-func (g *group) up(c Component, began time.Time) {
+// up takes in a component that has come up, unless the group is being stopped.
+func (g *group) up(c Component, began time.Time) bool {
 	now := time.Now()
 	g.mu.Lock()
+	if g.stopping {
+		g.mu.Unlock()
+		return false
+	}
 	g.started = append(g.started, c)
 	g.status = append(g.status, ComponentStatus{Name: c.Name(), Ready: now, StartSeconds: now.Sub(began).Seconds()})
 	g.mu.Unlock()
@@ -99,6 +108,7 @@ func (g *group) up(c Component, began time.Time) {
 			}
 		}()
 	}
+	return true
 }
 
 // fatal is called when a part of upstream's gives up for good. It takes the
@@ -127,19 +137,27 @@ const (
 )
 
 // stop ends the components in reverse order, each within the timeout, and
-// joins their errors.
+// joins their errors. None comes up after it.
 func (g *group) stop(timeout time.Duration) error {
+	g.mu.Lock()
+	g.stopping = true
+	started := g.started
+	g.started = nil
+	g.mu.Unlock()
 	var errs []error
-	for i := len(g.started) - 1; i >= 0; i-- {
-		c := g.started[i]
-		ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("it did not end within %s", timeout))
-		began := time.Now()
-		if err := c.Stop(ctx); err != nil {
+	for _, c := range slices.Backward(started) {
+		if err := g.stopOne(c, timeout); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.Name(), err))
 		}
-		cancel()
-		g.log.Debug("component is down", "component", c.Name(), "took", time.Since(began).Round(time.Millisecond))
 	}
-	g.started = nil
 	return errors.Join(errs...)
+}
+
+func (g *group) stopOne(c Component, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("it did not end within %s", timeout))
+	defer cancel()
+	began := time.Now()
+	err := c.Stop(ctx)
+	g.log.Debug("component is down", "component", c.Name(), "took", time.Since(began).Round(time.Millisecond))
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,11 +36,17 @@ type controllerManager struct {
 	workplace workplace
 	log       *slog.Logger
 
-	manager *controllers.Manager // of a single server, or of the leader
+	manager *controllers.Manager // of a single server
+	running atomic.Pointer[controllers.Manager]
 	died    chan error
+
+	// Of a server that enters the election. The controllers end before the lease
+	// is given back: another server acts as soon as it has it.
+	working sync.Mutex         // held while the controllers run
+	quit    context.Context    // ends the controllers
+	retire  context.CancelFunc // of quit
 	cancel  context.CancelFunc // of the election
 	ended   chan struct{}
-	leading sync.WaitGroup
 }
 
 // workplace is where controllers find the API servers: in this process or in
@@ -100,8 +107,11 @@ func (c *controllerManager) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.manager, err = controllers.Start(ctx, cfg)
-	return err
+	if c.manager, err = controllers.Start(ctx, cfg); err != nil {
+		return err
+	}
+	c.running.Store(c.manager)
+	return nil
 }
 
 // standBy enters the election and returns.
@@ -123,12 +133,13 @@ func (c *controllerManager) standBy(ctx context.Context) error {
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		ReleaseOnCancel: true,
 		Name:            controllersLease,
-		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: func(ctx context.Context) { c.leading.Go(func() { c.lead(ctx) }) }, OnStoppedLeading: c.leading.Wait},
+		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: c.lead, OnStoppedLeading: c.waitForWork},
 	})
 	if err != nil {
 		return fmt.Errorf("enter the election: %w", err)
 	}
 	electionCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.quit, c.retire = context.WithCancel(electionCtx)
 	c.cancel, c.ended = cancel, make(chan struct{})
 	go func() {
 		defer close(c.ended)
@@ -142,8 +153,22 @@ func (c *controllerManager) standBy(ctx context.Context) error {
 	return nil
 }
 
-// lead runs the controllers until ctx ends.
+// waitForWork returns when the controllers do not run any more.
+func (c *controllerManager) waitForWork() {
+	c.working.Lock()
+	defer c.working.Unlock()
+}
+
+// lead runs the controllers until ctx ends or Stop wants them to.
 func (c *controllerManager) lead(ctx context.Context) {
+	c.working.Lock()
+	defer c.working.Unlock()
+	ctx, cancelWork := context.WithCancel(ctx)
+	defer cancelWork()
+	defer context.AfterFunc(c.quit, cancelWork)()
+	if ctx.Err() != nil || c.quit.Err() != nil {
+		return
+	}
 	c.log.Info("this server runs the controllers now")
 	cfg, release, err := c.workplace.prepare(ctx)
 	var manager *controllers.Manager
@@ -157,7 +182,9 @@ func (c *controllerManager) lead(ctx context.Context) {
 		}
 		return
 	}
+	c.running.Store(manager)
 	<-ctx.Done()
+	c.running.Store(nil)
 	stopping, cancel := context.WithTimeoutCause(context.Background(), stopTimeout, errors.New("the controllers did not end"))
 	defer cancel()
 	if err := manager.Stop(stopping); err != nil {
@@ -175,10 +202,10 @@ func (c *controllerManager) fail(err error) {
 
 // names lists the controllers that run in this process.
 func (c *controllerManager) names() []string {
-	if c.manager == nil {
-		return nil
+	if manager := c.running.Load(); manager != nil {
+		return manager.Names()
 	}
-	return c.manager.Names()
+	return nil
 }
 
 // Died implements [Component]: a controller retries what fails; the loss of
@@ -190,7 +217,11 @@ func (c *controllerManager) Stop(ctx context.Context) error {
 	if c.manager != nil {
 		return c.manager.Stop(ctx)
 	}
-	c.cancel()
+	go func() {
+		c.retire()
+		c.waitForWork()
+		c.cancel()
+	}()
 	select {
 	case <-c.ended:
 		return nil

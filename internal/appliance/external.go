@@ -76,6 +76,7 @@ func (e *externalEtcd) connection() storage.Connection {
 		Client:     e.client,
 		NewWatcher: func() clientv3.Watcher { return clientv3.NewWatcher(e.client) },
 		Endpoint:   e.config.Endpoints[0],
+		Members:    e.config.Endpoints,
 	}
 }
 

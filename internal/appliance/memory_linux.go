@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"bufio"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// positionIndependent says whether the program was built with -buildmode=pie.
+func positionIndependent() (bool, error) {
+	file, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		return false, fmt.Errorf("read the executable: %w", err)
+	}
+	return file.Type == elf.ET_DYN, file.Close()
+}
+
 // releaseProgramPages tells the kernel that the read-only pages of the
 // executable need not stay mapped. They are clean and backed by the file: the
 // few that are used come back from the page cache when they are touched.
@@ -18,6 +28,9 @@ func releaseProgramPages() error {
 	executable, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("find the executable: %w", err)
+	}
+	if movable, err := positionIndependent(); err != nil || movable {
+		return err // relocation has written into what is read-only now
 	}
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {

@@ -169,6 +169,7 @@ func (s *server) start(ctx context.Context) error {
 		keeper.Tell(events.record)
 	}
 	if s.manifests != nil {
+		s.api.server.WarmUp() // they may be of remote servers, or pass policies that mutate
 		if err := s.group.start(ctx, s.manifests); err != nil {
 			return err
 		}

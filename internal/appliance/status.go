@@ -74,13 +74,16 @@ func (s *server) status(r *http.Request) Status {
 	status.Components = s.group.components()
 	if err := s.notReady(); err != nil {
 		status.Reason = err.Error()
-	} else {
+	} else if since := s.readySince.Load(); since != nil { // else it is being stopped
 		status.Ready = true
-		status.ReadySince = *s.readySince.Load()
+		status.ReadySince = *since
 		status.StartSeconds = status.ReadySince.Sub(status.Started).Seconds()
-		if s.controllers != nil {
-			status.Controllers = s.controllers.names()
-		}
+	}
+	if s.controllers != nil {
+		status.Controllers = s.controllers.names()
+	}
+	if err := s.api.storage.Health(r.Context()); err != nil && status.Ready {
+		status.Ready, status.Reason = false, err.Error()
 	}
 	etcd, err := s.api.storage.Status(r.Context())
 	if etcd != nil {

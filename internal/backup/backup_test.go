@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"filippo.io/age"
 	bolt "go.etcd.io/bbolt"
@@ -254,12 +255,39 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+func TestLatest(t *testing.T) {
+	dir := t.TempDir()
+	if path, made, err := Latest(filepath.Join(dir, "missing"), ReasonScheduled); path != "" || !made.IsZero() || err != nil {
+		t.Errorf("where there is no directory it found %s, %s, %v", path, made, err)
+	}
+	day := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	want := FileName(ReasonScheduled, Seal{Recipients: []string{"age1"}}, day)
+	for _, name := range []string{
+		FileName(ReasonScheduled, Seal{}, day.Add(-time.Second)), want, FileName(ReasonManual, Seal{}, day.Add(time.Hour)),
+		"scheduled-20990101T000000Z.txt", "scheduled-tomorrow.tar.gz",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if path, made, err := Latest(dir, ReasonScheduled); path != filepath.Join(dir, want) || !made.Equal(day) || err != nil {
+		t.Errorf("found %s, %s, %v; want %s", path, made, err, want)
+	}
+}
+
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"scheduled-1.tar.gz", "scheduled-2.tar.gz.age", "scheduled-3.tar.gz", "manual-1.tar.gz", "scheduled-notes.txt", unfinished + "x"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, unfinished+"young"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * abandoned)
+	if err := os.Chtimes(filepath.Join(dir, unfinished+"x"), long, long); err != nil {
+		t.Fatal(err)
 	}
 	removed, err := Prune(dir, ReasonScheduled, 2)
 	if want := []string{unfinished + "x", "scheduled-1.tar.gz"}; err != nil || !slices.Equal(removed, want) {

@@ -19,9 +19,30 @@ import (
 // Produce writes an archive that is not sealed.
 type Produce func(ctx context.Context, w io.Writer) error
 
+// fileTime is the time in the name of an archive, to the second, in UTC.
+const fileTime = "20060102T150405Z"
+
 // FileName of an archive made now for the reason, in the order of time.
 func FileName(reason string, seal Seal, now time.Time) string {
-	return fmt.Sprintf("%s-%s%s", reason, now.UTC().Format("20060102T150405Z"), seal.Extension())
+	return fmt.Sprintf("%s-%s%s", reason, now.UTC().Format(fileTime), seal.Extension())
+}
+
+// Latest finds the archive in the directory that was made last for the reason,
+// and when. It believes the names. Without one it returns an empty path.
+func Latest(dir, reason string) (path string, made time.Time, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", time.Time{}, fmt.Errorf("find the latest backup: %w", err)
+	}
+	for _, e := range entries {
+		rest, ours := strings.CutPrefix(e.Name(), reason+"-")
+		stamp, _, _ := strings.Cut(rest, ".")
+		at, err := time.Parse(fileTime, stamp)
+		if ours && err == nil && isArchive(e.Name()) && at.After(made) {
+			path, made = filepath.Join(dir, e.Name()), at
+		}
+	}
+	return path, made, nil
 }
 
 // Copy produces an archive, verifies it on the way, seals it and writes it to
@@ -92,8 +113,12 @@ func Save(ctx context.Context, path string, seal Seal, produce Produce) (m *Mani
 	return m, nil
 }
 
-// unfinished begins the names of archives that are being written.
-const unfinished = ".unfinished-"
+const (
+	// unfinished begins the names of archives that are being written.
+	unfinished = ".unfinished-"
+	// abandoned is the age at which nobody writes it any more.
+	abandoned = 24 * time.Hour
+)
 
 // compare reads the file again.
 func compare(path string, written hash.Hash) error {
@@ -179,7 +204,10 @@ func Prune(dir, reason string, keep int) ([]string, error) {
 	for _, e := range entries { // by name, which is by time
 		switch {
 		case strings.HasPrefix(e.Name(), unfinished):
-			doomed = append(doomed, e.Name())
+			// A young one may be somebody's who is writing it.
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
+				doomed = append(doomed, e.Name())
+			}
 		case strings.HasPrefix(e.Name(), reason+"-") && isArchive(e.Name()):
 			old = append(old, e.Name())
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"filippo.io/age"
 	"github.com/robfig/cron/v3"
@@ -24,7 +25,10 @@ type Backup struct {
 
 func (b *Backup) validate(fail func(path, format string, args ...any)) {
 	if b.Schedule != "" {
-		if _, err := cron.ParseStandard(b.Schedule); err != nil {
+		switch schedule, err := cron.ParseStandard(b.Schedule); {
+		case err == nil && schedule.Next(time.Now()).IsZero():
+			fail("backup.schedule", "%q never comes; write a day that there is", b.Schedule)
+		case err != nil:
 			fail("backup.schedule", "%q is not a cron expression (%v); write five fields, as \"0 3 * * *\" for three in the morning, or \"@every 6h\"", b.Schedule, err)
 		}
 	}

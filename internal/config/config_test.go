@@ -111,6 +111,7 @@ func TestLoadRefuses(t *testing.T) {
 		"a missing file":            {header + "apiServer:\n  tracing:\n    configFile: /does/not/exist\n", []string{":5: apiServer.tracing.configFile: open /does/not/exist"}},
 		"half a client certificate": {header + "etcd: {external: {certFile: /dev/null}}\n", []string{"certFile and keyFile go together"}},
 		"a bad endpoint":            {header + "etcd: {external: {endpoints: [\"etcd:2379\"]}}\n", []string{"etcd.external.endpoints[0]: ", "https://host:2379"}},
+		"a day that never comes":    {header + "backup: {schedule: \"0 0 30 2 *\"}\n", []string{":3: backup.schedule: ", "never comes"}},
 		"another kind":              {"apiVersion: v1\nkind: ConfigMap\n", []string{`:1: apiVersion: "v1" is not supported`, `:2: kind: "ConfigMap" is not supported`}},
 		"no kind":                   {"apiVersion: kube-hyper-mini.io/v1alpha1\n", []string{"kind: missing; add kind: ServerConfiguration"}},
 		"two documents":             {header + "---\n" + header, []string{"a second YAML document"}},

@@ -44,7 +44,8 @@ type discoverer struct {
 	mu        sync.Mutex
 	preferred []*metav1.APIResourceList
 	failure   error
-	stale     bool          // something changed since the last look
+	changes   int           // how many there were
+	seen      int           // how many of them had their time to show
 	next      chan struct{} // closed when preferred changes
 }
 
@@ -55,7 +56,7 @@ func newDiscoverer(client discovery.ServerResourcesInterface, log *slog.Logger) 
 // changed asks for a new look. It never blocks.
 func (d *discoverer) changed() {
 	d.mu.Lock()
-	d.stale = true
+	d.changes++
 	d.mu.Unlock()
 	select {
 	case d.wake <- struct{}{}:
@@ -69,6 +70,7 @@ func (d *discoverer) run(ctx context.Context) {
 	defer timer.Stop()
 	var cost time.Duration // of the last question
 	repeat := false        // whether the next look follows a change
+	looked := 0            // how many changes there were before the last look
 	for {
 		select {
 		case <-ctx.Done():
@@ -80,6 +82,7 @@ func (d *discoverer) run(ctx context.Context) {
 			}
 		case <-timer.C:
 			began := time.Now()
+			looked = d.count()
 			d.look()
 			cost = time.Since(began)
 			if repeat {
@@ -87,24 +90,32 @@ func (d *discoverer) run(ctx context.Context) {
 				timer.Reset(max(again, share*cost))
 				continue
 			}
-			d.settled()
+			d.settled(looked)
 			timer.Reset(always)
 		}
 	}
 }
 
-// settled says that a change has had the time to show.
-func (d *discoverer) settled() {
+// count is how many changes there were.
+func (d *discoverer) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.stale = false
+	return d.changes
+}
+
+// settled says that the first changes have had the time to show. Those that came
+// since may have come too late for the last look.
+func (d *discoverer) settled(changes int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen = changes
 }
 
 // fresh looks first if something changed a moment ago. Whoever acts on the
 // absence of a type wants this.
 func (d *discoverer) fresh() {
 	d.mu.Lock()
-	stale := d.stale || len(d.preferred) == 0
+	stale := d.changes > d.seen || len(d.preferred) == 0
 	d.mu.Unlock()
 	if stale {
 		d.look()

@@ -118,6 +118,27 @@ func TestFreshAsksOnlyAfterAChange(t *testing.T) {
 	}
 }
 
+// TestAChangeDuringALookIsNotForgotten: the look may have come too early for it.
+func TestAChangeDuringALookIsNotForgotten(t *testing.T) {
+	s := newServer("v1")
+	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	d.changed()
+	looked := d.count()
+	d.look()
+	d.changed()
+	d.settled(looked)
+	s.serve("v1", "new.example.org/v1")
+	d.fresh()
+	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
+		t.Errorf("after a change there are %v", got)
+	}
+	d.settled(d.count())
+	asked := s.asked
+	if d.fresh(); s.asked != asked {
+		t.Error("it asks again when all changes have had their time")
+	}
+}
+
 func TestFollowStartsOverAfterAChange(t *testing.T) {
 	s := newServer("v1")
 	d := newDiscoverer(s, slog.New(slog.DiscardHandler))

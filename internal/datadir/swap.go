@@ -113,7 +113,7 @@ func (d *Dir) finish(s swap) error {
 	if err := errors.Join(os.RemoveAll(d.Join(s.New)), os.Remove(d.Join(swapFile))); err != nil {
 		return err
 	}
-	return syncDir(d.path)
+	return SyncDir(d.path)
 }
 
 func moveAll(from, to string, stay []string) error {
@@ -132,5 +132,5 @@ func moveAll(from, to string, stay []string) error {
 			return err
 		}
 	}
-	return errors.Join(syncDir(to), syncDir(from))
+	return errors.Join(SyncDir(to), SyncDir(from))
 }

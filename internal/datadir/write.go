@@ -36,7 +36,7 @@ func Rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return fmt.Errorf("rename %s: %w", from, err)
 	}
-	return syncDir(filepath.Dir(to))
+	return SyncDir(filepath.Dir(to))
 }
 
 func fill(tmp *os.File, data []byte, mode os.FileMode) error {
@@ -50,8 +50,9 @@ func fill(tmp *os.File, data []byte, mode os.FileMode) error {
 	return errors.Join(err, tmp.Close())
 }
 
-// syncDir makes a rename durable. Windows cannot open directories for it.
-func syncDir(dir string) error {
+// SyncDir makes a rename or a removal in the directory durable. Windows cannot
+// open directories for it, and keeps its own order.
+func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

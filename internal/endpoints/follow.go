@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
 )
 
 // probePeriod is how often the status of an object is found out without a
@@ -42,7 +44,7 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	}
 	close(r.synced)
 	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "", probePeriod, cache.Indexers{}, nil)
-	if err := informer.Informer().SetTransform(withoutManagedFields); err != nil {
+	if err := informer.Informer().SetTransform(kinds.DropManagedFields); err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
 	}
 	prober := &prober{
@@ -105,14 +107,6 @@ func (r *Resolver) use(object *unstructured.Unstructured) Reference {
 	}
 	r.set(ref, targets)
 	return ref
-}
-
-// withoutManagedFields keeps what nobody here reads out of memory.
-func withoutManagedFields(obj any) (any, error) {
-	if object, ok := obj.(*unstructured.Unstructured); ok {
-		object.SetManagedFields(nil)
-	}
-	return obj, nil
 }
 
 func sameSpec(a, b *unstructured.Unstructured) bool {

@@ -1,3 +1,4 @@
-// Package etcd owns the embedded etcd member. It has no listener of any kind:
-// the only way in is the in-process client.
+// Package etcd owns the embedded etcd member. The way in is the in-process
+// client; a member listens only for the API servers of other processes (see
+// [Listener]), and never for peers.
 package etcd

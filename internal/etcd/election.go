@@ -20,6 +20,10 @@ const (
 	// not bring about.
 	tickMillis     = 500
 	electionMillis = 2500
+	// A member that listens has clients that etcd's own times are for: the
+	// shortest lease, and how long a stop waits for streams, are multiples.
+	listeningTickMillis     = 100
+	listeningElectionMillis = 500
 
 	// electionPoll is how often the state of raft is looked at, which tells
 	// nobody by itself.
@@ -55,7 +59,7 @@ func readRaftStatus() (raftStatus, error) {
 // campaign it looks for changes of the membership in what it has not, and
 // panics when that was compacted meanwhile. Without a leader nothing more is
 // committed, so that what was seen holds until the message arrives.
-func elect(server *etcdserver.EtcdServer, logger *zap.Logger) {
+func elect(server *etcdserver.EtcdServer, gaveUp <-chan struct{}, logger *zap.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	id := uint64(server.MemberID())
@@ -81,6 +85,8 @@ func elect(server *etcdserver.EtcdServer, logger *zap.Logger) {
 		case <-server.ReadyNotify():
 			return
 		case <-server.StopNotify():
+			return
+		case <-gaveUp:
 			return
 		}
 	}

@@ -21,17 +21,28 @@ import (
 // what the database has taken from it makes etcd give numbers of entries a
 // second time, and pass over what was written under them.
 func lastLogged(dir string) (uint64, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.wal"))
-	if err != nil || len(files) == 0 {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
 		return 0, err
 	}
 	// The names sort by sequence and have the first entry of each file.
-	newest := files[len(files)-1]
+	newest := ""
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) == ".wal" {
+			newest = entry.Name()
+		}
+	}
+	if newest == "" {
+		return 0, nil
+	}
 	var sequence, first uint64
-	if _, err := fmt.Sscanf(filepath.Base(newest), "%016x-%016x.wal", &sequence, &first); err != nil {
+	if _, err := fmt.Sscanf(newest, "%016x-%016x.wal", &sequence, &first); err != nil {
 		return 0, fmt.Errorf("%s is not the name of a log", newest)
 	}
-	f, err := os.Open(newest)
+	f, err := os.Open(filepath.Join(dir, newest))
 	if err != nil {
 		return 0, err
 	}

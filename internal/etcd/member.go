@@ -91,7 +91,7 @@ func Start(cfg Config) (*Member, error) {
 	go func() {
 		defer close(m.elected)
 		defer electing.Unlock()
-		elect(started.Server, embedCfg.GetLogger())
+		elect(started.Server, words.spoken, embedCfg.GetLogger())
 	}()
 	go func() {
 		defer close(m.done)
@@ -165,6 +165,7 @@ func embedConfig(cfg Config, words *lastWords) (*embed.Config, error) {
 		// The advertised URL stays as it is: it is part of the data.
 		c.ListenClientUrls = []url.URL{{Scheme: "https", Host: l.Address}}
 		c.ClientTLSInfo = transport.TLSInfo{CertFile: l.CertFile, KeyFile: l.KeyFile, TrustedCAFile: l.ClientCAFile, ClientCertAuth: true}
+		c.TickMs, c.ElectionMs = listeningTickMillis, listeningElectionMillis
 		c.EnableGRPCGateway = false // it would dial the member with the member's own certificate
 	}
 	c.InitialCluster = memberName + "=" + advertised

@@ -37,7 +37,7 @@ func stop(t *testing.T, m *Member) {
 }
 
 func TestDataSurvivesARestart(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "etcd")
+	dir := filepath.Join(t.TempDir(), "[a-z]*", "etcd") // a name like any other
 	m := start(t, dir)
 	if _, err := m.Client().Put(t.Context(), "key", "value"); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -84,7 +83,7 @@ func breakSeal(dir string) error {
 		return nil
 	}
 	if err == nil {
-		err = syncDirectory(dir)
+		err = datadir.SyncDir(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("break the seal of the database: %w", err)
@@ -121,17 +120,4 @@ func sum(ctx context.Context, path string) (*seal, error) {
 			return nil, err
 		}
 	}
-}
-
-// syncDirectory makes a removal durable. Windows cannot open directories for
-// it.
-func syncDirectory(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	file, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
 }

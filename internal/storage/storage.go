@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"sync"
@@ -25,6 +26,8 @@ type Connection struct {
 	NewWatcher func() clientv3.Watcher
 	// Endpoint names the store in metrics and logs.
 	Endpoint string
+	// Members are the endpoints of a store with several, to ask for its status.
+	Members []string
 	// Single says that there is one member, in this process. It acknowledges a
 	// write when it has applied it, so that what it reads locally is as fresh
 	// as what a quorum would confirm.
@@ -116,11 +119,34 @@ func (s *Storage) Health(ctx context.Context) error {
 	return nil
 }
 
+// memberTimeout is what a member has to tell its status before the next one is
+// asked.
+const memberTimeout = 2 * time.Second
+
+// Status asks the members in turn until one answers.
+func (c Connection) Status(ctx context.Context) (*clientv3.StatusResponse, error) {
+	members := c.Members
+	if len(members) == 0 {
+		members = []string{c.Endpoint}
+	}
+	var errs []error
+	for _, member := range members {
+		asking, cancel := context.WithTimeout(ctx, memberTimeout)
+		status, err := c.Client.Status(asking, member)
+		cancel()
+		if err == nil {
+			return status, nil
+		}
+		errs = append(errs, fmt.Errorf("ask etcd at %s for its status: %w", member, err))
+	}
+	return nil, errors.Join(errs...)
+}
+
 // Status is the store's own account of itself.
 func (s *Storage) Status(ctx context.Context) (*clientv3.StatusResponse, error) {
-	status, err := s.connection.Client.Status(ctx, s.connection.Endpoint)
+	status, err := s.connection.Status(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask etcd for its status: %w", err)
+		return nil, err
 	}
 	if len(status.Errors) > 0 {
 		errs := make([]error, 0, len(status.Errors))
@@ -143,7 +169,7 @@ func (s *Storage) pollSize(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		size := int64(-1) // what upstream reports when it cannot measure
-		if status, err := s.connection.Client.Status(ctx, s.connection.Endpoint); err == nil {
+		if status, err := s.connection.Status(ctx); err == nil {
 			size = status.DbSize
 		}
 		metrics.UpdateEtcdDbSize(s.connection.Endpoint, size)
@@ -160,9 +186,9 @@ type monitor struct{ storage *Storage }
 
 // Monitor implements [metrics.Monitor].
 func (m monitor) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
-	status, err := m.storage.connection.Client.Status(ctx, m.storage.connection.Endpoint)
+	status, err := m.storage.connection.Status(ctx)
 	if err != nil {
-		return metrics.StorageMetrics{}, fmt.Errorf("ask etcd for its size: %w", err)
+		return metrics.StorageMetrics{}, err
 	}
 	return metrics.StorageMetrics{Size: status.DbSize}, nil
 }
@@ -176,7 +202,7 @@ type statusClient struct{ storage *Storage }
 // Endpoints names the one connection.
 func (c statusClient) Endpoints() []string { return []string{c.storage.connection.Endpoint} }
 
-// Status asks the member, whatever the endpoint.
-func (c statusClient) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
-	return c.storage.connection.Client.Status(ctx, endpoint)
+// Status asks any member, whatever the endpoint.
+func (c statusClient) Status(ctx context.Context, _ string) (*clientv3.StatusResponse, error) {
+	return c.storage.connection.Status(ctx)
 }
