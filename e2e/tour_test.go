@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,6 +33,41 @@ func TestTour(t *testing.T) {
 	}
 	if lines := complaints(s.Log()); lines != "" {
 		t.Errorf("a life without incident has warnings:\n%s", lines)
+	}
+}
+
+// TestReadme enters what the README's first tour says, in its order.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	entered := 0
+	for _, command := range harness.Console(t, "## Sixty seconds") {
+		fields := strings.Fields(strings.ReplaceAll(command.Line, "config/examples/", filepath.Join(harness.Root(t), "config/examples")+"/"))
+		switch {
+		case fields[0] == "export":
+			continue // the kubeconfig is another one here
+		case strings.HasPrefix(command.Line, "kubectl patch"):
+			// The README shows what is refused.
+			fields, patch, _ := strings.Cut(command.Line, " -p ")
+			out, err := s.TryKubectl("", append(strings.Fields(fields)[1:], "-p", strings.Trim(patch, "'"))...)
+			if err == nil || !strings.Contains(out, command.Output[0]) {
+				t.Errorf("%s shows not what the README does:\n%s", command.Line, out)
+			}
+		case fields[0] == "kubectl":
+			if out := s.Kubectl("", fields[1:]...); !command.Shown(out) {
+				t.Errorf("%s shows not what the README does:\n%s", command.Line, out)
+			}
+		case command.Line == "go run . status":
+			if out := harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir); !command.Shown(out) {
+				t.Errorf("%s shows not what the README does:\n%s", command.Line, out)
+			}
+		default:
+			t.Fatalf("the README has a command that the test does not know: %s", command.Line)
+		}
+		entered++
+	}
+	if entered < 8 {
+		t.Errorf("the README has only %d commands", entered)
 	}
 }
 

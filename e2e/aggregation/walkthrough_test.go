@@ -19,38 +19,6 @@ const (
 	manifest    = "config/examples/sample-apiserver.yaml"
 )
 
-// command of the README, with the lines that it shows below.
-type command struct {
-	line string
-	want []string
-}
-
-// commands are those of the consoles under a heading of the README.
-func commands(t *testing.T, heading string) []command {
-	t.Helper()
-	_, section, found := strings.Cut(readFile(t, filepath.Join(harness.Root(t), "README.md")), heading+"\n")
-	if !found {
-		t.Fatalf("the README has no %q", heading)
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	var list []command
-	for i, block := range strings.Split(section, "```") {
-		if i%2 == 0 {
-			continue // text
-		}
-		for line := range strings.Lines(strings.TrimPrefix(block, "console\n")) {
-			line = strings.TrimSpace(line)
-			switch entered, isCommand := strings.CutPrefix(line, "$ "); {
-			case isCommand:
-				list = append(list, command{line: entered})
-			case line != "" && len(list) > 0:
-				list[len(list)-1].want = append(list[len(list)-1].want, line)
-			}
-		}
-	}
-	return list
-}
-
 // TestWalkThrough runs the README's commands as they are written, on free
 // ports.
 func TestWalkThrough(t *testing.T) {
@@ -61,8 +29,8 @@ func TestWalkThrough(t *testing.T) {
 	ours := writeFile(t, "sample-apiserver.yaml", strings.ReplaceAll(content, "https://127.0.0.1:4443", target(port)))
 	var server *process
 	entered := 0
-	for _, command := range commands(t, walkThrough) {
-		fields := strings.Fields(command.line)
+	for _, command := range harness.Console(t, walkThrough) {
+		fields := strings.Fields(command.Line)
 		for i, field := range fields {
 			switch {
 			case field == manifest:
@@ -74,15 +42,15 @@ func TestWalkThrough(t *testing.T) {
 		switch program := fields[0]; {
 		case program == "kubectl":
 			entered++
-			if out := e.Kubectl("", fields[1:]...); !shows(out, command.want) {
-				t.Errorf("%s shows not what the README does:\n%s", command.line, out)
+			if out := e.Kubectl("", fields[1:]...); !command.Shown(out) {
+				t.Errorf("%s shows not what the README does:\n%s", command.Line, out)
 			}
 		case strings.HasSuffix(program, script):
 			entered++
 			t.Setenv("KUBECONFIG", e.Kubeconfig)
 			server = start(t, program, fmt.Sprint(port), fmt.Sprint(freePort(t)), fmt.Sprint(freePort(t)))
 		default:
-			t.Fatalf("the README has a command that the test does not know: %s", command.line)
+			t.Fatalf("the README has a command that the test does not know: %s", command.Line)
 		}
 	}
 	if server == nil || entered < 4 {
@@ -114,15 +82,4 @@ func buildForScript(t *testing.T) {
 			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 		}
 	}
-}
-
-// shows says whether the output has the lines, apart from what differs each
-// time: it looks at the first word of each.
-func shows(out string, want []string) bool {
-	for _, line := range want {
-		if !strings.Contains(out, strings.Fields(line)[0]) {
-			return false
-		}
-	}
-	return true
 }

@@ -52,6 +52,10 @@ func TestControllersMoveToAnotherServer(t *testing.T) {
 	if strings.Contains(other.Log(), "runs the controllers now") {
 		t.Error("the controllers run twice")
 	}
+	statusIs(t, leader, harness.ExitOK, `"garbage-collector-controller"`)
+	if out := harness.Runs(t, harness.ExitOK, "status", "--data-dir", other.Dir, "-o", "json"); strings.Contains(out, "garbage-collector-controller") {
+		t.Errorf("the server that does not lead says that it runs controllers:\n%s", out)
+	}
 	leader.Kill()
 	createNamespace(t, other, "after-the-loss")
 	populated(t, other, "after-the-loss")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -221,6 +222,18 @@ func readyIs(t *testing.T, s *harness.Server, want bool) {
 	})
 }
 
+// statusIs waits for what the command status says.
+func statusIs(t *testing.T, s *harness.Server, code int, want string) {
+	t.Helper()
+	harness.Eventually(t, fmt.Sprintf("status ends with exit code %d", code), func() error {
+		out, got := harness.CLI(t, "status", "--data-dir", s.Dir, "-o", "json")
+		if got != code || !regexp.MustCompile(want).MatchString(out) {
+			return fmt.Errorf("it ends with %d and says %s", got, out)
+		}
+		return nil
+	})
+}
+
 // TestStorm: three servers on three members lose one or the other, and no
 // acknowledged write.
 func TestStorm(t *testing.T) {
@@ -251,6 +264,7 @@ func TestStorm(t *testing.T) {
 	for _, m := range members {
 		m.kill()
 		l.goesOn("without an etcd member")
+		statusIs(t, servers[0], harness.ExitOK, `"sizeBytes": [1-9]`)
 		m.start()
 	}
 
@@ -258,6 +272,7 @@ func TestStorm(t *testing.T) {
 		link.set(true)
 	}
 	readyIs(t, servers[2], false)
+	statusIs(t, servers[2], harness.ExitNotReady, "") // whether it waits, or led and has ended
 	l.goesOn("with a server cut off")
 	createNamespace(t, servers[1], "while-cut-off")
 	populated(t, servers[1], "while-cut-off")

@@ -36,6 +36,7 @@ import (
 	serviceaccountadmission "k8s.io/kubernetes/plugin/pkg/admission/serviceaccount"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
 const (
@@ -201,6 +202,17 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Storage is how the options say to store: the flags etcd-prefix,
+// etcd-compaction-interval, etcd-db-metric-poll-interval and
+// etcd-healthcheck-timeout.
+func (o *Options) Storage() storage.Config {
+	etcd := o.upstream.Etcd.StorageConfig
+	return storage.Config{
+		Prefix: etcd.Prefix, CompactionInterval: etcd.CompactionInterval,
+		SizePollInterval: etcd.DBMetricPollInterval, Timeout: etcd.HealthcheckTimeout,
+	}
 }
 
 // validate runs upstream's own validation. It wants to see what is only there

@@ -29,10 +29,7 @@ const (
 	// statusPath serves the status; see status.go.
 	statusPath = "/kube-hyper-mini/status"
 
-	compactionInterval = 5 * time.Minute  // upstream's --etcd-compaction-interval
-	sizePollInterval   = 30 * time.Second // upstream's --etcd-db-metric-poll-interval
-	healthTimeout      = 2 * time.Second  // upstream's --etcd-healthcheck-timeout
-	readyPoll          = 10 * time.Millisecond
+	readyPoll = 10 * time.Millisecond
 )
 
 // apiServers is the chain of API servers with its storage.
@@ -42,7 +39,6 @@ type apiServers struct {
 	listener net.Listener
 	identity *identity
 	store    store
-	prefix   string
 	ready    func() error
 	before   func(context.Context) error // once the store is readable, before anything is written
 	paths    map[string]http.Handler
@@ -61,9 +57,7 @@ func (a *apiServers) Name() string { return "apiserver" }
 
 // Start implements [Component].
 func (a *apiServers) Start(ctx context.Context) error {
-	a.storage = storage.New(a.store.connection(), storage.Config{
-		Prefix: a.prefix, CompactionInterval: compactionInterval, SizePollInterval: sizePollInterval, Timeout: healthTimeout,
-	})
+	a.storage = storage.New(a.store.connection(), a.options.Storage())
 	services, err := endpoints.New(a.services)
 	if err != nil {
 		a.storage.Close()

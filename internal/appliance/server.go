@@ -117,7 +117,7 @@ func (s *server) compose(checked *Checked, listener net.Listener, withController
 	s.identity = &identity{config: s.config, dir: s.dir, url: s.facts.Server, log: s.log}
 	s.api = &apiServers{
 		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
-		prefix: s.config.Etcd.External.Prefix, ready: s.notReady, log: s.log,
+		ready: s.notReady, log: s.log,
 		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: onlyPost(s.archivist), defragmentPath: onlyPost(defragmenter{s.store})},
 	}
 	if withControllers {

@@ -87,7 +87,7 @@ func Merge(data []byte, path, context string, use bool, now time.Time) (backup s
 			return "", fmt.Errorf("merge into %s: %w", path, err)
 		}
 		mode = info.Mode().Perm()
-		backup = path + ".backup-" + now.UTC().Format("20060102T150405Z")
+		backup = path + ".backup-" + now.UTC().Format("20060102T150405.000000Z")
 		if err := datadir.WriteFile(backup, old, 0o600); err != nil {
 			return "", err
 		}

@@ -57,7 +57,6 @@ func run(ctx context.Context) error {
 	install.Install(scheme)
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	scheme.AddUnversionedTypes(schema.GroupVersion{Version: "v1"}, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
-
 	// What every extension server needs: TLS, and the main server's word on
 	// who asks and what they may. No etcd, and so no admission.
 	serving := options.NewSecureServingOptions().WithLoopback()
