@@ -9,28 +9,27 @@ import (
 
 // settling are the waits after readiness until what follows it is done:
 // OpenAPI is built, the informers have filled, the caches have synced.
-var settling = []time.Duration{0, 5 * time.Second, 25 * time.Second}
+var settling = []time.Duration{0, time.Second, 29 * time.Second}
 
-const (
-	// startGC lets garbage lie during the start, which makes much of it once.
-	// With more, what stays lies far apart in a heap that cannot be given back:
-	// at 300 the start takes 10 ms less, and 2 MB more stay.
-	startGC = 150
-	// servingGC is Go's own default. An idle server makes a garbage collection's
-	// worth of garbage in minutes, and holds it until then.
-	servingGC = 100
-)
+// settlingGC is for what follows readiness at once, most of which is garbage
+// when it is done: what stays would lie far apart in a heap that cannot be given
+// back. Before and after it, the Go runtime's own percentage is in force.
+const settlingGC = 30
 
 // releaseStartMemory gives back what only the start needed, at readiness and
 // again as the dust settles: the heap that building the API servers
 // left behind, and the pages of the program that only initialization touched.
 func releaseStartMemory(ctx context.Context, log *slog.Logger) {
-	debug.SetGCPercent(servingGC)
+	usual := debug.SetGCPercent(settlingGC)
+	defer debug.SetGCPercent(usual)
 	for _, wait := range settling {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
+		}
+		if wait > 0 {
+			debug.SetGCPercent(usual)
 		}
 		debug.FreeOSMemory()
 		if err := releaseProgramPages(); err != nil {

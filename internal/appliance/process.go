@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
@@ -29,7 +28,6 @@ type process struct {
 
 // begin takes the data directory. The caller ends what it has begun.
 func begin(cfg *config.ServerConfiguration, log *slog.Logger) (*process, error) {
-	debug.SetGCPercent(startGC)
 	notify, err := takeNotifier()
 	if err != nil {
 		return nil, err
