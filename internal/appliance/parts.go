@@ -83,7 +83,7 @@ func (p *process) whileServing(ctx context.Context, healthy func(context.Context
 	if err := relaxTimers(); err != nil {
 		p.log.Debug("idle timers are not relaxed", "error", err)
 	}
-	running.Go(func() { releaseStartMemory(serving, p.log) })
+	running.Go(func() { manageMemory(serving, p.log) })
 	for _, run := range background {
 		running.Go(func() { run(serving) })
 	}

@@ -13,10 +13,12 @@ const (
 	maxPause   = 30 * time.Second
 )
 
-// health remembers which targets did not accept a connection.
+// health remembers which targets did not accept a connection, or accept one and
+// say nothing, as a process does that hangs.
 type health struct {
 	mu   sync.Mutex
 	down map[string]outage
+	mute map[string]bool
 	now  func() time.Time
 }
 
@@ -25,7 +27,9 @@ type outage struct {
 	until time.Time
 }
 
-func newHealth() *health { return &health{down: map[string]outage{}, now: time.Now} }
+func newHealth() *health {
+	return &health{down: map[string]outage{}, mute: map[string]bool{}, now: time.Now}
+}
 
 // mark records how connecting to a target went and says whether that is news.
 func (h *health) mark(target string, err error) bool {
@@ -44,11 +48,26 @@ func (h *health) mark(target string, err error) bool {
 	return !was
 }
 
+// markMute records whether a target that accepts connections does not speak TLS
+// on them, and says whether that is news. A connection alone does not clear it.
+func (h *health) markMute(target string, mute bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.mute[target]
+	if mute {
+		h.mute[target] = true
+	} else {
+		delete(h.mute, target)
+	}
+	return was != mute
+}
+
 // forget drops what is known of a target that nobody refers to any more.
 func (h *health) forget(target string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.down, target)
+	delete(h.mute, target)
 }
 
 // order returns the targets in the order in which to try them: those that may
@@ -60,7 +79,7 @@ func (h *health) order(targets []string, turn uint32) []string {
 	now := h.now()
 	var up, down []string
 	for _, target := range targets {
-		if outage, failed := h.down[target]; failed && now.Before(outage.until) {
+		if outage, failed := h.down[target]; h.mute[target] || failed && now.Before(outage.until) {
 			down = append(down, target)
 		} else {
 			up = append(up, target)

@@ -140,7 +140,11 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 		asking.Go(func() {
 			var connected error
 			connected, errs[i] = p.handshake(ctx, ref, target)
-			if ctx.Err() == nil && p.resolver.health.mark(target, connected) {
+			if ctx.Err() != nil {
+				return
+			}
+			news := p.resolver.health.mark(target, connected)
+			if p.resolver.health.markMute(target, connected == nil && errs[i] != nil) || news {
 				p.resolver.changed(ref)
 			}
 		})
@@ -156,7 +160,7 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 }
 
 // handshake makes and closes a TLS connection, and says of connecting, too,
-// how it went: that is what health is about. Only connecting would leave an
+// how it went. Only connecting would leave an
 // error in the log of each server. It verifies nothing, because the CA belongs
 // to those who refer to the object, and sends nothing.
 func (p *prober) handshake(ctx context.Context, ref Reference, target string) (connected, spoken error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -243,5 +245,42 @@ func TestAPooledConnectionBeginsNoRequestAfterAMove(t *testing.T) {
 	}
 	if err := write(); !errors.Is(err, errMoved) {
 		t.Errorf("a new request gets: %v", err)
+	}
+}
+
+// TestATargetThatDoesNotSpeakIsTriedLast: it accepts connections, and that is
+// all, as a process does that hangs.
+func TestATargetThatDoesNotSpeakIsTriedLast(t *testing.T) {
+	good := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(good.Close)
+	talks, mumbles := good.Listener.Addr().String(), listen(t)
+	r := newResolver(t)
+	told := 0
+	r.OnChange(func(Reference) { told++ })
+	targets := []string{mumbles, talks}
+	r.set(ref, targets)
+	before := told
+	p := &prober{resolver: r, dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := Direct()(ctx, network, address)
+		if address == mumbles && err == nil {
+			err = connection.SetDeadline(time.Now()) // a silence that does not take long
+		}
+		return connection, err
+	}}
+	if reached, err := p.reach(t.Context(), ref, targets); reached != 1 || err == nil {
+		t.Errorf("reached %d, %v", reached, err)
+	}
+	if told == before {
+		t.Error("nobody is told")
+	}
+	r.health.mark(mumbles, nil) // another connection was accepted
+	for turn := range uint32(4) {
+		if first := r.health.order(targets, turn)[0]; first != talks {
+			t.Errorf("%s is tried first", first)
+		}
+	}
+	p.dial = Direct()
+	if reached, err := p.reach(t.Context(), ref, []string{talks}); reached != 1 || err != nil {
+		t.Errorf("reached %d, %v", reached, err)
 	}
 }
