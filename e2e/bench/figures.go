@@ -34,16 +34,16 @@ func figures(s settings) []figure {
 	list := []figure{
 		{"start", []row{
 			{name: "cold start to first authenticated write", unit: inSeconds, ratio: 0.25, limit: 0.9,
-				reason: "what an empty etcd lacks: authorities and keys to make, 200 objects to write with a sync each"},
+				reason: "what an empty etcd lacks: authorities and keys to make, 200 objects to write with a sync each; theirs differs by half from run to run"},
 			{name: "cold start to a namespace furnished by controllers", unit: inSeconds},
 			{name: "warm start to first authenticated write", unit: inSeconds, ratio: 0.25,
-				reason: "building the API servers, which a warm start must do as well"},
+				reason: "building the API servers, which a warm start must do as well; theirs differs by half from run to run"},
 			{name: "warm start to a namespace furnished by controllers", unit: inSeconds},
 		}, measureStart},
 		{"stop", []row{{name: "stop with 100 watches", unit: inSeconds, limit: 1}}, measureStop},
 		{"idle", []row{
 			{name: "idle RSS, all processes", unit: inBytes, ratio: 0.30, limit: 120e6,
-				reason: "a live heap of 40 MB and 1,300 stacks; and how much of the program is mapped depends on how the page cache holds its file"},
+				reason: "a live heap of 40 MB, 1,300 stacks, and the pages of the program that idle timers touch"},
 			{name: "idle RSS, anonymous", unit: inBytes},
 			{name: "idle RSS, file", unit: inBytes},
 			{name: "idle CPU, of a core", unit: inPercent, ratio: 0.25,
