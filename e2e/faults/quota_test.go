@@ -164,7 +164,7 @@ func readsOnly(t *testing.T, s *harness.Server) {
 	_, metrics := get(t, s, "/metrics")
 	harness.Wants(t, metrics, "kube_hyper_mini_database_near_quota 1", "kube_hyper_mini_database_read_only 1", `kube_hyper_mini_database_defragmentations_total{cause="no-space",result="success"}`)
 	out, code := harness.CLI(t, "status", "--data-dir", s.Dir)
-	if code != 3 {
+	if code != harness.ExitNotReady {
 		t.Errorf("status ends with %d", code)
 	}
 	harness.Wants(t, out, "not ready", "read-only", "the database is full (", "warning", "% of its quota")

@@ -36,8 +36,7 @@ type controllerManager struct {
 	workplace workplace
 	log       *slog.Logger
 
-	manager *controllers.Manager // of a single server
-	running atomic.Pointer[controllers.Manager]
+	running atomic.Pointer[controllers.Manager] // nil while they do not
 	died    chan error
 
 	// Of a server that enters the election. The controllers end before the lease
@@ -107,10 +106,11 @@ func (c *controllerManager) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.manager, err = controllers.Start(ctx, cfg); err != nil {
+	manager, err := controllers.Start(ctx, cfg)
+	if err != nil {
 		return err
 	}
-	c.running.Store(c.manager)
+	c.running.Store(manager)
 	return nil
 }
 
@@ -214,8 +214,8 @@ func (c *controllerManager) Died() <-chan error { return c.died }
 
 // Stop implements [Component].
 func (c *controllerManager) Stop(ctx context.Context) error {
-	if c.manager != nil {
-		return c.manager.Stop(ctx)
+	if c.cancel == nil { // there was no election
+		return c.running.Load().Stop(ctx)
 	}
 	go func() {
 		c.retire()

@@ -4,41 +4,39 @@ import (
 	"context"
 	"log/slog"
 	"runtime/debug"
-	"sync"
 	"time"
 )
 
-// settling are the waits after readiness until what follows it is done:
-// OpenAPI is built, the informers have filled, the caches have synced.
-var settling = []time.Duration{time.Second, 29 * time.Second}
+const (
+	// settling is how long what follows readiness takes: OpenAPI is built, the
+	// informers fill, the caches sync.
+	settling = time.Second
+	// settlingGC is for that, most of which is garbage when it is done: what
+	// stays would lie far apart in a heap that cannot be given back. Before and
+	// after it, the Go runtime's own percentage is in force.
+	settlingGC = 30
+)
 
-// settlingGC is for what follows readiness at once, most of which is garbage
-// when it is done: what stays would lie far apart in a heap that cannot be given
-// back. Before and after it, the Go runtime's own percentage is in force.
-const settlingGC = 30
-
-// manageMemory gives back what only the start needed, at readiness and again as
-// the dust settles: the heap that building the API servers left behind, and the
-// pages of the program that only initialization touched. After that it keeps
-// pace with the load, until ctx ends.
+// manageMemory gives back what only the start needed, and what a busy time has
+// left whenever the server comes to rest, until ctx ends.
 func manageMemory(ctx context.Context, log *slog.Logger) {
 	usual := debug.SetGCPercent(settlingGC)
 	defer debug.SetGCPercent(usual)
-	var pacing sync.WaitGroup
-	defer pacing.Wait()
-	for i, wait := range settling {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		if i == 0 {
-			debug.SetGCPercent(usual)
-			pacing.Go(func() { keepPace(ctx, usual) })
-		}
-		debug.FreeOSMemory()
-		if err := releaseProgramPages(); err != nil {
-			log.Debug("the program's pages stay in memory", "error", err)
-		}
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(settling):
+	}
+	debug.SetGCPercent(usual)
+	releaseMemory(log)
+	keepPace(ctx, usual, func() { releaseMemory(log) })
+}
+
+// releaseMemory gives back the heap that is not in use, and the pages of the
+// program, of which those that are used come back.
+func releaseMemory(log *slog.Logger) {
+	debug.FreeOSMemory()
+	if err := releaseProgramPages(); err != nil {
+		log.Debug("the program's pages stay in memory", "error", err)
 	}
 }

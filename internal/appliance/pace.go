@@ -24,27 +24,27 @@ const (
 	restIntervals = 15
 )
 
-// keepPace has the garbage collector follow the load until ctx ends. usual is
-// the percentage of a server that rests. Where GOGC is set, that is obeyed.
-func keepPace(ctx context.Context, usual int) {
-	if os.Getenv("GOGC") != "" || usual < 0 {
-		return
-	}
+// keepPace has the garbage collector follow the load until ctx ends, and calls
+// rests when a server that was busy, as one is that starts, comes to rest.
+// usual is the percentage of a server that rests; where GOGC is set, that is
+// obeyed all the time.
+func keepPace(ctx context.Context, usual int, rests func()) {
+	obey := os.Getenv("GOGC") != "" || usual < 0
 	ticker := time.NewTicker(paceInterval)
 	defer ticker.Stop()
-	p := pace{usual: usual}
+	p := pace{usual: usual, busy: true, cycles: readCollector().cycles}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		percent, rests := p.next(readCollector())
-		if percent != 0 {
+		percent, atRest := p.next(readCollector())
+		if percent != 0 && !obey {
 			debug.SetGCPercent(percent)
 		}
-		if rests {
-			debug.FreeOSMemory()
+		if atRest {
+			rests()
 		}
 	}
 }

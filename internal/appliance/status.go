@@ -82,8 +82,10 @@ func (s *server) status(r *http.Request) Status {
 	if s.controllers != nil {
 		status.Controllers = s.controllers.names()
 	}
-	if err := s.api.storage.Health(r.Context()); err != nil && status.Ready {
-		status.Ready, status.Reason = false, err.Error()
+	if status.Ready {
+		if err := s.api.storage.Health(r.Context()); err != nil {
+			status.Ready, status.Reason = false, err.Error()
+		}
 	}
 	etcd, err := s.api.storage.Status(r.Context())
 	if etcd != nil {

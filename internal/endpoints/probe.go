@@ -160,9 +160,9 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 }
 
 // handshake makes and closes a TLS connection, and says of connecting, too,
-// how it went. Only connecting would leave an
-// error in the log of each server. It verifies nothing, because the CA belongs
-// to those who refer to the object, and sends nothing.
+// how it went. Only connecting would leave an error in the log of each server.
+// It verifies nothing, because the CA belongs to those who refer to the object,
+// and sends nothing.
 func (p *prober) handshake(ctx context.Context, ref Reference, target string) (connected, spoken error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

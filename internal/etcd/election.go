@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"expvar"
 	"fmt"
 	"sync"
@@ -45,7 +46,7 @@ func readRaftStatus() (raftStatus, error) {
 	var status raftStatus
 	published := expvar.Get("raft.status")
 	if published == nil {
-		return status, fmt.Errorf("read the state of raft: etcd does not publish it as \"raft.status\"")
+		return status, errors.New("read the state of raft: etcd does not publish it as \"raft.status\"")
 	}
 	if err := json.Unmarshal([]byte(published.String()), &status); err != nil {
 		return status, fmt.Errorf("read the state of raft: %w", err)
@@ -60,8 +61,6 @@ func readRaftStatus() (raftStatus, error) {
 // panics when that was compacted meanwhile. Without a leader nothing more is
 // committed, so that what was seen holds until the message arrives.
 func elect(server *etcdserver.EtcdServer, gaveUp <-chan struct{}, logger *zap.Logger) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	id := uint64(server.MemberID())
 	poll := time.NewTicker(electionPoll)
 	defer poll.Stop()
@@ -75,7 +74,7 @@ func elect(server *etcdserver.EtcdServer, gaveUp <-chan struct{}, logger *zap.Lo
 			return
 		}
 		if status.Commit > 0 && status.Applied == status.Commit {
-			err := server.Process(ctx, raftpb.Message{Type: raftpb.MsgTimeoutNow, From: id, To: id, Term: status.Term})
+			err := server.Process(context.Background(), raftpb.Message{Type: raftpb.MsgTimeoutNow, From: id, To: id, Term: status.Term})
 			if err != nil {
 				logger.Debug("the member was not told to campaign", zap.Error(err)) // it stops
 			}
