@@ -30,12 +30,17 @@ func newAPI(config *rest.Config) (*api, error) {
 	}, nil
 }
 
-// newAPIs makes n clients.
-func newAPIs(config *rest.Config, n int) ([]*api, error) {
-	clients := make([]*api, n)
-	for i := range clients {
-		var err error
-		if clients[i], err = newAPI(config); err != nil {
+// newAPIs makes n clients and connects them.
+func newAPIs(ctx context.Context, config *rest.Config, n int) ([]*api, error) {
+	clients := make([]*api, 0, n)
+	for range n {
+		client, err := newAPI(config)
+		if err == nil {
+			clients = append(clients, client)
+			err = client.discard(ctx, http.MethodGet, "/version", nil)
+		}
+		if err != nil {
+			closeAll(clients)
 			return nil, err
 		}
 	}

@@ -34,7 +34,7 @@ func measureEmptyNamespace(crds int) func(context.Context, *bench, side) ([]floa
 
 // defineMany makes CRDs and waits until all of them are served.
 func (f fixture) defineMany(ctx context.Context, crds int) error {
-	err := inParallel(ctx, f.config, 4, crds, func(ctx context.Context, client *api, i int) error {
+	err := f.inParallel(ctx, 4, crds, func(ctx context.Context, client *api, i int) error {
 		return client.discard(ctx, http.MethodPost, crdsPath, crd(manyName(i)))
 	})
 	if err != nil {

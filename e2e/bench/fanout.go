@@ -36,7 +36,7 @@ func measureFanOut(ctx context.Context, b *bench, s side) (values []float64, err
 		if err != nil {
 			return err
 		}
-		clients, err := newAPIs(f.config, fanOutWatchers)
+		clients, err := newAPIs(ctx, f.config, fanOutWatchers)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ const stopWatchers = 100
 // measureStop stops a side while watches are open.
 func measureStop(ctx context.Context, b *bench, s side) (values []float64, err error) {
 	err = b.started(ctx, s, func(c *cluster) error {
-		clients, err := newAPIs(c.config, stopWatchers)
+		clients, err := newAPIs(ctx, c.config, stopWatchers)
 		if err != nil {
 			return err
 		}

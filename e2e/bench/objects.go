@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/rest"
 )
 
 // object is an API object as the benchmark sends it.
@@ -179,7 +178,7 @@ func (f fixture) define(ctx context.Context, plural string) error {
 
 // fill makes n objects with several clients.
 func (f fixture) fill(ctx context.Context, k kind, namespace string, n, payload int, owners []object) error {
-	return inParallel(ctx, f.config, concurrent, n, func(ctx context.Context, client *api, i int) error {
+	return f.inParallel(ctx, concurrent, n, func(ctx context.Context, client *api, i int) error {
 		return client.discard(ctx, http.MethodPost, k.path(namespace), k.make(objectName(i), owners, payload))
 	})
 }
@@ -188,17 +187,22 @@ const objectFormat = "object-%05d"
 
 func objectName(i int) string { return fmt.Sprintf(objectFormat, i) }
 
-// inParallel calls do for 0 to n-1, spread over clients with a connection
-// each, and returns the first error.
-func inParallel(ctx context.Context, config *rest.Config, clients, n int, do func(ctx context.Context, client *api, i int) error) error {
-	connections, err := newAPIs(config, clients)
+// inParallel calls do for 0 to n-1, spread over so many clients, and returns the
+// first error.
+func (f fixture) inParallel(ctx context.Context, clients, n int, do func(ctx context.Context, client *api, i int) error) error {
+	connected, err := newAPIs(ctx, f.config, clients)
 	if err != nil {
 		return err
 	}
-	defer closeAll(connections)
+	defer closeAll(connected)
+	return spreadOver(ctx, connected, n, do)
+}
+
+// spreadOver is inParallel for clients that are there.
+func spreadOver(ctx context.Context, clients []*api, n int, do func(ctx context.Context, client *api, i int) error) error {
 	var next atomic.Int64
 	work, ctx := errgroup.WithContext(ctx)
-	for _, client := range connections {
+	for _, client := range clients {
 		work.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1

@@ -14,12 +14,12 @@ const payload = 512
 
 // level is a number of clients with what they do. The creates of all levels
 // add up to the 5,000 objects that are listed.
-type level struct{ clients, creates, others, lists int }
+type level struct{ clients, creates, updates, gets, lists int }
 
 var levels = []level{
-	{clients: 1, creates: 500, others: 500, lists: 20},
-	{clients: 16, creates: 2000, others: 3000, lists: 48},
-	{clients: 64, creates: 2500, others: 3000, lists: 128},
+	{clients: 1, creates: 500, updates: 500, gets: 1000, lists: 20},
+	{clients: 16, creates: 2000, updates: 3000, gets: 10000, lists: 48},
+	{clients: 64, creates: 2500, updates: 3000, gets: 10000, lists: 128},
 }
 
 // The operations, in the order in which they are measured.
@@ -89,10 +89,10 @@ func series(ctx context.Context, f fixture, k kind, operation string, l level, c
 			return http.MethodPost, collection, k.make(objectName(created+i), nil, payload)
 		}, l.creates, nil
 	case "updates":
-		changed, err := changedObjects(ctx, f, collection, l.others, strconv.Itoa(l.clients))
-		return func(i int) (string, string, []byte) { return http.MethodPut, path(i), changed[i] }, l.others, err
+		changed, err := changedObjects(ctx, f, collection, l.updates, strconv.Itoa(l.clients))
+		return func(i int) (string, string, []byte) { return http.MethodPut, path(i), changed[i] }, l.updates, err
 	case "gets":
-		return func(i int) (string, string, []byte) { return http.MethodGet, path(i), nil }, l.others, nil
+		return func(i int) (string, string, []byte) { return http.MethodGet, path(i % created), nil }, l.gets, nil
 	default:
 		return func(int) (string, string, []byte) { return http.MethodGet, collection + "?resourceVersion=0", nil }, l.lists, nil
 	}
@@ -125,12 +125,17 @@ func changedObjects(ctx context.Context, f fixture, collection string, n int, la
 	return changed, nil
 }
 
-// drive sends n requests from so many clients and returns requests per
-// second, median and 99th percentile.
+// drive sends n requests from so many clients, each with a connection that is
+// there, and returns requests per second, median and 99th percentile.
 func drive(ctx context.Context, f fixture, clients, n int, send request) ([]float64, error) {
+	connected, err := newAPIs(ctx, f.config, clients)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(connected)
 	latencies := make([]float64, n)
 	began := time.Now()
-	err := inParallel(ctx, f.config, clients, n, func(ctx context.Context, client *api, i int) error {
+	err = spreadOver(ctx, connected, n, func(ctx context.Context, client *api, i int) error {
 		method, path, body := send(i)
 		sent := time.Now()
 		err := client.discard(ctx, method, path, body)

@@ -9,7 +9,8 @@ import (
 
 const (
 	// settling is how long what follows readiness takes: OpenAPI is built, the
-	// informers fill, the caches sync.
+	// informers fill, the caches sync. A server that has no load then has come
+	// to rest as long after.
 	settling = time.Second
 	// settlingGC is for that, most of which is garbage when it is done: what
 	// stays would lie far apart in a heap that cannot be given back. Before and
@@ -28,7 +29,6 @@ func manageMemory(ctx context.Context, log *slog.Logger) {
 	case <-time.After(settling):
 	}
 	debug.SetGCPercent(usual)
-	releaseMemory(log)
 	keepPace(ctx, usual, func() { releaseMemory(log) })
 }
 

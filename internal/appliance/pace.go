@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -11,42 +12,72 @@ import (
 const (
 	// busyGarbage is how much garbage a busy server may let lie. A small heap is
 	// collected every few dozen megabytes, which is many times a second under
-	// load and costs a tenth of what the server can do; a large one is collected
+	// load and costs a sixth of what the server can do; a large one is collected
 	// seldom enough, and must not become several times as large.
-	busyGarbage = 128 << 20
+	busyGarbage = 256 << 20
 	// busyGC bounds the percentage that follows from it.
-	busyGC = 300
-
-	// The load is looked at every paceInterval: with busyCycles collections in
-	// it the server is busy, and after restIntervals without one it rests.
-	paceInterval  = 2 * time.Second
-	busyCycles    = 2
-	restIntervals = 15
+	busyGC = 400
+	// A server that collects twice within busyInterval is busy, and one that
+	// has not collected for restInterval rests.
+	busyInterval = time.Second
+	restInterval = 30 * time.Second
+	// paceSteps are the steps of the percentage.
+	paceSteps = 20
 )
 
 // keepPace has the garbage collector follow the load until ctx ends, and calls
 // rests when a server that was busy, as one is that starts, comes to rest.
 // usual is the percentage of a server that rests; where GOGC is set, that is
-// obeyed all the time.
+// obeyed all the time. It wakes up after collections only, so that a server
+// without load has nothing to do.
 func keepPace(ctx context.Context, usual int, rests func()) {
 	obey := os.Getenv("GOGC") != "" || usual < 0
-	ticker := time.NewTicker(paceInterval)
-	defer ticker.Stop()
-	p := pace{usual: usual, busy: true, cycles: readCollector().cycles}
+	set := func(percent int) {
+		if !obey && percent != 0 {
+			debug.SetGCPercent(percent)
+		}
+	}
+	rest := time.NewTimer(settling)
+	defer rest.Stop()
+	collections := collections(ctx)
+	p := pace{usual: usual, cycles: readCollector().cycles, last: time.Now()}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-		}
-		percent, atRest := p.next(readCollector())
-		if percent != 0 && !obey {
-			debug.SetGCPercent(percent)
-		}
-		if atRest {
-			rests()
+		case <-collections:
+			now := readCollector()
+			if now.cycles == p.cycles {
+				continue // asked for, by rests for one
+			}
+			set(p.collected(time.Now(), now))
+			rest.Reset(restInterval)
+		case <-rest.C:
+			if p.rested() {
+				set(usual)
+				rests()
+			}
 		}
 	}
+}
+
+// collections sends after garbage was collected, until ctx ends. What was
+// collected is an object of its own.
+func collections(ctx context.Context) <-chan struct{} {
+	collected := make(chan struct{}, 1)
+	var await func(context.Context)
+	await = func(ctx context.Context) {
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case collected <- struct{}{}:
+		default: // the one before was not looked at yet
+		}
+		runtime.AddCleanup(&struct{ *int }{}, await, ctx)
+	}
+	runtime.AddCleanup(&struct{ *int }{}, await, ctx)
+	return collected
 }
 
 // collector is what the runtime says of its garbage collector.
@@ -63,29 +94,35 @@ func readCollector() collector {
 
 // pace decides.
 type pace struct {
-	usual  int
-	cycles uint64 // at the last look
-	quiet  int    // looks without a collection
-	busy   bool
+	usual   int
+	cycles  uint64    // at the last collection
+	last    time.Time // when that was
+	percent int       // in force while the server is busy, else 0
+	calm    bool      // it rests, and was not busy since
 }
 
-// next returns the percentage from now on, 0 for no change, and whether the
-// server has come to rest.
-func (p *pace) next(now collector) (percent int, rests bool) {
-	cycles := now.cycles - p.cycles
-	p.cycles = now.cycles
-	if cycles > 0 {
-		p.quiet = 0
-	} else {
-		p.quiet++
+// collected returns the percentage that follows from a collection, 0 for no
+// change.
+func (p *pace) collected(at time.Time, now collector) int {
+	elapsed, cycles := at.Sub(p.last), now.cycles-p.cycles
+	p.last, p.cycles = at, now.cycles
+	if p.percent == 0 && elapsed >= time.Duration(cycles)*busyInterval {
+		return 0
 	}
-	switch {
-	case cycles >= busyCycles:
-		p.busy = true
-		return max(p.usual, min(busyGC, int(busyGarbage*100/max(now.live, 1)))), false
-	case p.busy && p.quiet >= restIntervals:
-		p.busy = false
-		return p.usual, true
+	p.calm = false
+	percent := max(p.usual, min(busyGC, int(busyGarbage*100/max(now.live, 1))))
+	percent -= percent % paceSteps // setting it stops the world
+	if percent == p.percent {
+		return 0
 	}
-	return 0, false
+	p.percent = percent
+	return percent
+}
+
+// rested is told that there was no collection for a while. It returns whether
+// the server has just come to rest.
+func (p *pace) rested() bool {
+	first := !p.calm
+	p.percent, p.calm = 0, true
+	return first
 }

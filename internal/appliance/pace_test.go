@@ -1,30 +1,55 @@
 package appliance
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+	"time"
+)
 
 func TestPace(t *testing.T) {
 	const mega = 1 << 20
-	p := &pace{usual: 100}
-	look := func(cycles, live uint64, wantPercent int, wantRests bool) {
+	start := time.Now()
+	p := &pace{usual: 100, last: start}
+	at := start
+	collection := func(after time.Duration, cycles, live uint64, want int) {
 		t.Helper()
-		if percent, rests := p.next(collector{cycles: p.cycles + cycles, live: live}); percent != wantPercent || rests != wantRests {
-			t.Errorf("after %d cycles with %d MB: %d, %t; want %d, %t", cycles, live/mega, percent, rests, wantPercent, wantRests)
+		at = at.Add(after)
+		if percent := p.collected(at, collector{cycles: p.cycles + cycles, live: live}); percent != want {
+			t.Errorf("%d cycles with %d MB, %s after the last: %d, want %d", cycles, live/mega, after, percent, want)
 		}
 	}
-	for range 2 * restIntervals {
-		look(0, 40*mega, 0, false) // it has always been at rest
+	rests := func(want bool) {
+		t.Helper()
+		if got := p.rested(); got != want {
+			t.Errorf("it has come to rest: %t, want %t", got, want)
+		}
 	}
-	look(1, 40*mega, 0, false)
-	look(busyCycles, 40*mega, busyGC, false)
-	look(busyCycles, 64*mega, 200, false)   // as much garbage, not more
-	look(busyCycles, 2000*mega, 100, false) // never collected more often than usual
-	for range restIntervals - 1 {
-		look(0, 40*mega, 0, false)
+	collection(busyInterval, 1, 40*mega, 0) // what a start leaves
+	rests(true)
+	collection(time.Minute, 1, 40*mega, 0) // now and then, as a server without load does
+	rests(false)
+	collection(busyInterval/2, 1, 40*mega, busyGC)
+	collection(busyInterval/2, 1, 41*mega, 0)
+	collection(10*time.Second, 1, 128*mega, 200)  // as much garbage, not more
+	collection(busyInterval/2, 1, 4000*mega, 100) // never collected more often than usual
+	rests(true)
+	rests(false)
+	collection(time.Minute, 2, 40*mega, 0)
+	collection(busyInterval, 2, 40*mega, busyGC) // one was not looked at
+	rests(true)
+}
+
+func TestPaceNeverTurnsTheCollectorUp(t *testing.T) {
+	p := &pace{usual: 1000, last: time.Now()}
+	if percent := p.collected(p.last, collector{cycles: 2, live: 1 << 30}); percent != 1000 {
+		t.Errorf("a percentage that the user has chosen became %d", percent)
 	}
-	look(1, 40*mega, 0, false) // not yet
-	for range restIntervals - 1 {
-		look(0, 40*mega, 0, false)
+}
+
+func TestCollectionsAreSeen(t *testing.T) {
+	seen := collections(t.Context())
+	for range 3 {
+		runtime.GC()
+		<-seen
 	}
-	look(0, 40*mega, 100, true)
-	look(0, 40*mega, 0, false) // once
 }
