@@ -29,7 +29,8 @@
 // The programs of both sides are taken out of the page cache once they are
 // built, and read again as they run: that is how a machine has them that was
 // booted since, and it decides how much of them counts as resident. The first
-// run reads the disk.
+// run reads the disk. Before each run, what the run before has written is brought
+// to the disk.
 //
 // All four programs listen on loopback, log into a file, and are driven by the
 // same client: JSON over HTTP/2 and TLS, one connection for each simulated
@@ -41,6 +42,8 @@
 // The start of the other side is measured from etcd's start; to stop it,
 // kube-apiserver and kube-controller-manager are asked at the same time, and
 // etcd when both have ended.
+//
+// Throughput is that of a server that has come to rest after its start.
 //
 // Run it on a machine that has nothing else to do.
 package main

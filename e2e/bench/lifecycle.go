@@ -95,6 +95,32 @@ func measureIdle(ctx context.Context, b *bench, s side) (values []float64, err e
 	return values, err
 }
 
+// A server that has just started has something left to do.
+const (
+	restSpan  = time.Second
+	restShare = 0.1 // of a core
+)
+
+// rest returns when what the start has left to do is done: a second passes in
+// which all processes take less than a tenth of a core.
+func (f fixture) rest(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	before, err := f.usage()
+	for err == nil {
+		began := time.Now()
+		if err := pause(ctx, restSpan); err != nil {
+			return fmt.Errorf("the processes do not come to rest: %w", err)
+		}
+		var after usage
+		if after, err = f.usage(); err == nil && after.cpu-before.cpu < restShare*since(began) {
+			return nil
+		}
+		before = after
+	}
+	return err
+}
+
 // pause lets time pass: what is measured is what happens in it.
 func pause(ctx context.Context, d time.Duration) error {
 	select {

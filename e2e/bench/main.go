@@ -150,6 +150,7 @@ func (b *bench) measure(ctx context.Context, selected []figure) (*report, error)
 		samples := map[string][][]float64{}
 		for run := 1; run <= b.runs; run++ {
 			for _, side := range b.sides {
+				settleDisk()
 				began := time.Now()
 				values, err := f.measure(ctx, b, side)
 				if err != nil {

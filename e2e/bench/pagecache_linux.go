@@ -29,3 +29,7 @@ func forget(path string) (err error) {
 	}
 	return nil
 }
+
+// settleDisk returns when all that was written is on the disk: neither side is
+// to wait for what the one before it has left.
+func settleDisk() { unix.Sync() }

@@ -46,7 +46,8 @@ func throughputRows(what string, ratio float64) []row {
 // request is one of a series.
 type request func(i int) (method, path string, body []byte)
 
-// throughput measures all operations on one kind of objects.
+// throughput measures all operations on one kind of objects, of a server that
+// has done with its start, which is a figure of its own.
 func throughput(k kind, prepare func(context.Context, fixture) error) func(context.Context, *bench, side) ([]float64, error) {
 	return func(ctx context.Context, b *bench, s side) (values []float64, err error) {
 		err = b.withFixture(ctx, s, func(f fixture) error {
@@ -54,6 +55,9 @@ func throughput(k kind, prepare func(context.Context, fixture) error) func(conte
 				if err := prepare(ctx, f); err != nil {
 					return err
 				}
+			}
+			if err := f.rest(ctx); err != nil {
+				return err
 			}
 			created := 0
 			for _, operation := range operations {
@@ -85,9 +89,11 @@ func series(ctx context.Context, f fixture, k kind, operation string, l level, c
 	path := func(i int) string { return collection + "/" + objectName(i) }
 	switch operation {
 	case "creates":
-		return func(i int) (string, string, []byte) {
-			return http.MethodPost, collection, k.make(objectName(created+i), nil, payload)
-		}, l.creates, nil
+		bodies := make([][]byte, l.creates)
+		for i := range bodies {
+			bodies[i] = k.make(objectName(created+i), nil, payload)
+		}
+		return func(i int) (string, string, []byte) { return http.MethodPost, collection, bodies[i] }, l.creates, nil
 	case "updates":
 		changed, err := changedObjects(ctx, f, collection, l.updates, strconv.Itoa(l.clients))
 		return func(i int) (string, string, []byte) { return http.MethodPut, path(i), changed[i] }, l.updates, err

@@ -42,6 +42,7 @@ func (e *embeddedEtcd) Start(context.Context) error {
 		return fmt.Errorf("%s was used before, and %s has no data any more: bring it back, or restore a backup with \"kube-hyper-mini backup restore FILE\"; to start empty on purpose, or after an external etcd, remove %s",
 			e.data.Path(), dir, e.data.Join("version.json"))
 	}
+	addProcessors()
 	member, err := etcd.Start(etcd.Config{
 		Dir:        dir,
 		QuotaBytes: e.config.QuotaBackend.Value(),

@@ -11,16 +11,17 @@ const (
 	// settling is how long what follows readiness takes: OpenAPI is built, the
 	// informers fill, the caches sync. A server that has no load then has come
 	// to rest as long after.
-	settling = time.Second
+	settling = time.Second / 2
 	// settlingGC is for that, most of which is garbage when it is done: what
 	// stays would lie far apart in a heap that cannot be given back. Before and
 	// after it, the Go runtime's own percentage is in force.
 	settlingGC = 30
 )
 
-// manageMemory gives back what only the start needed, and what a busy time has
-// left whenever the server comes to rest, until ctx ends.
-func manageMemory(ctx context.Context, log *slog.Logger) {
+// followLoad gives back what only the start needed, and what a busy time has
+// left whenever the server comes to rest, until ctx ends. A server that rests
+// wakes up less often.
+func followLoad(ctx context.Context, log *slog.Logger) {
 	usual := debug.SetGCPercent(settlingGC)
 	defer debug.SetGCPercent(usual)
 	select {
@@ -29,7 +30,15 @@ func manageMemory(ctx context.Context, log *slog.Logger) {
 	case <-time.After(settling):
 	}
 	debug.SetGCPercent(usual)
-	keepPace(ctx, usual, func() { releaseMemory(log) })
+	relax := func(relaxed bool) {
+		if err := relaxTimers(relaxed); err != nil {
+			log.Debug("timers stay as they are", "relaxed", relaxed, "error", err)
+		}
+	}
+	keepPace(ctx, usual, func() { relax(false) }, func() {
+		relax(true)
+		releaseMemory(log)
+	})
 }
 
 // releaseMemory gives back the heap that is not in use, and the pages of the

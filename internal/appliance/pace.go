@@ -25,12 +25,12 @@ const (
 	paceSteps = 20
 )
 
-// keepPace has the garbage collector follow the load until ctx ends, and calls
-// rests when a server that was busy, as one is that starts, comes to rest.
-// usual is the percentage of a server that rests; where GOGC is set, that is
-// obeyed all the time. It wakes up after collections only, so that a server
-// without load has nothing to do.
-func keepPace(ctx context.Context, usual int, rests func()) {
+// keepPace has the garbage collector follow the load until ctx ends. It calls
+// rests when a server that was busy, as one is that starts, comes to rest, and
+// wakes when it is busy again. usual is the percentage of a server that rests;
+// where GOGC is set, that is obeyed all the time. It looks after collections
+// only, so that a server without load has nothing to do.
+func keepPace(ctx context.Context, usual int, wakes, rests func()) {
 	obey := os.Getenv("GOGC") != "" || usual < 0
 	set := func(percent int) {
 		if !obey && percent != 0 {
@@ -50,7 +50,11 @@ func keepPace(ctx context.Context, usual int, rests func()) {
 			if now.cycles == p.cycles {
 				continue // asked for, by rests for one
 			}
+			calm := p.calm
 			set(p.collected(time.Now(), now))
+			if calm && !p.calm {
+				wakes()
+			}
 			rest.Reset(restInterval)
 		case <-rest.C:
 			if p.rested() {

@@ -80,10 +80,7 @@ func (p *process) whileServing(ctx context.Context, healthy func(context.Context
 	running.Go(func() {
 		p.notify.feed(serving, healthy, func(err error) { p.log.Warn("not telling the watchdog that all is well", "error", err) })
 	})
-	if err := relaxTimers(); err != nil {
-		p.log.Debug("idle timers are not relaxed", "error", err)
-	}
-	running.Go(func() { manageMemory(serving, p.log) })
+	running.Go(func() { followLoad(serving, p.log) })
 	for _, run := range background {
 		running.Go(func() { run(serving) })
 	}
