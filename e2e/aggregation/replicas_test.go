@@ -13,12 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
-
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -133,20 +128,37 @@ func (w *webhooks) change(edit func(*admissionregistrationv1.MutatingWebhook)) {
 // the requests that are under way on its connections may fail, one for each
 // client, and no other; with Ignore none does.
 func endUnderLoad(t *testing.T, w *webhooks, namespace string, policy admissionregistrationv1.FailurePolicyType, end func()) {
-	const clients, each = 4, 60
+	maps := w.Client().CoreV1().ConfigMaps(namespace)
+	allowed := loadClients
+	if policy == admissionregistrationv1.Ignore {
+		allowed = 0
+	}
+	underLoad(t, allowed, end, func() error {
+		_, err := maps.Create(background, configMap(harmless), metav1.CreateOptions{})
+		return err
+	})
+	w.waitAdmitted(namespace, harmless, admittedBy("one"))
+}
+
+const loadClients = 4
+
+// underLoad has clients ask all the time, and calls end when they have done a
+// third of it. So many may fail.
+func underLoad(t *testing.T, allowed int, end func(), ask func() error) {
+	t.Helper()
+	const each = 60
 	var begun atomic.Int64
 	var mu sync.Mutex
 	var failures []error
 	var load sync.WaitGroup
 	third := make(chan struct{})
-	maps := w.Client().CoreV1().ConfigMaps(namespace)
-	for range clients {
+	for range loadClients {
 		load.Go(func() {
 			for range each {
-				if begun.Add(1) == clients*each/3 {
+				if begun.Add(1) == loadClients*each/3 {
 					close(third)
 				}
-				if _, err := maps.Create(background, configMap(harmless), metav1.CreateOptions{}); err != nil {
+				if err := ask(); err != nil {
 					mu.Lock()
 					failures = append(failures, err)
 					mu.Unlock()
@@ -157,14 +169,9 @@ func endUnderLoad(t *testing.T, w *webhooks, namespace string, policy admissionr
 	<-third
 	end()
 	load.Wait()
-	allowed := clients
-	if policy == admissionregistrationv1.Ignore {
-		allowed = 0
-	}
 	if len(failures) > allowed {
 		t.Errorf("%d requests failed, at most %d may: %v", len(failures), allowed, errors.Join(failures...))
 	}
-	w.waitAdmitted(namespace, harmless, admittedBy("one"))
 }
 
 // TestWebhookThatNeverAnswers has failurePolicy Ignore, so that requests pass
@@ -210,85 +217,5 @@ func TestDefaultsAfterMutation(t *testing.T) {
 			return fmt.Errorf("its subjects are %v", created.Subjects)
 		}
 		return nil
-	})
-}
-
-// TestConversionWebhook converts stable.example.com between v1 and v2.
-//
-// Specs: "should be able to convert from CR v1 to CR v2" and "should be able
-// to convert a non homogeneous list of CRs".
-func TestConversionWebhook(t *testing.T) {
-	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
-	r := w.replica(t, "converter")
-	w.endpoint(hookNamespace, hookService, target(r.port))
-	const group = "stable.example.com"
-	crd := definition(group)
-	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
-		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook: &apiextensionsv1.WebhookConversion{
-			ConversionReviewVersions: []string{"v1", "v1beta1"},
-			ClientConfig: &apiextensionsv1.WebhookClientConfig{
-				CABundle: w.ca.bundle,
-				Service:  &apiextensionsv1.ServiceReference{Namespace: hookNamespace, Name: hookService, Path: ptr.To("/crdconvert")},
-			},
-		},
-	}
-	w.define(crd)
-	namespace := unique("converted")
-	w.createNamespace(namespace)
-	in := func(version string) schema.GroupVersionResource {
-		return schema.GroupVersionResource{Group: group, Version: version, Resource: "widgets"}
-	}
-	create := func(version string, fields map[string]any) string {
-		object := widget(group, version, nil)
-		delete(object.Object, "data")
-		for key, value := range fields {
-			object.Object[key] = value
-		}
-		created, err := w.Dynamic().Resource(in(version)).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatalf("create in %s: %v", version, err)
-		}
-		return created.GetName()
-	}
-	first := create("v1", map[string]any{"hostPort": "localhost:8080"})
-	converted, err := w.Dynamic().Resource(in("v2")).Namespace(namespace).Get(t.Context(), first, metav1.GetOptions{})
-	if err != nil || converted.Object["host"] != "localhost" || converted.Object["port"] != "8080" {
-		t.Fatalf("v1 read as v2: %v, %v", converted, err)
-	}
-	create("v2", map[string]any{"host": "example.com", "port": "443"})
-	for version, field := range map[string]string{"v1": "hostPort", "v2": "host"} {
-		list, err := w.Dynamic().Resource(in(version)).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(list.Items) != 2 {
-			t.Fatalf("list as %s: %v", version, err)
-		}
-		for _, item := range list.Items {
-			if value, found, _ := unstructured.NestedString(item.Object, field); !found || value == "" {
-				t.Errorf("listed as %s: %v", version, item.Object)
-			}
-		}
-	}
-
-	withoutConverter(t, w, r, first, w.Dynamic().Resource(in("v1")).Namespace(namespace), w.Dynamic().Resource(in("v2")).Namespace(namespace))
-}
-
-// withoutConverter stops the converter: the other version cannot be read, and
-// says why; the stored one can.
-func withoutConverter(t *testing.T, w *webhooks, r *replica, name string, v1, v2 dynamic.ResourceInterface) {
-	r.stop(syscall.SIGTERM)
-	harness.Eventually(t, "v2 cannot be read", func() error {
-		_, err := v2.Get(t.Context(), name, metav1.GetOptions{})
-		if err == nil || !strings.Contains(err.Error(), "no target of service webhooks/hook accepts a connection") {
-			return fmt.Errorf("it gives: %v", err)
-		}
-		return nil
-	})
-	if _, err := v1.Get(t.Context(), name, metav1.GetOptions{}); err != nil {
-		t.Errorf("the stored version: %v", err)
-	}
-	r.launch(t, w)
-	harness.Eventually(t, "v2 can be read again", func() error {
-		_, err := v2.Get(t.Context(), name, metav1.GetOptions{})
-		return err
 	})
 }

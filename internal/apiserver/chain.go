@@ -57,6 +57,7 @@ type builder struct {
 	loopback  *loopback
 	remote    remote
 	cached    storage.CachePolicy
+	caches    *caches
 }
 
 // New builds the chain. Nothing is served yet. ctx ends what the options
@@ -71,16 +72,20 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	b := &builder{config: cfg, options: completed, loopback: newLoopback(), cached: cached}
-	native, err := b.nativeConfig()
+	native, err := b.nativeConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return b.chain(native)
+	server, err := b.chain(native)
+	if err != nil {
+		b.caches.stop()
+	}
+	return server, err
 }
 
 // nativeConfig builds the configuration that the three servers share, and
 // that of the native APIs.
-func (b *builder) nativeConfig() (*configs, error) {
+func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	// The identity lease says "I am alive" to other servers. Its life is an
 	// hour; the default renewal, every 10 s, is for fleets.
 	if b.config.Servers == 1 {
@@ -97,6 +102,7 @@ func (b *builder) nativeConfig() (*configs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
+	b.caches = newCaches(ctx)
 	return b.delegates(native, initializers)
 }
 
@@ -165,10 +171,12 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	}
 	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI)
 	b.loopback.serve(aggregator.GenericAPIServer.Handler)
+	b.caches.factories = []informerFactory{b.informers, extensions.Informers, aggregator.APIRegistrationInformers}
 	return &Server{
 		run:       prepared.Run,
 		server:    aggregator.GenericAPIServer,
 		informers: b.informers,
+		caches:    b.caches,
 		resources: b.generic.MergedResourceConfig,
 		openAPI:   documents.openAPI,
 		Follower: kinds.Follower{

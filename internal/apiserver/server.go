@@ -26,13 +26,22 @@ type Server struct {
 	server         *genericapiserver.GenericAPIServer
 	informers      informers.SharedInformerFactory
 	resources      *serverstorage.ResourceConfig
+	caches         *caches
 	openAPI        *lateOpenAPI
 	kinds.Follower // of the CRDs and APIServices
 }
 
+// FillCaches starts the informers and gives them a moment to read what there
+// is, so that nobody waits for them later. Call it when the store can be read,
+// before Run and before the first write.
+func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
+
 // Run serves until ctx ends and the requests have been drained. It may be
 // called once.
-func (s *Server) Run(ctx context.Context) error { return s.run(ctx) }
+func (s *Server) Run(ctx context.Context) error {
+	defer s.caches.stop()
+	return s.run(ctx)
+}
 
 // WarmUp has the server build what it can be ready without, and what the first
 // who asks would wait for: OpenAPI. Without it, policies that mutate refuse what
@@ -40,7 +49,10 @@ func (s *Server) Run(ctx context.Context) error { return s.run(ctx) }
 func (s *Server) WarmUp() { s.openAPI.want() }
 
 // Discard gives back what New has made, of a server that was never run.
-func (s *Server) Discard() { s.server.Destroy() }
+func (s *Server) Discard() {
+	s.caches.stop()
+	s.server.Destroy()
+}
 
 // Loopback is a client configuration for this process: system:masters over
 // the server's own listener.

@@ -93,6 +93,7 @@ func (a *apiServers) Start(ctx context.Context) error {
 		a.storage.Close()
 		return err
 	}
+	server.FillCaches(ctx)
 	a.serve(runCtx, server)
 	if err := a.waitForAPI(ctx); err != nil {
 		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))

@@ -39,6 +39,9 @@ func keepPace(ctx context.Context, usual int, wakes, rests func()) {
 	}
 	rest := time.NewTimer(settling)
 	defer rest.Stop()
+	// Of a start, something is left twice: by the start itself, and by what
+	// trickles in after it.
+	due, resting := 2, false
 	collections := collections(ctx)
 	p := pace{usual: usual, cycles: readCollector().cycles, last: time.Now()}
 	for {
@@ -50,17 +53,24 @@ func keepPace(ctx context.Context, usual int, wakes, rests func()) {
 			if now.cycles == p.cycles {
 				continue // asked for, by rests for one
 			}
-			calm := p.calm
 			set(p.collected(time.Now(), now))
-			if calm && !p.calm {
+			if p.busy() {
+				due = 1
+			}
+			if p.busy() && resting {
+				resting = false
 				wakes()
 			}
 			rest.Reset(restInterval)
 		case <-rest.C:
-			if p.rested() {
-				set(usual)
-				rests()
+			if due == 0 {
+				continue // until the next collection
 			}
+			due--
+			resting = true
+			set(p.rested())
+			rests()
+			rest.Reset(restInterval)
 		}
 	}
 }
@@ -102,18 +112,18 @@ type pace struct {
 	cycles  uint64    // at the last collection
 	last    time.Time // when that was
 	percent int       // in force while the server is busy, else 0
-	calm    bool      // it rests, and was not busy since
 }
+
+func (p *pace) busy() bool { return p.percent != 0 }
 
 // collected returns the percentage that follows from a collection, 0 for no
 // change.
 func (p *pace) collected(at time.Time, now collector) int {
 	elapsed, cycles := at.Sub(p.last), now.cycles-p.cycles
 	p.last, p.cycles = at, now.cycles
-	if p.percent == 0 && elapsed >= time.Duration(cycles)*busyInterval {
+	if !p.busy() && elapsed >= time.Duration(cycles)*busyInterval {
 		return 0
 	}
-	p.calm = false
 	percent := max(p.usual, min(busyGC, int(busyGarbage*100/max(now.live, 1))))
 	percent -= percent % paceSteps // setting it stops the world
 	if percent == p.percent {
@@ -123,10 +133,12 @@ func (p *pace) collected(at time.Time, now collector) int {
 	return percent
 }
 
-// rested is told that there was no collection for a while. It returns whether
-// the server has just come to rest.
-func (p *pace) rested() bool {
-	first := !p.calm
-	p.percent, p.calm = 0, true
-	return first
+// rested returns the percentage that follows from there being no collection
+// for a while, 0 for no change.
+func (p *pace) rested() int {
+	if !p.busy() {
+		return 0
+	}
+	p.percent = 0
+	return p.usual
 }

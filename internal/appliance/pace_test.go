@@ -18,25 +18,25 @@ func TestPace(t *testing.T) {
 			t.Errorf("%d cycles with %d MB, %s after the last: %d, want %d", cycles, live/mega, after, percent, want)
 		}
 	}
-	rests := func(want bool) {
+	rests := func(want int) {
 		t.Helper()
-		if got := p.rested(); got != want {
-			t.Errorf("it has come to rest: %t, want %t", got, want)
+		if percent := p.rested(); percent != want || p.busy() {
+			t.Errorf("at rest: %d, want %d, busy: %t", percent, want, p.busy())
 		}
 	}
 	collection(busyInterval, 1, 40*mega, 0) // what a start leaves
-	rests(true)
+	rests(0)
 	collection(time.Minute, 1, 40*mega, 0) // now and then, as a server without load does
-	rests(false)
+	rests(0)
 	collection(busyInterval/2, 1, 40*mega, busyGC)
 	collection(busyInterval/2, 1, 41*mega, 0)
 	collection(10*time.Second, 1, 128*mega, 200)  // as much garbage, not more
 	collection(busyInterval/2, 1, 4000*mega, 100) // never collected more often than usual
-	rests(true)
-	rests(false)
+	rests(100)
+	rests(0)
 	collection(time.Minute, 2, 40*mega, 0)
 	collection(busyInterval, 2, 40*mega, busyGC) // one was not looked at
-	rests(true)
+	rests(100)
 }
 
 func TestPaceNeverTurnsTheCollectorUp(t *testing.T) {

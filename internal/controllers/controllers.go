@@ -116,13 +116,20 @@ func Start(ctx context.Context, cfg Config) (*Manager, error) {
 		m.names = append(m.names, c.name)
 	}
 	env.startInformers(runCtx)
-	for _, run := range append(runs, env.background...) {
-		m.running.Go(func() { run(runCtx) })
-	}
+	m.run(runCtx, env.background)
+	// A controller whose caches are not full looks again after 100 ms
+	// (cache.WaitForCacheSync).
 	if err := env.waitForInformers(ctx); err != nil {
 		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
 	}
+	m.run(runCtx, runs)
 	return m, nil
+}
+
+func (m *Manager) run(ctx context.Context, runs []func(context.Context)) {
+	for _, run := range runs {
+		m.running.Go(func() { run(ctx) })
+	}
 }
 
 // Names lists the controllers that run.

@@ -58,6 +58,7 @@ func serve(args []string) error {
 	handler := &handler{name: *name}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/crdconvert", converter.ServeExampleConvert)
+	mux.HandleFunc("/allow", handler.allow)
 	mux.HandleFunc("/label", handler.label)
 	mux.HandleFunc("/subject", handler.subject)
 	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -96,22 +97,32 @@ func (h *handler) subject(w http.ResponseWriter, r *http.Request) {
 	h.patch(w, r, "/subjects/-", map[string]string{"kind": "User", "name": h.name})
 }
 
+// allow admits everything as it is.
+func (h *handler) allow(w http.ResponseWriter, r *http.Request) {
+	h.admit(w, r, &admissionv1.AdmissionResponse{})
+}
+
 // patch admits an object and adds something to it.
 func (h *handler) patch(w http.ResponseWriter, r *http.Request, path string, value any) {
-	h.requests.Add(1)
-	var review admissionv1.AdmissionReview
-	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
-		http.Error(w, fmt.Sprintf("not an AdmissionReview: %v", err), http.StatusBadRequest)
-		return
-	}
 	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": path, "value": value}})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	kind := admissionv1.PatchTypeJSONPatch
-	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, Patch: patch, PatchType: &kind}
-	review.Request = nil
+	h.admit(w, r, &admissionv1.AdmissionResponse{Patch: patch, PatchType: &kind})
+}
+
+// admit answers a review.
+func (h *handler) admit(w http.ResponseWriter, r *http.Request, response *admissionv1.AdmissionResponse) {
+	h.requests.Add(1)
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
+		http.Error(w, fmt.Sprintf("not an AdmissionReview: %v", err), http.StatusBadRequest)
+		return
+	}
+	response.UID, response.Allowed = review.Request.UID, true
+	review.Request, review.Response = nil, response
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(review) // the client sees what is missing
 }

@@ -1,0 +1,180 @@
+package aggregation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// asker is a part of the server that asks the webhook.
+type asker struct {
+	// ask makes a request that needs the webhook's answer.
+	ask func() error
+	// configure changes what the server knows of it.
+	configure func(bundle []byte, path string) error
+	// timeout is what is said of an answer that does not come.
+	timeout string
+}
+
+// validator asks by creating config maps.
+func validator(w *webhooks, namespace string) asker {
+	hook := validating(namespace, w.client("/allow"), rule("", "v1", "configmaps", admissionregistrationv1.Create))
+	hook.TimeoutSeconds = ptr.To[int32](1)
+	configuration := w.validate(hook)
+	return asker{
+		ask: func() error {
+			_, err := w.Client().CoreV1().ConfigMaps(namespace).Create(background, configMap(harmless), metav1.CreateOptions{})
+			return err
+		},
+		configure: func(bundle []byte, path string) (err error) {
+			client := &configuration.Webhooks[0].ClientConfig
+			client.CABundle, client.Service.Path = bundle, &path
+			configuration, err = w.Client().AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(w.t.Context(), configuration, metav1.UpdateOptions{})
+			return err
+		},
+		timeout: "context deadline exceeded",
+	}
+}
+
+// convertee asks by reading an object in the version that is not stored.
+func convertee(w *webhooks, namespace string) asker {
+	group := unique("g") + ".example.com"
+	crd := w.converted(group)
+	w.define(crd)
+	in := func(version string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Group: group, Version: version, Resource: "widgets"}
+	}
+	object := widget(group, "v1", nil)
+	delete(object.Object, "data")
+	object.Object["hostPort"] = "localhost:8080"
+	created, err := w.Dynamic().Resource(in("v1")).Namespace(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	path := fmt.Sprintf("/apis/%s/v2/namespaces/%s/widgets/%s", group, namespace, created.GetName())
+	return asker{
+		ask: func() error {
+			text, err := w.Client().Discovery().RESTClient().Get().AbsPath(path).Param("timeout", "2s").DoRaw(background)
+			if err == nil && !strings.Contains(string(text), `"host":"localhost"`) {
+				err = fmt.Errorf("it was not converted: %s", text)
+			}
+			return err
+		},
+		configure: func(bundle []byte, path string) error {
+			client := w.crdClient().ApiextensionsV1().CustomResourceDefinitions()
+			return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+				crd, err := client.Get(w.t.Context(), crd.Name, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				config := crd.Spec.Conversion.Webhook.ClientConfig
+				config.CABundle, config.Service.Path = bundle, &path
+				_, err = client.Update(w.t.Context(), crd, metav1.UpdateOptions{})
+				return err
+			})
+		},
+		timeout: "timeout",
+	}
+}
+
+// TestRotation moves, rotates, ends and silences the servers behind a reference
+// of a validating webhook and of a conversion webhook; those of a mutating one
+// have TestWebhookReplicas.
+func TestRotation(t *testing.T) {
+	for name, c := range map[string]struct {
+		register func(*webhooks, string) asker
+		path     string
+	}{
+		"validating": {validator, "/allow"},
+		"conversion": {convertee, "/crdconvert"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
+			one, two := w.replica(t, "one"), w.replica(t, "two")
+			w.endpoint(hookNamespace, hookService, target(one.port))
+			namespace := unique("rotation")
+			w.createNamespace(namespace)
+			a := c.register(w, namespace)
+			a.waitAnswered(t, "the first server answers")
+			w.endpoint(hookNamespace, hookService, target(two.port))
+			one.stop(syscall.SIGTERM)
+			a.waitAnswered(t, "the second server answers")
+			other := a.rotate(t, w, two, c.path)
+			one.files.renew(t, other, hookHost)
+			one.launch(t, w)
+			w.endpoint(hookNamespace, hookService, target(one.port), target(two.port), target(freePort(t)))
+			for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+				underLoad(t, loadClients, func() { two.stop(signal) }, a.ask)
+				a.waitAnswered(t, "the first server answers alone")
+				two.launch(t, w)
+			}
+			a.silence(t, other, c.path)
+		})
+	}
+}
+
+// rotate gives a server a new certificate of its authority, and then one of
+// another, which is returned. The other is trusted when the server has its
+// certificate.
+func (a asker) rotate(t *testing.T, w *webhooks, r *replica, path string) *authority {
+	t.Helper()
+	r.files.renew(t, w.ca, hookHost)
+	r.stop(syscall.SIGTERM)
+	r.launch(t, w)
+	a.waitAnswered(t, "a server with a new certificate answers")
+	old, other := w.ca, newAuthority(t)
+	w.ca = other
+	r.files.renew(t, other, hookHost)
+	r.stop(syscall.SIGTERM)
+	r.launch(t, w)
+	a.waitFailed(t, "unknown authority")
+	if err := a.configure(slices.Concat(old.bundle, other.bundle), path); err != nil {
+		t.Fatal(err)
+	}
+	a.waitAnswered(t, "the other authority is trusted")
+	return other
+}
+
+// silence has the server never answer, and then answer again.
+func (a asker) silence(t *testing.T, ca *authority, path string) {
+	t.Helper()
+	if err := a.configure(ca.bundle, "/slow"); err != nil {
+		t.Fatal(err)
+	}
+	a.waitFailed(t, a.timeout)
+	if err := a.configure(ca.bundle, path); err != nil {
+		t.Fatal(err)
+	}
+	a.waitAnswered(t, "it answers again")
+}
+
+func (a asker) waitAnswered(t *testing.T, what string) {
+	t.Helper()
+	harness.Eventually(t, what, a.ask)
+}
+
+func (a asker) waitFailed(t *testing.T, want string) {
+	t.Helper()
+	harness.Eventually(t, "a request fails with "+want, func() error {
+		err := a.ask()
+		if err == nil {
+			return errors.New("it succeeds")
+		}
+		if !strings.Contains(err.Error(), want) && !(want == "timeout" && apierrors.IsTimeout(err)) {
+			return err
+		}
+		return nil
+	})
+}
