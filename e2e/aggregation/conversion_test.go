@@ -1,13 +1,11 @@
 package aggregation
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +15,9 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
+
+// convertible is the group that agnhost's converter knows.
+const convertible = "stable.example.com"
 
 // converted is a definition whose versions the webhook converts.
 func (w *webhooks) converted(group string) *apiextensionsv1.CustomResourceDefinition {
@@ -42,7 +43,7 @@ func TestConversionWebhook(t *testing.T) {
 	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
 	r := w.replica(t, "converter")
 	w.endpoint(hookNamespace, hookService, target(r.port))
-	const group = "stable.example.com"
+	const group = convertible
 	w.define(w.converted(group))
 	namespace := unique("converted")
 	w.createNamespace(namespace)

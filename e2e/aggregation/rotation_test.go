@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
@@ -50,7 +49,7 @@ func validator(w *webhooks, namespace string) asker {
 
 // convertee asks by reading an object in the version that is not stored.
 func convertee(w *webhooks, namespace string) asker {
-	group := unique("g") + ".example.com"
+	const group = convertible
 	crd := w.converted(group)
 	w.define(crd)
 	in := func(version string) schema.GroupVersionResource {
@@ -67,10 +66,13 @@ func convertee(w *webhooks, namespace string) asker {
 	return asker{
 		ask: func() error {
 			text, err := w.Client().Discovery().RESTClient().Get().AbsPath(path).Param("timeout", "2s").DoRaw(background)
-			if err == nil && !strings.Contains(string(text), `"host":"localhost"`) {
-				err = fmt.Errorf("it was not converted: %s", text)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%w: %s", err, text)
+			case !strings.Contains(string(text), `"host":"localhost"`):
+				return fmt.Errorf("it was not converted: %s", text)
 			}
-			return err
+			return nil
 		},
 		configure: func(bundle []byte, path string) error {
 			client := w.crdClient().ApiextensionsV1().CustomResourceDefinitions()
@@ -85,7 +87,7 @@ func convertee(w *webhooks, namespace string) asker {
 				return err
 			})
 		},
-		timeout: "timeout",
+		timeout: "Timeout: request did not complete",
 	}
 }
 
@@ -172,7 +174,7 @@ func (a asker) waitFailed(t *testing.T, want string) {
 		if err == nil {
 			return errors.New("it succeeds")
 		}
-		if !strings.Contains(err.Error(), want) && !(want == "timeout" && apierrors.IsTimeout(err)) {
+		if !strings.Contains(err.Error(), want) {
 			return err
 		}
 		return nil
