@@ -116,8 +116,10 @@ func TestRotation(t *testing.T) {
 			other := a.rotate(t, w, two, c.path)
 			one.files.renew(t, other, hookHost)
 			one.launch(t, w)
-			w.endpoint(hookNamespace, hookService, target(one.port), target(two.port), target(freePort(t)))
 			for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+				w.endpoint(hookNamespace, hookService, target(two.port))
+				a.waitAnswered(t, "the server that is to end answers")
+				w.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(freePort(t)))
 				underLoad(t, loadClients, func() { two.stop(signal) }, a.ask)
 				a.waitAnswered(t, "the first server answers alone")
 				two.launch(t, w)

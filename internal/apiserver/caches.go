@@ -2,10 +2,12 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 	"time"
 
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -35,7 +37,7 @@ type caches struct {
 }
 
 // newCaches is called when the admission plugins have just been made: it looks
-// when they look. The caller calls stop after the last request.
+// when they look. The caller calls stop where endWith cannot.
 func newCaches(ctx context.Context) *caches {
 	c := &caches{looked: make(chan struct{})}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -46,9 +48,23 @@ func newCaches(ctx context.Context) *caches {
 	return c
 }
 
+// endWith ends the informers when the server ends those that its hooks start:
+// when it takes no more requests, and before it gives back what requests need.
+func (c *caches) endWith(server *genericapiserver.GenericAPIServer) error {
+	err := server.AddPostStartHook("kube-hyper-mini-caches", func(hook genericapiserver.PostStartHookContext) error {
+		context.AfterFunc(hook, c.stop)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("end the informers with the server: %w", err)
+	}
+	return nil
+}
+
 // fill starts the informers, and returns when they have read what there is and
 // the admission plugins have seen it. What takes longer than a moment is waited
-// for by those who need it, as upstream.
+// for by those who need it, as upstream. An audit backend that batches takes
+// these requests into its buffer, and runs with the server.
 func (c *caches) fill(ctx context.Context) {
 	for _, factory := range c.factories {
 		factory.Start(c.ctx.Done())

@@ -72,15 +72,19 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	b := &builder{config: cfg, options: completed, loopback: newLoopback(), cached: cached}
+	server, err := b.server(ctx)
+	if err != nil && b.caches != nil {
+		b.caches.stop()
+	}
+	return server, err
+}
+
+func (b *builder) server(ctx context.Context) (*Server, error) {
 	native, err := b.nativeConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	server, err := b.chain(native)
-	if err != nil {
-		b.caches.stop()
-	}
-	return server, err
+	return b.chain(native)
 }
 
 // nativeConfig builds the configuration that the three servers share, and
@@ -165,6 +169,9 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	}
 	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	installMetrics(aggregator.GenericAPIServer.Handler.NonGoRestfulMux)
+	if err := b.caches.endWith(aggregator.GenericAPIServer); err != nil {
+		return nil, err
+	}
 	prepared, err := aggregator.PrepareRun()
 	if err != nil {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)

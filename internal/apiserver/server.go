@@ -39,7 +39,7 @@ func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
 // Run serves until ctx ends and the requests have been drained. It may be
 // called once.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.caches.stop()
+	defer s.caches.stop() // if it did not come to its hooks
 	return s.run(ctx)
 }
 

@@ -13,29 +13,30 @@ const (
 	// to rest as long after.
 	settling = time.Second / 2
 	// settlingGC is for that, most of which is garbage when it is done: what
-	// stays would lie far apart in a heap that cannot be given back. Before and
-	// after it, the Go runtime's own percentage is in force.
+	// stays would lie far apart in a heap that cannot be given back.
 	settlingGC = 30
+	// usualGC is the Go runtime's own percentage.
+	usualGC = 100
 )
 
 // followLoad gives back what only the start needed, and what a busy time has
 // left whenever the server comes to rest, until ctx ends. A server that rests
 // wakes up less often.
 func followLoad(ctx context.Context, log *slog.Logger) {
-	usual := debug.SetGCPercent(settlingGC)
-	defer debug.SetGCPercent(usual)
+	setPercent(settlingGC)
+	defer setPercent(usualGC)
 	select {
 	case <-ctx.Done():
 		return
 	case <-time.After(settling):
 	}
-	debug.SetGCPercent(usual)
+	setPercent(usualGC)
 	relax := func(relaxed bool) {
 		if err := relaxTimers(relaxed); err != nil {
 			log.Debug("timers stay as they are", "relaxed", relaxed, "error", err)
 		}
 	}
-	keepPace(ctx, usual, func() { relax(false) }, func() {
+	keepPace(ctx, usualGC, func() { relax(false) }, func() {
 		relax(true)
 		releaseMemory(log)
 	})

@@ -27,16 +27,10 @@ const (
 
 // keepPace has the garbage collector follow the load until ctx ends. It calls
 // rests when a server that was busy, as one is that starts, comes to rest, and
-// wakes when it is busy again. usual is the percentage of a server that rests;
-// where GOGC is set, that is obeyed all the time. It looks after collections
-// only, so that a server without load has nothing to do.
+// wakes when it is busy again. usual is the percentage of a server that rests.
+// It looks after collections only, so that a server without load has nothing to
+// do.
 func keepPace(ctx context.Context, usual int, wakes, rests func()) {
-	obey := os.Getenv("GOGC") != "" || usual < 0
-	set := func(percent int) {
-		if !obey && percent != 0 {
-			debug.SetGCPercent(percent)
-		}
-	}
 	rest := time.NewTimer(settling)
 	defer rest.Stop()
 	// Of a start, something is left twice: by the start itself, and by what
@@ -53,7 +47,7 @@ func keepPace(ctx context.Context, usual int, wakes, rests func()) {
 			if now.cycles == p.cycles {
 				continue // asked for, by rests for one
 			}
-			set(p.collected(time.Now(), now))
+			setPercent(p.collected(time.Now(), now))
 			if p.busy() {
 				due = 1
 			}
@@ -68,10 +62,18 @@ func keepPace(ctx context.Context, usual int, wakes, rests func()) {
 			}
 			due--
 			resting = true
-			set(p.rested())
+			setPercent(p.rested())
 			rests()
 			rest.Reset(restInterval)
 		}
+	}
+}
+
+// setPercent changes the collector's percentage, unless it is 0 or GOGC says
+// what it has to be.
+func setPercent(percent int) {
+	if percent != 0 && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
 	}
 }
 
@@ -84,11 +86,11 @@ func collections(ctx context.Context) <-chan struct{} {
 		if ctx.Err() != nil {
 			return
 		}
+		runtime.AddCleanup(&struct{ *int }{}, await, ctx)
 		select {
 		case collected <- struct{}{}:
 		default: // the one before was not looked at yet
 		}
-		runtime.AddCleanup(&struct{ *int }{}, await, ctx)
 	}
 	runtime.AddCleanup(&struct{ *int }{}, await, ctx)
 	return collected

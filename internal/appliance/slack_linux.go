@@ -25,6 +25,10 @@ const (
 // 20 µs whether one of its processors is held by a system call, which etcd's
 // syncs of the disk do a thousand times a second.
 //
+// Setting it stops the process until all threads have taken it, which is as long
+// as a sync of the disk that is under way. That happens when a server comes to
+// rest and when one that rests has a load, and not while it has one.
+//
 // Threads inherit the slack from the one that makes them.
 func relaxTimers(relaxed bool) error {
 	slack := busySlack

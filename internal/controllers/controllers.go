@@ -117,12 +117,11 @@ func Start(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	env.startInformers(runCtx)
 	m.run(runCtx, env.background)
-	// A controller whose caches are not full looks again after 100 ms
-	// (cache.WaitForCacheSync).
+	env.fillCaches(ctx)
+	m.run(runCtx, runs)
 	if err := env.waitForInformers(ctx); err != nil {
 		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
 	}
-	m.run(runCtx, runs)
 	return m, nil
 }
 

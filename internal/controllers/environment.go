@@ -22,6 +22,9 @@ import (
 // spread between once and twice that (--min-resync-period).
 const resync = 12 * time.Hour
 
+// cacheHeadStart bounds what the caches get before the controllers run.
+const cacheHeadStart = 300 * time.Millisecond
+
 // environment is what the controllers share.
 type environment struct {
 	config   Config
@@ -93,6 +96,15 @@ func (e *environment) client(name string) (kubernetes.Interface, error) {
 func (e *environment) startInformers(ctx context.Context) {
 	e.anyInformers.Start(ctx.Done())
 	close(e.informersStarted)
+}
+
+// fillCaches gives the shared caches a moment: a controller that finds one
+// empty looks again after 100 ms (cache.WaitForCacheSync). It is no more than a
+// moment, because a type that cannot be listed concerns some controllers only.
+func (e *environment) fillCaches(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cacheHeadStart)
+	defer cancel()
+	e.config.Informers.WaitForCacheSync(ctx.Done())
 }
 
 // waitForInformers waits for the shared caches; what a controller sees later
