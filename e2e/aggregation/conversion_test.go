@@ -2,6 +2,7 @@ package aggregation
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,9 +20,10 @@ import (
 // convertible is the group that agnhost's converter knows.
 const convertible = "stable.example.com"
 
-// converted is a definition whose versions the webhook converts.
-func (w *webhooks) converted(group string) *apiextensionsv1.CustomResourceDefinition {
-	crd := definition(group)
+// defineConvertible creates a definition whose versions the webhook converts.
+func (w *webhooks) defineConvertible() *apiextensionsv1.CustomResourceDefinition {
+	w.t.Helper()
+	crd := definition(convertible)
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook: &apiextensionsv1.WebhookConversion{
@@ -32,7 +34,27 @@ func (w *webhooks) converted(group string) *apiextensionsv1.CustomResourceDefini
 			},
 		},
 	}
+	w.define(crd)
 	return crd
+}
+
+// convertibles are the objects in one of the versions.
+func (w *webhooks) convertibles(version, namespace string) dynamic.ResourceInterface {
+	resource := schema.GroupVersionResource{Group: convertible, Version: version, Resource: "widgets"}
+	return w.Dynamic().Resource(resource).Namespace(namespace)
+}
+
+// createConvertible creates an object in a version and returns its name.
+func (w *webhooks) createConvertible(version, namespace string, fields map[string]any) string {
+	w.t.Helper()
+	object := widget(convertible, version, nil)
+	delete(object.Object, "data")
+	maps.Copy(object.Object, fields)
+	created, err := w.convertibles(version, namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatalf("create in %s: %v", version, err)
+	}
+	return created.GetName()
 }
 
 // TestConversionWebhook converts stable.example.com between v1 and v2.
@@ -43,33 +65,18 @@ func TestConversionWebhook(t *testing.T) {
 	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
 	r := w.replica(t, "converter")
 	w.endpoint(hookNamespace, hookService, target(r.port))
-	const group = convertible
-	w.define(w.converted(group))
+	w.defineConvertible()
 	namespace := unique("converted")
 	w.createNamespace(namespace)
-	in := func(version string) schema.GroupVersionResource {
-		return schema.GroupVersionResource{Group: group, Version: version, Resource: "widgets"}
-	}
-	create := func(version string, fields map[string]any) string {
-		object := widget(group, version, nil)
-		delete(object.Object, "data")
-		for key, value := range fields {
-			object.Object[key] = value
-		}
-		created, err := w.Dynamic().Resource(in(version)).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatalf("create in %s: %v", version, err)
-		}
-		return created.GetName()
-	}
-	first := create("v1", map[string]any{"hostPort": "localhost:8080"})
-	converted, err := w.Dynamic().Resource(in("v2")).Namespace(namespace).Get(t.Context(), first, metav1.GetOptions{})
+	v1, v2 := w.convertibles("v1", namespace), w.convertibles("v2", namespace)
+	first := w.createConvertible("v1", namespace, map[string]any{"hostPort": "localhost:8080"})
+	converted, err := v2.Get(t.Context(), first, metav1.GetOptions{})
 	if err != nil || converted.Object["host"] != "localhost" || converted.Object["port"] != "8080" {
 		t.Fatalf("v1 read as v2: %v, %v", converted, err)
 	}
-	create("v2", map[string]any{"host": "example.com", "port": "443"})
+	w.createConvertible("v2", namespace, map[string]any{"host": "example.com", "port": "443"})
 	for version, field := range map[string]string{"v1": "hostPort", "v2": "host"} {
-		list, err := w.Dynamic().Resource(in(version)).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
+		list, err := w.convertibles(version, namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 2 {
 			t.Fatalf("list as %s: %v", version, err)
 		}
@@ -80,7 +87,7 @@ func TestConversionWebhook(t *testing.T) {
 		}
 	}
 
-	withoutConverter(t, w, r, first, w.Dynamic().Resource(in("v1")).Namespace(namespace), w.Dynamic().Resource(in("v2")).Namespace(namespace))
+	withoutConverter(t, w, r, first, v1, v2)
 }
 
 // withoutConverter stops the converter: the other version cannot be read, and

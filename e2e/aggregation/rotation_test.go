@@ -10,7 +10,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
@@ -49,20 +48,9 @@ func validator(w *webhooks, namespace string) asker {
 
 // convertee asks by reading an object in the version that is not stored.
 func convertee(w *webhooks, namespace string) asker {
-	const group = convertible
-	crd := w.converted(group)
-	w.define(crd)
-	in := func(version string) schema.GroupVersionResource {
-		return schema.GroupVersionResource{Group: group, Version: version, Resource: "widgets"}
-	}
-	object := widget(group, "v1", nil)
-	delete(object.Object, "data")
-	object.Object["hostPort"] = "localhost:8080"
-	created, err := w.Dynamic().Resource(in("v1")).Namespace(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	path := fmt.Sprintf("/apis/%s/v2/namespaces/%s/widgets/%s", group, namespace, created.GetName())
+	crd := w.defineConvertible()
+	name := w.createConvertible("v1", namespace, map[string]any{"hostPort": "localhost:8080"})
+	path := fmt.Sprintf("/apis/%s/v2/namespaces/%s/widgets/%s", convertible, namespace, name)
 	return asker{
 		ask: func() error {
 			text, err := w.Client().Discovery().RESTClient().Get().AbsPath(path).Param("timeout", "2s").DoRaw(background)

@@ -36,7 +36,7 @@ func followLoad(ctx context.Context, log *slog.Logger) {
 			log.Debug("timers stay as they are", "relaxed", relaxed, "error", err)
 		}
 	}
-	keepPace(ctx, usualGC, func() { relax(false) }, func() {
+	keepPace(ctx, func() { relax(false) }, func() {
 		relax(true)
 		releaseMemory(log)
 	})

@@ -27,17 +27,16 @@ const (
 
 // keepPace has the garbage collector follow the load until ctx ends. It calls
 // rests when a server that was busy, as one is that starts, comes to rest, and
-// wakes when it is busy again. usual is the percentage of a server that rests.
-// It looks after collections only, so that a server without load has nothing to
-// do.
-func keepPace(ctx context.Context, usual int, wakes, rests func()) {
+// wakes when it is busy again. It looks after collections only, so that a server
+// without load has nothing to do.
+func keepPace(ctx context.Context, wakes, rests func()) {
 	rest := time.NewTimer(settling)
 	defer rest.Stop()
 	// Of a start, something is left twice: by the start itself, and by what
 	// trickles in after it.
 	due, resting := 2, false
 	collections := collections(ctx)
-	p := pace{usual: usual, cycles: readCollector().cycles, last: time.Now()}
+	p := pace{usual: usualGC, cycles: readCollector().cycles, last: time.Now()}
 	for {
 		select {
 		case <-ctx.Done():
