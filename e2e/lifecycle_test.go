@@ -102,7 +102,7 @@ func TestStopDuringTheStart(t *testing.T) {
 		"the kubeconfig": exists("admin.kubeconfig"),
 		"the first answer": func(t *testing.T, s *harness.Server) bool {
 			_, code := harness.CLI(t, "status", "--data-dir", s.Dir)
-			return code == harness.ExitOK || strings.Contains(s.Log(), "ready")
+			return code == harness.ExitOK || strings.Contains(s.Log(), harness.ReadyLine)
 		},
 		"the version stamp": exists("version.json"),
 	} {

@@ -17,7 +17,7 @@ import (
 func launchPart(t *testing.T, command, dir string, args ...string) *harness.Server {
 	t.Helper()
 	s := harness.LaunchWith(t, harness.Options{Command: command, Dir: dir, Args: args})
-	s.WaitLog("INFO  ready")
+	s.WaitLog(harness.ReadyLine)
 	return s
 }
 
@@ -78,7 +78,7 @@ func TestEtcdIsForItsClientsOnly(t *testing.T) {
 		"etcd: {external: {endpoints: [%q], caFile: %q, certFile: %q, keyFile: %q}}\n", "https://"+listen, file("etcd-ca.crt"), file("admin.crt"), file("admin.key")))}})
 	etcd.WaitLog("rejected connection")
 	s.Stop()
-	if strings.Contains(s.Log(), "ready") {
+	if strings.Contains(s.Log(), harness.ReadyLine) {
 		t.Errorf("it got in:\n%s", s.Log())
 	}
 }

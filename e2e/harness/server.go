@@ -22,6 +22,11 @@ import (
 // about how long it takes: a loaded machine must not fail a test.
 const Patience = 2 * time.Minute
 
+// ReadyLine is what a command of any kind writes once it is ready. The word
+// alone is in other lines too, as in gRPC's "waiting for connections to become
+// ready".
+const ReadyLine = "INFO  ready"
+
 // Server is a process of the real binary, seen by one test.
 type Server struct {
 	// Dir is the data directory, Kubeconfig the administrator's file in it.

@@ -76,7 +76,9 @@ func answers(ctx context.Context, client *clientv3.Client) error {
 		if err == nil {
 			return nil
 		}
-		client.GetLogger().Warn("the cluster does not answer, trying again", zap.Error(err))
+		if ctx.Err() == nil { // a stop is not the cluster's silence
+			client.GetLogger().Warn("the cluster does not answer, trying again", zap.Error(err))
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)
