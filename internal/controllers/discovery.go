@@ -41,7 +41,12 @@ type discoverer struct {
 	log  *slog.Logger
 	wake chan struct{}
 
+	// looking is held from a question to its publication: an old answer must
+	// not come after a newer one.
+	looking sync.Mutex
+
 	mu        sync.Mutex
+	looks     int // how many have begun
 	preferred []*metav1.APIResourceList
 	failure   error
 	changes   int           // how many there were
@@ -116,14 +121,38 @@ func (d *discoverer) settled(changes int) {
 func (d *discoverer) fresh() {
 	d.mu.Lock()
 	stale := d.changes > d.seen || len(d.preferred) == 0
+	looks := d.looks
 	d.mu.Unlock()
 	if stale {
-		d.look()
+		d.lookAfter(looks)
 	}
 }
 
 // look asks discovery and publishes what has changed.
 func (d *discoverer) look() {
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	d.ask()
+}
+
+// lookAfter is look, unless another one has begun and ended since there were
+// so many.
+func (d *discoverer) lookAfter(looks int) {
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	d.mu.Lock()
+	done := d.looks > looks
+	d.mu.Unlock()
+	if !done {
+		d.ask()
+	}
+}
+
+// ask is called with looking held.
+func (d *discoverer) ask() {
+	d.mu.Lock()
+	d.looks++
+	d.mu.Unlock()
 	lists, err := discovery.ServerPreferredResources(d.ServerResourcesInterface.(discovery.DiscoveryInterface))
 	if len(lists) == 0 {
 		d.log.Debug("discovery has nothing to say", "error", err)

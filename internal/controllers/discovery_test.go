@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +24,7 @@ type server struct {
 	lists  []*metav1.APIResourceList
 	failed map[schema.GroupVersion]error
 	asked  int
+	during func() // called while a question is under way
 }
 
 func newServer(groupVersions ...string) *server {
@@ -41,6 +44,9 @@ func (s *server) serve(groupVersions ...string) {
 
 // GroupsAndMaybeResources is what discovery.ServerPreferredResources asks first.
 func (s *server) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	if s.during != nil {
+		s.during()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -118,6 +124,30 @@ func TestFreshAsksOnlyAfterAChange(t *testing.T) {
 	}
 }
 
+// TestLooksComeOneAfterTheOther: else the answer to an old question could
+// overwrite that to a newer one, and a type that has just come would look gone.
+func TestLooksComeOneAfterTheOther(t *testing.T) {
+	s := newServer("v1")
+	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	d.changed()
+	var underWay atomic.Int32
+	s.during = func() {
+		if n := underWay.Add(1); n != 1 {
+			t.Errorf("%d questions at once", n)
+		}
+		for range 1000 {
+			runtime.Gosched()
+		}
+		underWay.Add(-1)
+	}
+	var workers sync.WaitGroup
+	for range 10 {
+		workers.Go(d.fresh)
+		workers.Go(d.look)
+	}
+	workers.Wait()
+}
+
 // TestAChangeDuringALookIsNotForgotten: the look may have come too early for it.
 func TestAChangeDuringALookIsNotForgotten(t *testing.T) {
 	s := newServer("v1")
@@ -155,7 +185,13 @@ func TestFollowStartsOverAfterAChange(t *testing.T) {
 	if got := <-rounds; !slices.Equal(got, []string{"v1"}) {
 		t.Errorf("the first round saw %v", got)
 	}
-	d.look() // nothing new, no new round
+	_, next, _ := d.snapshot()
+	d.look()
+	select {
+	case <-next:
+		t.Error("nothing new, and a new round")
+	default:
+	}
 	s.serve("v1", "new.example.org/v1")
 	d.look()
 	if got := <-rounds; !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
@@ -178,10 +214,15 @@ func TestRunLooksWhenSomethingChanges(t *testing.T) {
 	<-next
 	_, next, _ = d.snapshot()
 	s.serve("v1", "new.example.org/v1")
-	for range 100 {
-		d.changed() // a burst must not put the look off for ever
+	for looked := false; !looked; { // a burst must not put the look off for ever
+		d.changed()
+		select {
+		case <-next:
+			looked = true
+		default:
+			runtime.Gosched()
+		}
 	}
-	<-next
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
 		t.Errorf("after a change there are %v", got)
 	}

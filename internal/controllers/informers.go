@@ -40,6 +40,7 @@ type informerSet struct {
 
 	running sync.WaitGroup
 	mu      sync.Mutex
+	ended   bool // nothing starts any more
 	watched map[schema.GroupVersionResource]*watchedType
 }
 
@@ -90,7 +91,7 @@ func (s *informerSet) Start(stop <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, watched := range s.watched {
-		if watched.stop == nil {
+		if watched.stop == nil && !s.ended {
 			ctx, cancel := context.WithCancel(wait.ContextForChannel(stop))
 			watched.stop = cancel
 			s.running.Go(func() { watched.informer.Informer().RunWithContext(ctx) })
@@ -103,6 +104,7 @@ func (s *informerSet) Start(stop <-chan struct{}) {
 func (s *informerSet) run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(context.Context) { s.forget() }, forgetEvery)
 	s.mu.Lock()
+	s.ended = true
 	for _, watched := range s.watched {
 		if watched.stop != nil {
 			watched.stop()

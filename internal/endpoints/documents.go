@@ -88,11 +88,11 @@ func (d *Documents) changed(obj any) {
 	}
 	d.mu.Lock()
 	c := d.known[service.Name]
-	d.mu.Unlock()
 	if c != nil && service.Spec.Service != nil {
 		c.setAvailable(isAvailable(service))
-		d.sinks.Discovery.AddAPIService(service, c)
+		d.sinks.Discovery.AddAPIService(service, c) // under mu, that it does not come after forget's
 	}
+	d.mu.Unlock()
 	if c != nil || service.Spec.Service != nil {
 		d.queue.Add(service.Name)
 	}
@@ -234,12 +234,13 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 func (d *Documents) forget(name string) {
 	d.mu.Lock()
 	c := d.known[name]
-	delete(d.known, name)
+	if delete(d.known, name); c != nil {
+		d.sinks.Discovery.RemoveAPIService(name)
+	}
 	d.mu.Unlock()
 	if c == nil {
 		return
 	}
-	d.sinks.Discovery.RemoveAPIService(name)
 	d.sinks.OpenAPIV2.RemoveAPIService(name)
 	d.sinks.OpenAPIV3.RemoveAPIServiceSpec(name)
 }
