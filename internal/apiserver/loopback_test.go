@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 type contextKey struct{}
@@ -105,20 +106,23 @@ func TestLoopbackEndsWithItsClient(t *testing.T) {
 }
 
 func TestLoopbackWaitsForTheChain(t *testing.T) {
-	l := newLoopback()
-	client := &http.Client{Transport: l}
-	answered := make(chan error, 1)
-	go func() {
-		response, err := client.Get("https://apiserver.invalid/")
-		if err == nil {
-			err = response.Body.Close()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoopback()
+		client := &http.Client{Transport: l}
+		answered := make(chan error, 1)
+		go func() {
+			response, err := client.Get("https://apiserver.invalid/")
+			if err == nil {
+				err = response.Body.Close()
+			}
+			answered <- err
+		}()
+		synctest.Wait() // it is waiting
+		l.serve(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		if err := <-answered; err != nil {
+			t.Error(err)
 		}
-		answered <- err
-	}()
-	l.serve(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
+	})
 	never := &http.Client{Transport: newLoopback()}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

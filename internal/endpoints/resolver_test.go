@@ -3,12 +3,14 @@ package endpoints
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apiserver/pkg/util/webhook"
@@ -88,6 +90,8 @@ func TestObjectsWinOverTheConfiguration(t *testing.T) {
 func TestAHealthyTargetIsFoundAmongDeadOnes(t *testing.T) {
 	good := listen(t)
 	r := newResolver(t)
+	now := time.Now() // at which what is dead stays dead
+	r.health.now = func() time.Time { return now }
 	var mu sync.Mutex
 	told := 0
 	r.OnChange(func(Reference) { mu.Lock(); told++; mu.Unlock() })
@@ -117,10 +121,12 @@ func TestASilentTargetDoesNotHoldUpTheOthers(t *testing.T) {
 	good := listen(t)
 	r := newResolver(t)
 	r.set(ref, []string{"silent:1", good})
+	silence := make(chan struct{}) // does not end, whatever the dialer's patience
+	t.Cleanup(func() { close(silence) })
 	base := func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == "silent:1" {
-			<-ctx.Done()
-			return nil, ctx.Err()
+			<-silence
+			return nil, net.ErrClosed
 		}
 		return Direct()(ctx, network, address)
 	}
@@ -150,21 +156,30 @@ func TestErrorsNameTheObject(t *testing.T) {
 }
 
 func TestUnsyncedIsNotUnknown(t *testing.T) {
-	good := listen(t)
-	r := newResolver(t)
-	found := make(chan error, 1)
-	go func() {
-		connection, err := r.Dialer(Direct())(context.Background(), "tcp", "svc.ns.svc:443")
-		if err == nil {
-			err = connection.Close()
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		base := func(_ context.Context, _, address string) (net.Conn, error) {
+			if address != "target:1" {
+				return nil, fmt.Errorf("nobody is at %s", address)
+			}
+			connection, _ := net.Pipe()
+			return connection, nil
 		}
-		found <- err
-	}()
-	r.set(ref, []string{good})
-	close(r.synced)
-	if err := <-found; err != nil {
-		t.Errorf("a dial that came before the first list: %v", err)
-	}
+		found := make(chan error, 1)
+		go func() {
+			connection, err := r.Dialer(base)(t.Context(), "tcp", "svc.ns.svc:443")
+			if err == nil {
+				err = connection.Close()
+			}
+			found <- err
+		}()
+		synctest.Wait() // it is waiting
+		r.set(ref, []string{"target:1"})
+		close(r.synced)
+		if err := <-found; err != nil {
+			t.Errorf("a dial that came before the first list: %v", err)
+		}
+	})
 }
 
 func TestResolveRejectsWhatIsNoService(t *testing.T) {

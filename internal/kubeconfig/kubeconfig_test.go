@@ -86,6 +86,9 @@ func TestMergeKeepsWhatIsThere(t *testing.T) {
 	if err := os.WriteFile(path, []byte(theirs), 0o640); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(path, 0o640); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
 	now := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
 	backup, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, now)
 	if err != nil {

@@ -109,6 +109,9 @@ func (s *Storage) Close() {
 // (k8s.io/apiserver/pkg/storage/storagebackend/factory, etcd3ProberMonitor). A
 // store that is busy is healthy.
 func (s *Storage) Health(ctx context.Context) error {
+	if ctx.Err() != nil { // etcd may not look at it
+		return fmt.Errorf("read from etcd: %w", context.Cause(ctx))
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	busy := func() bool { return s.connection.Busy != nil && s.connection.Busy() }
