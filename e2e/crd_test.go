@@ -162,7 +162,7 @@ spec:
 	twin := k
 	twin.plural, twin.singular = "gadgets", "gadget"
 	s.Kubectl(twin.definition("Namespaced"), "apply", "-f", "-")
-	s.Kubectl("", "wait", "--for=condition=NamesAccepted=False", "crd/"+twin.crd())
+	s.Await("condition=NamesAccepted=False", "crd/"+twin.crd())
 	harness.Wants(t, s.Kubectl("", "get", "crd", twin.crd(), "-o", "yaml"), "KindConflict", "is already in use")
 	s.Kubectl("", "delete", "crd", twin.crd())
 }

@@ -66,7 +66,7 @@ func TestCertificateSigningRequest(t *testing.T) {
 		t.Fatal("a request that nobody has approved is signed")
 	}
 	s.Kubectl("", "certificate", "approve", user)
-	s.Kubectl("", "wait", "--for=jsonpath={.status.certificate}", "csr/"+user)
+	s.Await("jsonpath={.status.certificate}", "csr/"+user)
 	harness.Wants(t, s.Kubectl("", "get", "csr", user), "Approved,Issued")
 	cert := filepath.Join(t.TempDir(), "user.crt")
 	issued := s.Kubectl("", "get", "csr", user, "-o", "go-template={{.status.certificate | base64decode}}")

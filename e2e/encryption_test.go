@@ -81,7 +81,7 @@ kind: StorageVersionMigration
 metadata: {name: encrypt}
 spec: {resource: {group: "", resource: configmaps}}
 `, "create", "-f", "-")
-	s.Kubectl("", "wait", "--for=condition=Succeeded", "--timeout=2m", "storageversionmigration/encrypt")
+	migrated(t, s, "encrypt")
 	after := s.Kubectl("", "get", "configmap", "early", "-o", "jsonpath={.data.key} {.metadata.resourceVersion}")
 	if after == before {
 		t.Errorf("the migration did not write the config map again: %s", after)

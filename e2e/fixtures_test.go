@@ -82,8 +82,8 @@ func (k kind) object(name, rest string) string {
 	return fmt.Sprintf("apiVersion: %s/v1\nkind: %s\nmetadata: {name: %s}\n%s", k.group, k.name, name, rest)
 }
 
-// define applies a CRD, waits as a user would, and removes it when the test
-// ends.
+// define applies a CRD, waits until all parts of the server know it, and
+// removes it when the test ends.
 func define(t *testing.T, s *harness.Server, k kind, definition string) {
 	t.Helper()
 	s.Kubectl(definition, "apply", "-f", "-")
@@ -96,7 +96,11 @@ func define(t *testing.T, s *harness.Server, k kind, definition string) {
 			t.Errorf("delete the test's CRD: %v", err)
 		}
 	})
-	s.Kubectl("", "wait", "--for=condition=Established", "crd/"+k.crd())
+	s.Await("condition=Established", "crd/"+k.crd())
+	harness.Eventually(t, k.crd()+" is served", func() error {
+		_, err := s.TryKubectl("", "get", k.crd(), "--all-namespaces")
+		return err
+	})
 }
 
 var (
@@ -116,6 +120,19 @@ func custom(t *testing.T, client dynamic.ResourceInterface, k kind, name string,
 		t.Fatalf("make %s %s: %v", k.singular, name, err)
 	}
 	return made
+}
+
+// migrated waits for a StorageVersionMigration: its controller waits for
+// bookmarks, which come once in a minute.
+func migrated(t *testing.T, s *harness.Server, name string) {
+	t.Helper()
+	harness.Within(t, 2*harness.Patience, "the migration "+name+" has succeeded", func() error {
+		out, err := s.TryKubectl("", "wait", "--for=condition=Succeeded", "--timeout=10s", "storageversionmigration/"+name)
+		if err != nil {
+			return errors.New(out)
+		}
+		return nil
+	})
 }
 
 // gone waits until get says that the object does not exist.
@@ -141,17 +158,4 @@ func refused(t *testing.T, s *harness.Server, stdin string, args []string, parts
 		t.Fatalf("kubectl %s was accepted:\n%s", strings.Join(args, " "), out)
 	}
 	harness.Wants(t, out, parts...)
-}
-
-// complaints are the warnings and errors in a log, without those that say that
-// the machine is slow: a loaded machine must not fail a test.
-func complaints(log string) string {
-	var lines strings.Builder
-	for line := range strings.Lines(log) {
-		slow := strings.Contains(line, "slow fdatasync") || strings.Contains(line, "took too long") || strings.Contains(line, "overloaded")
-		if (strings.Contains(line, "WARN") || strings.Contains(line, "ERROR")) && !slow {
-			lines.WriteString(line)
-		}
-	}
-	return lines.String()
 }

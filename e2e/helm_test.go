@@ -131,7 +131,7 @@ func TestHelm(t *testing.T) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the cluster role: %v", err)
 	}
-	if lines := complaints(s.Log()); lines != "" {
+	if lines := harness.Complaints(s.Log()); lines != "" {
 		t.Errorf("the server complains:\n%s", lines)
 	}
 }

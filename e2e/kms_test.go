@@ -5,7 +5,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -127,7 +126,7 @@ func TestKMS(t *testing.T) {
 	s := harness.StartIn(t, dir, "--config", config)
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=PlainTextOfTheSecret")
 	client, host := admin(t, s)
-	harness.Wants(t, body(t, client, host+"/readyz?verbose", http.StatusOK), "[+]kms-providers ok")
+	harness.Wants(t, healthy(t, client, host+"/readyz?verbose"), "[+]kms-providers ok")
 	if code := s.Stop(); code != harness.ExitOK {
 		t.Fatalf("the server ended with exit code %d", code)
 	}
@@ -142,17 +141,19 @@ func TestKMS(t *testing.T) {
 	if got := read(); got != "PlainTextOfTheSecret" {
 		t.Errorf("after a restart the secret reads %q", got)
 	}
-	if lines := complaints(s.Log()); lines != "" {
+	if lines := harness.Complaints(s.Log()); lines != "" {
 		t.Errorf("with the plugin there the server complains:\n%s", lines)
 	}
 	p.stop(t)
 	client, host = admin(t, s)
 	harness.Eventually(t, "readiness misses the plugin", func() error {
-		return answers(t, client, host+"/readyz?verbose", http.StatusInternalServerError, "[-]kms-providers failed")
+		_, err := answers(t, client, host+"/readyz?verbose", http.StatusInternalServerError, "[-]kms-providers failed")
+		return err
 	})
 	p.start(t)
 	harness.Eventually(t, "the server is ready again", func() error {
-		return answers(t, client, host+"/readyz", http.StatusOK, "ok")
+		_, err := answers(t, client, host+"/readyz", http.StatusOK, "ok")
+		return err
 	})
 	if got := read(); got != "PlainTextOfTheSecret" {
 		t.Errorf("when the plugin is back the secret reads %q", got)
@@ -164,31 +165,15 @@ func TestKMSAwayAtTheStart(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t)
 	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", p.config(t))
+	harness.Eventually(t, "the server says whom it waits for", func() error {
+		out, code := harness.CLI(t, "status", "--data-dir", s.Dir)
+		if code != harness.ExitNotReady || !strings.Contains(out, "not ready") || !strings.Contains(out, "waits for kms-providers") {
+			return fmt.Errorf("exit code %d:\n%s", code, out)
+		}
+		return nil
+	})
 	s.WaitLog("kms-providers")
-	harness.Wants(t, harness.Runs(t, harness.ExitNotReady, "status", "--data-dir", s.Dir), "not ready", "waits for kms-providers")
 	p.start(t)
 	s.WaitReady()
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=value")
-}
-
-// answers asks once.
-func answers(t *testing.T, client *http.Client, url string, status int, part string) error {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }() // it has answered
-	var text strings.Builder
-	if err := response.Write(&text); err != nil {
-		return err
-	}
-	if response.StatusCode != status || !strings.Contains(text.String(), part) {
-		return errors.New(text.String())
-	}
-	return nil
 }

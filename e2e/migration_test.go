@@ -37,7 +37,7 @@ metadata: {name: %s}
 spec: {resource: {group: %s, resource: %s}}
 `, name, k.group, k.plural), "create", "-f", "-")
 	t.Cleanup(func() { s.Kubectl("", "delete", "storageversionmigration", name) })
-	s.Kubectl("", "wait", "--for=condition=Succeeded", "--timeout=2m", "storageversionmigration/"+name)
+	migrated(t, s, name)
 	harness.Eventually(t, "the CRD stores one version only", func() error {
 		if got := s.Kubectl("", "get", "crd", k.crd(), "-o", "jsonpath={.status.storedVersions}"); got != `["v1beta1"]` {
 			return fmt.Errorf("storedVersions: %s", got)
@@ -58,7 +58,8 @@ func TestAPIServices(t *testing.T) {
 	s := harness.Start(t) // an unavailable API holds every namespace's deletion
 	k := newKind()
 	define(t, s, k, k.definition("Namespaced"))
-	s.Kubectl("", "wait", "--for=condition=Available", "apiservice/v1."+k.group, "apiservice/v1.")
+	s.Await("create", "apiservice/v1."+k.group)
+	s.Await("condition=Available", "apiservice/v1."+k.group, "apiservice/v1.")
 	s.Kubectl(`apiVersion: apiregistration.k8s.io/v1
 kind: APIService
 metadata: {name: v1.absent.example.com}

@@ -21,7 +21,7 @@ func policies(t *testing.T, s *harness.Server, manifests string) {
 func TestValidatingAdmissionPolicy(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
-	ns, k, name := namespace(t, s), newKind(), unique("policy")
+	ns, other, k, name := namespace(t, s), namespace(t, s), newKind(), unique("policy")
 	define(t, s, k, k.definition("Namespaced"))
 	s.Kubectl(k.object("limit", "spec: {max: 2}"), "create", "-n", ns, "-f", "-")
 	policies(t, s, fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
@@ -31,6 +31,8 @@ spec:
   failurePolicy: Fail
   paramKind: {apiVersion: %[2]s/v1, kind: %[3]s}
   matchConstraints:
+    # With a paramKind that is not known yet it refuses all that it matches.
+    namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [%[4]s, %[5]s]}]}
     resourceRules:
     - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}
   validations:
@@ -45,7 +47,7 @@ spec:
   validationActions: [Deny]
   paramRef: {name: limit, namespace: %[4]s, parameterNotFoundAction: Deny}
   matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[4]s}}}
-`, name, k.group, k.name, ns))
+`, name, k.group, k.name, ns, other))
 	three := []string{"create", "configmap", "three", "-n", ns, "--from-literal=a=1", "--from-literal=b=2", "--from-literal=c=3"}
 	harness.Eventually(t, "the policy is in force", func() error {
 		out, err := s.TryKubectl("", append(three, "--dry-run=server")...)
@@ -56,7 +58,6 @@ spec:
 	})
 	refused(t, s, "", three, "ValidatingAdmissionPolicy '"+name+"'", "denied request: at most 2 keys")
 	s.Kubectl("", "create", "configmap", "two", "-n", ns, "--from-literal=a=1", "--from-literal=b=2")
-	other := namespace(t, s)
 	three[4] = other
 	s.Kubectl("", three...)
 
@@ -85,7 +86,7 @@ spec:
   validations:
   - {expression: "object.dta.size() > 1"}
 `, name))
-	s.Kubectl("", "wait", "--for=jsonpath={.status.typeChecking.expressionWarnings}", "validatingadmissionpolicy/"+name)
+	s.Await("jsonpath={.status.typeChecking.expressionWarnings}", "validatingadmissionpolicy/"+name)
 	harness.Wants(t, s.Kubectl("", "get", "validatingadmissionpolicy", name, "-o", "jsonpath={.status}"), "undefined field 'dta'")
 }
 

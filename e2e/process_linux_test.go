@@ -81,7 +81,15 @@ func TestDeletedKindsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	client, host := admin(t, s) // one connection, whose goroutines are counted too
-	before, watching := goroutines(t, client, host)
+	before, watching := 0, 0
+	harness.Eventually(t, "no more informers start", func() error {
+		then := watching
+		if before, watching = goroutines(t, client, host); watching != then {
+			<-time.After(3 * time.Second) // longer than the controllers take to look again
+			return fmt.Errorf("%d informers have become %d", then, watching)
+		}
+		return nil
+	})
 	const kinds = 15
 	comeAndGo(t, s, kinds, func() error {
 		if _, now := goroutines(t, client, host); now < watching+kinds {
@@ -89,7 +97,7 @@ func TestDeletedKindsLeaveNothing(t *testing.T) {
 		}
 		return nil
 	})
-	harness.Eventually(t, "there are no more goroutines than before", func() error {
+	harness.Within(t, 2*harness.Patience, "there are no more goroutines than before", func() error {
 		<-time.After(time.Second) // it takes a minute, and a profile stops the world
 		now, nowWatching := goroutines(t, client, host)
 		if nowWatching > watching || now >= before+kinds {
@@ -97,7 +105,7 @@ func TestDeletedKindsLeaveNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if lines := complaints(s.Log()); lines != "" {
+	if lines := harness.Complaints(s.Log()); lines != "" {
 		t.Errorf("somebody misses them:\n%s", lines)
 	}
 }

@@ -16,12 +16,13 @@ func TestRBACAllowsAndDenies(t *testing.T) {
 	s := shared.Server(t)
 	ns, other, user := namespace(t, s), namespace(t, s), unique("jane")
 	list := []string{"get", "configmaps", "-n", ns, "--as", user}
+	s.Kubectl("", "create", "configmap", "readable", "-n", ns)
 	refused(t, s, "", list, "Forbidden", fmt.Sprintf("User %q cannot list resource %q", user, "configmaps"), ns)
 
 	s.Kubectl("", "create", "role", "reader", "-n", ns, "--verb=get,list", "--resource=configmaps")
 	s.Kubectl("", "create", "rolebinding", "reader", "-n", ns, "--role=reader", "--user="+user)
 	eventuallyCan(t, s, user, ns, "list", "configmaps")
-	harness.Wants(t, s.Kubectl("", list...), "kube-root-ca.crt")
+	harness.Wants(t, s.Kubectl("", list...), "readable")
 	refused(t, s, "", []string{"create", "configmap", "x", "-n", ns, "--as", user}, "forbidden", "cannot create")
 	refused(t, s, "", []string{"get", "configmaps", "-n", other, "--as", user}, "Forbidden", other)
 	refused(t, s, "", []string{"get", "secrets", "-n", ns, "--as", user}, "Forbidden")

@@ -108,10 +108,11 @@ func TestWatchAcrossARestart(t *testing.T) {
 	}
 }
 
-// firstEvent is the first thing that a watch from the version says.
+// firstEvent is the first thing that a watch from the version says of what the
+// test makes.
 func firstEvent(t *testing.T, maps typedcorev1.ConfigMapInterface, resourceVersion string) watch.Event {
 	t.Helper()
-	watcher, err := maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: resourceVersion})
+	watcher, err := maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: resourceVersion, FieldSelector: "metadata.name=after"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestSwitchedOff(t *testing.T) {
 				t.Errorf("resourcequotas are listed:\n%s", resources)
 			}
 			var status struct{ Controllers []string }
-			if err := json.Unmarshal([]byte(harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+			if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
 				t.Fatal(err)
 			}
 			for _, controller := range c.controllers {
@@ -59,7 +59,7 @@ func TestSwitchedOff(t *testing.T) {
 			if code := s.Stop(); code != 0 {
 				t.Errorf("the server ended with exit code %d", code)
 			}
-			if lines := complaints(s.Log()); lines != "" {
+			if lines := harness.Complaints(s.Log()); lines != "" {
 				t.Errorf("somebody complains:\n%s", lines)
 			}
 		})
@@ -76,7 +76,7 @@ controllerManager: {controllers: ["*", bootstrap-signer-controller, -garbage-col
 `))
 	harness.Wants(t, s.Kubectl("", "api-versions"), "certificates.k8s.io/v1beta1")
 	var status struct{ Controllers []string }
-	if err := json.Unmarshal([]byte(harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+	if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Contains(status.Controllers, "bootstrap-signer-controller") || slices.Contains(status.Controllers, "garbage-collector-controller") {

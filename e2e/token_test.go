@@ -9,13 +9,12 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// outsider runs kubectl as somebody who has the server's address, the CA that
-// every namespace publishes, and credentials.
+// outsider runs kubectl as somebody who has the server's address, its CA, and
+// credentials.
 func outsider(t *testing.T, s *harness.Server, credentials ...string) func(args ...string) (string, error) {
 	t.Helper()
 	ca := filepath.Join(t.TempDir(), "ca.crt")
-	published := s.Kubectl("", "get", "configmap", "kube-root-ca.crt", "-n", "default", "-o", `jsonpath={.data.ca\.crt}`)
-	if err := os.WriteFile(ca, []byte(published), 0o600); err != nil {
+	if err := os.WriteFile(ca, s.RESTConfig().CAData, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	access := append([]string{"--kubeconfig", os.DevNull, "--server", s.RESTConfig().Host, "--certificate-authority", ca}, credentials...)
@@ -90,6 +89,6 @@ kind: Secret
 type: kubernetes.io/service-account-token
 metadata: {name: robot, annotations: {kubernetes.io/service-account.name: robot}}
 `, "create", "-n", ns, "-f", "-")
-	s.Kubectl("", "wait", "--for=jsonpath={.data.token}", "secret/robot", "-n", ns)
+	s.Await("jsonpath={.data.token}", "secret/robot", "-n", ns)
 	return s.Kubectl("", "get", "secret", "robot", "-n", ns, "-o", "go-template={{.data.token | base64decode}}")
 }

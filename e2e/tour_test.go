@@ -31,7 +31,7 @@ func TestTour(t *testing.T) {
 	if code := s.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d", code)
 	}
-	if lines := complaints(s.Log()); lines != "" {
+	if lines := harness.Complaints(s.Log()); lines != "" {
 		t.Errorf("a life without incident has warnings:\n%s", lines)
 	}
 }
@@ -57,7 +57,7 @@ func TestReadme(t *testing.T) {
 			out = s.Kubectl("", fields[1:]...)
 			shown = command.Shown(out)
 		case command.Line == "go run . status":
-			out = harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir)
+			out = s.Status()
 			shown = command.Shown(out)
 		default:
 			t.Fatalf("the README has a command that the test does not know: %s", command.Line)
@@ -79,7 +79,7 @@ func TestStartIsQuiet(t *testing.T) {
 	dir := t.TempDir() + "/data"
 	for _, start := range []string{"first", "second"} {
 		s := harness.StartIn(t, dir)
-		lines := strings.Split(strings.TrimSpace(s.Log()), "\n")
+		lines := harness.Unhurried(s.Log())
 		if len(lines) > 10 {
 			t.Errorf("the %s start says %d lines:\n%s", start, len(lines), s.Log())
 		}
@@ -87,7 +87,7 @@ func TestStartIsQuiet(t *testing.T) {
 			t.Errorf("the last line of the %s start does not tell how to use it: %s", start, last)
 		}
 		for _, line := range lines {
-			if complaints(line) != "" {
+			if harness.Complaints(line) != "" {
 				t.Errorf("the %s start warns: %s", start, line)
 			}
 		}

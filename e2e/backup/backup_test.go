@@ -60,10 +60,11 @@ func TestRestore(t *testing.T) {
 			s := harness.Start(t)
 			create(t, s, "before")
 			secret(t, s)
-			token, err := s.Client().CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			var token *authenticationv1.TokenRequest
+			harness.Eventually(t, "the default service account gets a token", func() (err error) {
+				token, err = s.Client().CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+				return err
+			})
 			archive := filepath.Join(t.TempDir(), "archive.tar.gz")
 			if !running {
 				s.Stop()
@@ -257,13 +258,13 @@ func TestSchedule(t *testing.T) {
 	var status struct {
 		Backups struct{ Next, Last, File, Error string }
 	}
-	if err := json.Unmarshal([]byte(harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir, "-o", "json")), &status); err != nil {
+	if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
 		t.Fatal(err)
 	}
 	if b := status.Backups; b.Next == "" || b.Last == "" || filepath.Dir(b.File) != dir || b.Error != "" {
 		t.Errorf("the status says %+v", b)
 	}
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir), "next at ", "scheduled-")
+	harness.Wants(t, s.Status(), "next at ", "scheduled-")
 	harness.Eventually(t, "an event tells of a backup", func() error { return event(t.Context(), s, "BackupMade") })
 	harness.Wants(t, s.Kubectl("", "get", "--raw", "/metrics"), `kube_hyper_mini_backup_last_timestamp_seconds{result="success"}`, "kube_hyper_mini_backup_size_bytes")
 }
@@ -285,7 +286,7 @@ func TestAScheduleThatFails(t *testing.T) {
 	}
 	s := harness.Start(t, "--config", config(t, fmt.Sprintf("backup: {schedule: '@every 1s', dir: %q}\n", filepath.Join(file, "below"))))
 	harness.Eventually(t, "an event tells of a failure", func() error { return event(t.Context(), s, "BackupFailed") })
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir), "FAILED", file)
+	harness.Wants(t, s.Status(), "FAILED", file)
 	harness.Wants(t, s.Kubectl("", "get", "--raw", "/metrics"), `kube_hyper_mini_backup_last_timestamp_seconds{result="failure"}`)
 	create(t, s, "still-working")
 }

@@ -120,7 +120,7 @@ func TestLeadership(t *testing.T) {
 	examples := filepath.Join(harness.Root(t), "config", "examples")
 	s := harness.Start(t)
 	s.Kubectl("", "apply", "-f", filepath.Join(examples, "widgets.yaml"), "-f", filepath.Join(examples, "controller.yaml"))
-	s.Kubectl("", "wait", "--for=condition=Established", "crd/widgets.example.com")
+	s.Await("condition=Established", "crd/widgets.example.com")
 	create := func(args ...string) {
 		t.Helper()
 		out, code := harness.CLI(t, append([]string{"kubeconfig", "create", "--data-dir", s.Dir, "--service-account", "widgets-system/widgets"}, args...)...)

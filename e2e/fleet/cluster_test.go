@@ -1,9 +1,9 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +81,22 @@ func (m *member) start() {
 	})
 }
 
+// waitHealthy waits until the member knows a leader.
+func (m *member) waitHealthy() {
+	m.t.Helper()
+	harness.Eventually(m.t, "the etcd member is healthy", func() error {
+		response, err := http.Get(m.client + "/health")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }() // the status says all
+		if response.StatusCode != http.StatusOK {
+			return errors.New(response.Status)
+		}
+		return nil
+	})
+}
+
 // kill ends the member as a power failure does.
 func (m *member) kill() {
 	_ = m.cmd.Process.Kill() // it may have ended
@@ -96,22 +112,7 @@ func endpoints(members []*member) []string {
 	return urls
 }
 
-func freeURL(t *testing.T) string { return "http://" + freeAddress(t) }
-
-// freeAddress is one that nobody listens on, with a port that the system does
-// not give to whoever asks for any: between here and its use it stays free.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000))
-		if listener, err := net.Listen("tcp", address); err == nil {
-			_ = listener.Close() // the port is free again
-			return address
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
+func freeURL(t *testing.T) string { return "http://" + harness.FreeAddress(t) }
 
 // onEtcd is a configuration for the cluster.
 func onEtcd(t *testing.T, urls []string, more string) string {

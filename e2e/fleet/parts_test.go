@@ -24,7 +24,7 @@ func launchPart(t *testing.T, command, dir string, args ...string) *harness.Serv
 // TestParts: etcd, API server and controllers in a process each, with nothing
 // but a bundle between them.
 func TestParts(t *testing.T) {
-	listen := freeAddress(t)
+	listen := harness.FreeAddress(t)
 	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", harness.ConfigFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
 
 	dir := identityOf(t, etcd.Dir)
@@ -51,7 +51,7 @@ spec:
   scope: Namespaced
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `, "apply", "-f", "-")
-	api.Kubectl("", "wait", "--for=condition=Established", "crd/widgets.example.com")
+	api.Await("condition=Established", "crd/widgets.example.com")
 	api.Kubectl("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: alone}}", "create", "-f", "-")
 	api.Kubectl("", "delete", "namespace", "alone")
 	if _, err := api.Client().CoreV1().Namespaces().Get(t.Context(), "alone", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -61,8 +61,8 @@ spec:
 		if code := part.Stop(); code != 0 {
 			t.Errorf("it ended with exit code %d:\n%s", code, part.Log())
 		}
-		if log := part.Log(); strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
-			t.Errorf("it complains:\n%s", log)
+		if lines := harness.Complaints(part.Log()); lines != "" {
+			t.Errorf("it complains:\n%s", lines)
 		}
 	}
 }
@@ -70,7 +70,7 @@ spec:
 // TestEtcdIsForItsClientsOnly: a certificate that opens the API does not open
 // the store.
 func TestEtcdIsForItsClientsOnly(t *testing.T) {
-	listen := freeAddress(t)
+	listen := harness.FreeAddress(t)
 	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", harness.ConfigFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
 	dir := identityOf(t, etcd.Dir)
 	file := func(name string) string { return filepath.Join(dir, "pki", name) }

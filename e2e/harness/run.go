@@ -29,6 +29,19 @@ func (s *Server) TryKubectl(stdin string, args ...string) (string, error) {
 	return Run(s.t, stdin, KubectlBinary(s.t), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
 }
 
+// Await runs `kubectl wait --for=CONDITION` with the tests' patience.
+func (s *Server) Await(condition string, args ...string) {
+	s.t.Helper()
+	s.Kubectl("", append([]string{"wait", "--for=" + condition, "--timeout=" + Patience.String()}, args...)...)
+}
+
+// Status returns what `status` with further arguments says of a server that is
+// ready; a moment in which it is not, as when its disk is slow, passes.
+func (s *Server) Status(args ...string) string {
+	s.t.Helper()
+	return Runs(s.t, ExitOK, append([]string{"status", "--data-dir", s.Dir, "--wait", Patience.String()}, args...)...)
+}
+
 // Run runs a program and returns its output and errors together.
 func Run(t testing.TB, stdin, program string, args ...string) (string, error) {
 	t.Helper()
@@ -73,7 +86,14 @@ func CLIWith(t testing.TB, env []string, args ...string) (string, int) {
 // takes longer than Patience.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(Patience)
+	Within(t, Patience, what, check)
+}
+
+// Within is Eventually with another patience, for what takes its time on any
+// machine.
+func Within(t testing.TB, patience time.Duration, what string, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// notifyPatience is how long a message waits for room in the service manager's
+// socket.
+const notifyPatience = 5 * time.Second
+
 // notifier speaks systemd's sd_notify protocol. The API server does too, and
 // would say READY=1 before the controllers run; so the variables that name
 // the socket are taken from the environment before it starts.
@@ -48,6 +52,10 @@ func (n notifier) send(state string) error {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	defer func() { _ = conn.Close() }() // the datagram is out or has failed by then
+	// A service manager that does not read must not hold up a stop.
+	if err := conn.SetWriteDeadline(time.Now().Add(notifyPatience)); err != nil {
+		return fmt.Errorf("notify the service manager: %w", err)
+	}
 	if _, err := conn.Write([]byte(state)); err != nil {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}

@@ -73,7 +73,8 @@ func (c *zapCore) Sync() error { return nil }
 // settings that a single member without listeners cannot do otherwise, and
 // about what a new data directory lacks for its first milliseconds: a term, and
 // a member that is applied; about a log that is long, and is being applied; and
-// about requests that are refused, which who has asked is told.
+// about requests that are refused, cancelled or tried again, which who has asked
+// is told.
 func quiet(message string) bool {
 	for _, part := range []string{
 		"simple token is not cryptographically signed",
@@ -84,6 +85,7 @@ func quiet(message string) bool {
 		"cannot campaign at term 1 since there are still pending configuration changes",
 		"failed to publish local member to cluster through raft",
 		"failed to apply request",
+		"retrying of unary invoker failed",
 		"message exceeded backend quota; raising alarm",
 		"quota exceeds the maximum value",
 	} {
