@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"os"
@@ -113,7 +112,7 @@ func TestGarbageInTheDataDirectory(t *testing.T) {
 		t.Fatalf("write-ahead log: %v %v", wal, err)
 	}
 	log := "etcd/member/wal/" + filepath.Base(wal[0])
-	head, data := recordOf(t, wal[0])
+	head, data := harness.WALRecord(t, wal[0])
 	for _, c := range []struct {
 		path   string
 		offset int // 0: the whole file
@@ -150,30 +149,6 @@ func TestGarbageInTheDataDirectory(t *testing.T) {
 	}
 	s = harness.StartIn(t, dir)
 	s.Kubectl("", "get", "configmap", "precious")
-}
-
-// recordOf finds a record of etcd's log that is followed by others: where its
-// head begins, which is its length, and a place in its data.
-func recordOf(t *testing.T, wal string) (head, data int) {
-	t.Helper()
-	const headSize, enough = 8, 200
-	log, err := os.ReadFile(wal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for head+headSize <= len(log) {
-		field := binary.LittleEndian.Uint64(log[head:])
-		length, padding := int(field&(1<<56-1)), 0
-		if field>>63 == 1 {
-			padding = int(field >> 56 & 7)
-		}
-		if head > 10000 && length > enough {
-			return head, head + headSize + length/2
-		}
-		head += headSize + length + padding
-	}
-	t.Fatalf("no record of %d bytes in %s", enough, wal)
-	return 0, 0
 }
 
 // TestAuthorityThatDoesNotMatch: half of a pair is no identity.

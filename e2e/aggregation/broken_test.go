@@ -92,9 +92,12 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 			if test.reason == "Passed" {
 				status = "True"
 			}
-			if message := e.waitAvailable(group(test.name), status, test.reason); !strings.Contains(message, test.message) {
-				t.Errorf("the message does not say %q: %s", test.message, message)
-			}
+			harness.Eventually(t, "the message says "+test.message, func() error {
+				if message := e.waitAvailable(group(test.name), status, test.reason); !strings.Contains(message, test.message) {
+					return errors.New(message)
+				}
+				return nil
+			})
 		})
 	}
 	t.Run("discovery answers for the others", func(t *testing.T) { discoveryAnswers(e.forTest(t), group) })
@@ -122,12 +125,7 @@ func oneOfTwoTargets(t *testing.T, e *environment, ca *authority, namespace, gro
 			t.Errorf("a request with one of two targets dead: %v", err)
 		}
 	}
-	harness.Eventually(t, "the status counts them", func() error {
-		if out := e.Kubectl("", "get", "serviceendpoint", "replicas", "-n", namespace); !strings.Contains(out, "1/2") {
-			return errors.New(out)
-		}
-		return nil
-	})
+	e.waitReachable(namespace, "replicas", "1/2")
 }
 
 // discoveryAnswers asks everything that discovery has while most servers are

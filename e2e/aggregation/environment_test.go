@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -86,6 +87,18 @@ func (e *environment) endpoint(namespace, name string, targets ...string) {
 	})
 }
 
+// waitReachable waits until so many of a service's targets can be reached, as
+// "2/3".
+func (e *environment) waitReachable(namespace, name, want string) {
+	e.t.Helper()
+	harness.Eventually(e.t, want+" targets can be reached", func() error {
+		if out := e.Kubectl("", "get", "serviceendpoint", name, "-n", namespace); !strings.Contains(out, want) {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
 // apiService registers group/v1alpha1 at a service; without a bundle TLS is
 // not verified.
 func (e *environment) apiService(group, namespace, name string, bundle []byte) {
@@ -122,7 +135,9 @@ func (e *environment) available(group string) (status, reason, message string) {
 	return "", "", "no condition"
 }
 
-// waitAvailable waits for a status and reason of a group.
+// waitAvailable waits for a status and reason of a group. An available one can
+// be asked for its resources when it returns: the condition is there a moment
+// before the aggregator has seen it.
 func (e *environment) waitAvailable(group, wantStatus, wantReason string) (message string) {
 	e.t.Helper()
 	harness.Eventually(e.t, fmt.Sprintf("%s has Available=%s (%s)", group, wantStatus, wantReason), func() error {
@@ -131,7 +146,11 @@ func (e *environment) waitAvailable(group, wantStatus, wantReason string) (messa
 		if status != wantStatus || reason != wantReason {
 			return fmt.Errorf("it is %s (%s): %s", status, reason, message)
 		}
-		return nil
+		if status != "True" {
+			return nil
+		}
+		_, err := e.Client().Discovery().ServerResourcesForGroupVersion(group + "/v1alpha1")
+		return err
 	})
 	return message
 }

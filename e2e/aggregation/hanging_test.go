@@ -44,6 +44,7 @@ func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestOneThatHangs has a server that takes questions about its OpenAPI and
 // never answers. Everything else goes on while the first question is open.
 func TestOneThatHangs(t *testing.T) {
+	harness.KubectlBinary(t) // must not be built while the question is open
 	e := newEnvironment(t)
 	ca := newAuthority(t)
 	const hangs, works = "hangs.example.com", "works.example.com"

@@ -82,15 +82,15 @@ func (o *output) tail() string {
 	return text[max(0, len(text)-4000):]
 }
 
-// freePort is a loopback port that was free a moment ago.
+// freePort is a loopback port that nobody listens on.
 func freePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	_, text, err := net.SplitHostPort(harness.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
+	port, err := strconv.Atoi(text)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return port

@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -214,10 +215,11 @@ func isJanes(event *auditv1.Event) bool {
 // frontProxyCA is the one that the server publishes for extension servers.
 func (e *environment) frontProxyCA() *x509.CertPool {
 	e.t.Helper()
-	published, err := e.Client().CoreV1().ConfigMaps("kube-system").Get(e.t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	var published *corev1.ConfigMap
+	harness.Eventually(e.t, "the authorities are published", func() (err error) {
+		published, err = e.Client().CoreV1().ConfigMaps("kube-system").Get(e.t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+		return err
+	})
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(published.Data["requestheader-client-ca-file"])) {
 		e.t.Fatalf("no CA of the front proxy in %v", published.Data)

@@ -54,6 +54,7 @@ func TestVirtualResources(t *testing.T) {
 	if memory, _, _ := unstructured.NestedString(node.Object, "usage", "memory"); memory == "" || memory == "0" {
 		t.Errorf("the object says nothing: %v", node.Object)
 	}
+	e.waitListed(group+"/v1beta1", true)
 	if out := e.Kubectl("", "get", "nodes.metrics.k8s.io"); !strings.Contains(out, "self") {
 		t.Errorf("the table is:\n%s", out)
 	}

@@ -11,17 +11,21 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
+
+// How many seconds the server waits for a webhook: one that is to be tired of
+// it, and one of which a loaded machine is no reason to be.
+const impatient, patient = 2, 30
 
 // asker is a part of the server that asks the webhook.
 type asker struct {
 	// ask makes a request that needs the webhook's answer.
 	ask func() error
-	// configure changes what the server knows of it.
-	configure func(bundle []byte, path string) error
+	// configure changes what the server knows of it, and how many seconds a
+	// request waits for the answer.
+	configure func(bundle []byte, path string, seconds int32) error
 	// timeout is what is said of an answer that does not come.
 	timeout string
 }
@@ -29,16 +33,16 @@ type asker struct {
 // validator asks by creating config maps.
 func validator(w *webhooks, namespace string) asker {
 	hook := validating(namespace, w.client("/allow"), rule("", "v1", "configmaps", admissionregistrationv1.Create))
-	hook.TimeoutSeconds = ptr.To[int32](1)
 	configuration := w.validate(hook)
 	return asker{
 		ask: func() error {
 			_, err := w.Client().CoreV1().ConfigMaps(namespace).Create(background, configMap(harmless), metav1.CreateOptions{})
 			return err
 		},
-		configure: func(bundle []byte, path string) (err error) {
+		configure: func(bundle []byte, path string, seconds int32) (err error) {
 			client := &configuration.Webhooks[0].ClientConfig
 			client.CABundle, client.Service.Path = bundle, &path
+			configuration.Webhooks[0].TimeoutSeconds = &seconds
 			configuration, err = w.Client().AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(w.t.Context(), configuration, metav1.UpdateOptions{})
 			return err
 		},
@@ -51,9 +55,10 @@ func convertee(w *webhooks, namespace string) asker {
 	crd := w.defineConvertible()
 	name := w.createConvertible("v1", namespace, map[string]any{"hostPort": "localhost:8080"})
 	path := fmt.Sprintf("/apis/%s/v2/namespaces/%s/widgets/%s", convertible, namespace, name)
+	patience := int32(patient)
 	return asker{
 		ask: func() error {
-			text, err := w.Client().Discovery().RESTClient().Get().AbsPath(path).Param("timeout", "2s").DoRaw(background)
+			text, err := w.Client().Discovery().RESTClient().Get().AbsPath(path).Param("timeout", fmt.Sprintf("%ds", patience)).DoRaw(background)
 			switch {
 			case err != nil:
 				return fmt.Errorf("%w: %s", err, text)
@@ -62,7 +67,8 @@ func convertee(w *webhooks, namespace string) asker {
 			}
 			return nil
 		},
-		configure: func(bundle []byte, path string) error {
+		configure: func(bundle []byte, path string, seconds int32) error {
+			patience = seconds
 			client := w.crdClient().ApiextensionsV1().CustomResourceDefinitions()
 			return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 				crd, err := client.Get(w.t.Context(), crd.Name, metav1.GetOptions{})
@@ -108,6 +114,7 @@ func TestRotation(t *testing.T) {
 				w.endpoint(hookNamespace, hookService, target(two.port))
 				a.waitAnswered(t, "the server that is to end answers")
 				w.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(freePort(t)))
+				w.waitReachable(hookNamespace, hookService, "2/3")
 				underLoad(t, loadClients, func() { two.stop(signal) }, a.ask)
 				a.waitAnswered(t, "the first server answers alone")
 				two.launch(t, w)
@@ -132,7 +139,7 @@ func (a asker) rotate(t *testing.T, w *webhooks, r *replica, path string) *autho
 	r.stop(syscall.SIGTERM)
 	r.launch(t, w)
 	a.waitFailed(t, "unknown authority")
-	if err := a.configure(slices.Concat(old.bundle, other.bundle), path); err != nil {
+	if err := a.configure(slices.Concat(old.bundle, other.bundle), path, patient); err != nil {
 		t.Fatal(err)
 	}
 	a.waitAnswered(t, "the other authority is trusted")
@@ -142,11 +149,11 @@ func (a asker) rotate(t *testing.T, w *webhooks, r *replica, path string) *autho
 // silence has the server never answer, and then answer again.
 func (a asker) silence(t *testing.T, ca *authority, path string) {
 	t.Helper()
-	if err := a.configure(ca.bundle, "/slow"); err != nil {
+	if err := a.configure(ca.bundle, "/slow", impatient); err != nil {
 		t.Fatal(err)
 	}
 	a.waitFailed(t, a.timeout)
-	if err := a.configure(ca.bundle, path); err != nil {
+	if err := a.configure(ca.bundle, path, patient); err != nil {
 		t.Fatal(err)
 	}
 	a.waitAnswered(t, "it answers again")

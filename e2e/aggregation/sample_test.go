@@ -51,6 +51,7 @@ func newSample(t *testing.T) *sample {
 	s.kubeconfig = e.kubeconfigOf("wardle", "apiserver")
 	s.launch(t)
 	e.waitAvailable(wardle, "True", "Passed")
+	e.waitListed(wardle+"/v1alpha1", true)
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -171,13 +172,19 @@ func tryConfigMap(t testing.TB, client kubernetes.Interface, namespace string, d
 	return created, err
 }
 
-// waitDenied waits until a webhook's configuration has been seen and denies.
-func (w *webhooks) waitDenied(namespace string, data map[string]string) error {
+// waitDenied waits until a webhook's configuration has been seen and denies
+// with an error that has all the parts, which is returned.
+func (w *webhooks) waitDenied(namespace string, data map[string]string, parts ...string) error {
 	w.t.Helper()
 	var denied error
-	harness.Eventually(w.t, "the webhook denies", func() error {
+	harness.Eventually(w.t, fmt.Sprintf("the webhook denies with %q", parts), func() error {
 		if _, denied = tryConfigMap(w.t, w.Client(), namespace, data); denied == nil {
 			return errors.New("it was admitted")
+		}
+		for _, part := range parts {
+			if !strings.Contains(denied.Error(), part) {
+				return denied
+			}
 		}
 		return nil
 	})

@@ -245,7 +245,8 @@ func TestAbuse(t *testing.T) {
 	if strings.Contains(s.Log(), "panic") {
 		t.Error("the server panicked; see its log")
 	}
-	if lines := strings.Count(s.Log(), "\n"); lines > 100+requests/10 {
+	// Of a client that is gone in the middle of an answer upstream writes a line.
+	if lines := strings.Count(s.Log(), "\n") - strings.Count(s.Log(), "Timeout or abort while handling"); lines > 100+requests/10 {
 		t.Errorf("bad requests fill the log: %d lines", lines)
 	}
 	if code := s.Stop(); code != 0 {

@@ -55,6 +55,7 @@ func TestDamagedFiles(t *testing.T) {
 		}
 		return slices.Max(files)
 	}
+	head, data := harness.WALRecord(t, wal(killed))
 	const remedy = "kube-hyper-mini backup restore FILE"
 	for name, c := range map[string]struct {
 		from   string
@@ -64,7 +65,8 @@ func TestDamagedFiles(t *testing.T) {
 		"a truncated log":         {killed, func(dir string) error { return os.Truncate(wal(dir), 20000) }, []string{"etcd/member/wal", "a part of the log is missing"}},
 		"an empty log":            {killed, func(dir string) error { return os.Truncate(wal(dir), 0) }, []string{"etcd/member/wal", "a part of the log is missing"}},
 		"no log":                  {origin.Dir, func(dir string) error { return os.RemoveAll(filepath.Dir(wal(dir))) }, []string{"etcd/member/wal", "a part of the log is missing"}},
-		"a flipped byte in it":    {killed, func(dir string) error { flip(t, wal(dir), 20000); return nil }, []string{"etcd/member/wal", "crc mismatch"}},
+		"a flipped byte in it":    {killed, func(dir string) error { flip(t, wal(dir), int64(data)); return nil }, []string{"etcd/member/wal", "crc mismatch"}},
+		"one in a length in it":   {killed, func(dir string) error { flip(t, wal(dir), int64(head)+5); return nil }, []string{"etcd/member/wal", "a part of the log is missing"}},
 		"a truncated database":    {killed, func(dir string) error { return os.Truncate(db(dir), 20000) }, []string{"snap/db cannot be read"}},
 		"an empty database":       {killed, func(dir string) error { return os.Truncate(db(dir), 0) }, []string{"snap/db cannot be read"}},
 		"a flipped byte in a key": {origin.Dir, func(dir string) error { flip(t, db(dir), valueAt(t, db(dir), "precious")); return nil }, []string{"snap/db is damaged", "seal.json"}},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,7 @@ type object struct {
 type ledger struct {
 	id     string
 	n      int
+	made   atomic.Int64      // writes that were acknowledged
 	exists map[string]object // by token
 	gone   map[string]bool   // tokens that were deleted
 
@@ -72,6 +74,7 @@ func (l *ledger) write(ctx context.Context, maps typedcorev1.ConfigMapInterface)
 		if err != nil {
 			return nil
 		}
+		l.made.Add(1)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ package faults
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -70,9 +69,7 @@ func TestPause(t *testing.T) {
 		_, err := server.Client().CoreV1().ServiceAccounts(namespace.Name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err
 	})
-	if out, code := harness.CLI(t, "status", "--data-dir", server.Dir); code != 0 || !strings.Contains(out, fmt.Sprintf("pid %d", server.PID())) {
-		t.Errorf("status says, with exit code %d:\n%s", code, out)
-	}
+	harness.Wants(t, server.Status(), fmt.Sprintf("pid %d", server.PID()))
 	server.Kill() // ends the writers
 	wait()
 	s.start()

@@ -119,7 +119,7 @@ func TestFullDatabase(t *testing.T) {
 	if err := put(t, s, "more"); err != nil {
 		t.Errorf("with a larger quota a write gets %v", err)
 	}
-	if strings.Contains(s.Log(), "not ready") {
+	if strings.Contains(s.Log(), "up, and not ready") {
 		t.Errorf("with a larger quota it says:\n%s", s.Log())
 	}
 
@@ -140,7 +140,7 @@ func TestFullDatabase(t *testing.T) {
 		}
 		return nil
 	})
-	harness.Wants(t, s.Log(), "writes are taken again")
+	s.WaitLog("writes are taken again")
 	event(t, s, "DatabaseWritable")
 }
 

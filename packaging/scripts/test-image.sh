@@ -97,6 +97,6 @@ kill -TERM "$first"
 code=0
 wait $unshare || code=$?
 test $code = 0 || fail "SIGTERM ends it with $code"
-grep -q 'stopped' "$work/log" || fail "it was not an orderly stop"
+grep -q 'INFO  stopped' "$work/log" || fail "it was not an orderly stop"
 first=
 ok "SIGTERM ends it in order"

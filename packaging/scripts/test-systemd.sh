@@ -57,7 +57,7 @@ export KUBECONFIG=/var/lib/$unit/admin.kubeconfig HOME=/tmp
 echo "ok: systemd starts it in its sandbox, and kubectl writes"
 sleep 15 # more than twice what the watchdog allows
 test "$(show ActiveState),$(show NRestarts)" = active,0 || fail "the watchdog bit"
-journalctl --no-pager --unit $unit | grep -q ERROR && fail "there are errors in the journal"
+journalctl --no-pager --unit $unit | grep -q " ERROR " && fail "there are errors in the journal"
 echo "ok: it feeds the watchdog"
 kill -STOP "$(show MainPID)"
 for _ in $(seq 300); do test "$(show NRestarts)" != 0 && break; sleep 0.2; done
