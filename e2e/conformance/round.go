@@ -64,14 +64,18 @@ func (r *round) file(name string) string {
 // runSpecs runs Ginkgo's own runner, which hands the specs out to processes of
 // the suite and runs the [Serial] ones alone at the end.
 func (r *round) runSpecs(ctx context.Context, kubeconfig string) error {
-	fmt.Fprintf(r.stdout, "%s: %d specs, %d at a time; log in %s\n", r.list.Name, len(r.list.Specs), r.options.procs, r.file("specs.log"))
+	procs := r.options.procs
+	if r.list.Name == specs.OptIn {
+		procs = 1 // two of its specs elect by the same lease
+	}
+	fmt.Fprintf(r.stdout, "%s: %d specs, %d at a time; log in %s\n", r.list.Name, len(r.list.Specs), procs, r.file("specs.log"))
 	log, err := os.Create(r.file("specs.log"))
 	if err != nil {
 		return fmt.Errorf("make the log of the specs: %w", err)
 	}
 	defer log.Close() //nolint:errcheck // the process has written to it, not we
 	cmd := exec.CommandContext(ctx, r.programs.ginkgo, "run", "--no-color", "--silence-skips",
-		"--procs="+strconv.Itoa(r.options.procs), "--timeout="+roundTimeout.String(),
+		"--procs="+strconv.Itoa(procs), "--timeout="+roundTimeout.String(),
 		"--output-dir="+r.work, "--json-report=report.json", r.programs.suite, "--",
 		"-test.run=^TestSpecs$", "--list="+r.list.Name, "--only="+r.options.only,
 		"--kubeconfig="+kubeconfig, "--kubectl-path="+r.programs.kubectl, "--e2e-output-dir="+r.work)
