@@ -102,7 +102,7 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 	return documents, aggregator.GenericAPIServer.AddPostStartHook(remoteHook, func(hook genericapiserver.PostStartHookContext) error {
 		go availability.Run(hook)
 		go func(ctx context.Context) {
-			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct); err != nil && ctx.Err() == nil {
+			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct, slog.Default()); err != nil && ctx.Err() == nil {
 				klog.ErrorS(err, "ServiceEndpoint objects are not followed")
 			}
 		}(hook)

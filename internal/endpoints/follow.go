@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
@@ -25,9 +27,9 @@ import (
 const probePeriod = 30 * time.Second
 
 // Run follows the ServiceEndpoint objects and writes their status until ctx
-// ends. The type need not be served yet. dial reaches the targets. Call it
-// once.
-func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.DialFunc) error {
+// ends. The type need not be served yet, and is made again when somebody has
+// deleted it. dial reaches the targets. Call it once.
+func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.DialFunc, log *slog.Logger) error {
 	client = rest.CopyConfig(client)
 	client.QPS = -1
 	client = rest.AddUserAgent(client, "service-endpoints")
@@ -45,6 +47,9 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	close(r.synced)
 	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "", probePeriod, cache.Indexers{}, nil)
 	if err := informer.Informer().SetTransform(kinds.DropManagedFields); err != nil {
+		return fmt.Errorf("follow ServiceEndpoints: %w", err)
+	}
+	if err := informer.Informer().SetWatchErrorHandlerWithContext(reinstall(client, log)); err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
 	}
 	prober := &prober{
@@ -69,6 +74,25 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// reinstall makes the type exist again when the informer finds that it does
+// not: it is the server's own, which `kubectl delete crd --all` does not know.
+func reinstall(client *rest.Config, log *slog.Logger) cache.WatchErrorHandlerWithContext {
+	return func(ctx context.Context, reflector *cache.Reflector, err error) {
+		if !apierrors.IsNotFound(err) {
+			cache.DefaultWatchErrorHandler(ctx, reflector, err)
+			return
+		}
+		made, err := install(ctx, client, log)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			log.Warn("the definition of ServiceEndpoint is gone, and is not made again yet", "error", err)
+		case made:
+			log.Info("the definition of ServiceEndpoint was deleted, and is made again")
+		}
+	}
 }
 
 // handler applies objects to the resolver and hands them to the prober.
