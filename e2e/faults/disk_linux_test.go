@@ -170,6 +170,38 @@ func TestFullDisk(t *testing.T) {
 	s.check()
 }
 
+// TestFullBackupDisk: a backup that has no room is told of and leaves nothing,
+// the server goes on, and so do the backups when there is room again.
+func TestFullBackupDisk(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	d := newDisk(t, 64)
+	d.leave(0)
+	dir := filepath.Join(d.path, "archives")
+	s := newSite(t, harness.Options{Args: []string{"--config", harness.ConfigFile(t, fmt.Sprintf("backup: {schedule: '@every 1s', keep: 2, dir: %q}\n", dir))}}, 2, 1)
+	server := s.start()
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := s.write(ctx)
+	event(t, server, "BackupFailed")
+	harness.Wants(t, server.Status(), "FAILED", dir)
+	cancel()
+	wait()
+	s.check()
+	d.free()
+	event(t, server, "BackupMade")
+	if code := server.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) == 0 || len(entries) > 3 { // the oldest one may not have gone yet
+		t.Errorf("there are %v, %v", entries, err)
+	}
+	for _, entry := range entries {
+		harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "inspect", filepath.Join(dir, entry.Name())), "objects")
+	}
+}
+
 // endsOrRefuses waits until the server has met the full disk, or is kept from
 // it, and ends it.
 func endsOrRefuses(t *testing.T, s *harness.Server) {

@@ -109,7 +109,7 @@ func (a *archivist) room(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	return datadir.Room(dir, status.DbSize)
+	return datadir.Room(dir, status.DbSize, a.dir.Path())
 }
 
 // save makes an archive in the configured directory and removes old ones that

@@ -58,7 +58,7 @@ func Restore(cfg RestoreConfig) (restored *Restored, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
+	defer func() { err = leave(dir, err) }()
 	incoming := dir.Join(incomingDir)
 	if err := os.RemoveAll(incoming); err != nil { // of a restore that was killed
 		return nil, fmt.Errorf("restore: %w", err)
@@ -82,6 +82,14 @@ func Restore(cfg RestoreConfig) (restored *Restored, err error) {
 		restored.Config = dir.Join(restoredConfig)
 	}
 	return restored, nil
+}
+
+// leave gives a directory back after a success or a failure.
+func leave(dir *datadir.Dir, err error) error {
+	if err != nil {
+		return errors.Join(err, dir.Abandon())
+	}
+	return dir.Close()
 }
 
 // prepare makes the whole new content.
@@ -140,7 +148,7 @@ func acceptable(m *Manifest, cfg RestoreConfig) error {
 		return fmt.Errorf("it was made by kube-hyper-mini %s, and this is %s, which could not read it: use that release or a newer one", m.Stamp, cfg.Stamp)
 	}
 	// The snapshot and what etcd makes of it are there at once.
-	return datadir.Room(cfg.DataDir, 2*m.Snapshot.SizeBytes)
+	return datadir.Room(cfg.DataDir, 2*m.Snapshot.SizeBytes, cfg.DataDir)
 }
 
 func extractFile(f File, r io.Reader, to string) (err error) {
@@ -174,7 +182,7 @@ func ImportBundle(cfg RestoreConfig) (m *Manifest, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
+	defer func() { err = leave(dir, err) }()
 	for _, room := range []string{"pki", "encryption", "etcd"} {
 		if _, err := os.Lstat(dir.Join(room)); err == nil {
 			return nil, fmt.Errorf("import %s: %s has an identity or data already (%s): choose another directory with --data-dir", cfg.Archive, dir.Path(), room)

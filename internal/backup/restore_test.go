@@ -119,6 +119,13 @@ func TestRestoreRefuses(t *testing.T) {
 			if after := slices.DeleteFunc(names(t, dir), func(name string) bool { return name == "lock" }); !slices.Equal(before, after) {
 				t.Errorf("the directory has %v, and had %v", after, before)
 			}
+			missing := filepath.Join(t.TempDir(), "missing")
+			if _, err := Restore(RestoreConfig{Archive: test.archive, DataDir: missing, Stamp: stamp, Snapshot: test.snapshot}); err == nil {
+				t.Error("into a new directory it is restored")
+			}
+			if _, err := os.Stat(missing); !os.IsNotExist(err) {
+				t.Errorf("a directory was made for nothing: %v", err)
+			}
 		})
 	}
 }

@@ -63,6 +63,7 @@ func minorAfter(a, b string) bool {
 type Dir struct {
 	path string
 	lock *fileutil.LockedFile
+	made bool // by Lock
 	// Previous is the stamp found at Open; nil in a new directory.
 	Previous *Stamp
 }
@@ -156,6 +157,22 @@ func (d *Dir) Path() string { return d.path }
 // Join returns a path inside the directory.
 func (d *Dir) Join(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
+}
+
+// Abandon is Close for who has failed: a directory that was made for it, and
+// holds nothing else, goes with the lock.
+func (d *Dir) Abandon() error {
+	entries, err := os.ReadDir(d.path)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	if !d.made || len(entries) != 1 {
+		return nil
+	}
+	if err := errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path)); err != nil {
+		return fmt.Errorf("remove the empty data directory %s: %w", d.path, err)
+	}
+	return nil
 }
 
 // Close gives the lock back.

@@ -2,8 +2,8 @@ package datadir
 
 import "fmt"
 
-// ErrNoSpace means that writing would not leave the disk the room that the
-// server itself needs.
+// ErrNoSpace means that writing would not leave the disk the room that is
+// needed.
 var ErrNoSpace = fmt.Errorf("not enough room on the disk")
 
 // reserve is what has to stay free for etcd: its log is extended in steps of
@@ -11,15 +11,23 @@ var ErrNoSpace = fmt.Errorf("not enough room on the disk")
 const reserve = 256 << 20
 
 // Room returns an error that is ErrNoSpace when n bytes more in the directory
-// would fill its disk up to what the server needs to live on. Nobody holds the
-// room that was found, so that it is a precaution and no promise.
-func Room(dir string, n int64) error {
-	free, _, err := DiskSpace(dir)
+// would fill its disk; on the disk of the data directory, up to what the server
+// needs to live on. Nobody holds the room that was found, so that it is a
+// precaution and no promise.
+func Room(dir string, n int64, dataDir string) error {
+	free, total, err := DiskSpace(dir)
 	if err != nil {
 		return fmt.Errorf("ask how much room there is in %s: %w", dir, err)
 	}
-	if free < n+reserve {
-		const mib = 1 << 20
+	_, ours, err := DiskSpace(dataDir)
+	if err != nil {
+		return fmt.Errorf("ask how much room there is in %s: %w", dataDir, err)
+	}
+	const mib = 1 << 20
+	switch {
+	case free < n:
+		return fmt.Errorf("%w: %s has %d MiB left, %d MiB are wanted; make room or choose another directory", ErrNoSpace, dir, free/mib, n/mib)
+	case free < n+reserve && total == ours: // the same disk, or one as large
 		return fmt.Errorf("%w: %s has %d MiB left, %d MiB are wanted and %d MiB have to stay free for the server; make room or choose another directory", ErrNoSpace, dir, free/mib, n/mib, int64(reserve)/mib)
 	}
 	return nil

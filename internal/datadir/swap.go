@@ -31,6 +31,8 @@ type swap struct {
 // it where it does not exist. The result has no Previous. An exchange that was
 // cut short is finished.
 func Lock(path string) (*Dir, error) {
+	_, err := os.Stat(path)
+	made := errors.Is(err, os.ErrNotExist)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, notWritable(path, err)
 	}
@@ -41,7 +43,7 @@ func Lock(path string) (*Dir, error) {
 	if err != nil {
 		return nil, notWritable(path, err)
 	}
-	d := &Dir{path: path, lock: lock}
+	d := &Dir{path: path, lock: lock, made: made}
 	if err := d.finishSwap(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

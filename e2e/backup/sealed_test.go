@@ -1,0 +1,56 @@
+package backup
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// A pair for this test, which keeps nothing secret.
+const (
+	recipient = "age1kuq80hqh5pqavr5whvq6rgktvrx7mhl7pwy7e454dqkg4smxse8qqg7xyd"
+	identity  = "AGE-SECRET-KEY-1FLRVW466KYJ5RN9FHV4TTP8FUF28A9SP6HLJ3RUUT2S0WZQHAGLS8PP5CK"
+)
+
+// TestSealed: an encrypted archive is one for who has the key, and for nobody
+// else.
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	create(t, s, "before")
+	secret(t, s)
+	file := func(name, content string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(content+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	phrase, key := file("passphrase", "correct horse"), file("identity", identity)
+	for name, c := range map[string]struct{ seal, open []string }{
+		"recipient":  {[]string{"--encrypt-to", recipient}, []string{"--identity", key}},
+		"passphrase": {[]string{"--passphrase-file", phrase}, []string{"--passphrase-file", phrase}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			archive, dir := filepath.Join(t.TempDir(), "archive.tar.gz.age"), filepath.Join(t.TempDir(), "data")
+			backup := func(code int, args ...string) string {
+				return harness.Runs(t, code, append([]string{"backup"}, args...)...)
+			}
+			backup(harness.ExitOK, append(c.seal, "save", "--data-dir", s.Dir, archive)...)
+			wrong := []string{"--passphrase-file", file("wrong", "battery staple")}
+			for _, open := range [][]string{nil, wrong} {
+				backup(harness.ExitFailure, append(open, "inspect", archive)...)
+				backup(harness.ExitFailure, append(open, "restore", "--data-dir", dir, archive)...)
+			}
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("who has no key has made a data directory: %v", err)
+			}
+			harness.Wants(t, backup(harness.ExitFailure, "inspect", archive), "--identity", "--passphrase-file")
+			harness.Wants(t, backup(harness.ExitOK, append(c.open, "inspect", archive)...), "secrets, 1 encrypted")
+			backup(harness.ExitOK, append(c.open, "restore", "--data-dir", dir, archive)...)
+			reads(t, harness.StartIn(t, dir), "before")
+		})
+	}
+}
