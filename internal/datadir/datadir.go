@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
-	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
@@ -62,7 +62,7 @@ func minorAfter(a, b string) bool {
 // Dir is a data directory that this process holds the lock of.
 type Dir struct {
 	path string
-	lock *fileutil.LockedFile
+	lock *os.File
 	made bool // by Lock
 	// Previous is the stamp found at Open; nil in a new directory.
 	Previous *Stamp
@@ -159,20 +159,18 @@ func (d *Dir) Join(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
 }
 
-// Abandon is Close for who has failed: a directory that was made for it, and
-// holds nothing else, goes with the lock.
+// Abandon is Close after a failure: a directory that [Lock] has made and that
+// holds nothing but the lock is removed. The errors are those of removing it
+// and of Close.
 func (d *Dir) Abandon() error {
 	entries, err := os.ReadDir(d.path)
-	if err := errors.Join(err, d.Close()); err != nil {
-		return err
+	if err != nil || !d.made || len(entries) != 1 {
+		return errors.Join(err, d.Close())
 	}
-	if !d.made || len(entries) != 1 {
-		return nil
+	if runtime.GOOS == "windows" { // what is open cannot be removed there
+		return errors.Join(d.Close(), os.Remove(d.Join("lock")), os.Remove(d.path))
 	}
-	if err := errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path)); err != nil {
-		return fmt.Errorf("remove the empty data directory %s: %w", d.path, err)
-	}
-	return nil
+	return errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path), d.Close()) // before somebody else can lock it
 }
 
 // Close gives the lock back.

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
-
-	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
 // ErrNotOurs means that a directory is not a data directory of this program.
@@ -25,8 +23,8 @@ func Remove(path string) error {
 		return err
 	}
 	lockFile := filepath.Join(path, "lock")
-	lock, err := fileutil.TryLockFile(lockFile, os.O_RDWR, 0o600)
-	if errors.Is(err, fileutil.ErrLocked) {
+	lock, err := tryLock(lockFile)
+	if errors.Is(err, ErrLocked) {
 		return fmt.Errorf("%w: %s is held by %s; stop it first", ErrLocked, path, holder(path))
 	}
 	if err != nil {

@@ -19,15 +19,17 @@ func Room(dir string, n int64, dataDir string) error {
 	if err != nil {
 		return fmt.Errorf("ask how much room there is in %s: %w", dir, err)
 	}
-	_, ours, err := DiskSpace(dataDir)
+	oursFree, ours, err := DiskSpace(dataDir)
 	if err != nil {
 		return fmt.Errorf("ask how much room there is in %s: %w", dataDir, err)
 	}
+	// File systems that share a pool have the same room left.
+	same := dir == dataDir || total == ours || free == oursFree
 	const mib = 1 << 20
 	switch {
 	case free < n:
 		return fmt.Errorf("%w: %s has %d MiB left, %d MiB are wanted; make room or choose another directory", ErrNoSpace, dir, free/mib, n/mib)
-	case free < n+reserve && total == ours: // the same disk, or one as large
+	case free < n+reserve && same:
 		return fmt.Errorf("%w: %s has %d MiB left, %d MiB are wanted and %d MiB have to stay free for the server; make room or choose another directory", ErrNoSpace, dir, free/mib, n/mib, int64(reserve)/mib)
 	}
 	return nil

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
 // swapFile journals an exchange of the directory's content, so that one that
@@ -36,8 +34,8 @@ func Lock(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, notWritable(path, err)
 	}
-	lock, err := fileutil.TryLockFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if errors.Is(err, fileutil.ErrLocked) {
+	lock, err := tryLock(filepath.Join(path, "lock"))
+	if errors.Is(err, ErrLocked) {
 		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or choose another directory with --data-dir", ErrLocked, path, holder(path))
 	}
 	if err != nil {
