@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -112,7 +113,9 @@ func TestWatchAcrossARestart(t *testing.T) {
 // test makes.
 func firstEvent(t *testing.T, maps typedcorev1.ConfigMapInterface, resourceVersion string) watch.Event {
 	t.Helper()
-	watcher, err := maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: resourceVersion, FieldSelector: "metadata.name=after"})
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
+	defer cancel()
+	watcher, err := maps.Watch(ctx, metav1.ListOptions{ResourceVersion: resourceVersion, FieldSelector: "metadata.name=after"})
 	if err != nil {
 		t.Fatal(err)
 	}

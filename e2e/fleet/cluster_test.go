@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -85,7 +86,7 @@ func (m *member) start() {
 func (m *member) waitHealthy() {
 	m.t.Helper()
 	harness.Eventually(m.t, "the etcd member is healthy", func() error {
-		response, err := http.Get(m.client + "/health")
+		response, err := (&http.Client{Timeout: 5 * time.Second}).Get(m.client + "/health")
 		if err != nil {
 			return err
 		}

@@ -11,9 +11,11 @@ import (
 // given are the addresses that this process has given out.
 var given sync.Map
 
-// FreeAddress is one on loopback that nobody listens on, with a port that the
-// system does not give to whoever asks for any, and that no other test of the
-// process has got: between here and its use it stays free.
+// FreeAddress is HOST:PORT on loopback that nobody listens on, with a port that
+// the system does not give to whoever asks for any, and that no other test of
+// this process has got: between here and its use only a test of another process
+// can take it, once in some thousand times. It fails the test when it finds
+// none.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {

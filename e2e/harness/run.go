@@ -29,17 +29,23 @@ func (s *Server) TryKubectl(stdin string, args ...string) (string, error) {
 	return Run(s.t, stdin, KubectlBinary(s.t), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
 }
 
-// Await runs `kubectl wait --for=CONDITION` with the tests' patience.
+// almost is a little less than Patience, after which a program is killed, and
+// cannot say what it has waited for.
+const almost = Patience - 10*time.Second
+
+// Await runs `kubectl wait --for=CONDITION` with the tests' patience, and fails
+// the test if it fails.
 func (s *Server) Await(condition string, args ...string) {
 	s.t.Helper()
-	s.Kubectl("", append([]string{"wait", "--for=" + condition, "--timeout=" + Patience.String()}, args...)...)
+	s.Kubectl("", append([]string{"wait", "--for=" + condition, "--timeout=" + almost.String()}, args...)...)
 }
 
 // Status returns what `status` with further arguments says of a server that is
-// ready; a moment in which it is not, as when its disk is slow, passes.
+// ready, and fails the test if it does not become so; a moment in which it is
+// not, as when its disk is slow, passes.
 func (s *Server) Status(args ...string) string {
 	s.t.Helper()
-	return Runs(s.t, ExitOK, append([]string{"status", "--data-dir", s.Dir, "--wait", Patience.String()}, args...)...)
+	return Runs(s.t, ExitOK, append([]string{"status", "--data-dir", s.Dir, "--wait", almost.String()}, args...)...)
 }
 
 // Run runs a program and returns its output and errors together.
@@ -89,8 +95,8 @@ func Eventually(t testing.TB, what string, check func() error) {
 	Within(t, Patience, what, check)
 }
 
-// Within is Eventually with another patience, for what takes its time on any
-// machine.
+// Within is Eventually with another patience than Patience, for what takes its
+// time on any machine.
 func Within(t testing.TB, patience time.Duration, what string, check func() error) {
 	t.Helper()
 	deadline := time.NewTimer(patience)

@@ -11,7 +11,7 @@ import (
 
 // notifyPatience is how long a message waits for room in the service manager's
 // socket.
-const notifyPatience = 5 * time.Second
+const notifyPatience = 30 * time.Second
 
 // notifier speaks systemd's sd_notify protocol. The API server does too, and
 // would say READY=1 before the controllers run; so the variables that name

@@ -86,10 +86,8 @@ func (d *discoverer) run(ctx context.Context) {
 				timer.Reset(min(max(quiet, share*cost), maxQuiet))
 			}
 		case <-timer.C:
-			began := time.Now()
 			looked = d.count()
-			d.look()
-			cost = time.Since(began)
+			cost = d.look()
 			if repeat {
 				repeat = false
 				timer.Reset(max(again, share*cost))
@@ -128,11 +126,14 @@ func (d *discoverer) fresh() {
 	}
 }
 
-// look asks discovery and publishes what has changed.
-func (d *discoverer) look() {
+// look asks discovery, publishes what has changed, and returns how long the
+// answer took.
+func (d *discoverer) look() (cost time.Duration) {
 	d.looking.Lock()
 	defer d.looking.Unlock()
+	began := time.Now()
 	d.ask()
+	return time.Since(began)
 }
 
 // lookAfter is look, unless another one has begun and ended since there were
@@ -148,7 +149,7 @@ func (d *discoverer) lookAfter(looks int) {
 	}
 }
 
-// ask is called with looking held.
+// ask publishes what discovery says. Its caller holds looking.
 func (d *discoverer) ask() {
 	d.mu.Lock()
 	d.looks++

@@ -143,7 +143,7 @@ func TestLooksComeOneAfterTheOther(t *testing.T) {
 	var workers sync.WaitGroup
 	for range 10 {
 		workers.Go(d.fresh)
-		workers.Go(d.look)
+		workers.Go(func() { d.look() })
 	}
 	workers.Wait()
 }

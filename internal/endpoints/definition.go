@@ -48,38 +48,46 @@ var (
 // the way, whose server is only found with the type's objects) stays in use,
 // with a warning.
 func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
-	_, err := install(ctx, client, log)
-	return err
-}
-
-// install says whether there was something to write.
-func install(ctx context.Context, client *rest.Config, log *slog.Logger) (wrote bool, err error) {
 	dynamicClient, err := dynamic.NewForConfig(client)
 	if err != nil {
-		return false, fmt.Errorf("make the client that installs %s: %w", definitionName, err)
+		return fmt.Errorf("make the client that installs %s: %w", definitionName, err)
 	}
 	wanted, err := definition()
 	if err != nil {
-		return false, err
+		return err
 	}
 	crds := dynamicClient.Resource(definitions)
 	existing, err := crds.Get(ctx, definitionName, metav1.GetOptions{})
 	found := err == nil
 	switch {
 	case found && existing.GetAnnotations()[digestAnnotation] == wanted.GetAnnotations()[digestAnnotation]:
-		return false, nil
+		return nil
 	case err != nil && !apierrors.IsNotFound(err):
-		return false, fmt.Errorf("read the definition %s: %w", definitionName, err)
+		return fmt.Errorf("read the definition %s: %w", definitionName, err)
 	}
 	if _, err := crds.Apply(ctx, definitionName, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
 		if found {
 			log.Warn("the definition of ServiceEndpoint stays at the version of an earlier server", "error", err)
-			return false, nil
+			return nil
 		}
-		return false, fmt.Errorf("apply the definition %s: %w", definitionName, err)
+		return fmt.Errorf("apply the definition %s: %w", definitionName, err)
 	}
 	_, err = listOnceServed(ctx, client)
-	return true, err
+	return err
+}
+
+// create makes the type exist, and says whether that was needed. One that
+// exists is left as it is: a newer server on the same etcd may have made it.
+func create(ctx context.Context, client dynamic.Interface) (made bool, err error) {
+	wanted, err := definition()
+	if err != nil {
+		return false, err
+	}
+	_, err = client.Resource(definitions).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // listOnceServed asks until the type answers and can be watched, and returns

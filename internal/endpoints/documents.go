@@ -196,6 +196,16 @@ func (d *Documents) copies(service *apiregistrationv1.APIService) *copies {
 	return c
 }
 
+// fetched has discovery look at copies that were renewed. That took a while: the
+// APIService may be another by now, or gone.
+func (d *Documents) fetched(name string, c *copies) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if service, err := d.lister.Get(name); err == nil && service.Spec.Service != nil && d.known[name] == c {
+		d.sinks.Discovery.AddAPIService(service, c)
+	}
+}
+
 // refresh fetches the documents of an available server and says whether that
 // worked.
 func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIService) bool {
@@ -204,7 +214,7 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 	if err == nil {
 		f := &fetching{client: client, caller: d.caller, service: service, copies: c}
 		err = f.discovery(ctx)
-		d.sinks.Discovery.AddAPIService(service, c)
+		d.fetched(service.Name, c)
 		d.asked(service.Name)
 		if err == nil {
 			err = f.openAPI(ctx, d.sinks)

@@ -27,8 +27,9 @@ import (
 const probePeriod = 30 * time.Second
 
 // Run follows the ServiceEndpoint objects and writes their status until ctx
-// ends. The type need not be served yet, and is made again when somebody has
-// deleted it. dial reaches the targets. Call it once.
+// ends. The type need not be served yet; once it is followed, it is made again
+// when somebody has deleted it, and log says so. dial reaches the targets. An
+// error means that nothing is followed. Call it once.
 func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.DialFunc, log *slog.Logger) error {
 	client = rest.CopyConfig(client)
 	client.QPS = -1
@@ -49,7 +50,7 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	if err := informer.Informer().SetTransform(kinds.DropManagedFields); err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
 	}
-	if err := informer.Informer().SetWatchErrorHandlerWithContext(reinstall(client, log)); err != nil {
+	if err := informer.Informer().SetWatchErrorHandlerWithContext(reinstall(dynamicClient, log)); err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
 	}
 	prober := &prober{
@@ -78,19 +79,27 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 
 // reinstall makes the type exist again when the informer finds that it does
 // not: it is the server's own, which `kubectl delete crd --all` does not know.
-func reinstall(client *rest.Config, log *slog.Logger) cache.WatchErrorHandlerWithContext {
+// The informer lists again by itself, less and less often.
+func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandlerWithContext {
+	failures := 0 // the informer calls this from one goroutine
 	return func(ctx context.Context, reflector *cache.Reflector, err error) {
 		if !apierrors.IsNotFound(err) {
 			cache.DefaultWatchErrorHandler(ctx, reflector, err)
 			return
 		}
-		made, err := install(ctx, client, log)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			log.Warn("the definition of ServiceEndpoint is gone, and is not made again yet", "error", err)
-		case made:
-			log.Info("the definition of ServiceEndpoint was deleted, and is made again")
+		made, createErr := create(ctx, client)
+		if made {
+			failures = 0
+			log.Info("the definition of ServiceEndpoint was deleted, and is made again; its objects are gone")
+			return
+		}
+		if failures++; failures != failuresToTell || ctx.Err() != nil {
+			return
+		}
+		if createErr != nil {
+			log.Warn("the definition of ServiceEndpoint is gone and cannot be made again: what refers to Services is not found", "error", createErr)
+		} else {
+			log.Warn("ServiceEndpoints are not served, though they are defined: see the conditions of crd/"+definitionName, "error", err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package logging
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -76,6 +77,20 @@ func TestSeverityIsKept(t *testing.T) {
 				t.Errorf("got %q", out.String())
 			}
 		})
+	}
+}
+
+// TestCancelledRequestsAreNoWarning: those that fail are.
+func TestCancelledRequestsAreNoWarning(t *testing.T) {
+	for err, want := range map[string]bool{
+		"rpc error: code = Canceled desc = context canceled":      false,
+		"rpc error: code = Unavailable desc = connection refused": true,
+	} {
+		var out bytes.Buffer
+		Zap(slog.New(newHandler(&out, Options{})), 0).Warn("retrying of unary invoker failed", zap.Error(errors.New(err)))
+		if said := out.Len() > 0; said != want {
+			t.Errorf("%s: it says %q", err, out.String())
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sort"
 	"strings"
 
@@ -55,6 +56,9 @@ func (c *zapCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	for _, field := range append(append([]zapcore.Field{}, c.fields...), fields...) {
 		field.AddTo(encoder)
 	}
+	if cancelled(entry.Message, encoder.Fields["error"]) {
+		return nil
+	}
 	keys := make([]string, 0, len(encoder.Fields))
 	for key := range encoder.Fields {
 		keys = append(keys, key)
@@ -69,13 +73,21 @@ func (c *zapCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 // Sync implements [zapcore.Core]; nothing is buffered.
 func (c *zapCore) Sync() error { return nil }
 
+// cancelled tells the warning of a request that nobody waits for any more.
+func cancelled(message string, err any) bool {
+	text, _ := err.(string)
+	return message == "retrying of unary invoker failed" && strings.Contains(text, "code = Canceled")
+}
+
 // quiet tells etcd's warnings that warn of nothing here: they are about
 // settings that a single member without listeners cannot do otherwise, and
 // about what a new data directory lacks for its first milliseconds: a term, and
 // a member that is applied; about a log that is long, and is being applied; and
-// about requests that are refused, cancelled or tried again, which who has asked
-// is told.
+// about requests that are refused, which who has asked is told.
 func quiet(message string) bool {
+	if runtime.GOOS != "linux" && strings.Contains(message, "failed to get file descriptor usage") {
+		return true // etcd counts them on Linux only
+	}
 	for _, part := range []string{
 		"simple token is not cryptographically signed",
 		"Running http and grpc server on single port",
@@ -85,7 +97,6 @@ func quiet(message string) bool {
 		"cannot campaign at term 1 since there are still pending configuration changes",
 		"failed to publish local member to cluster through raft",
 		"failed to apply request",
-		"retrying of unary invoker failed",
 		"message exceeded backend quota; raising alarm",
 		"quota exceeds the maximum value",
 	} {

@@ -109,7 +109,7 @@ func (s *Storage) Close() {
 // (k8s.io/apiserver/pkg/storage/storagebackend/factory, etcd3ProberMonitor). A
 // store that is busy is healthy.
 func (s *Storage) Health(ctx context.Context) error {
-	if ctx.Err() != nil { // etcd may not look at it
+	if ctx.Err() != nil { // an etcd in this process may answer all the same
 		return fmt.Errorf("read from etcd: %w", context.Cause(ctx))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
