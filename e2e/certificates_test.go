@@ -10,10 +10,10 @@ import (
 	"errors"
 	"io/fs"
 	"math/big"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -129,10 +129,7 @@ func TestDataDirectoryModes(t *testing.T) {
 func TestIdentityIsStable(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	_, port, err := net.SplitHostPort(harness.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := strconv.Itoa(harness.FreePort(t))
 	s := harness.StartIn(t, dir, "--port", port)
 	before, err := os.ReadFile(s.Kubeconfig)
 	if err != nil {

@@ -75,7 +75,7 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 		{"redirecting", serve(t, ca.keyPair(t, "redirecting.broken.svc"), redirecting), "FailedDiscoveryCheck", "302"},
 		{"slow", serve(t, ca.keyPair(t, "slow.broken.svc"), slow), "FailedDiscoveryCheck", "no answer within"},
 		{"silent", blackhole(t), "FailedDiscoveryCheck", "no answer within"},
-		{"dead", target(freePort(t)), "FailedConnection", "connection refused"},
+		{"dead", target(harness.FreePort(t)), "FailedConnection", "connection refused"},
 		{"nowhere", "", "ServiceNotFound", `create the ServiceEndpoint (kube-hyper-mini.io/v1alpha1) "nowhere" in namespace "broken"`},
 	}
 	e.createNamespace(namespace)
@@ -117,7 +117,7 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 
 // oneOfTwoTargets has two targets, of which one does not listen.
 func oneOfTwoTargets(t *testing.T, e *environment, ca *authority, namespace, group string) {
-	e.endpoint(namespace, "replicas", target(freePort(t)), serve(t, ca.keyPair(t, "replicas."+namespace+".svc"), discovery(group)))
+	e.endpoint(namespace, "replicas", target(harness.FreePort(t)), serve(t, ca.keyPair(t, "replicas."+namespace+".svc"), discovery(group)))
 	e.apiService(group, namespace, "replicas", ca.bundle)
 	e.waitAvailable(group, "True", "Passed")
 	for range 20 {

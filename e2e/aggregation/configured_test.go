@@ -96,7 +96,7 @@ func TestConfiguredEndpoints(t *testing.T) {
 	}
 
 	// An object wins, and gives way.
-	second.endpoint("configured", "api", target(freePort(t)))
+	second.endpoint("configured", "api", target(harness.FreePort(t)))
 	second.waitAvailable(group, "False", "FailedConnection")
 	if err := second.Dynamic().Resource(serviceEndpoints).Namespace("configured").Delete(t.Context(), "api", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -82,18 +82,4 @@ func (o *output) tail() string {
 	return text[max(0, len(text)-4000):]
 }
 
-// freePort is a loopback port that nobody listens on.
-func freePort(t testing.TB) int {
-	t.Helper()
-	_, text, err := net.SplitHostPort(harness.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 func target(port int) string { return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -27,7 +27,7 @@ func TestVirtualResources(t *testing.T) {
 	e := newEnvironment(t)
 	ca := newAuthority(t)
 	const namespace, name, group = "virtual", "metrics", "metrics.k8s.io"
-	port := freePort(t)
+	port := harness.FreePort(t)
 	e.endpoint(namespace, name, target(port))
 	manifest := readFile(t, filepath.Join(harness.Root(t), "config", "examples", "sample-apiserver.yaml"))
 	manifest = strings.NewReplacer("namespace: wardle", "namespace: virtual", "name: wardle\n", "name: virtual\n").Replace(manifest)

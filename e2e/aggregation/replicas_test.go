@@ -27,7 +27,7 @@ type replica struct {
 
 func (w *webhooks) replica(t *testing.T, name string) *replica {
 	t.Helper()
-	r := &replica{name: name, port: freePort(t), files: newCertificateFiles(t, w.ca, hookHost)}
+	r := &replica{name: name, port: harness.FreePort(t), files: newCertificateFiles(t, w.ca, hookHost)}
 	r.launch(t, w)
 	return r
 }
@@ -100,7 +100,7 @@ func TestWebhookReplicas(t *testing.T) {
 				bound := &webhooks{environment: w.environment.forTest(t), ca: other}
 				bound.endpoint(hookNamespace, hookService, target(two.port))
 				bound.waitAdmitted(namespace, harmless, admittedBy("two"))
-				bound.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(freePort(t)))
+				bound.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
 				bound.waitReachable(hookNamespace, hookService, "2/3")
 				endUnderLoad(t, bound, namespace, policy, func() { two.stop(signal) })
 			})

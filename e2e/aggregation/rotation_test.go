@@ -113,7 +113,7 @@ func TestRotation(t *testing.T) {
 			for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 				w.endpoint(hookNamespace, hookService, target(two.port))
 				a.waitAnswered(t, "the server that is to end answers")
-				w.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(freePort(t)))
+				w.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
 				w.waitReachable(hookNamespace, hookService, "2/3")
 				underLoad(t, loadClients, func() { two.stop(signal) }, a.ask)
 				a.waitAnswered(t, "the first server answers alone")

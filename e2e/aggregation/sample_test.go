@@ -39,7 +39,7 @@ type sample struct {
 func newSample(t *testing.T) *sample {
 	t.Helper()
 	e := newEnvironment(t)
-	s := &sample{environment: e, port: freePort(t), etcd: startEtcd(t)}
+	s := &sample{environment: e, port: harness.FreePort(t), etcd: startEtcd(t)}
 	ca := newAuthority(t)
 	s.files = newCertificateFiles(t, ca, "api.wardle.svc")
 	manifest := readFile(t, filepath.Join(harness.Root(t), "config", "examples", "sample-apiserver.yaml"))
@@ -67,7 +67,7 @@ func (s *sample) launch(t *testing.T) {
 func startEtcd(t *testing.T) string {
 	t.Helper()
 	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "go.etcd.io/etcd/server/v3", "etcd")
-	client, peer := fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	client, peer := fmt.Sprintf("http://127.0.0.1:%d", harness.FreePort(t)), fmt.Sprintf("http://127.0.0.1:%d", harness.FreePort(t))
 	start(t, binary, "--data-dir", filepath.Join(t.TempDir(), "etcd"), "--unsafe-no-fsync", "--listen-client-urls", client,
 		"--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
 	return client

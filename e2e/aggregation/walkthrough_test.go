@@ -24,7 +24,7 @@ const (
 func TestWalkThrough(t *testing.T) {
 	buildForScript(t)
 	e := newEnvironment(t)
-	port := freePort(t)
+	port := harness.FreePort(t)
 	content := readFile(t, filepath.Join(harness.Root(t), manifest))
 	ours := writeFile(t, "sample-apiserver.yaml", strings.ReplaceAll(content, "https://127.0.0.1:4443", target(port)))
 	var server *process
@@ -56,7 +56,7 @@ func TestWalkThrough(t *testing.T) {
 		case strings.HasSuffix(program, script):
 			entered++
 			t.Setenv("KUBECONFIG", e.Kubeconfig)
-			server = start(t, program, fmt.Sprint(port), fmt.Sprint(freePort(t)), fmt.Sprint(freePort(t)))
+			server = start(t, program, fmt.Sprint(port), fmt.Sprint(harness.FreePort(t)), fmt.Sprint(harness.FreePort(t)))
 		default:
 			t.Fatalf("the README has a command that the test does not know: %s", command.Line)
 		}
@@ -66,12 +66,7 @@ func TestWalkThrough(t *testing.T) {
 	}
 	server.stop(syscall.SIGINT) // Ctrl-C
 	e.waitAvailable(wardle, "False", "FailedConnection")
-	harness.Eventually(t, "the endpoint is known to be away", func() error {
-		if out := e.Kubectl("", "get", "serviceendpoints", "-A"); !strings.Contains(out, "0/1") {
-			return errors.New(out)
-		}
-		return nil
-	})
+	e.waitReachable("wardle", "api", "0/1")
 }
 
 // buildForScript has the script find what it builds: that may take longer than

@@ -40,7 +40,7 @@ type webhooks struct {
 func newWebhooks(t *testing.T) *webhooks {
 	t.Helper()
 	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
-	port := freePort(t)
+	port := harness.FreePort(t)
 	files := newCertificateFiles(t, w.ca, hookHost)
 	start(t, hookBinary(t), "webhook", "--tls-cert-file", files.certificate, "--tls-private-key-file", files.key, "--port", fmt.Sprint(port))
 	w.waitServing(port)

@@ -243,12 +243,13 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 // forget takes an APIService out of the merged documents.
 func (d *Documents) forget(name string) {
 	d.mu.Lock()
-	c := d.known[name]
-	if delete(d.known, name); c != nil {
+	_, known := d.known[name]
+	if known {
+		delete(d.known, name)
 		d.sinks.Discovery.RemoveAPIService(name)
 	}
 	d.mu.Unlock()
-	if c == nil {
+	if !known {
 		return
 	}
 	d.sinks.OpenAPIV2.RemoveAPIService(name)

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
@@ -96,16 +97,21 @@ func (k *kept) fill(key func(int) string) {
 			k.t.Fatal(err)
 		}
 	}
-	deadline := time.Now().Add(2 * time.Minute)
-	for ; ; time.Sleep(10 * time.Millisecond) {
+	k.until("writes are refused", func() bool {
 		leave, err := k.Enter(true)
-		if err != nil {
-			return
+		if err == nil {
+			leave()
 		}
-		leave()
-		if time.Now().After(deadline) {
-			k.t.Fatal("the quota does not hold")
-		}
+		return err != nil
+	})
+}
+
+// until waits for what shows when etcd has committed, which nothing tells.
+func (k *kept) until(what string, done func() bool) {
+	k.t.Helper()
+	err := wait.PollUntilContextTimeout(k.t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return done(), nil })
+	if err != nil {
+		k.t.Fatalf("wait until %s: %v", what, err)
 	}
 }
 
@@ -232,12 +238,12 @@ func TestFreePagesAreGivenBack(t *testing.T) {
 		return nil
 	}
 	// etcd accounts for what is free when it commits.
-	for deadline := time.Now().Add(time.Minute); fragmented() != nil && time.Now().Before(deadline); {
+	k.until("the database is fragmented", func() bool {
 		if _, err := k.member.Client().Put(t.Context(), "small", ""); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return fragmented() == nil
+	})
 	k.look(t.Context())
 	if err := fragmented(); err != nil {
 		t.Errorf("it defragments right after the start: %v", err)
@@ -284,9 +290,10 @@ func TestDefragmentingOnCommandNeedsRoom(t *testing.T) {
 	if err := k.put(20, many); err != nil {
 		t.Fatal(err)
 	}
-	for size := int64(0); size < mib; size, _, _ = k.member.Sizes() {
-		time.Sleep(time.Millisecond) // as above
-	}
+	k.until("what was written counts", func() bool {
+		size, _, _ := k.member.Sizes()
+		return size >= mib
+	})
 	k.free = mib
 	if _, err := k.Defragment(t.Context()); !errors.Is(err, ErrDisk) {
 		t.Errorf("without room: %v", err)
