@@ -8,7 +8,7 @@ PLATFORMS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 # The product has no cgo, and one setting means one build cache.
 export CGO_ENABLED := 0
 
-.PHONY: build test unit e2e race lint vet fmt-check staticcheck platforms bench conformance clean
+.PHONY: build test unit e2e race lint vet fmt-check staticcheck platforms bench conformance bump clean
 
 ## build: the static binary, with its versions stamped
 build:
@@ -53,6 +53,10 @@ platforms:
 ## bench: both sides side by side; RUN=name for one figure, RUNS=n for the number of runs
 bench:
 	cd e2e && go run ./bench $(if $(RUN),-run $(RUN)) $(if $(RUNS),-runs $(RUNS))
+
+## bump: KUBERNETES=v1.37.0 or ETCD=v3.7.0: change the versions in both modules, and list what to check by hand
+bump:
+	scripts/bump "$(filter v%,$(if $(filter command line,$(origin KUBERNETES)),$(KUBERNETES)))" "$(ETCD)"
 
 clean:
 	rm -rf kube-hyper-mini .bin dist

@@ -1,0 +1,29 @@
+// Package upstream is the fence around Kubernetes and etcd. Its packages hold
+// everything that repeats code of a library, or relies on something that the
+// library does not promise: unexported functions, the order of statements, names
+// of hooks, texts of messages.
+//
+//   - kube: the API servers and the controllers
+//   - store: how the API servers store objects in etcd
+//   - etcd: the embedded member and its files
+//   - logs: the messages of klog and zap
+//
+// Each file states one fact in a comment of this form, and a file elsewhere in
+// internal may do the same:
+//
+//	// Upstream fact: a few words
+//	//
+//	// Mirrors: import/path.Function import/path.Type.Method
+//	// Why: what this program needs, and why the library's exported API is not enough
+//	// Gain: what a user gets from it, with a figure
+//	// Breaks: what goes wrong when the symbols change
+//
+// The test of this package compares the source of every mirrored symbol with
+// the hash in symbols.sum. It reads the sources only, so that it also runs when
+// the rest does not compile. After a bump of a library it fails and lists the
+// facts to check; `make bump` does both. When they are checked,
+//
+//	go test ./internal/upstream -update
+//
+// records the new hashes.
+package upstream

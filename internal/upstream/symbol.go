@@ -1,0 +1,196 @@
+package upstream
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Module is a module of the build, as `go list -m` reports it.
+type Module struct{ Path, Version, Dir string }
+
+// Modules lists the modules that the module in dir is built from, and the
+// standard library with an empty path.
+func Modules(dir string) ([]Module, error) {
+	root, err := goTool(dir, "env", "GOROOT")
+	if err != nil {
+		return nil, err
+	}
+	version, err := goTool(dir, "env", "GOVERSION")
+	if err != nil {
+		return nil, err
+	}
+	// "all" would also ask for versions that only modules outside of the build
+	// name, and that do not exist (k8s.io/kubernetes names v0.0.0).
+	file, err := goTool(dir, "mod", "edit", "-json")
+	if err != nil {
+		return nil, err
+	}
+	var required struct{ Require []struct{ Path string } }
+	if err := json.Unmarshal([]byte(file), &required); err != nil {
+		return nil, fmt.Errorf("read go.mod: %w", err)
+	}
+	arguments := []string{"list", "-m", "-f", "{{.Path}}\t{{.Version}}\t{{.Dir}}"}
+	for _, module := range required.Require {
+		arguments = append(arguments, module.Path)
+	}
+	list, err := goTool(dir, arguments...)
+	if err != nil {
+		return nil, err
+	}
+	modules := []Module{{"", version, filepath.Join(root, "src")}}
+	for line := range strings.Lines(list) {
+		if fields := strings.Split(strings.TrimSpace(line), "\t"); len(fields) == 3 {
+			modules = append(modules, Module{fields[0], fields[1], fields[2]})
+		}
+	}
+	return modules, nil
+}
+
+func goTool(dir string, arguments ...string) (string, error) {
+	command := exec.Command("go", arguments...)
+	command.Dir = dir
+	out, err := command.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w", strings.Join(arguments, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Locate finds the module that a symbol belongs to, the symbol's package
+// directory and its name in there.
+func Locate(modules []Module, symbol string) (module Module, dir, name string, err error) {
+	slash := strings.LastIndex(symbol, "/")
+	dot := strings.Index(symbol[slash+1:], ".")
+	if dot < 0 {
+		return Module{}, "", "", fmt.Errorf("%q is not import/path.Symbol", symbol)
+	}
+	path, name := symbol[:slash+1+dot], symbol[slash+1+dot+1:]
+	for _, candidate := range modules {
+		within := candidate.Path == "" && !strings.Contains(strings.Split(path, "/")[0], ".") ||
+			candidate.Path != "" && (path == candidate.Path || strings.HasPrefix(path, candidate.Path+"/"))
+		if within && (dir == "" || len(candidate.Path) > len(module.Path)) {
+			module, dir = candidate, filepath.Join(candidate.Dir, strings.TrimPrefix(path, candidate.Path))
+		}
+	}
+	if dir == "" {
+		return Module{}, "", "", fmt.Errorf("no module of the build has the package %s", path)
+	}
+	return module, dir, name, nil
+}
+
+// Hash returns the hash of a declaration in the package directory dir: of its
+// tokens, so that comments and layout do not count. Name is a function, a type,
+// a variable, a constant or Type.Method. Files of all platforms are read; a
+// symbol that several of them declare is hashed as a whole.
+func Hash(dir, name string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	sum, found := sha256.New(), false
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) != ".go" || strings.HasSuffix(entry.Name(), "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return "", err
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, entry.Name(), source, parser.SkipObjectResolution)
+		if err != nil {
+			return "", err
+		}
+		for _, declaration := range file.Decls {
+			for _, node := range declared(declaration, name) {
+				found = true
+				writeTokens(sum, source[files.Position(node.Pos()).Offset:files.Position(node.End()).Offset])
+			}
+		}
+	}
+	if !found {
+		return "", errors.New("is gone")
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}
+
+// declared returns the parts of a declaration that declare the name.
+func declared(declaration ast.Decl, name string) []ast.Node {
+	var nodes []ast.Node
+	switch d := declaration.(type) {
+	case *ast.FuncDecl:
+		if receiver(d)+d.Name.Name == name {
+			nodes = append(nodes, d)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				if s.Name.Name == name {
+					nodes = append(nodes, s)
+				}
+			case *ast.ValueSpec:
+				if slices.ContainsFunc(s.Names, func(n *ast.Ident) bool { return n.Name == name }) {
+					nodes = append(nodes, s)
+				}
+			}
+		}
+	}
+	return nodes
+}
+
+// receiver is "Type." of a method and empty for a function.
+func receiver(function *ast.FuncDecl) string {
+	if function.Recv == nil || len(function.Recv.List) == 0 {
+		return ""
+	}
+	expression := function.Recv.List[0].Type
+	for {
+		switch e := expression.(type) {
+		case *ast.StarExpr:
+			expression = e.X
+		case *ast.IndexExpr:
+			expression = e.X
+		case *ast.IndexListExpr:
+			expression = e.X
+		case *ast.Ident:
+			return e.Name + "."
+		default:
+			return ""
+		}
+	}
+}
+
+// writeTokens writes the tokens of the source, comments left out.
+func writeTokens(w io.Writer, source []byte) {
+	var s scanner.Scanner
+	files := token.NewFileSet()
+	s.Init(files.AddFile("", -1, len(source)), source, nil, 0)
+	for {
+		_, kind, literal := s.Scan()
+		if kind == token.EOF {
+			return
+		}
+		if kind == token.SEMICOLON {
+			literal = "" // inserted at the end of a line, or written
+		}
+		_, _ = fmt.Fprintf(w, "%s %s\n", kind, literal) // a hash never fails
+	}
+}

@@ -1,0 +1,180 @@
+package upstream
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "record the hashes of the mirrored symbols as they are now")
+
+const (
+	sums = "symbols.sum"
+	root = "../.." // of the module
+)
+
+func readSums(t *testing.T) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(sums)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Fields(line); len(fields) == 2 {
+			recorded[fields[0]] = fields[1]
+		}
+	}
+	return recorded
+}
+
+// TestMirroredSymbols fails when a library has changed a symbol that this
+// program repeats or relies on, with the words of the fact.
+func TestMirroredSymbols(t *testing.T) {
+	facts, err := Facts(filepath.Join(root, "internal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := Modules(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the go command reads does not end a cached result; what the test
+	// looks at does.
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	recorded, current := readSums(t), map[string]string{}
+	for _, fact := range facts {
+		var changes []string
+		for _, symbol := range fact.Mirrors {
+			module, dir, name, err := Locate(modules, symbol)
+			if err != nil {
+				t.Errorf("internal/%s:%d: %v", fact.File, fact.Line, err)
+				continue
+			}
+			hash, err := Hash(dir, name)
+			switch {
+			case err != nil:
+				changes = append(changes, fmt.Sprintf("%s of %s %s: %v", symbol, module.Path, module.Version, err))
+			case recorded[symbol] == "":
+				changes = append(changes, fmt.Sprintf("%s of %s %s: not recorded", symbol, module.Path, module.Version))
+			case recorded[symbol] != hash:
+				changes = append(changes, fmt.Sprintf("%s of %s %s: changed", symbol, module.Path, module.Version))
+			}
+			if err == nil {
+				current[symbol] = hash
+			} else if *update {
+				t.Errorf("%s: %v", symbol, err)
+			}
+		}
+		if len(changes) > 0 && !*update {
+			t.Errorf("%s (internal/%s:%d)\n  %s\n  why:    %s\n  gain:   %s\n  breaks: %s",
+				fact.Title, fact.File, fact.Line, strings.Join(changes, "\n  "), fact.Why, fact.Gain, fact.Breaks)
+		}
+	}
+	if *update {
+		writeSums(t, current)
+		return
+	}
+	for symbol := range recorded {
+		if current[symbol] == "" && !slices.ContainsFunc(facts, func(f Fact) bool { return slices.Contains(f.Mirrors, symbol) }) {
+			t.Errorf("%s has %s, which no fact mirrors: run this test with -update", sums, symbol)
+		}
+	}
+}
+
+func writeSums(t *testing.T, current map[string]string) {
+	t.Helper()
+	var text strings.Builder
+	for _, symbol := range slices.Sorted(maps.Keys(current)) {
+		fmt.Fprintln(&text, symbol, current[symbol])
+	}
+	if err := os.WriteFile(sums, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryFileStatesAFact holds for the packages inside the fence.
+func TestEveryFileStatesAFact(t *testing.T) {
+	facts, err := Facts(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || filepath.Base(file) == "doc.go" {
+			continue
+		}
+		count := 0
+		for _, fact := range facts {
+			if fact.File == filepath.ToSlash(file) {
+				count++
+			}
+		}
+		if count != 1 {
+			t.Errorf("%s states %d facts about upstream, not one", file, count)
+		}
+	}
+}
+
+// TestHashIgnoresComments and sees each token.
+func TestHashIgnoresComments(t *testing.T) {
+	hash := func(source, name string) string {
+		t.Helper()
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte("package x\n"+source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		hash, err := Hash(dir, name)
+		if err != nil {
+			return err.Error()
+		}
+		return hash
+	}
+	const method = "func (t *T[K]) M() { wait(5) }"
+	want := hash(method, "T.M")
+	for source, same := range map[string]bool{
+		"// doc\n" + method:                           true,
+		"func (t *T[K]) M() { wait(5) /* why */ }":    true,
+		"func other() {}\n" + method:                  true,
+		"func (t *T[K]) M() { wait(6) }":              false,
+		"func (t *T[K]) M() { wait(5); wait(5) }":     false,
+		"func (t *T[K]) M() {\n\t// why\n\twait(5) }": true,
+	} {
+		if got := hash(source, "T.M"); (got == want) != same {
+			t.Errorf("%q: hash %s, that of the original is %s", source, got, want)
+		}
+	}
+	if got := hash(method, "T.N"); got != "is gone" {
+		t.Errorf("a missing method: %s", got)
+	}
+	if one, other := hash("const (\n\tA = 1\n\tB = 2\n)", "A"), hash("const (\n\tA = 1\n\tB = 3\n)", "A"); one != other {
+		t.Error("a change of B changes A")
+	}
+}
+
+// TestBrokenFactsAreRefused: a fact without its reasons helps no one at a bump.
+func TestBrokenFactsAreRefused(t *testing.T) {
+	for name, source := range map[string]string{
+		"no reason":  "// Upstream fact: x\n//\n// Mirrors: a.B\n// Gain: y\n// Breaks: z",
+		"no symbols": "// Upstream fact: x\n//\n// Why: w\n// Gain: y\n// Breaks: z",
+		"not Go":     "func",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte("package x\n\n"+source+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Facts(dir); err == nil || !strings.Contains(err.Error(), "x.go") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
