@@ -56,7 +56,7 @@ bench:
 
 ## bump: KUBERNETES=v1.37.0 or ETCD=v3.7.0: change the versions in both modules, and list what to check by hand
 bump:
-	scripts/bump "$(filter v%,$(if $(filter command line,$(origin KUBERNETES)),$(KUBERNETES)))" "$(ETCD)"
+	scripts/bump "$(if $(filter command line,$(origin KUBERNETES)),$(KUBERNETES))" "$(ETCD)"
 
 clean:
 	rm -rf kube-hyper-mini .bin dist

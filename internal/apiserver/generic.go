@@ -58,7 +58,6 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c.LoopbackClientConfig = b.loopback.clientConfig()
 	c.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	c.LongRunningFunc = longRunning
-	c.BuildHandlerChainFunc = buildHandlerChain
 	b.generic = c
 	client, err := kubernetes.NewForConfig(c.LoopbackClientConfig)
 	if err != nil {
@@ -84,10 +83,6 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 			return s.Authentication.ApplyTo(ctx, &c.Authentication, c.SecureServing, c.EgressSelector, c.OpenAPIConfig, c.OpenAPIV3Config, client, b.informers, c.APIServerID)
 		}},
 		{"anonymous access", func() error { return allowAnonymousHealth(c, s.Authentication.AuthenticationConfigFile) }},
-		{"client certificate", func() error {
-			c.Authentication.Authenticator = roomyAuthenticator{newCertificateCache(c.Authentication.Authenticator)}
-			return nil
-		}},
 		{"authorization", func() error { return b.applyAuthorization(ctx) }},
 		{"audit", func() error { return s.Audit.ApplyTo(c) }},
 	} {

@@ -24,6 +24,12 @@ const (
 	memberName = "kube-hyper-mini"
 	// Raft needs a host:port to name a member by; nothing listens there.
 	advertised = "http://kube-hyper-mini.invalid:2380"
+
+	// The election of the only member takes one to five ticks, 30 to 150 ms,
+	// during which the API servers are built. etcd's defaults take 0.1 to 1 s.
+	// Shorter ticks would wake an idle process more often and save nothing.
+	tickMillis     = 30
+	electionMillis = 5 * tickMillis // the least that etcd accepts
 )
 
 // quotaReserve is for what is under way when the quota is reached.
@@ -57,14 +63,13 @@ type Listener struct {
 
 // Member is a running single-member etcd.
 type Member struct {
-	dir     string
-	quota   int64
-	etcd    *embed.Etcd
-	client  *clientv3.Client
-	words   *lastWords
-	elected chan struct{} // closed when elect has returned
-	done    chan struct{}
-	turn    chan struct{} // see takeTurn
+	dir    string
+	quota  int64
+	etcd   *embed.Etcd
+	client *clientv3.Client
+	words  *lastWords
+	done   chan struct{}
+	turn   chan struct{} // see takeTurn
 }
 
 // Start opens or creates the member's data. The client can be used at once;
@@ -81,18 +86,11 @@ func Start(cfg Config) (*Member, error) {
 			return nil, fmt.Errorf("start etcd: %w", err)
 		}
 	}
-	electing.Lock()
 	started, err := startEtcd(embedCfg, words)
 	if err != nil {
-		electing.Unlock()
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
-	m := &Member{dir: cfg.Dir, quota: cfg.QuotaBytes, etcd: started, client: v3client.New(started.Server), words: words, done: make(chan struct{}), elected: make(chan struct{}), turn: make(chan struct{}, 1)}
-	go func() {
-		defer close(m.elected)
-		defer electing.Unlock()
-		elect(started.Server, words.spoken, embedCfg.GetLogger())
-	}()
+	m := &Member{dir: cfg.Dir, quota: cfg.QuotaBytes, etcd: started, client: v3client.New(started.Server), words: words, done: make(chan struct{}), turn: make(chan struct{}, 1)}
 	go func() {
 		defer close(m.done)
 		select {
@@ -165,7 +163,6 @@ func embedConfig(cfg Config, words *lastWords) (*embed.Config, error) {
 		// The advertised URL stays as it is: it is part of the data.
 		c.ListenClientUrls = []url.URL{{Scheme: "https", Host: l.Address}}
 		c.ClientTLSInfo = transport.TLSInfo{CertFile: l.CertFile, KeyFile: l.KeyFile, TrustedCAFile: l.ClientCAFile, ClientCertAuth: true}
-		c.TickMs, c.ElectionMs = listeningTickMillis, listeningElectionMillis
 		c.EnableGRPCGateway = false // it would dial the member with the member's own certificate
 	}
 	c.InitialCluster = memberName + "=" + advertised
@@ -213,7 +210,6 @@ func (m *Member) Stop(ctx context.Context) error {
 	go func() {
 		err := m.client.Close()
 		m.etcd.Close()
-		<-m.elected
 		if errors.Is(err, context.Canceled) {
 			err = nil // what a client without a connection returns
 		}

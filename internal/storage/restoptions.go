@@ -156,16 +156,5 @@ type localReads struct{ clientv3.KV }
 
 // Get implements [clientv3.KV].
 func (l localReads) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	return l.KV.Get(bare{ctx}, key, append(opts, clientv3.WithSerializable())...)
+	return l.KV.Get(ctx, key, append(opts, clientv3.WithSerializable())...)
 }
-
-// Txn implements [clientv3.KV].
-func (l localReads) Txn(ctx context.Context) clientv3.Txn { return l.KV.Txn(bare{ctx}) }
-
-// bare is a context without values. etcd looks for its own in the context of
-// every operation, several times; a request's context is thirty deep, and what
-// etcd looks for comes from a connection that is not there.
-type bare struct{ context.Context }
-
-// Value implements [context.Context].
-func (bare) Value(any) any { return nil }
