@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +99,54 @@ func TestWhatCannotBeSwitchedOff(t *testing.T) {
 		"{runtimeConfig: {flowcontrol.apiserver.k8s.io/v1: false}}":                                "apiServer.flowControl.enabled",
 		"{runtimeConfig: {nobodys.example.com/v1: false}}":                                         "apiServer.runtimeConfig.nobodys.example.com/v1",
 		"{runtimeConfig: {v1/resourcequotas: false}, admission: {enablePlugins: [ResourceQuota]}}": "ResourceQuota watches resourcequotas",
+		"{admission: {enablePlugins: [PodSecurity]}}":                                              "PodSecurity watches pods, which this server does not serve",
 	} {
 		harness.Wants(t, harness.Runs(t, harness.ExitUsage, "config", "validate", harness.ConfigFile(t, "apiServer: "+config)), "error: ", want)
 	}
+}
+
+// TestNodeAuthorizerIsRefused: with it, the server would never be ready.
+func TestNodeAuthorizerIsRefused(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "authorization.yaml")
+	content := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: Node, name: node}, {type: RBAC, name: rbac}]\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := harness.ConfigFile(t, "apiServer: {authorization: {configFile: "+file+"}}\n")
+	harness.Wants(t, harness.Runs(t, harness.ExitUsage, "config", "validate", config), "apiServer.authorization.configFile", `"node" is of type Node`, "leave it out")
+}
+
+// TestClusterTrustBundleAttest: a bundle for a signer needs the right to attest
+// for it.
+func TestClusterTrustBundleAttest(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {featureGates: {ClusterTrustBundle: true}, runtimeConfig: {certificates.k8s.io/v1beta1: true}}\n"))
+	s.Kubectl("", "create", "clusterrole", "bundles", "--verb=create,get", "--resource=clustertrustbundles.certificates.k8s.io")
+	s.Kubectl("", "create", "clusterrolebinding", "bundles", "--clusterrole=bundles", "--user=jane")
+	s.Kubectl(`apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: attest}
+rules: [{apiGroups: [certificates.k8s.io], resources: [signers], resourceNames: [example.com/*], verbs: [attest]}]
+`, "create", "-f", "-")
+	authority, err := os.ReadFile(filepath.Join(s.Dir, "pki", "server-ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle := fmt.Sprintf("apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nmetadata: {name: 'example.com:signer:one'}\nspec: {signerName: example.com/signer, trustBundle: %q}\n", authority)
+	create := []string{"create", "-f", "-", "--as=jane"}
+	harness.Eventually(t, "jane may create bundles", func() error {
+		_, err := s.TryKubectl("", "auth", "can-i", "create", "clustertrustbundles.certificates.k8s.io", "--as=jane")
+		return err
+	})
+	out, err := s.TryKubectl(bundle, create...)
+	if err == nil {
+		t.Error("a user who may not attest for the signer has created its trust bundle")
+	}
+	harness.Wants(t, out, `not permitted to attest for signerName "example.com/signer"`)
+	s.Kubectl("", "create", "clusterrolebinding", "attest", "--clusterrole=attest", "--user=jane")
+	harness.Eventually(t, "jane may attest", func() error {
+		_, err := s.TryKubectl(bundle, create...)
+		return err
+	})
 }

@@ -2,13 +2,17 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -84,5 +88,34 @@ func TestAStartWithoutEtcdCanBeStopped(t *testing.T) {
 	s.WaitLog("the cluster does not answer")
 	if code := s.Stop(); code != 0 {
 		t.Errorf("it ended with exit code %d", code)
+	}
+}
+
+// TestNewTokensAreValidOnEveryServer: a token that one server has issued is
+// valid on another one at once, before the caches of that one have heard of the
+// service account.
+func TestNewTokensAreValidOnEveryServer(t *testing.T) {
+	urls := endpoints(cluster(t, 1))
+	first := server(t, urls, "")
+	second := server(t, urls, first.Dir)
+	accounts := first.Client().CoreV1().ServiceAccounts("default")
+	for i := range 50 {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("robot-", i)}}
+		if _, err := accounts.Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		token, err := accounts.CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := rest.AnonymousClientConfig(second.RESTConfig())
+		config.BearerToken = token.Status.Token
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}); err != nil {
+			t.Fatalf("token %d is refused by the other server: %v", i, err)
+		}
 	}
 }

@@ -6,18 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
-	mutatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
-	validatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
-	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
-	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/apiserver/pkg/server/resourceconfig"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -27,23 +20,6 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
-
-// admissionNeeds are the resources that the default plugins watch. One whose
-// watch never begins holds back every write.
-var admissionNeeds = map[string][]schema.GroupVersionResource{
-	lifecycle.PluginName:         {corev1.SchemeGroupVersion.WithResource("namespaces")},
-	resourcequota.PluginName:     {corev1.SchemeGroupVersion.WithResource("resourcequotas")},
-	mutatingwebhook.PluginName:   {admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")},
-	validatingwebhook.PluginName: {admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")},
-	mutatingadmissionpolicy.PluginName: {
-		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"),
-		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings"),
-	},
-	validatingadmissionpolicy.PluginName: {
-		admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
-		admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"),
-	},
-}
 
 // runtimeConfig gives the core group, which has no name, the key that upstream
 // reads it by (resourceconfig.MergeAPIResourceConfigs): "/v1/secrets" for what
@@ -120,25 +96,5 @@ func (o *Options) matchEnablement() error {
 		errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
 			Message: roles.Group + " cannot be switched off: RBAC authorizes by it; name another authorizer in apiServer.authorization.configFile"})
 	}
-	return errors.Join(append(errs, o.matchAdmission(served))...)
-}
-
-// matchAdmission leaves out the default plugins whose resources are switched
-// off, and refuses a configuration that asks for one of them by name.
-func (o *Options) matchAdmission(served served) error {
-	admission := o.upstream.Admission.GenericAdmission
-	var errs []error
-	for _, plugin := range sortedKeys(admissionNeeds) {
-		for _, resource := range admissionNeeds[plugin] {
-			if served.has(resource) {
-				continue
-			}
-			admission.DefaultOffPlugins.Insert(plugin)
-			if slices.Contains(o.config.APIServer.Admission.EnablePlugins, plugin) {
-				errs = append(errs, &config.FieldError{Path: "apiServer.admission.enablePlugins",
-					Message: fmt.Sprintf("%s watches %s, which apiServer.runtimeConfig switches off; leave out one of the two", plugin, resource.GroupResource())})
-			}
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.matchAdmission(served), o.matchAuthorizers(served))...)
 }

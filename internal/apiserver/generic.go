@@ -40,7 +40,11 @@ const informerResync = 10 * time.Minute
 const OwnPrefix = "/kube-hyper-mini/"
 
 // upstreamLongRunning is kube-apiserver's (controlplane.BuildGenericConfig).
-var upstreamLongRunning = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"), sets.NewString("proxy"))
+// The subresources are those of aggregated API servers.
+var upstreamLongRunning = filters.BasicLongRunningRequestCheck(
+	sets.NewString("watch", "proxy"),
+	sets.NewString("attach", "exec", "proxy", "log", "portforward"),
+)
 
 // longRunning says which requests have no deadline: besides upstream's, what
 // this program is asked to do.
@@ -58,12 +62,15 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c.LoopbackClientConfig = b.loopback.clientConfig()
 	c.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	c.LongRunningFunc = longRunning
+	c.Flagz = s.Flagz
 	b.generic = c
 	client, err := kubernetes.NewForConfig(c.LoopbackClientConfig)
 	if err != nil {
 		return nil, fmt.Errorf("make the loopback client: %w", err)
 	}
 	b.informers = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(kinds.DropManagedFields))
+
+	s.Authentication.ServiceAccounts.OptionalTokenGetter = tokenGetterFor(client)
 
 	var factory *serverstorage.DefaultStorageFactory
 	ctx := wait.ContextForChannel(c.DrainedNotify())

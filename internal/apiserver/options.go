@@ -17,23 +17,14 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
-	mutatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
-	validatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
-	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
-	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	genericfeatures "k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/server/flagz"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	"k8s.io/kubernetes/pkg/serviceaccount"
-	certapproval "k8s.io/kubernetes/plugin/pkg/admission/certificates/approval"
-	certsigning "k8s.io/kubernetes/plugin/pkg/admission/certificates/signing"
-	certsubjectrestriction "k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
-	serviceaccountadmission "k8s.io/kubernetes/plugin/pkg/admission/serviceaccount"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -51,21 +42,6 @@ const (
 	watchGrace = 300 * time.Millisecond
 )
 
-// defaultPlugins are the admission plugins that have something to admit here.
-// Others watch pods or nodes, whose informers would never sync.
-var defaultPlugins = []string{
-	lifecycle.PluginName,
-	serviceaccountadmission.PluginName,
-	mutatingwebhook.PluginName,
-	validatingwebhook.PluginName,
-	resourcequota.PluginName,
-	certapproval.PluginName,
-	certsigning.PluginName,
-	certsubjectrestriction.PluginName,
-	validatingadmissionpolicy.PluginName,
-	mutatingadmissionpolicy.PluginName,
-}
-
 // Options is upstream's option set, filled from the configuration and checked.
 type Options struct {
 	upstream *options.Options
@@ -79,7 +55,6 @@ type Options struct {
 func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	upstream := options.NewOptions()
 	upstream.Admission.GenericAdmission.DefaultOffPlugins = sets.New(kubeoptions.AllOrderedPlugins...).Difference(sets.New(defaultPlugins...))
-	upstream.Authentication.ServiceAccounts.OptionalTokenGetter = newTokenGetter
 	upstream.Authentication.ServiceAccounts.Issuers = []string{issuer}
 	upstream.Authentication.Anonymous.Allow = false // see anonymous.go
 	upstream.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
@@ -95,6 +70,7 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	for _, section := range sections.FlagSets {
 		flags.AddFlagSet(section)
 	}
+	upstream.Flagz = flagz.NamedFlagSetsReader{FlagSets: sections} // served at /flagz
 	o := &Options{upstream: upstream, config: cfg}
 	if gate := string(genericfeatures.UnknownVersionInteroperabilityProxy); cfg.APIServer.FeatureGates[gate] {
 		return nil, &config.FieldError{Path: "apiServer.featureGates." + gate, Message: "cannot be on: it connects to etcd by its address, which the embedded etcd does not have"}

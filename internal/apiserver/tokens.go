@@ -6,38 +6,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/informers"
-	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
 
-// tokenGetter looks up what a service account token is bound to. Upstream's
-// default also lists pods and nodes, which are not served here.
+// tokenGetter finds the objects that a service account token is bound to. It is
+// upstream's getter without pods and nodes, which are not served here and whose
+// informers would never sync.
 type tokenGetter struct {
-	serviceAccounts listers.ServiceAccountLister
-	secrets         listers.SecretLister
+	serviceaccount.ServiceAccountTokenGetter
 }
 
-func newTokenGetter(factory informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
-	core := factory.Core().V1()
-	return tokenGetter{serviceAccounts: core.ServiceAccounts().Lister(), secrets: core.Secrets().Lister()}
-}
-
-// GetServiceAccount implements [serviceaccount.ServiceAccountTokenGetter].
-func (g tokenGetter) GetServiceAccount(_ context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
-	return g.serviceAccounts.ServiceAccounts(namespace).Get(name)
-}
-
-// GetSecret implements [serviceaccount.ServiceAccountTokenGetter].
-func (g tokenGetter) GetSecret(_ context.Context, namespace, name string) (*corev1.Secret, error) {
-	return g.secrets.Secrets(namespace).Get(name)
+// tokenGetterFor returns a constructor for
+// [options.ServiceAccountAuthenticationOptions.OptionalTokenGetter]. The getter
+// reads the informers' caches and asks the API server through client for what
+// they do not have: a cache may be behind, and the token of a new service
+// account is valid at once.
+func tokenGetterFor(client kubernetes.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
+	return func(factory informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
+		core := factory.Core().V1()
+		return tokenGetter{serviceaccountcontroller.NewGetterFromClient(client, core.Secrets().Lister(), core.ServiceAccounts().Lister(), nil, nil)}
+	}
 }
 
 // GetPod finds none: a token bound to a pod is not valid here.
 func (g tokenGetter) GetPod(_ context.Context, _, name string) (*corev1.Pod, error) {
 	return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
-}
-
-// GetNode finds none: a token bound to a node is not valid here.
-func (g tokenGetter) GetNode(_ context.Context, name string) (*corev1.Node, error) {
-	return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
 }

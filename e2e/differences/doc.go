@@ -1,0 +1,4 @@
+// Package differences compares kube-apiserver's own flags with the list of
+// differences in internal/apiserver/DIFFERENCES.md. The unit test beside that
+// list compares the rest; the product may not import kube-apiserver's command.
+package differences
