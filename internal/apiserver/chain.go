@@ -131,10 +131,12 @@ func (b *builder) addHealthChecks() {
 // chain creates the servers from the inside out.
 func (b *builder) chain(c *configs) (*Server, error) {
 	notFound := notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // without it upstream describes all custom resources ahead of any request
 	extensions, err := c.extensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return nil, fmt.Errorf("create the apiextensions server: %w", err)
 	}
+	buildWhenAsked(extensions.GenericAPIServer, openAPIConfigs{v2: c.extensions.GenericConfig.OpenAPIConfig, v3: c.extensions.GenericConfig.OpenAPIV3Config})
 	crdsServed := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 
 	c.native.Generic.SkipOpenAPIInstallation = true // buildWhenAsked installs it
@@ -176,7 +178,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)
 	}
-	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI)
+	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, definitionSource{crds.Lister()})
 	b.loopback.serve(aggregator.GenericAPIServer.Handler)
 	b.caches.factories = []informerFactory{b.informers, extensions.Informers, aggregator.APIRegistrationInformers}
 	return &Server{

@@ -3,8 +3,12 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -13,7 +17,9 @@ import (
 	openapiv3 "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
 	"k8s.io/kube-openapi/pkg/common"
 
+	crdopenapi "kube-hyper-mini.io/kube-hyper-mini/internal/crds/openapi"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
 const (
@@ -82,7 +88,7 @@ func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *endpoin
 // addOpenAPI is called after the aggregator has prepared to run, when its
 // delegates have their OpenAPI. It mirrors APIAggregator.PrepareRun, and leaves
 // the building to a time when nobody waits for the server to be ready.
-func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken *openAPIConfigs) {
+func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken *openAPIConfigs, definitions crdopenapi.Source) {
 	late := d.openAPI
 	d.build = func() (err error) {
 		downloader := openapiv2.NewDownloader()
@@ -98,7 +104,22 @@ func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken 
 		}
 		return nil
 	}
-	serveOpenAPI(server.Handler.NonGoRestfulMux, late)
+	serveOpenAPI(server.Handler.NonGoRestfulMux, crdopenapi.NewHandler(late, definitions, version.Kubernetes(), slog.Default()))
+}
+
+// definitionSource reads CustomResourceDefinitions from an informer.
+type definitionSource struct {
+	lister apiextensionslisters.CustomResourceDefinitionLister
+}
+
+// List implements [crdopenapi.Source].
+func (s definitionSource) List() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return s.lister.List(labels.Everything())
+}
+
+// Get implements [crdopenapi.Source].
+func (s definitionSource) Get(_ context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	return s.lister.Get(name)
 }
 
 // keepOpenAPI builds the merged documents when they are wanted and keeps v3 of

@@ -1,0 +1,171 @@
+package openapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxCached bounds the compressed documents that are kept, in bytes.
+	// 2,452 definitions of a cloud provider make a v2 document of 12 MB.
+	maxCached = 16 << 20
+	// idleAfter is how long documents are kept after the last request.
+	idleAfter = time.Minute
+)
+
+// document is an encoded document, compressed with gzip.
+type document struct {
+	contentType string
+	etag        string
+	compressed  []byte
+}
+
+// serve answers a GET or HEAD request with the document.
+func (d *document) serve(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Type", d.contentType)
+	header.Set("Etag", strconv.Quote(d.etag))
+	header.Set("Vary", "Accept, Accept-Encoding")
+	if r.Header.Get("If-None-Match") == strconv.Quote(d.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if acceptsGzip(r) {
+		header.Set("Content-Encoding", "gzip")
+		header.Set("Content-Length", strconv.Itoa(len(d.compressed)))
+		w.WriteHeader(http.StatusOK)
+		if r.Method != http.MethodHead {
+			_, _ = w.Write(d.compressed) // fails when the client has left
+		}
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	if reader, err := gzip.NewReader(bytes.NewReader(d.compressed)); err == nil {
+		_, _ = io.Copy(w, reader) // fails when the client has left: the data is our own
+	}
+}
+
+func acceptsGzip(r *http.Request) bool {
+	for _, value := range r.Header.Values("Accept-Encoding") {
+		for coding := range strings.SplitSeq(value, ",") {
+			name, quality, _ := strings.Cut(strings.TrimSpace(coding), ";")
+			if strings.EqualFold(strings.TrimSpace(name), "gzip") && strings.ReplaceAll(quality, " ", "") != "q=0" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cache keeps documents that were requested recently. It is safe for
+// concurrent use.
+type cache struct {
+	mu    sync.Mutex
+	known map[string]*document // by key
+	order []string             // keys, the least recently used first
+	size  int
+	idle  *time.Timer
+}
+
+func newCache() *cache { return &cache{known: map[string]*document{}} }
+
+// get returns nil if the key is not cached.
+func (c *cache) get(key string) *document {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.known[key]
+	if d != nil {
+		c.touch(key)
+	}
+	return d
+}
+
+// add makes room by removing the documents that were not used for longest. The
+// newest one is kept whatever its size.
+func (c *cache) add(key string, d *document) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known[key] != nil {
+		return
+	}
+	c.known[key] = d
+	c.size += len(d.compressed)
+	c.touch(key)
+	for c.size > maxCached && len(c.order) > 1 {
+		c.size -= len(c.known[c.order[0]].compressed)
+		delete(c.known, c.order[0])
+		c.order = c.order[1:]
+	}
+}
+
+// touch moves the key to the end of the order. The caller holds the lock.
+func (c *cache) touch(key string) {
+	order := make([]string, 0, len(c.order)+1)
+	for _, other := range c.order {
+		if other != key {
+			order = append(order, other)
+		}
+	}
+	c.order = append(order, key)
+	if c.idle == nil {
+		c.idle = time.AfterFunc(idleAfter, c.clear)
+	} else {
+		c.idle.Reset(idleAfter)
+	}
+}
+
+func (c *cache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known, c.order, c.size = map[string]*document{}, nil, 0
+}
+
+// compressor collects a document and compresses it.
+type compressor struct {
+	buffer bytes.Buffer
+	*gzip.Writer
+}
+
+func newCompressor() (*compressor, error) {
+	c := &compressor{}
+	writer, err := gzip.NewWriterLevel(&c.buffer, gzip.BestSpeed)
+	if err != nil {
+		return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
+	}
+	c.Writer = writer
+	return c, nil
+}
+
+// bytes ends the document.
+func (c *compressor) bytes() ([]byte, error) {
+	if err := c.Close(); err != nil {
+		return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
+	}
+	return c.buffer.Bytes(), nil
+}
+
+// copyTo writes the collected document to w, uncompressed.
+func (c *compressor) copyTo(w io.Writer) error {
+	data, err := c.bytes()
+	if err != nil {
+		return err
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("read a compressed OpenAPI section: %w", err)
+	}
+	if _, err := io.Copy(w, reader); err != nil {
+		return fmt.Errorf("read a compressed OpenAPI section: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,292 @@
+package openapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/munnerz/goautoneg"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/util/responsewriter"
+	"k8s.io/kube-openapi/pkg/handler3"
+)
+
+const (
+	v2Path = "/openapi/v2"
+	v3Path = "/openapi/v3"
+)
+
+// Handler serves /openapi/v2, /openapi/v3 and the documents below it for custom
+// resources and for the types of another handler. It is safe for concurrent
+// use.
+type Handler struct {
+	base    http.Handler
+	source  Source
+	release string
+	log     *slog.Logger
+	cache   *cache
+	builds  singleflight.Group
+}
+
+// NewHandler adds the custom resources of source to the documents of base. A
+// group version that base serves is left to base. release names the program
+// that builds the documents, for their hashes.
+func NewHandler(base http.Handler, source Source, release string, log *slog.Logger) *Handler {
+	return &Handler{base: base, source: source, release: release, log: log, cache: newCache()}
+}
+
+// ServeHTTP implements [http.Handler] as kube-openapi's handler and handler3
+// packages do.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	definitions, err := h.source.List()
+	if err != nil {
+		http.Error(w, "list custom resource definitions: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	known := newIndex(definitions, h.release)
+	switch {
+	case len(known) == 0:
+		h.base.ServeHTTP(w, r)
+	case r.URL.Path == v3Path:
+		h.serveIndex(w, r, known)
+	case r.URL.Path == v2Path:
+		h.serveV2(w, r, known)
+	default:
+		h.serveGroupVersion(w, r, known)
+	}
+}
+
+// ask requests a document of base for a client's request and returns its
+// content and its ETag. The answer to a HEAD request has no content.
+func (h *Handler) ask(r *http.Request, method, path, accept string) (content []byte, etag string, err error) {
+	request := r.Clone(r.Context())
+	request.Method, request.URL, request.RequestURI = method, &url.URL{Path: path}, path
+	request.Header = http.Header{"Accept": []string{accept}}
+	answer := responsewriter.NewInMemoryResponseWriter()
+	h.base.ServeHTTP(answer, request)
+	if answer.RespCode() != http.StatusOK {
+		return nil, "", fmt.Errorf("read %s of the other API types: %d %s", path, answer.RespCode(), strings.TrimSpace(string(answer.Data())))
+	}
+	return answer.Data(), answer.Header().Get("Etag"), nil
+}
+
+func (h *Handler) baseIndex(r *http.Request) (*handler3.OpenAPIV3Discovery, error) {
+	content, _, err := h.ask(r, http.MethodGet, v3Path, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	list := &handler3.OpenAPIV3Discovery{}
+	if err := json.Unmarshal(content, list); err != nil {
+		return nil, fmt.Errorf("read %s of the other API types: %w", v3Path, err)
+	}
+	if list.Paths == nil {
+		list.Paths = map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}
+	}
+	return list, nil
+}
+
+// serveIndex lists the v3 documents.
+func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, known index) {
+	list, err := h.baseIndex(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	for path, gv := range known {
+		if _, other := list.Paths[path]; !other {
+			list.Paths[path] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: serverRelativeURL(path, gv.hash)}
+		}
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		http.Error(w, "encode the list of OpenAPI documents: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Etag", strconv.Quote(digest(string(data))))
+	http.ServeContent(w, r, v3Path, time.Time{}, bytes.NewReader(data))
+}
+
+func serverRelativeURL(path, hash string) string {
+	return v3Path + "/" + path + "?" + url.Values{"hash": []string{hash}}.Encode()
+}
+
+// serveGroupVersion serves a v3 document. Its headers are those of
+// handler3.OpenAPIService.HandleGroupVersion.
+func (h *Handler) serveGroupVersion(w http.ResponseWriter, r *http.Request, known index) {
+	path := strings.TrimPrefix(r.URL.Path, v3Path+"/")
+	gv := known[path]
+	if gv == nil {
+		h.base.ServeHTTP(w, r)
+		return
+	}
+	list, err := h.baseIndex(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	if _, other := list.Paths[path]; other {
+		h.base.ServeHTTP(w, r)
+		return
+	}
+	encoding := negotiate(r, v3Encodings)
+	if encoding == nil {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	if hash := r.URL.Query().Get("hash"); hash != "" {
+		if hash != gv.hash {
+			http.Redirect(w, r, serverRelativeURL(path, gv.hash), http.StatusMovedPermanently)
+			return
+		}
+		w.Header().Set("Cache-Control", "public, immutable")
+		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).UTC().Format(http.TimeFormat))
+	}
+	h.serve(w, r, encoding, gv.hash, func(ctx context.Context) ([]byte, error) {
+		return h.buildV3(ctx, gv, encoding)
+	})
+}
+
+func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, known index) {
+	encoding := negotiate(r, v2Encodings)
+	if encoding == nil {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	_, base, err := h.ask(r, http.MethodHead, v2Path, "application/json")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	h.serve(w, r, encoding, digest(known.hash(), base), func(ctx context.Context) ([]byte, error) {
+		return h.buildV2(r.WithContext(ctx), known, encoding)
+	})
+}
+
+// serve answers with the document of that ETag, which is built once if it is not
+// cached, however many clients request it.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *encoding, etag string, build func(context.Context) ([]byte, error)) {
+	key := e.subType + " " + r.URL.Path + " " + etag
+	d := h.cache.get(key)
+	if d == nil && r.Header.Get("If-None-Match") == strconv.Quote(etag) {
+		d = &document{contentType: e.contentType, etag: etag} // the client has it
+	}
+	if d == nil {
+		// Other clients wait for this build too, so it outlives the request.
+		ctx := context.WithoutCancel(r.Context())
+		built, err, _ := h.builds.Do(key, func() (any, error) {
+			data, err := build(ctx)
+			if err != nil {
+				return nil, err
+			}
+			d := &document{contentType: e.contentType, etag: etag, compressed: data}
+			h.cache.add(key, d)
+			return d, nil
+		})
+		if err != nil {
+			h.log.Error("building an OpenAPI document failed", "path", r.URL.Path, "error", err)
+			http.Error(w, "build the OpenAPI document: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		d = built.(*document)
+	}
+	d.serve(w, r)
+}
+
+// buildV3 builds the document of a group version.
+func (h *Handler) buildV3(ctx context.Context, gv *groupVersion, e *encoding) ([]byte, error) {
+	out, err := newV3Encoder(e)
+	if err != nil {
+		return nil, err
+	}
+	taken := newClaims()
+	return h.build(ctx, gv.names, out, func(d *apiextensionsv1.CustomResourceDefinition) ([]*part, error) {
+		p, err := v3Part(d, gv.version, taken)
+		return []*part{p}, err
+	})
+}
+
+// build adds the parts of the definitions to a document, on all processors.
+func (h *Handler) build(ctx context.Context, names []string, out encoder, parts func(*apiextensionsv1.CustomResourceDefinition) ([]*part, error)) ([]byte, error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, name := range names {
+		group.Go(func() error {
+			definition, err := h.source.Get(ctx, name)
+			if apierrors.IsNotFound(err) {
+				return nil // deleted since it was listed
+			}
+			if err != nil {
+				return fmt.Errorf("read the custom resource definition %s: %w", name, err)
+			}
+			list, err := parts(definition)
+			if err != nil {
+				// As upstream: a schema that cannot be described has no part.
+				h.log.Debug("a custom resource definition has no OpenAPI", "name", name, "error", err)
+				return nil
+			}
+			var errs []error
+			for _, p := range list {
+				errs = append(errs, out.add(p))
+			}
+			return errors.Join(errs...)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return out.finish()
+}
+
+// encoding is a media type of documents.
+type encoding struct {
+	subType     string // as clients ask for it, below application/
+	contentType string
+	protobuf    bool
+}
+
+// The media types are those of kube-openapi's handler and handler3 packages;
+// the ones with "@" are deprecated there.
+var (
+	v2Encodings = []encoding{
+		{"json", "application/json", false},
+		{"com.github.proto-openapi.spec.v2@v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", true},
+		{"com.github.proto-openapi.spec.v2.v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", true},
+	}
+	v3Encodings = []encoding{
+		{"json", "application/json", false},
+		{"com.github.proto-openapi.spec.v3@v1.0+protobuf", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf", true},
+		{"com.github.proto-openapi.spec.v3.v1.0+protobuf", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf", true},
+	}
+)
+
+// negotiate returns nil if the client accepts none of the encodings.
+func negotiate(r *http.Request, offered []encoding) *encoding {
+	accept := r.Header.Get("Accept")
+	if accept == "" {
+		accept = "*/*"
+	}
+	for _, clause := range goautoneg.ParseAccept(accept) {
+		if clause.Type != "application" && clause.Type != "*" {
+			continue
+		}
+		i := slices.IndexFunc(offered, func(e encoding) bool { return clause.SubType == "*" || clause.SubType == e.subType })
+		if i >= 0 {
+			return &offered[i]
+		}
+	}
+	return nil
+}

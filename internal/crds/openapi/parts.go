@@ -1,0 +1,122 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/handler3"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// The sections of both kinds of documents, by index. v3 has no parameters.
+const (
+	pathsSection = iota
+	schemasSection
+	parametersSection
+)
+
+// v3Part builds the v3 document of one version of a definition, as
+// k8s.io/apiextensions-apiserver/pkg/controller/openapiv3 does (buildV3Spec), less
+// the members that other definitions of the document have claimed.
+func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *claims) (*part, error) {
+	built, err := builder.BuildOpenAPIV3(definition, version, builder.Options{IncludeSelectableFields: true})
+	if err != nil {
+		return nil, err
+	}
+	paths, schemas := map[string]json.Marshaler{}, map[string]json.Marshaler{}
+	if built.Paths != nil {
+		for name, path := range built.Paths.Paths {
+			if taken.claim(pathsSection, name) {
+				paths[name] = path
+			} else {
+				delete(built.Paths.Paths, name)
+			}
+		}
+	}
+	if built.Components != nil {
+		for name, schema := range built.Components.Schemas {
+			if taken.claim(schemasSection, name) {
+				schemas[name] = schema
+			} else {
+				delete(built.Components.Schemas, name)
+			}
+		}
+	}
+	return &part{
+		sections: []map[string]json.Marshaler{paths, schemas},
+		protobuf: func() ([]byte, error) {
+			encoded, err := built.MarshalJSON()
+			if err != nil {
+				return nil, err
+			}
+			return handler3.ToV3ProtoBinary(encoded)
+		},
+	}, nil
+}
+
+// newV3Encoder begins a v3 document with upstream's version and title of
+// documents of custom resources. In protobuf each part brings them along.
+func newV3Encoder(e *encoding) (encoder, error) {
+	if e.protobuf {
+		return newProtobufEncoder(nil)
+	}
+	head, err := (&spec3.OpenAPI{
+		Version: "3.0.0",
+		Info:    &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}},
+	}).MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encode the head of an OpenAPI document: %w", err)
+	}
+	return newJSONEncoder([]string{strings.TrimSuffix(string(head), "}") + `,"paths":{`, `},"components":{"schemas":{`}, "}}}")
+}
+
+// v2Part builds the v2 document of one version of a definition, as
+// k8s.io/apiextensions-apiserver/pkg/controller/openapi does (createSpecCache), less
+// the members that other types of the document have claimed.
+func v2Part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *claims) (*part, error) {
+	built, err := builder.BuildOpenAPIV2(definition, version, builder.Options{V2: true, IncludeSelectableFields: true})
+	if err != nil {
+		return nil, err
+	}
+	paths, schemas, parameters := map[string]json.Marshaler{}, map[string]json.Marshaler{}, map[string]json.Marshaler{}
+	if built.Paths != nil {
+		for name, path := range built.Paths.Paths {
+			if taken.claim(pathsSection, name) {
+				paths[name] = path
+			} else {
+				delete(built.Paths.Paths, name)
+			}
+		}
+	}
+	for name := range built.Definitions {
+		if !taken.claim(schemasSection, name) {
+			delete(built.Definitions, name)
+		}
+	}
+	built.Definitions = handler.PruneDefaults(built.Definitions)
+	for name, schema := range built.Definitions {
+		schemas[name] = schema
+	}
+	for name, parameter := range built.Parameters {
+		if taken.claim(parametersSection, name) {
+			parameters[name] = parameter
+		} else {
+			delete(built.Parameters, name)
+		}
+	}
+	return &part{
+		sections: []map[string]json.Marshaler{paths, schemas, parameters},
+		protobuf: func() ([]byte, error) {
+			encoded, err := built.MarshalJSON()
+			if err != nil {
+				return nil, err
+			}
+			return handler.ToProtoBinary(encoded)
+		},
+	}, nil
+}
