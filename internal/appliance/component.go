@@ -111,13 +111,12 @@ func (g *group) up(c Component, began time.Time) bool {
 	return true
 }
 
-// fatal is called when a part of upstream's gives up for good. It takes the
-// process down in order; a part that gives up because it is being stopped has
-// nobody to tell.
-func (g *group) fatal() {
+// fatal starts an orderly stop with the failure of a Kubernetes component. The
+// first failure counts.
+func (g *group) fatal(err error) {
 	select {
-	case g.died <- errors.New("a part gave up; its last words are above"):
-	default: // others have died before, and one is enough
+	case g.died <- err:
+	default:
 	}
 }
 

@@ -1,8 +1,9 @@
 // Package logging owns the process's one log: standard error, as readable
-// lines or as JSON. The server's own messages use [log/slog]; klog (upstream),
+// lines or as JSON. The server's own messages use [log/slog]; klog (Kubernetes),
 // zap (etcd), grpc and OpenTelemetry are routed into the same handler.
 //
-// Upstream says a great deal at its level 0. Here level 0 is for the server's
-// own messages, warnings and errors; upstream's informational messages start
-// at -v 1.
+// Level 0 is for the server's own messages, warnings and errors. Informational
+// messages of Kubernetes and messages at level debug start at -v 1, those of
+// etcd at -v 2. Warnings of the libraries that a healthy server makes (see
+// internal/upstream/logs) are logged at level debug.
 package logging

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/zap"
+	"k8s.io/klog/v2"
 )
 
 const klogLine = "W1121 03:21:57.000000   12345 file.go:42] \"Something\" key=\"value\"\n"
@@ -44,7 +46,7 @@ func TestAJournalAddsTheTime(t *testing.T) {
 func TestJSONLinesHaveUpstreamsKeys(t *testing.T) {
 	var out bytes.Buffer
 	handler := newHandler(&out, Options{Format: "json"})
-	if _, err := (severityWriter{handler, slog.LevelWarn, true}).Write([]byte(klogLine)); err != nil {
+	if _, err := (severityWriter{handler, slog.LevelWarn}).Write([]byte(klogLine)); err != nil {
 		t.Fatal(err)
 	}
 	var record map[string]any
@@ -57,40 +59,75 @@ func TestJSONLinesHaveUpstreamsKeys(t *testing.T) {
 }
 
 func TestSeverityIsKept(t *testing.T) {
+	const harmless = "W1121 03:21:57.000000 1 x.go:1] Skipping API a/v1 because it has no resources.\n"
 	for name, test := range map[string]struct {
-		line string
-		all  bool
-		want string
+		line      string
+		verbosity int
+		want      string
 	}{
-		"a warning":              {klogLine, false, " WARN  \"Something\" key=\"value\"  caller=file.go:42\n"},
-		"a plain line":           {"no header\n", false, " WARN  no header\n"},
-		"an unremarkable one":    {"W1121 03:21:57.000000 1 x.go:1] Skipping API a/v1 because it has no resources.\n", false, ""},
-		"unremarkable but asked": {"W1121 03:21:57.000000 1 x.go:1] Skipping API a/v1 because it has no resources.\n", true, "Skipping API"},
+		"a warning":                  {klogLine, 0, " WARN  \"Something\" key=\"value\"  caller=file.go:42\n"},
+		"a plain line":               {"no header\n", 0, " WARN  no header\n"},
+		"a harmless warning":         {harmless, 0, ""},
+		"a harmless warning at -v 1": {harmless, 1, " DEBUG Skipping API a/v1 because it has no resources.  caller=x.go:1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			w := severityWriter{newHandler(&out, Options{}), slog.LevelWarn, test.all}
+			w := severityWriter{newHandler(&out, Options{Verbosity: test.verbosity}), slog.LevelWarn}
 			if n, err := w.Write([]byte(test.line)); n != len(test.line) || err != nil {
 				t.Errorf("Write: %d, %v", n, err)
 			}
-			if test.want == "" && out.Len() > 0 || !strings.Contains(out.String(), test.want) {
+			if test.want == "" && out.Len() > 0 || !strings.HasSuffix(out.String(), test.want) {
 				t.Errorf("got %q", out.String())
 			}
 		})
 	}
 }
 
-// TestCancelledRequestsAreNoWarning: those that fail are.
-func TestCancelledRequestsAreNoWarning(t *testing.T) {
-	for err, want := range map[string]bool{
-		"rpc error: code = Canceled desc = context canceled":      false,
-		"rpc error: code = Unavailable desc = connection refused": true,
+// TestAFatalMessageIsTheError: the process stops in order and says why.
+func TestAFatalMessageIsTheError(t *testing.T) {
+	if _, err := Setup(&bytes.Buffer{}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	failures := make(chan error, 1)
+	OnFatal(func(err error) { failures <- err })
+	var mu sync.Mutex
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		mu.Lock()
+		defer mu.Unlock()
+		klog.Fatalf("PostStartHook %q failed", "x")
+	}()
+	if err := <-failures; err.Error() != `a Kubernetes component failed: PostStartHook "x" failed` {
+		t.Error(err)
+	}
+	<-ended
+	mu.Lock() // what was locked with defer is free for the stop
+}
+
+// TestHarmlessMessagesOfEtcdAreDemoted, and never dropped.
+func TestHarmlessMessagesOfEtcdAreDemoted(t *testing.T) {
+	for name, test := range map[string]struct {
+		message, err string
+		level        string
+	}{
+		"a client that went away":  {"retrying of unary invoker failed", "rpc error: code = Canceled desc = context canceled", "DEBUG"},
+		"a connection that failed": {"retrying of unary invoker failed", "rpc error: code = Unavailable desc = connection refused", "WARN "},
+		"a setting":                {"simple token is not cryptographically signed", "", "DEBUG"},
+		"a slow disk":              {"slow fdatasync", "", "WARN "},
 	} {
-		var out bytes.Buffer
-		Zap(slog.New(newHandler(&out, Options{})), 0).Warn("retrying of unary invoker failed", zap.Error(errors.New(err)))
-		if said := out.Len() > 0; said != want {
-			t.Errorf("%s: it says %q", err, out.String())
-		}
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			Zap(slog.New(newHandler(&out, Options{Untimed: true, Verbosity: 1})), 1).Warn(test.message, zap.Error(errors.New(test.err)))
+			if !strings.HasPrefix(out.String(), test.level+" etcd: "+test.message) {
+				t.Errorf("got %q", out.String())
+			}
+			out.Reset()
+			Zap(slog.New(newHandler(&out, Options{Untimed: true})), 0).Warn(test.message, zap.Error(errors.New(test.err)))
+			if shown := out.Len() > 0; shown != (test.level == "WARN ") {
+				t.Errorf("at verbosity 0: %q", out.String())
+			}
+		})
 	}
 }
 
@@ -98,7 +135,6 @@ func TestZapGoesThroughTheSameHandler(t *testing.T) {
 	var out bytes.Buffer
 	logger := Zap(slog.New(newHandler(&out, Options{})), 0)
 	logger.Info("chatter")
-	logger.Warn("[UNSAFE] --unsafe-no-fsync is on")
 	logger.With(zap.String("b", "2")).Warn("slow", zap.Int("a", 1))
 	if got := out.String(); !strings.HasSuffix(got, " WARN  etcd: slow  a=1 b=2\n") || strings.Count(got, "\n") != 1 {
 		t.Errorf("got %q", got)

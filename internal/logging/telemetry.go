@@ -10,34 +10,40 @@ import (
 // OpenTelemetry tries every 5 s and would say so each time.
 const telemetryPause = 10 * time.Minute
 
-// telemetryErrors logs what OpenTelemetry cannot do, as an export to a
-// collector that is away: the first time, and then now and again.
+// telemetryErrors logs the errors of OpenTelemetry, such as an export to a
+// collector that does not answer: the first one and one per telemetryPause as
+// warnings, the others at level debug.
 type telemetryErrors struct {
 	handler slog.Handler
 	now     func() time.Time
 
-	mu   sync.Mutex
-	said time.Time
-	more int // since then
+	mu          sync.Mutex
+	lastWarning time.Time
+	more        int // errors since then
 }
 
 // Handle implements otel.ErrorHandler.
 func (t *telemetryErrors) Handle(err error) {
-	if err == nil || stopping.Load() {
+	if err == nil {
+		return
+	}
+	logger := slog.New(t.handler)
+	if stopping.Load() {
+		logger.Debug("traces are not delivered", "error", err)
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	if !t.said.IsZero() && now.Sub(t.said) < telemetryPause {
+	if !t.lastWarning.IsZero() && now.Sub(t.lastWarning) < telemetryPause {
 		t.more++
+		logger.Debug("traces are not delivered", "error", err)
 		return
 	}
-	logger := slog.New(t.handler)
 	if t.more > 0 {
-		logger.Warn("traces are not delivered", "error", err, "unsaid", t.more)
+		logger.Warn("traces are not delivered", "error", err, "repeated", t.more)
 	} else {
 		logger.Warn("traces are not delivered", "error", err)
 	}
-	t.said, t.more = now, 0
+	t.lastWarning, t.more = now, 0
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestACollectorThatIsAwayIsSaidNowAndAgain(t *testing.T) {
+func TestRepeatedTelemetryErrorsAreDemoted(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	telemetry := &telemetryErrors{handler: newHandler(&out, Options{Untimed: true}), now: func() time.Time { return now }}
@@ -21,7 +21,7 @@ func TestACollectorThatIsAwayIsSaidNowAndAgain(t *testing.T) {
 	}
 	now = now.Add(telemetryPause)
 	telemetry.Handle(errors.New("refused"))
-	if !strings.HasSuffix(out.String(), "error=refused unsaid=2\n") || strings.Count(out.String(), "\n") != 2 {
+	if !strings.HasSuffix(out.String(), "error=refused repeated=2\n") || strings.Count(out.String(), "\n") != 2 {
 		t.Errorf("later: %q", out.String())
 	}
 }

@@ -1,0 +1,84 @@
+package logs
+
+import "strings"
+
+// Upstream fact: the texts of harmless warnings and errors of Kubernetes
+//
+// Mirrors: k8s.io/component-base/metrics.SetLabelAllowListFromManifest
+//   k8s.io/apiserver/pkg/server.GenericAPIServer.installAPIResources
+//   k8s.io/apiserver/pkg/server.RunServer
+//   k8s.io/client-go/tools/cache.WaitForNamedCacheSync
+//   k8s.io/client-go/tools/cache.WaitForNamedCacheSyncWithContext
+//   k8s.io/client-go/tools/cache.DefaultWatchErrorHandler
+//   k8s.io/client-go/tools/record.recordEvent
+//   k8s.io/client-go/tools/events.recordEvent
+//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync
+//   k8s.io/apiserver/pkg/storage/cacher.indexedWatchers.terminateAll
+//   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject
+//   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.ErrorToAPIStatus
+//   k8s.io/apiserver/pkg/server/filters.timeoutHandler.ServeHTTP
+//   k8s.io/apiserver/pkg/server/filters.WithPanicRecovery
+//   k8s.io/apiserver/pkg/endpoints/request.RequestInfoFactory.NewRequestInfo
+//   k8s.io/apiserver/pkg/util/flowcontrol/request.listWorkEstimator.estimate
+// Why: every healthy start, every new CRD and every client that goes away makes
+//   Kubernetes components warn. Their log has no other mark than the text.
+// Gain: the log of a healthy server has no warnings, so that one means something.
+// Breaks: the warning shows as a warning. Nothing is lost.
+
+// harmlessPrefixes begin such messages.
+var harmlessPrefixes = []string{
+	// The stacks of all goroutines, which klog adds to a fatal message.
+	"goroutine ",
+	// The file of an option that is not set.
+	"The manifest file is empty, ignoring.",
+	// A version that is known and switched off.
+	"Skipping API ",
+	// A type is new: the controllers that follow types start over.
+	`"Unable to sync caches"`,
+	`"Timed out waiting for quota monitor sync"`,
+	`"Unhandled Error" err="timed out waiting for dependency graph builder sync during GC sync"`,
+	// A CRD was deleted or changed: its watches end, and clients resume them.
+	"Terminating all watchers from cacher ",
+	// A client went away, or sent what cannot be understood and was told so.
+	`"Unhandled Error" err="apiserver was unable to write a JSON response: http: Handler timeout"`,
+	`"Unhandled Error" err="apiserver was unable to write a fallback JSON response: http: Handler timeout"`,
+	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"http: Handler timeout\"}`,
+	`"Post-timeout activity"`,
+	`"Couldn't parse request"`,
+	`"Failed to convert options while estimating work for the list request"`,
+	// The stop does not wait for connections without requests.
+	"Failed to shutdown server: context deadline exceeded",
+}
+
+// harmlessPairs are the beginning and another part of such messages.
+var harmlessPairs = [][2]string{
+	// An aggregated server is down, which its APIService says.
+	{`"Failed to watch"`, "the server is currently unable to handle the request"},
+	// A client ended its watch of an aggregated type.
+	{`"Timeout or abort while handling"`, "watch=true"},
+	// The database is full, which the readiness check says; events are best effort.
+	{`"Server rejected event`, "reads and deletes, and refuses other writes"},
+	// The first start: the namespace is created at the same time, and the
+	// controller tries again.
+	{"", `namespaces \"kube-system\" not found`},
+	// The publisher's cache lags behind its own write, and it tries again.
+	{"", `configmaps \"kube-root-ca.crt\" already exists`},
+}
+
+// HarmlessKubernetes says whether a message of a Kubernetes component at level
+// warning or error needs no attention: a healthy server writes it, or another
+// message has said the same.
+func HarmlessKubernetes(text string) bool {
+	for _, prefix := range harmlessPrefixes {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
+	for _, pair := range harmlessPairs {
+		if strings.HasPrefix(text, pair[0]) && strings.Contains(text, pair[1]) {
+			return true
+		}
+	}
+	return false
+}
