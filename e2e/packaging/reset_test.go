@@ -12,6 +12,13 @@ import (
 
 func TestResetRemovesTheDataAfterAsking(t *testing.T) {
 	s := harness.Start(t)
+	foreign := filepath.Join(s.Dir, "docs", "thesis.txt")
+	if err := errors.Join(os.Mkdir(filepath.Dir(foreign), 0o700), os.WriteFile(foreign, []byte("years of work"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := harness.CLI(t, "backup", "save", "--data-dir", s.Dir); code != 0 {
+		t.Fatalf("backup save: %d\n%s", code, out)
+	}
 	outside := filepath.Join(filepath.Dir(s.Dir), "outside")
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -28,12 +35,37 @@ func TestResetRemovesTheDataAfterAsking(t *testing.T) {
 		if err == nil || !strings.Contains(out, "not confirmed") {
 			t.Errorf("answer %q: %v\n%s", answer, err, out)
 		}
+		for _, said := range []string{"etcd/", "Backups stay (--backups removes them): backups/", "Other files stay: docs/"} {
+			if !strings.Contains(out, said) {
+				t.Errorf("it asks without a word about %q:\n%s", said, out)
+			}
+		}
 	}
 	if _, err := os.Stat(filepath.Join(s.Dir, "version.json")); err != nil {
 		t.Fatalf("something was removed without a yes: %v", err)
 	}
 	if out, err := harness.Run(t, "yes\n", harness.Binary(t), "reset", "--data-dir", s.Dir); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("a file that no server has made is gone: %v", err)
+	}
+	if archives, err := os.ReadDir(filepath.Join(s.Dir, "backups")); err != nil || len(archives) != 1 {
+		t.Errorf("the backups are %v, %v", archives, err)
+	}
+	if entries, err := os.ReadDir(s.Dir); err != nil || len(entries) != 2 {
+		t.Errorf("besides it has %v, %v", entries, err)
+	}
+	if out, code := harness.CLI(t, "server", "--port", "0", "--data-dir", s.Dir); code != 1 || !strings.Contains(out, "docs/") {
+		t.Errorf("a server on a directory with other files: exit code %d:\n%s", code, out)
+	}
+	if err := os.RemoveAll(filepath.Dir(foreign)); err != nil {
+		t.Fatal(err)
+	}
+	s = harness.StartIn(t, s.Dir) // beside the backups
+	s.Stop()
+	if out, code := harness.CLI(t, "reset", "--yes", "--backups", "--data-dir", s.Dir); code != 0 {
+		t.Errorf("with the backups: exit code %d:\n%s", code, out)
 	}
 	if _, err := os.Stat(s.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is still there: %v", err)
@@ -43,6 +75,26 @@ func TestResetRemovesTheDataAfterAsking(t *testing.T) {
 	}
 	if out, code := harness.CLI(t, "reset", "--yes", "--data-dir", s.Dir); code != 0 || !strings.Contains(out, "nothing to remove") {
 		t.Errorf("a second time: exit code %d:\n%s", code, out)
+	}
+}
+
+// TestOtherFilesAreNotMixedWithData: a server, a restore and an import refuse a
+// directory that has other files, and write nothing there.
+func TestOtherFilesAreNotMixedWithData(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "thesis.txt")
+	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.WriteFile(archive, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"server", "--port", "0"}, {"backup", "restore", archive}, {"bundle", "import", archive}} {
+		out, code := harness.CLI(t, append(command, "--data-dir", dir)...)
+		if code != 1 || !strings.Contains(out, "thesis.txt") || !strings.Contains(out, "--data-dir") {
+			t.Errorf("%v: exit code %d:\n%s", command, code, out)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %v, %v", entries, err)
 	}
 }
 

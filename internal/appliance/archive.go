@@ -32,7 +32,7 @@ const storeStart = time.Minute
 // withStore calls use with the store of a data directory that no server uses
 // (datadir.ErrLocked if one does), for as long as that takes.
 func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, use func(*datadir.Dir, store) error) (err error) {
-	dir, err := datadir.Open(cfg.DataDir, currentStamp())
+	dir, err := datadir.Open(cfg.DataDir, currentStamp(), cfg.NamedPaths()...)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.L
 // ArchiveStopped makes an archive of a data directory that no server uses
 // (datadir.ErrLocked if one does). The configuration has been completed.
 func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) error {
-	if err := datadir.Removable(cfg.DataDir); err != nil {
+	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return fmt.Errorf("nothing to save: %w", err) // before anything is made
 	}
 	return withStore(ctx, cfg, log, func(dir *datadir.Dir, store store) error {
@@ -87,7 +87,7 @@ func Bundle(ctx context.Context, cfg *config.ServerConfiguration, w io.Writer) e
 	if err != nil {
 		return err
 	}
-	if stamp == nil {
+	if stamp == nil || stamp.FirstStart != "" {
 		return fmt.Errorf("%s has no identity yet: start its server first", cfg.DataDir)
 	}
 	_, err = backup.Write(ctx, w, backup.Source{DataDir: cfg.DataDir, Stamp: *stamp}, backup.Options{Reason: backup.ReasonBundle})
@@ -114,7 +114,7 @@ func ImportBundle(cfg *config.ServerConfiguration, archive string, key backup.Ke
 }
 
 func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.Key) backup.RestoreConfig {
-	restore := backup.RestoreConfig{Archive: archive, Key: key, DataDir: cfg.DataDir, Stamp: currentStamp()}
+	restore := backup.RestoreConfig{Archive: archive, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: currentStamp()}
 	// Archives that lie in the data directory belong to whoever makes them, not
 	// to what they are about.
 	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {

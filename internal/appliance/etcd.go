@@ -42,6 +42,12 @@ func (e *embeddedEtcd) Start(context.Context) error {
 		return fmt.Errorf("%s was used before, and %s has no data any more: bring it back, or restore a backup with \"kube-hyper-mini backup restore FILE\"; to start empty on purpose, or after an external etcd, remove %s",
 			e.data.Path(), dir, e.data.Join("version.json"))
 	}
+	if e.data.Interrupted {
+		e.log.Info("the first start was interrupted before anything was served, etcd's data is made again", "dir", dir)
+		if err := etcd.Discard(dir); err != nil {
+			return err
+		}
+	}
 	addProcessors()
 	member, err := etcd.Start(etcd.Config{
 		Dir:        dir,

@@ -79,7 +79,7 @@ func DefragmentStopped(ctx context.Context, cfg *config.ServerConfiguration, log
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return done, errExternal
 	}
-	if err := datadir.Removable(cfg.DataDir); err != nil {
+	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return done, fmt.Errorf("nothing to defragment: %w", err) // before anything is made
 	}
 	err = withStore(ctx, cfg, log, func(_ *datadir.Dir, store store) error {

@@ -33,7 +33,7 @@ func begin(cfg *config.ServerConfiguration, log *slog.Logger) (*process, error) 
 		return nil, err
 	}
 	p := &process{config: cfg, log: log, notify: notify, group: newGroup(log), stamp: currentStamp(), started: time.Now()}
-	if p.dir, err = datadir.Open(cfg.DataDir, p.stamp); err != nil {
+	if p.dir, err = datadir.Open(cfg.DataDir, p.stamp, cfg.NamedPaths()...); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -58,7 +58,10 @@ func (p *process) announce(what string) {
 func (p *process) live(ctx context.Context, start, serve func(context.Context) error, leave func()) error {
 	logging.OnFatal(p.group.fatal)
 	defer context.AfterFunc(ctx, logging.Stopping)()
-	err := p.startOrDie(ctx, start)
+	err := p.dir.BeginFirstStart(p.stamp)
+	if err == nil {
+		err = p.startOrDie(ctx, start)
+	}
 	if err == nil {
 		err = p.dir.WriteStamp(p.stamp)
 	}

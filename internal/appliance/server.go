@@ -134,6 +134,9 @@ func (s *server) beforeWrites(ctx context.Context) error {
 	if err := s.identity.canDecrypt(ctx, s.store.connection().Client, s.config.Etcd.External.Prefix); err != nil {
 		return err
 	}
+	if err := s.dir.FinishFirstStart(s.stamp); err != nil {
+		return err
+	}
 	return s.archivist.beforeUpgrade(ctx)
 }
 

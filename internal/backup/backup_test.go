@@ -79,15 +79,19 @@ func database(t testing.TB) []byte {
 func server(t testing.TB) Source {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"pki/ca.crt": "certificate", "pki/ca.key": "key", "encryption/config.yaml": "keys", "policy.yaml": "policy"} {
+	for name, content := range map[string]string{"pki/ca.crt": "certificate", "pki/ca.key": "key", "encryption/config.yaml": "keys"} {
 		if err := datadir.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte("policy"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	data := database(t)
 	return Source{
 		DataDir: dir, Stamp: stamp, Prefix: "/registry", Config: []byte("kind: ServerConfiguration\n"),
-		ConfigFiles: map[string]string{"apiServer.audit.policyFile": filepath.Join(dir, "policy.yaml")},
+		ConfigFiles: map[string]string{"apiServer.audit.policyFile": policy},
 		Snapshot:    func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
 	}
 }

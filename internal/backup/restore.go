@@ -19,8 +19,9 @@ type RestoreConfig struct {
 	Key     Key
 	// DataDir need not exist. What is in it is moved aside.
 	DataDir string
-	// Keep are names in DataDir that stay where they are.
-	Keep []string
+	// Keep are names in DataDir that stay where they are. Named are the paths
+	// in it that the configuration names; see [datadir.Lock].
+	Keep, Named []string
 	// Stamp is this release, which refuses what a newer one has written.
 	Stamp datadir.Stamp
 	// Snapshot makes etcd's directory dir from the file snapshot.
@@ -54,7 +55,7 @@ func Restore(cfg RestoreConfig) (restored *Restored, err error) {
 	if _, err := os.Stat(cfg.Archive); err != nil {
 		return nil, fmt.Errorf("restore: %w", err) // before a directory is made
 	}
-	dir, err := datadir.Lock(cfg.DataDir)
+	dir, err := datadir.Lock(cfg.DataDir, cfg.Named...)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func ImportBundle(cfg RestoreConfig) (m *Manifest, err error) {
 	if _, err := os.Stat(cfg.Archive); err != nil {
 		return nil, fmt.Errorf("import: %w", err) // before a directory is made
 	}
-	dir, err := datadir.Lock(cfg.DataDir)
+	dir, err := datadir.Lock(cfg.DataDir, cfg.Named...)
 	if err != nil {
 		return nil, err
 	}

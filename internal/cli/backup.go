@@ -128,7 +128,7 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 	if err != nil {
 		return nil, err
 	}
-	if err := datadir.Removable(cfg.DataDir); err != nil {
+	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("nothing to save: %w", err) // before a directory is made for it
 	}
 	log, err := commandLog(cmd, cfg)

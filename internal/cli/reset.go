@@ -6,36 +6,39 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 func newReset() *cobra.Command {
 	flags := &configFlags{}
-	var yes bool
+	var yes, backups bool
 	cmd := &cobra.Command{
 		Use:   "reset",
 		Short: "Remove the data directory: all objects, certificates and keys",
-		Long: `Remove the data directory with all objects, certificates and keys, after asking.
-It refuses while a server runs on it, and it refuses a directory that a server
-has not made.
+		Long: `Remove what servers and commands have made in the data directory: all objects,
+certificates and keys. It says what it will remove, and asks. Backups in the
+directory stay without --backups, and so does each file that is not part of a
+data directory. It refuses while a server runs on the directory, and it refuses
+a directory that a server has not made.
 
 Objects in an external etcd cluster stay, and so does a kubeconfig that was
 written to a place outside of the data directory.
 
 Exit codes: 0 removed or nothing there, 1 refused or failed, 2 not confirmed.`,
 		Example: `  kube-hyper-mini reset
-  kube-hyper-mini reset --data-dir ./data --yes`,
+  kube-hyper-mini reset --data-dir ./data --yes
+  kube-hyper-mini reset --backups`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
 			}
-			err = datadir.Removable(cfg.DataDir)
+			plan, err := datadir.PlanRemoval(cfg.DataDir, backups)
 			if errors.Is(err, os.ErrNotExist) {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "there is no %s; nothing to remove\n", cfg.DataDir)
 				return err
@@ -44,29 +47,46 @@ Exit codes: 0 removed or nothing there, 1 refused or failed, 2 not confirmed.`,
 				return err
 			}
 			if !yes {
-				if err := confirm(cmd, cfg.DataDir); err != nil {
+				if err := confirm(cmd, cfg.DataDir, plan); err != nil {
 					return err
 				}
 			}
-			if err := datadir.Remove(cfg.DataDir); err != nil {
+			done, err := datadir.Remove(cfg.DataDir, backups)
+			if err != nil {
 				return err
 			}
-			text := "removed " + cfg.DataDir
-			if _, err := os.Stat(cfg.Kubeconfig.Path); err == nil && !inside(cfg.DataDir, cfg.Kubeconfig.Path) {
-				text += "; the kubeconfig " + cfg.Kubeconfig.Path + " is of no use any more"
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-			return err
+			return tellRemoved(cmd.OutOrStdout(), cfg, done)
 		},
 	}
 	flags.locate(cmd.Flags())
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&backups, "backups", false, "remove the backups in the data directory too")
 	return cmd
 }
 
+// tellRemoved says what was removed, what stays and what is of no use any more.
+func tellRemoved(w io.Writer, cfg *config.ServerConfiguration, done *datadir.Removal) error {
+	text := "removed " + cfg.DataDir
+	if stay := append(done.Backups, done.Foreign...); len(stay) > 0 {
+		text += ", except " + datadir.Few(stay)
+	}
+	if _, err := os.Stat(cfg.Kubeconfig.Path); err == nil {
+		text += "; the kubeconfig " + cfg.Kubeconfig.Path + " is of no use any more"
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
 // confirm asks on standard error, so that the answer can come from a pipe.
-func confirm(cmd *cobra.Command, path string) error {
-	if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "Remove %s with all objects, certificates and keys? Type yes: ", path); err != nil {
+func confirm(cmd *cobra.Command, path string, plan *datadir.Removal) error {
+	text := fmt.Sprintf("This removes all objects, certificates and keys in %s: %s\n", path, strings.Join(plan.Removed, ", "))
+	if len(plan.Backups) > 0 {
+		text += "Backups stay (--backups removes them): " + strings.Join(plan.Backups, ", ") + "\n"
+	}
+	if len(plan.Foreign) > 0 {
+		text += "Other files stay: " + strings.Join(plan.Foreign, ", ") + "\n"
+	}
+	if _, err := fmt.Fprint(cmd.ErrOrStderr(), text+"Type yes: "); err != nil {
 		return err
 	}
 	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
@@ -77,9 +97,4 @@ func confirm(cmd *cobra.Command, path string) error {
 		return usageError(errors.New("not confirmed, nothing was removed; answer yes, or give --yes"))
 	}
 	return nil
-}
-
-func inside(dir, path string) bool {
-	relative, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(relative)
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,6 +83,16 @@ type fieldPath struct {
 // audit log, writes.
 func (c *ServerConfiguration) files() []fieldPath {
 	return append(c.inputFiles(), fieldPath{"apiServer.audit.logPath", &c.APIServer.Audit.LogPath})
+}
+
+// NamedPaths are the files and directories besides the data directory that the
+// configuration names, and its own file. Call it after Complete.
+func (c *ServerConfiguration) NamedPaths() []string {
+	paths := []string{c.Kubeconfig.Path, c.Backup.Dir, c.Manifests.Dir, c.file}
+	for _, file := range c.files() {
+		paths = append(paths, *file.value)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
 }
 
 // InputFiles are the files that the server reads because the configuration

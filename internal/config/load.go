@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -88,6 +89,9 @@ func Load(file string) (*ServerConfiguration, Source, error) {
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, source, source.Locate(err)
+	}
+	if cfg.file, err = filepath.Abs(file); err != nil {
+		return nil, source, fmt.Errorf("read the configuration: %w", err)
 	}
 	return cfg, source, nil
 }

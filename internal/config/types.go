@@ -35,6 +35,9 @@ type ServerConfiguration struct {
 	Manifests        Manifests         `json:"manifests"`
 	Backup           Backup            `json:"backup"`
 	Logging          Logging           `json:"logging"`
+
+	// file is what it was loaded from; empty for the defaults.
+	file string
 }
 
 // Serving says where the API is served and under which names.

@@ -29,7 +29,13 @@ type Stamp struct {
 	// Kubernetes and Etcd are the library versions of that release.
 	Kubernetes string `json:"kubernetes"`
 	Etcd       string `json:"etcd"`
+	// FirstStart is "unfinished" from the beginning of the first start until
+	// the store and the identity are complete. Nothing has been served then.
+	FirstStart string `json:"firstStart,omitempty"`
 }
+
+// unfinished is the value of [Stamp.FirstStart].
+const unfinished = "unfinished"
 
 // String names the release and what it stores by.
 func (s Stamp) String() string {
@@ -66,14 +72,20 @@ type Dir struct {
 	made bool // by Lock
 	// Previous is the stamp found at Open; nil in a new directory.
 	Previous *Stamp
+	// Interrupted says that a first start was cut short before anything was
+	// served: the data of the store can be made again.
+	Interrupted bool
+
+	written Stamp // the last one that was written
 }
 
 // Open makes the directory where it does not exist, takes its lock and reads
 // its stamp. It refuses a directory that is in use (ErrLocked), one that
-// cannot be written, and one of a newer format, each with the remedy. Nothing
-// but the directory itself and the lock file is written.
-func Open(path string, current Stamp) (*Dir, error) {
-	d, err := Lock(path)
+// cannot be written, one of a newer format, and a new one that has files which
+// are neither of the layout nor named, as absolute paths, by the configuration
+// (ErrNotOurs). Nothing but the directory itself and the lock file is written.
+func Open(path string, current Stamp, named ...string) (*Dir, error) {
+	d, err := Lock(path, named...)
 	if err != nil {
 		return nil, err
 	}
@@ -107,11 +119,58 @@ func (d *Dir) claim(current Stamp) error {
 	if err != nil {
 		return err
 	}
+	if previous != nil && previous.FirstStart == unfinished {
+		d.Interrupted = true
+		return nil
+	}
 	if previous != nil && previous.NewerThan(current) {
 		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s; this is %s, which cannot read it: run the newer release; or go back with `kube-hyper-mini backup restore` to the archive that it made before it took the directory over (before-upgrade-*, see `kube-hyper-mini backup list`); or choose another directory with --data-dir",
 			d.path, previous, current)
 	}
 	d.Previous = previous
+	return nil
+}
+
+// BeginFirstStart marks a new directory, so that a start that is cut short can
+// be told from damage. A directory with data of a store, which the user has put
+// there, is not marked. Call it before anything else is written.
+func (d *Dir) BeginFirstStart(stamp Stamp) error {
+	if d.Previous != nil || d.Interrupted {
+		return nil
+	}
+	if _, err := os.Lstat(d.Join("etcd")); err == nil {
+		return nil
+	}
+	stamp.FirstStart = unfinished
+	return WriteStampFile(d.path, stamp)
+}
+
+// FinishFirstStart writes the stamp of a new directory. Call it when the store
+// and the identity are complete and before anything is served. It makes them
+// durable first. In a directory that was used before it does nothing.
+func (d *Dir) FinishFirstStart(stamp Stamp) error {
+	if d.Previous != nil {
+		return nil
+	}
+	if err := syncDirs(d.path); err != nil {
+		return fmt.Errorf("make the data directory durable: %w", err)
+	}
+	return d.WriteStamp(stamp)
+}
+
+// RequireUsed returns an error for a directory that no server has used: nil,
+// ErrNotOurs with the reason, or os.ErrNotExist.
+func RequireUsed(path string) error {
+	if err := Removable(path); err != nil {
+		return err
+	}
+	stamp, err := ReadStamp(path)
+	if err != nil {
+		return err
+	}
+	if stamp == nil || stamp.FirstStart == unfinished {
+		return fmt.Errorf("%s has no data yet: its first start did not finish", path)
+	}
 	return nil
 }
 
@@ -135,10 +194,14 @@ func ReadStamp(path string) (*Stamp, error) {
 // WriteStamp records that this release has taken the directory over. Call it
 // when the data can be read, not before.
 func (d *Dir) WriteStamp(stamp Stamp) error {
-	if d.Previous != nil && *d.Previous == stamp {
+	if d.Previous != nil && *d.Previous == stamp || d.written == stamp {
 		return nil
 	}
-	return WriteStampFile(d.path, stamp)
+	if err := WriteStampFile(d.path, stamp); err != nil {
+		return err
+	}
+	d.written = stamp
+	return nil
 }
 
 // WriteStampFile puts a stamp into a directory that is about to become a data
@@ -173,10 +236,11 @@ func (d *Dir) Abandon() error {
 	return errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path), d.Close()) // before somebody else can lock it
 }
 
-// Close gives the lock back.
+// Close gives the lock back, and what root has made to the directory's owner.
 func (d *Dir) Close() error {
-	if err := d.lock.Close(); err != nil {
-		return fmt.Errorf("unlock the data directory %s: %w", d.path, err)
+	err := KeepOwner(d.path)
+	if closeErr := d.lock.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("unlock the data directory %s: %w", d.path, closeErr))
 	}
-	return nil
+	return err
 }

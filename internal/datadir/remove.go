@@ -3,6 +3,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,40 +13,80 @@ import (
 // ErrNotOurs means that a directory is not a data directory of this program.
 var ErrNotOurs = errors.New("not a data directory of kube-hyper-mini")
 
-// Remove deletes a data directory with everything in it. It refuses one that
-// is in use (ErrLocked), and one without a lock file and a readable version
-// stamp (ErrNotOurs): whoever mistypes a path must not lose a home directory.
-// Lock and stamp go last, so that a removal that was cut short can be repeated.
-// The directory itself stays where this user may not remove it, as
-// below a service's state directory or where a volume is mounted.
-func Remove(path string) error {
+// Removal is what [Remove] takes away and what it leaves. Paths are relative to
+// the data directory; directories end with a slash.
+type Removal struct {
+	// Removed belongs to the layout of a data directory.
+	Removed []string
+	// Backups are archives that stay.
+	Backups []string
+	// Foreign is what no server or command has made; it stays.
+	Foreign []string
+}
+
+// PlanRemoval says what [Remove] would do and changes nothing. Its errors are
+// those of [Removable].
+func PlanRemoval(path string, withBackups bool) (*Removal, error) {
 	if err := Removable(path); err != nil {
-		return err
+		return nil, err
+	}
+	found, err := survey(path)
+	if err != nil {
+		return nil, fmt.Errorf("look at the data directory: %w", err)
+	}
+	plan := &Removal{Removed: found.layout, Backups: found.backups, Foreign: found.foreign}
+	if withBackups {
+		plan.Removed, plan.Backups = append(plan.Removed, plan.Backups...), nil
+		slices.Sort(plan.Removed)
+	}
+	return plan, nil
+}
+
+// Remove deletes what belongs to the layout from a data directory, and the
+// directory if nothing else is in it. It refuses one that is in use
+// (ErrLocked), and one that is not [Removable] (ErrNotOurs): a mistyped path
+// must not cost a home directory. Lock and stamp go last, so that a removal
+// that was cut short can be repeated. The directory itself stays where this
+// user may not remove it, as below a service's state directory or where a
+// volume is mounted.
+func Remove(path string, withBackups bool) (*Removal, error) {
+	if err := Removable(path); err != nil {
+		return nil, err
 	}
 	lockFile := filepath.Join(path, "lock")
 	lock, err := tryLock(lockFile)
 	if errors.Is(err, ErrLocked) {
-		return fmt.Errorf("%w: %s is held by %s; stop it first", ErrLocked, path, holder(path))
+		return nil, fmt.Errorf("%w: %s is held by %s; stop it first", ErrLocked, path, holder(path))
 	}
 	if err != nil {
-		return fmt.Errorf("lock the data directory %s: %w", path, err)
+		return nil, fmt.Errorf("lock the data directory %s: %w", path, err)
 	}
-	err = removeContent(path)
+	plan, err := PlanRemoval(path, withBackups)
+	if err == nil {
+		err = removeAll(path, plan.Removed)
+	}
 	if err = errors.Join(err, lock.Close()); err != nil {
-		return fmt.Errorf("remove the data directory %s: %w", path, err)
+		return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
 	}
-	if err := errors.Join(os.Remove(lockFile), os.Remove(filepath.Join(path, "version.json"))); err != nil {
-		return fmt.Errorf("remove the data directory %s: %w", path, err)
+	for _, file := range []string{lockFile, filepath.Join(path, "version.json")} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
+		}
+	}
+	if entries, err := os.ReadDir(path); err == nil && len(entries) > 0 {
+		return plan, nil
 	}
 	err = os.Remove(path)
 	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EBUSY) {
-		return fmt.Errorf("remove the data directory %s: %w", path, err)
+		return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
 	}
-	return nil
+	return plan, nil
 }
 
 // Removable says whether Remove would accept the directory if it is not in
-// use: nil, ErrNotOurs with the reason, or os.ErrNotExist.
+// use: nil, ErrNotOurs with the reason, or os.ErrNotExist. A directory without
+// a stamp, which a first start that was cut short leaves, is accepted if
+// everything in it belongs to the layout.
 func Removable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -61,23 +102,26 @@ func Removable(path string) error {
 	if err != nil {
 		return fmt.Errorf("%s is %w: %w", path, ErrNotOurs, err)
 	}
-	if stamp == nil {
-		return fmt.Errorf("%s is %w: it has no version.json, which a server writes once it has been ready", path, ErrNotOurs)
+	if stamp != nil {
+		return nil
+	}
+	found, err := survey(path)
+	if err != nil {
+		return fmt.Errorf("look at the data directory: %w", err)
+	}
+	if len(found.foreign) > 0 {
+		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotOurs, Few(found.foreign))
 	}
 	return nil
 }
 
-// removeContent removes all but the lock and the stamp.
-func removeContent(path string) error {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if slices.Contains([]string{"lock", "version.json"}, entry.Name()) {
+// removeAll removes the named entries except the lock and the stamp.
+func removeAll(path string, names []string) error {
+	for _, name := range names {
+		if name == "lock" || name == "version.json" {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(path, entry.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(path, filepath.FromSlash(name))); err != nil {
 			return err
 		}
 	}

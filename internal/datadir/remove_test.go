@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -24,14 +26,89 @@ func ours(t *testing.T) string {
 
 func TestRemoveTakesTheWholeDirectory(t *testing.T) {
 	path := ours(t)
-	if err := Remove(path); err != nil {
+	if _, err := Remove(path, false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("the directory is still there: %v", err)
 	}
-	if err := Remove(path); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Remove(path, false); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("removing what is gone says %v", err)
+	}
+}
+
+// TestRemoveKeepsWhatIsNotOfTheLayout: files of others, wherever they lie, and
+// the backups unless they are asked for.
+func TestRemoveKeepsWhatIsNotOfTheLayout(t *testing.T) {
+	keptAlways := []string{"docs/thesis.txt", "notes.md", "pki/README.txt", "backups/list.txt", "before-restore-1/mine.txt"}
+	archives := []string{"backups/scheduled-20260102T030405Z.tar.gz", "backups/.unfinished-1", "before-restore-1/backups/old.tar.gz"}
+	removed := []string{"admin.kubeconfig", "pki/ca.crt", "encryption/config.yaml", "etcd/member/snap/db", "etcd/seal.json", "snapshot.tmp/snapshot-1.db",
+		"before-restore-1/etcd/member/snap/db", "restored-config/files/a", ".version.json.tmp-1"}
+	for _, withBackups := range []bool{false, true} {
+		path := ours(t)
+		for _, name := range slices.Concat(keptAlways, archives, removed) {
+			if err := WriteFile(filepath.Join(path, name), []byte("content"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plan, err := PlanRemoval(path, withBackups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, err := Remove(path, withBackups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(plan.Removed, done.Removed) || !slices.Equal(plan.Foreign, done.Foreign) || !slices.Equal(plan.Backups, done.Backups) {
+			t.Errorf("planned %v, done %v", plan, done)
+		}
+		kept, gone := slices.Clone(keptAlways), slices.Clone(removed)
+		if withBackups {
+			gone = append(gone, archives...)
+		} else {
+			kept = append(kept, archives...)
+		}
+		got := content(t, path)
+		for _, name := range kept {
+			if got[name] != "content" {
+				t.Errorf("with backups %v: %s is gone", withBackups, name)
+			}
+		}
+		for _, name := range append(gone, "version.json", "lock", "pki/ca.key") {
+			if _, there := got[name]; there {
+				t.Errorf("with backups %v: %s is still there", withBackups, name)
+			}
+		}
+		if want := []string{"backups/list.txt", "before-restore-1/mine.txt", "docs/", "notes.md", "pki/README.txt"}; !slices.Equal(slices.Sorted(slices.Values(plan.Foreign)), want) {
+			t.Errorf("with backups %v: %v is said to stay", withBackups, plan.Foreign)
+		}
+	}
+}
+
+// TestRemoveAfterAnInterruptedFirstStart: there is no stamp, or an unfinished
+// one, and nothing that others have made.
+func TestRemoveAfterAnInterruptedFirstStart(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "data")
+		d, err := Open(path, current)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if marked {
+			err = d.BeginFirstStart(current)
+		}
+		if err := errors.Join(err, WriteFile(d.Join("pki", "ca.key"), nil, 0o600), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := RequireUsed(path); err == nil || !strings.Contains(err.Error(), "did not finish") {
+			t.Errorf("using it: %v", err)
+		}
+		if _, err := Remove(path, false); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the directory is still there: %v", err)
+		}
 	}
 }
 
@@ -41,7 +118,7 @@ func TestRemoveRefusesADirectoryInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Remove(path); !errors.Is(err, ErrLocked) {
+	if _, err := Remove(path, false); !errors.Is(err, ErrLocked) {
 		t.Errorf("removing a directory in use says %v", err)
 	}
 	if _, err := os.Stat(d.Join("pki", "ca.key")); err != nil {
@@ -57,8 +134,10 @@ func TestRemoveRefusesWhatIsNotOurs(t *testing.T) {
 		return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600) }
 	}
 	for name, change := range map[string]func(dir string) error{
-		"no lock":       func(dir string) error { return os.Remove(filepath.Join(dir, "lock")) },
-		"no stamp":      func(dir string) error { return os.Remove(filepath.Join(dir, "version.json")) },
+		"no lock": func(dir string) error { return os.Remove(filepath.Join(dir, "lock")) },
+		"no stamp": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "version.json")), file("thesis.txt", "mine")(dir))
+		},
 		"foreign stamp": file("version.json", `{"version": "1.2.3"}`),
 		"damaged stamp": file("version.json", "{"),
 		"lock is a link": func(dir string) error {
@@ -73,7 +152,7 @@ func TestRemoveRefusesWhatIsNotOurs(t *testing.T) {
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			if err := Remove(path); !errors.Is(err, ErrNotOurs) {
+			if _, err := Remove(path, false); !errors.Is(err, ErrNotOurs) {
 				t.Errorf("removing it says %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(path, "pki", "ca.key")); err != nil {

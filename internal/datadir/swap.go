@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,8 +28,12 @@ type swap struct {
 
 // Lock takes the lock of a directory without looking at its content, and makes
 // it where it does not exist. The result has no Previous. An exchange that was
-// cut short is finished.
-func Lock(path string) (*Dir, error) {
+// cut short is finished. A directory that no server has used is refused when it
+// has files that are neither of the layout nor named (ErrNotOurs).
+func Lock(path string, named ...string) (*Dir, error) {
+	if err := refuseForeign(path, named); err != nil {
+		return nil, err
+	}
 	_, err := os.Stat(path)
 	made := errors.Is(err, os.ErrNotExist)
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -42,7 +47,7 @@ func Lock(path string) (*Dir, error) {
 		return nil, notWritable(path, err)
 	}
 	d := &Dir{path: path, lock: lock, made: made}
-	if err := d.finishSwap(); err != nil {
+	if err := errors.Join(KeepOwner(path), d.finishSwap()); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -50,7 +55,7 @@ func Lock(path string) (*Dir, error) {
 
 // Swap makes what is in the directory named incoming, which lies in d, the
 // content of d, and moves what was there to the new directory named old in d,
-// except the names in keep. It renames only: it works where the directory
+// except the names in keep and what is not of the layout. It renames only: it works where the directory
 // itself cannot be renamed, as a mounted volume, and takes no room. After a
 // crash the next one to lock the directory finishes it.
 func (d *Dir) Swap(incoming, old string, keep ...string) error {
@@ -98,8 +103,10 @@ func (d *Dir) finish(s swap) error {
 		if err := os.MkdirAll(d.Join(s.Old), 0o700); err != nil {
 			return err
 		}
-		stay := append([]string{"lock", swapFile, s.New, s.Old}, s.Keep...)
-		if err := moveAll(d.path, d.Join(s.Old), stay); err != nil {
+		stays := func(entry fs.DirEntry) bool {
+			return partOf(entry) == nil || slices.Contains([]string{"lock", swapFile, s.New, s.Old}, entry.Name()) || slices.Contains(s.Keep, entry.Name())
+		}
+		if err := moveAll(d.path, d.Join(s.Old), stays); err != nil {
 			return err
 		}
 		s.Moved = true
@@ -107,7 +114,7 @@ func (d *Dir) finish(s swap) error {
 			return err
 		}
 	}
-	if err := moveAll(d.Join(s.New), d.path, nil); err != nil {
+	if err := moveAll(d.Join(s.New), d.path, func(fs.DirEntry) bool { return false }); err != nil {
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(d.Join(s.New)), os.Remove(d.Join(swapFile))); err != nil {
@@ -116,7 +123,7 @@ func (d *Dir) finish(s swap) error {
 	return SyncDir(d.path)
 }
 
-func moveAll(from, to string, stay []string) error {
+func moveAll(from, to string, stays func(fs.DirEntry) bool) error {
 	entries, err := os.ReadDir(from)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // moved and removed before a crash
@@ -125,7 +132,7 @@ func moveAll(from, to string, stay []string) error {
 		return err
 	}
 	for _, entry := range entries {
-		if slices.Contains(stay, entry.Name()) {
+		if stays(entry) {
 			continue
 		}
 		if err := os.Rename(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())); err != nil {

@@ -13,6 +13,20 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 )
 
+// Discard removes the data of a first start that was cut short before anything
+// was served. A database that can be read and has keys is not of such a start:
+// it stays, and the member starts on it.
+func Discard(dir string) error {
+	member := filepath.Join(dir, "member")
+	if empty, err := hasNoKey(databaseFile(dir)); err == nil && !empty {
+		return nil
+	}
+	if err := errors.Join(os.RemoveAll(member), breakSeal(dir)); err != nil {
+		return fmt.Errorf("remove what an interrupted first start has left in %s: %w", member, err)
+	}
+	return nil
+}
+
 // removeUnborn removes the files of a member that was stopped before it had
 // written that it is a member of its cluster. etcd takes them for a member
 // that has been started before, and would wait for ever for voters that its

@@ -1,0 +1,216 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// part is an entry of the layout.
+type part struct {
+	// pattern of its name, see [path.Match].
+	pattern string
+	// content has the patterns of what may lie directly in it; nil for a file.
+	// A single "**" stands for a directory that is laid out as this one.
+	content []string
+	// backups says that the directory has archives, which outlive a reset.
+	backups bool
+}
+
+// layout has every entry that a server or a command makes in a data directory.
+var layout = []part{
+	{pattern: "lock"},
+	{pattern: "version.json"},
+	{pattern: "swap.json"},
+	{pattern: "admin.kubeconfig"},
+	{pattern: ".version.json.tmp-*"}, // of a WriteFile that was cut short
+	{pattern: ".swap.json.tmp-*"},
+	{pattern: ".admin.kubeconfig.tmp-*"},
+	// "..*" is how kubelet mounts a Secret.
+	{pattern: "pki", content: []string{"*.crt", "*.key", "*.pub", "*.pem", "*.json", "*.yaml", ".*.tmp-*", "..*"}},
+	{pattern: "encryption", content: []string{"*.yaml", "*.json", "*.key", ".*.tmp-*", "..*"}},
+	{pattern: "etcd", content: []string{"member", "seal.json", ".*.tmp-*"}},
+	{pattern: "snapshot.tmp", content: []string{"*"}},
+	{pattern: "restore.tmp", content: []string{"*"}},
+	{pattern: "restored-config", content: []string{"config.yaml", "files"}},
+	{pattern: "before-restore-*", content: []string{"**"}},
+	{pattern: "before-import", content: []string{"**"}},
+	{pattern: "backups", content: []string{"*.tar.gz", "*.tar.gz.age", ".unfinished-*"}, backups: true},
+}
+
+// volumeNames are entries that a file system puts into an empty volume.
+var volumeNames = []string{"lost+found", ".DS_Store"}
+
+// partOf is the entry of the layout that a directory entry is, or nil.
+func partOf(entry fs.DirEntry) *part {
+	for i, p := range layout {
+		if matches(p.pattern, entry.Name()) && (p.content != nil) == (entry.IsDir() || p.content != nil && isLink(entry)) {
+			return &layout[i]
+		}
+	}
+	return nil
+}
+
+func isLink(entry fs.DirEntry) bool { return entry.Type()&fs.ModeSymlink != 0 }
+
+// matches is path.Match; the patterns above are well-formed.
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+func matchesAny(patterns []string, name string) bool {
+	for _, pattern := range patterns {
+		if matches(pattern, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// contents sorts the entries of a data directory. Paths are relative to it,
+// and end with a slash for directories.
+type contents struct {
+	// layout entries, backups among them, and what is not of the layout. A
+	// directory of the layout that holds other files too is listed by its
+	// entries.
+	layout, backups, foreign []string
+}
+
+// survey reads a data directory. One that does not exist is empty.
+func survey(dir string) (contents, error) {
+	var found contents
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return found, nil
+	}
+	if err != nil {
+		return found, err
+	}
+	for _, entry := range entries {
+		p := partOf(entry)
+		switch {
+		case p == nil && !matchesAny(volumeNames, entry.Name()):
+			found.foreign = append(found.foreign, slashed(entry))
+		case p == nil:
+		case p.content == nil || isLink(entry):
+			found.layout = append(found.layout, entry.Name())
+		default:
+			if err := found.add(dir, entry.Name(), p); err != nil {
+				return found, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// add sorts the content of the directory name, which is p.
+func (c *contents) add(dir, name string, p *part) error {
+	within := contents{}
+	if p.content[0] == "**" {
+		var err error
+		if within, err = survey(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	} else {
+		entries, err := os.ReadDir(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			if matchesAny(p.content, entry.Name()) {
+				within.layout = append(within.layout, slashed(entry))
+			} else {
+				within.foreign = append(within.foreign, slashed(entry))
+			}
+		}
+	}
+	ours := &c.layout
+	if p.backups {
+		ours = &c.backups
+	}
+	if len(within.foreign)+len(within.backups) == 0 {
+		*ours = append(*ours, name+"/")
+		return nil
+	}
+	for _, below := range within.layout {
+		*ours = append(*ours, name+"/"+below)
+	}
+	for _, below := range within.backups {
+		c.backups = append(c.backups, name+"/"+below)
+	}
+	for _, below := range within.foreign {
+		c.foreign = append(c.foreign, name+"/"+below)
+	}
+	return nil
+}
+
+func slashed(entry fs.DirEntry) string {
+	if entry.IsDir() {
+		return entry.Name() + "/"
+	}
+	return entry.Name()
+}
+
+// refuseForeign returns an error when a directory that no server has used has
+// files that are neither of the layout nor named: what is done with a data
+// directory would be done with them.
+func refuseForeign(dir string, named []string) error {
+	for _, mark := range []string{"version.json", swapFile} {
+		if _, err := os.Lstat(filepath.Join(dir, mark)); err == nil {
+			return nil
+		}
+	}
+	found, err := survey(dir)
+	if err != nil {
+		return notWritable(dir, err)
+	}
+	var foreign []string
+	for _, name := range found.foreign {
+		if !holdsOne(filepath.Join(dir, filepath.FromSlash(name)), named) {
+			foreign = append(foreign, name)
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is %w: it has other files (%s); choose an empty or a new directory with --data-dir", dir, ErrNotOurs, Few(foreign))
+}
+
+// holdsOne says whether one of the paths is entry or lies below it.
+func holdsOne(entry string, paths []string) bool {
+	for _, named := range paths {
+		if relative, err := filepath.Rel(entry, named); err == nil && filepath.IsLocal(relative) {
+			return true
+		}
+	}
+	return false
+}
+
+// Few joins names for a message, the first ones where there are many.
+func Few(names []string) string {
+	const limit = 8
+	if len(names) <= limit {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
+}
+
+// syncDirs makes the names of all files below dir durable. Files that are
+// written with [WriteFile], and those of etcd, have been synced themselves.
+func syncDirs(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return SyncDir(path)
+	})
+}

@@ -1,0 +1,104 @@
+package datadir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOpenRefusesADirectoryOfOthers: neither a server nor a restore may mix its
+// files with those of others.
+func TestOpenRefusesADirectoryOfOthers(t *testing.T) {
+	for _, name := range []string{"docs/thesis.txt", "notes.md", "pki/easy-rsa", "etcd/default.etcd/x", "backups/photo.jpg"} {
+		path := t.TempDir()
+		fillDir(t, path, map[string]string{name: "mine"})
+		_, err := Open(path, current)
+		if !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), strings.Split(name, "/")[0]) || !strings.Contains(err.Error(), "--data-dir") {
+			t.Errorf("with %s: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Join(path, "lock")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("with %s: something was written", name)
+		}
+	}
+}
+
+// TestOpenAcceptsWhatIsPrepared: an identity, archives, and what the
+// configuration names.
+func TestOpenAcceptsWhatIsPrepared(t *testing.T) {
+	path := t.TempDir()
+	fillDir(t, path, map[string]string{
+		"pki/server-ca.crt": "", "pki/server-ca.key": "", "encryption/config.yaml": "", "encryption/..data/config.yaml": "",
+		"backups/manual-20260102T030405Z.tar.gz": "", "lost+found/x": "", "config.yaml": "", "manifests/a.yaml": "",
+	})
+	d, err := Open(path, current, filepath.Join(path, "config.yaml"), filepath.Join(path, "manifests"), "/elsewhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.BeginFirstStart(current), d.FinishFirstStart(current), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	fillDir(t, path, map[string]string{"later.txt": ""})
+	if d, err = Open(path, current); err != nil {
+		t.Fatalf("a directory that is used: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFirstStart: until it has finished the directory is a new one, and one
+// that was interrupted.
+func TestFirstStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	open := func(interrupted, used bool) *Dir {
+		t.Helper()
+		d, err := Open(path, current)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Interrupted != interrupted || (d.Previous != nil) != used {
+			t.Errorf("interrupted %v, stamp %v; want %v, %v", d.Interrupted, d.Previous, interrupted, used)
+		}
+		return d
+	}
+	closeDir := func(d *Dir) {
+		t.Helper()
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeDir(open(false, false)) // a port that was taken
+	d := open(false, false)
+	if err := d.BeginFirstStart(current); err != nil {
+		t.Fatal(err)
+	}
+	closeDir(d)
+	d = open(true, false)
+	if err := errors.Join(d.BeginFirstStart(current), d.FinishFirstStart(current)); err != nil {
+		t.Fatal(err)
+	}
+	closeDir(d)
+	closeDir(open(false, true))
+}
+
+// TestPreparedStoreIsNotMarked: what the user has put there must not be taken
+// for the rest of an interrupted start.
+func TestPreparedStoreIsNotMarked(t *testing.T) {
+	path := t.TempDir()
+	fillDir(t, path, map[string]string{"etcd/member/snap/db": "precious"})
+	d, err := Open(path, current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.BeginFirstStart(current), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = Open(path, current); err != nil || d.Interrupted {
+		t.Fatalf("interrupted: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,84 @@
+//go:build !windows
+
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// KeepOwner gives the files of root in a data directory that is another user's
+// to that user and group: commands that root runs must not leave files that the
+// service cannot read. It looks at the layout only. For other users, and in a
+// directory of root or one that does not exist, it does nothing.
+func KeepOwner(dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	uid, gid, err := owner(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && uid == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find the owner of %s: %w", dir, err)
+	}
+	// A root, so that no link that the other user makes leads out of it.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("keep the owner of %s: %w", dir, err)
+	}
+	defer func() { _ = root.Close() }() // only read
+	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && path != "." && !strings.Contains(path, "/") && partOf(entry) == nil {
+			return skip(entry)
+		}
+		if err == nil {
+			err = give(root, path, uid, gid)
+		}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS) {
+			return nil // it has gone, or is a read-only mount
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("keep the owner of %s: %w", dir, err)
+	}
+	return nil
+}
+
+func skip(entry fs.DirEntry) error {
+	if entry.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// give changes the owner of a file of root. A file with several names may be
+// another one of root's: it is left alone.
+func give(root *os.Root, path string, uid, gid int) error {
+	info, err := root.Lstat(path)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Uid != 0 || info.Mode().IsRegular() && stat.Nlink > 1 {
+		return nil
+	}
+	return root.Lchown(path, uid, gid)
+}
+
+func owner(path string) (uid, gid int, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, errors.New("the system does not say")
+	}
+	return int(stat.Uid), int(stat.Gid), nil
+}
