@@ -58,6 +58,7 @@ type builder struct {
 	remote    remote
 	cached    storage.CachePolicy
 	caches    *caches
+	writes    *namespaceWrites
 }
 
 // New builds the chain. Nothing is served yet. ctx ends what the options
@@ -71,7 +72,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{config: cfg, options: completed, loopback: newLoopback(), cached: cached}
+	b := &builder{config: cfg, options: completed, loopback: newLoopback(), cached: cached, writes: newNamespaceWrites()}
 	server, err := b.server(ctx)
 	if err != nil && b.caches != nil {
 		b.caches.stop()
@@ -186,6 +187,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		server:    aggregator.GenericAPIServer,
 		informers: b.informers,
 		caches:    b.caches,
+		writes:    b.writes,
 		resources: b.generic.MergedResourceConfig,
 		openAPI:   documents.openAPI,
 		Follower: kinds.Follower{

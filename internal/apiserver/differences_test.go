@@ -134,7 +134,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &builder{config: Config{Servers: 1, Files: files}, options: completed, loopback: newLoopback()}
+	b := &builder{config: Config{Servers: 1, Files: files}, options: completed, loopback: newLoopback(), writes: newNamespaceWrites()}
 	if b.cached, err = cachePolicy(completed.Etcd); err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,9 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	c.LongRunningFunc = longRunning
 	c.Flagz = s.Flagz
+	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(handler), c)
+	}
 	b.generic = c
 	client, err := kubernetes.NewForConfig(c.LoopbackClientConfig)
 	if err != nil {

@@ -27,6 +27,7 @@ type Server struct {
 	informers      informers.SharedInformerFactory
 	resources      *serverstorage.ResourceConfig
 	caches         *caches
+	writes         *namespaceWrites
 	openAPI        *lateOpenAPI
 	kinds.Follower // of the CRDs and APIServices
 }
@@ -72,3 +73,7 @@ func (s *Server) Handle(path string, handler http.Handler) {
 func (s *Server) Serves(resource schema.GroupVersionResource) bool {
 	return s.resources.ResourceEnabled(resource)
 }
+
+// AfterWrites calls f once all requests to this server have ended that may
+// create objects in the namespace and are in flight now. f must not block.
+func (s *Server) AfterWrites(namespace string, f func()) { s.writes.afterWrites(namespace, f) }

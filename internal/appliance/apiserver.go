@@ -57,6 +57,9 @@ func (a *apiServers) Name() string { return "apiserver" }
 
 // Start implements [Component].
 func (a *apiServers) Start(ctx context.Context) error {
+	if err := a.store.register(ctx); err != nil {
+		return err
+	}
 	a.storage = storage.New(a.store.connection(), a.options.Storage())
 	services, err := endpoints.New(a.services)
 	if err != nil {

@@ -77,7 +77,7 @@ func (b besideTheServer) prepare(context.Context) (controllers.Config, func(), e
 		Types:     b.api.server,
 		Content:   b.api.storage,
 		Files:     controllerFiles(b.api.identity.store),
-		Servers:   b.servers(),
+		Alone:     b.api.store.alone, AfterWrites: b.api.server.AfterWrites,
 		Selection: b.selection,
 		Log:       b.log,
 	}, func() {}, nil

@@ -119,6 +119,10 @@ func (e *embeddedEtcd) maintenance() *maintenance.Keeper { return e.keeper }
 
 func (e *embeddedEtcd) servers() int { return 1 }
 
+func (e *embeddedEtcd) register(context.Context) error { return nil }
+
+func (e *embeddedEtcd) alone(context.Context) (bool, error) { return true, nil }
+
 // Died implements [Component].
 func (e *embeddedEtcd) Died() <-chan error { return e.died }
 

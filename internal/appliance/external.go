@@ -12,6 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -30,9 +31,14 @@ type store interface {
 	// maintenance is who looks after a store that is run here, once it has
 	// started; nil if others do.
 	maintenance() *maintenance.Keeper
-	// servers is how many API servers may use it. What only a single server
-	// may do asks it.
+	// servers is how many API servers may use it.
 	servers() int
+	// register adds the server of this process to those that use the store. It
+	// comes before the server's first read.
+	register(ctx context.Context) error
+	// alone says whether no other server uses the store at this moment. What
+	// only a single server may do asks it.
+	alone(ctx context.Context) (bool, error)
 }
 
 // newStore is the one that the configuration names.
@@ -53,6 +59,7 @@ type externalEtcd struct {
 	level  int
 
 	client *clientv3.Client
+	member *fleet.Member // after register
 }
 
 // Name implements [Component].
@@ -90,12 +97,22 @@ func (e *externalEtcd) maintenance() *maintenance.Keeper { return nil }
 
 func (e *externalEtcd) servers() int { return several }
 
+func (e *externalEtcd) register(ctx context.Context) (err error) {
+	e.member, err = fleet.Join(ctx, e.client, e.config.Prefix, e.log)
+	return err
+}
+
+func (e *externalEtcd) alone(ctx context.Context) (bool, error) { return e.member.Alone(ctx) }
+
 // Died implements [Component]: a lost connection is made again, and readiness
 // follows it.
 func (e *externalEtcd) Died() <-chan error { return nil }
 
 // Stop implements [Component].
-func (e *externalEtcd) Stop(context.Context) error {
+func (e *externalEtcd) Stop(ctx context.Context) error {
+	if e.member != nil {
+		e.member.Leave(ctx)
+	}
 	if err := e.client.Close(); err != nil {
 		return fmt.Errorf("close the connection to %s: %w", strings.Join(e.config.Endpoints, ", "), err)
 	}

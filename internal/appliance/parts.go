@@ -167,7 +167,6 @@ func (a awayFromTheServer) prepare(ctx context.Context) (controllers.Config, fun
 		Informers: informers.NewSharedInformerFactory(client, 0),
 		Types:     types,
 		Files:     controllerFiles(a.store),
-		Servers:   a.servers(),
 		Selection: a.config.ControllerManager.Controllers,
 		Log:       a.log,
 	}, types.Close, nil

@@ -28,8 +28,13 @@ type Config struct {
 	Content Content
 	// Files are the keys and certificates that some controllers use.
 	Files Files
-	// Servers is the number of API servers on the same store.
-	Servers int
+	// Alone says whether one API server only uses the store at this moment; nil
+	// if that is unknown. A server that comes later reads everything anew.
+	Alone func(ctx context.Context) (bool, error)
+	// AfterWrites calls f once the requests to the API server of this process
+	// have ended that are in flight now and may create objects in the namespace.
+	// nil if the API server is in another process.
+	AfterWrites func(namespace string, f func())
 	// Selection is the configuration's list (see [Select]).
 	Selection []string
 	Log       *slog.Logger

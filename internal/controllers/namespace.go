@@ -8,9 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/kubernetes/pkg/controller/namespace/deletion"
@@ -34,8 +37,11 @@ type namespaces struct {
 	env    *environment
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[string]
-	grace  time.Duration
+	lister listers.NamespaceLister
 	said   sync.Map // the failure that was logged last, by name
+
+	mu          sync.Mutex
+	terminating map[types.UID]time.Time // since when this process has known
 }
 
 func buildNamespaces(_ context.Context, env *environment) (func(context.Context), string, error) {
@@ -49,14 +55,14 @@ func buildNamespaces(_ context.Context, env *environment) (func(context.Context)
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, maxNamespaceRetry),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "namespace"}),
-	}
-	if env.config.Servers > 1 {
-		n.grace = fleetGrace
+		lister:      env.config.Informers.Core().V1().Namespaces().Lister(),
+		terminating: map[types.UID]time.Time{},
 	}
 	informer := env.config.Informers.Core().V1().Namespaces().Informer()
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    n.enqueue,
 		UpdateFunc: func(_, current any) { n.enqueue(current) },
+		DeleteFunc: n.forget,
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("watch namespaces: %w", err)
@@ -64,12 +70,59 @@ func buildNamespaces(_ context.Context, env *environment) (func(context.Context)
 	return n.run, "", nil
 }
 
+// enqueue is called when the cache that admission reads has the namespace: what
+// comes to this API server from now on is refused, so that only the requests in
+// flight can still create objects in it.
 func (n *namespaces) enqueue(obj any) {
 	namespace, ok := obj.(*corev1.Namespace)
 	if !ok || namespace.DeletionTimestamp == nil || len(namespace.Spec.Finalizers) == 0 {
 		return
 	}
-	n.queue.AddAfter(namespace.Name, n.grace)
+	n.mu.Lock()
+	if _, known := n.terminating[namespace.UID]; !known {
+		n.terminating[namespace.UID] = time.Now()
+	}
+	n.mu.Unlock()
+	if n.env.config.AfterWrites == nil {
+		n.queue.Add(namespace.Name)
+		return
+	}
+	n.env.config.AfterWrites(namespace.Name, func() { n.queue.Add(namespace.Name) })
+}
+
+func (n *namespaces) forget(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	if namespace, ok := obj.(*corev1.Namespace); ok {
+		n.mu.Lock()
+		delete(n.terminating, namespace.UID)
+		n.mu.Unlock()
+	}
+}
+
+// graceLeft is how long other API servers still have to see that the namespace
+// is terminating. A single server needs no time: see enqueue.
+func (n *namespaces) graceLeft(ctx context.Context, name string) (time.Duration, error) {
+	if alone := n.env.config.Alone; alone != nil {
+		if isAlone, err := alone(ctx); isAlone || err != nil {
+			return 0, err
+		}
+	}
+	namespace, err := n.lister.Get(name)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("get namespace %s: %w", name, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	since, known := n.terminating[namespace.UID]
+	if !known { // a namespace of the same name was made since
+		return 0, nil
+	}
+	return fleetGrace - time.Since(since), nil
 }
 
 func (n *namespaces) run(ctx context.Context) {
@@ -91,7 +144,14 @@ func (n *namespaces) next(ctx context.Context) bool {
 		return false
 	}
 	defer n.queue.Done(name)
-	err := n.delete(ctx, name)
+	left, err := n.graceLeft(ctx, name)
+	if left > 0 {
+		n.queue.AddAfter(name, left)
+		return true
+	}
+	if err == nil {
+		err = n.delete(ctx, name)
+	}
 	if err == nil {
 		n.queue.Forget(name)
 		n.said.Delete(name)

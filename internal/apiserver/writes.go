@@ -1,0 +1,106 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// namespaceWrites knows the requests in flight that may create objects in a
+// namespace. A request that was admitted before a namespace began to terminate
+// can write its object long after: behind a slow webhook, for one. The
+// namespace controller waits for such requests before it empties a namespace.
+// It is safe for concurrent use.
+type namespaceWrites struct {
+	mu       sync.Mutex
+	inFlight map[string][]*writeBatch // by namespace, oldest first
+}
+
+// writeBatch is the requests that began between two calls of afterWrites.
+type writeBatch struct {
+	requests int
+	done     []func() // called when this batch and all older ones have ended
+}
+
+func newNamespaceWrites() *namespaceWrites {
+	return &namespaceWrites{inFlight: map[string][]*writeBatch{}}
+}
+
+// creatingVerbs are the verbs that can create an object: an update and a patch
+// can, too.
+var creatingVerbs = sets.New("create", "update", "patch")
+
+// track counts the requests that handler serves. It belongs inside of the
+// handler chain: the request information must be in the context, and a request
+// that the chain has given up on counts for as long as handler works on it.
+func (n *namespaceWrites) track(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		if !ok || !info.IsResourceRequest || info.Namespace == "" || info.Resource == "namespaces" ||
+			!creatingVerbs.Has(info.Verb) || longRunning(r, info) {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		batch := n.begin(info.Namespace)
+		defer n.end(info.Namespace, batch)
+		handler.ServeHTTP(w, r)
+	})
+}
+
+func (n *namespaceWrites) begin(namespace string) *writeBatch {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	batches := n.inFlight[namespace]
+	if len(batches) == 0 || len(batches[len(batches)-1].done) > 0 {
+		batches = append(batches, &writeBatch{})
+		n.inFlight[namespace] = batches
+	}
+	newest := batches[len(batches)-1]
+	newest.requests++
+	return newest
+}
+
+func (n *namespaceWrites) end(namespace string, batch *writeBatch) {
+	for _, done := range n.ended(namespace, batch) {
+		done()
+	}
+}
+
+// ended returns what is to be called because of the end of a request.
+func (n *namespaceWrites) ended(namespace string, batch *writeBatch) []func() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	batch.requests--
+	batches := n.inFlight[namespace]
+	var done []func()
+	for len(batches) > 0 && batches[0].requests == 0 {
+		done = append(done, batches[0].done...)
+		batches = batches[1:]
+	}
+	// A batch without requests between others stays until the older ones end.
+	if len(batches) == 0 {
+		delete(n.inFlight, namespace)
+	} else {
+		n.inFlight[namespace] = slices.Clip(batches)
+	}
+	return done
+}
+
+// afterWrites calls f once all requests have ended that may create objects in
+// the namespace and are in flight now: at once if there are none. f must not
+// block. Requests that begin later do not count.
+func (n *namespaceWrites) afterWrites(namespace string, f func()) {
+	n.mu.Lock()
+	batches := n.inFlight[namespace]
+	if len(batches) > 0 {
+		newest := batches[len(batches)-1]
+		newest.done = append(newest.done, f)
+	}
+	n.mu.Unlock()
+	if len(batches) == 0 {
+		f()
+	}
+}

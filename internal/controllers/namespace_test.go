@@ -1,0 +1,81 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// testNamespaces has one terminating namespace, "old".
+func testNamespaces(t *testing.T, cfg Config) (*namespaces, *corev1.Namespace) {
+	t.Helper()
+	now := metav1.Now()
+	old := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "old", UID: "1", DeletionTimestamp: &now},
+		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+	}
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	if err := indexer.Add(old); err != nil {
+		t.Fatal(err)
+	}
+	return &namespaces{
+		env:         &environment{config: cfg},
+		queue:       workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		lister:      listers.NewNamespaceLister(indexer),
+		terminating: map[types.UID]time.Time{},
+	}, old
+}
+
+// TestGraceOfAFleet: other API servers get time to see that a namespace is
+// terminating, and a server that is alone does not wait.
+func TestGraceOfAFleet(t *testing.T) {
+	alone := func(is bool, err error) func(context.Context) (bool, error) {
+		return func(context.Context) (bool, error) { return is, err }
+	}
+	for name, test := range map[string]struct {
+		alone     func(context.Context) (bool, error)
+		waits     bool
+		wantError bool
+	}{
+		"alone":        {alone(true, nil), false, false},
+		"with others":  {alone(false, nil), true, false},
+		"unknown":      {nil, true, false},
+		"not readable": {alone(false, errors.New("etcd is away")), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, old := testNamespaces(t, Config{Alone: test.alone})
+			n.enqueue(old)
+			left, err := n.graceLeft(t.Context(), "old")
+			if left > 0 != test.waits || (err != nil) != test.wantError {
+				t.Errorf("it waits for %s, %v", left, err)
+			}
+			n.forget(old)
+			if left, err = n.graceLeft(t.Context(), "old"); left > 0 || (err != nil) != test.wantError {
+				t.Errorf("after the end it waits for %s, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestWritesInFlight: a namespace is not looked at before the requests have
+// ended that were in flight.
+func TestWritesInFlight(t *testing.T) {
+	var ended func()
+	n, old := testNamespaces(t, Config{AfterWrites: func(_ string, f func()) { ended = f }})
+	n.enqueue(old)
+	if n.queue.Len() != 0 {
+		t.Error("the namespace is in the queue while a request is in flight")
+	}
+	ended()
+	if n.queue.Len() != 1 {
+		t.Error("the namespace is not in the queue after the requests")
+	}
+}

@@ -1,0 +1,142 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+)
+
+const (
+	// lifetime of a key that is not renewed: how long a server that was killed
+	// still counts, and how long one may be stopped without being left out.
+	lifetime = time.Minute
+	// renewal is the time between two renewals.
+	renewal = lifetime / 4
+	// timeout bounds one renewal.
+	timeout = 10 * time.Second
+)
+
+// Member is this server among those that share an etcd. It is safe for
+// concurrent use.
+type Member struct {
+	client *kubernetes.Client
+	prefix string // of the keys of all members
+	log    *slog.Logger
+	cancel context.CancelFunc
+	ended  chan struct{}
+
+	mu       sync.Mutex // held while the key is written
+	key      string
+	revision int64 // of the key
+}
+
+// Join adds this server to those on the etcd that client reaches and whose
+// objects are below prefix. Call it before the server reads anything from etcd,
+// and [Member.Leave] when it has stopped serving.
+func Join(ctx context.Context, client *clientv3.Client, prefix string, log *slog.Logger) (*Member, error) {
+	own := *client
+	k := &kubernetes.Client{Client: &own}
+	k.Kubernetes = k
+	m := &Member{client: k, prefix: path.Join("/kube-hyper-mini/servers", prefix) + "/", log: log, ended: make(chan struct{})}
+	if err := m.renew(ctx); err != nil {
+		return nil, fmt.Errorf("register this server in etcd: %w", err)
+	}
+	keeping, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	m.cancel = cancel
+	go m.keep(keeping)
+	return m, nil
+}
+
+// Alone says whether no other server is registered at this moment. It reads
+// through etcd's quorum: a server that registers later reads a state of etcd
+// that is no older than the answer.
+func (m *Member) Alone(ctx context.Context) (bool, error) {
+	list, err := m.client.Kubernetes.List(ctx, m.prefix, kubernetes.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("count the servers in etcd: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, kv := range list.Kvs {
+		if string(kv.Key) != m.key {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Leave ends the renewal and removes this server's key. If etcd cannot be
+// reached the key expires by itself.
+func (m *Member) Leave(ctx context.Context) {
+	m.cancel()
+	<-m.ended
+	if _, err := m.client.Kubernetes.OptimisticDelete(ctx, m.key, m.revision, kubernetes.DeleteOptions{GetOnFailure: true}); err != nil {
+		m.log.Debug("the key of this server was not removed from etcd and will expire", "key", m.key, "error", err)
+	}
+}
+
+func (m *Member) keep(ctx context.Context) {
+	defer close(m.ended)
+	ticker := time.NewTicker(renewal)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := m.renew(ctx); err != nil && ctx.Err() == nil {
+			m.log.Warn("this server's key in etcd was not renewed; trying again", "error", err)
+		}
+	}
+}
+
+// renew puts the key on a new lease. kine does not renew leases.
+func (m *Member) renew(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	lease, err := m.client.Grant(ctx, int64(lifetime.Seconds()))
+	if err != nil {
+		return fmt.Errorf("make a lease: %w", err)
+	}
+	written := false
+	if m.revision != 0 {
+		if written, err = m.put(ctx, lease.ID, kubernetes.PutOptions{GetOnFailure: true}); err != nil {
+			return err
+		}
+	}
+	if !written {
+		// The key is new, has expired, or was written by an attempt whose answer
+		// was lost. Under another name it is new in any case.
+		m.key, m.revision = m.prefix+uuid.NewString(), 0
+		written, err = m.put(ctx, lease.ID, kubernetes.PutOptions{})
+	}
+	if err == nil && !written {
+		err = fmt.Errorf("put %s: it exists", m.key)
+	}
+	return err
+}
+
+// put writes the key if it has the revision that this member has seen last. The
+// options are kube-apiserver's for a creation and for an update: kine knows no
+// others.
+func (m *Member) put(ctx context.Context, lease clientv3.LeaseID, options kubernetes.PutOptions) (bool, error) {
+	options.LeaseID = lease
+	put, err := m.client.Kubernetes.OptimisticPut(ctx, m.key, []byte("running"), m.revision, options)
+	if err != nil {
+		return false, fmt.Errorf("put %s: %w", m.key, err)
+	}
+	if put.Succeeded {
+		m.revision = put.Revision
+	}
+	return put.Succeeded, nil
+}

@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+)
+
+func startEtcd(t *testing.T) *clientv3.Client {
+	t.Helper()
+	member, err := etcd.Start(etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := member.Stop(t.Context()); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+		<-member.Done()
+	})
+	if err := member.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return member.Client()
+}
+
+func join(t *testing.T, client *clientv3.Client, prefix string) *Member {
+	t.Helper()
+	m, err := Join(t.Context(), client, prefix, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func wantAlone(t *testing.T, m *Member, want bool) {
+	t.Helper()
+	if alone, err := m.Alone(t.Context()); err != nil || alone != want {
+		t.Errorf("alone: %t, %v, want %t", alone, err, want)
+	}
+}
+
+// TestAlone: servers that join and leave count at once, and those with other
+// prefixes do not count.
+func TestAlone(t *testing.T) {
+	client := startEtcd(t)
+	first, elsewhere := join(t, client, "/registry"), join(t, client, "/other")
+	wantAlone(t, first, true)
+	second := join(t, client, "/registry")
+	wantAlone(t, first, false)
+	wantAlone(t, second, false)
+	second.Leave(t.Context())
+	wantAlone(t, first, true)
+	first.Leave(t.Context())
+	elsewhere.Leave(t.Context())
+	left, err := client.Get(t.Context(), "/kube-hyper-mini/", clientv3.WithPrefix())
+	if err != nil || len(left.Kvs) != 0 {
+		t.Errorf("left behind: %v, %v", left.Kvs, err)
+	}
+}
+
+// TestRenew: a renewed key has a new lease, and one that has expired is written
+// again.
+func TestRenew(t *testing.T) {
+	client := startEtcd(t)
+	m := join(t, client, "/registry")
+	defer m.Leave(t.Context())
+	lease := func() int64 {
+		list, err := client.Get(t.Context(), m.prefix, clientv3.WithPrefix())
+		if err != nil || len(list.Kvs) != 1 {
+			t.Fatalf("the keys are %v, %v", list.Kvs, err)
+		}
+		return list.Kvs[0].Lease
+	}
+	before := lease()
+	if err := m.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := lease()
+	if before == 0 || after == 0 || before == after {
+		t.Errorf("the lease was %d and is %d", before, after)
+	}
+	if _, err := client.Revoke(t.Context(), clientv3.LeaseID(after)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lease()
+	wantAlone(t, m, true)
+}
