@@ -25,8 +25,11 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 	b.store(&extensions.GenericConfig.Config)
 	etcdOptions := *b.options.Etcd
 	etcdOptions.StorageConfig.Codec = nil // the getter makes one for each CRD
-	extensions.ExtraConfig.CRDRESTOptionsGetter = b.config.Storage.RESTOptionsGetter(
+	extensions.ExtraConfig.CRDRESTOptionsGetter, err = b.config.Storage.CustomResourceGetter(
 		apiextensionsoptions.NewCRDRESTOptionsGetter(etcdOptions, b.generic.ResourceTransformers, b.generic.StorageObjectCountTracker), b.cached)
+	if err != nil {
+		return nil, fmt.Errorf("configure the storage of custom resources: %w", err)
+	}
 
 	aggregator, err := controlplane.CreateAggregatorConfig(*native.Generic, b.options, native.VersionedInformers, b.remote.aggregator,
 		native.ProxyTransport, native.PeerProxy, initializers)

@@ -181,13 +181,12 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 }
 
 // Storage is how the options say to store: the flags etcd-prefix,
-// etcd-compaction-interval, etcd-db-metric-poll-interval and
-// etcd-healthcheck-timeout.
+// etcd-compaction-interval and etcd-healthcheck-timeout.
 func (o *Options) Storage() storage.Config {
 	etcd := o.upstream.Etcd.StorageConfig
 	return storage.Config{
 		Prefix: etcd.Prefix, CompactionInterval: etcd.CompactionInterval,
-		SizePollInterval: etcd.DBMetricPollInterval, Timeout: etcd.HealthcheckTimeout,
+		Timeout: etcd.HealthcheckTimeout,
 	}
 }
 

@@ -3,10 +3,11 @@ package storage
 import (
 	"context"
 	"fmt"
-	"path"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // remember notes where a resource is stored.
@@ -20,7 +21,7 @@ func (s *Storage) remember(resource schema.GroupResource, prefix string) {
 // looking for one key. It is for resources of this server's own: what an
 // aggregated server stores is not here.
 func (s *Storage) HasObjects(ctx context.Context, resource schema.GroupResource, namespace string) (bool, error) {
-	prefix := path.Join("/", s.config.Prefix, s.prefix(resource), namespace) + "/"
+	prefix := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace)
 	response, err := s.connection.Client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1))
 	if err != nil {
 		return false, fmt.Errorf("look for %s in namespace %s: %w", resource, namespace, err)
@@ -28,14 +29,12 @@ func (s *Storage) HasObjects(ctx context.Context, resource schema.GroupResource,
 	return len(response.Kvs) > 0, nil
 }
 
-// prefix is where the resource is stored below the common prefix. A custom
-// resource that nobody has asked for yet has no store; its prefix is what
-// k8s.io/apiserver/pkg/server/options.SimpleStorageFactory will give it.
+// prefix is where the resource is stored below the common prefix.
 func (s *Storage) prefix(resource schema.GroupResource) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if prefix, ok := s.prefixes[resource]; ok {
 		return prefix
 	}
-	return path.Join(resource.Group, resource.Resource)
+	return store.CustomResourcePrefix(resource)
 }

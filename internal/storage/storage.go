@@ -4,18 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apierrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/etcd3"
-	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
-	"k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/utils/clock"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // Connection is how to reach etcd, embedded or not.
@@ -51,9 +49,6 @@ type Config struct {
 	Prefix string
 	// CompactionInterval is how much history is kept; 0 never compacts.
 	CompactionInterval time.Duration
-	// SizePollInterval is how often the database's size is measured for the
-	// metrics; 0 never.
-	SizePollInterval time.Duration
 	// Timeout bounds a health check.
 	Timeout time.Duration
 }
@@ -65,7 +60,6 @@ type Storage struct {
 	config     Config
 	compactor  compactor
 	cancel     context.CancelFunc
-	sizePoll   chan struct{}
 
 	mu       sync.Mutex
 	prefixes map[schema.GroupResource]string
@@ -77,8 +71,8 @@ type compactor interface {
 	Stop()
 }
 
-// New starts what upstream starts for every connection: the compactor and the
-// measurement of the database. Close ends them.
+// New starts what upstream starts for every connection: the compactor. Close
+// ends it.
 func New(connection Connection, config Config) *Storage {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Storage{
@@ -86,14 +80,9 @@ func New(connection Connection, config Config) *Storage {
 		config:     config,
 		compactor:  etcd3.NewCompactor(connection.Client, config.CompactionInterval, clock.RealClock{}, nil),
 		cancel:     cancel,
-		sizePoll:   make(chan struct{}),
 		prefixes:   map[schema.GroupResource]string{},
 	}
-	// Consistent reads from the watch cache need to know that etcd reports
-	// watch progress. Upstream asks the endpoints of the client; an in-process
-	// client has none.
-	feature.DefaultFeatureSupportChecker.CheckClient(ctx, statusClient{s}, storage.RequestWatchProgress)
-	go s.pollSize(ctx)
+	store.DetectFeatures(ctx, connection.Endpoint, connection.Status)
 	return s
 }
 
@@ -102,12 +91,9 @@ func New(connection Connection, config Config) *Storage {
 func (s *Storage) Close() {
 	s.cancel()
 	s.compactor.Stop()
-	<-s.sizePoll
 }
 
-// Health reads a key through the quorum, as upstream's prober does
-// (k8s.io/apiserver/pkg/storage/storagebackend/factory, etcd3ProberMonitor). A
-// store that is busy is healthy.
+// Health reads a key through the quorum. A store that is busy is healthy.
 func (s *Storage) Health(ctx context.Context) error {
 	if ctx.Err() != nil { // an etcd in this process may answer all the same
 		return fmt.Errorf("read from etcd: %w", context.Cause(ctx))
@@ -116,7 +102,7 @@ func (s *Storage) Health(ctx context.Context) error {
 	defer cancel()
 	busy := func() bool { return s.connection.Busy != nil && s.connection.Busy() }
 	before := busy()
-	if _, err := s.connection.Client.Get(ctx, path.Join("/", s.config.Prefix, "health")); err != nil && !before && !busy() {
+	if err := store.Probe(ctx, s.connection.Client, s.config.Prefix); err != nil && !before && !busy() {
 		return fmt.Errorf("read from etcd: %w", err)
 	}
 	return nil
@@ -159,53 +145,4 @@ func (s *Storage) Status(ctx context.Context) (*clientv3.StatusResponse, error) 
 		return status, apierrors.NewAggregate(errs)
 	}
 	return status, nil
-}
-
-// pollSize keeps etcd_db_total_size_in_bytes, which upstream deprecates but
-// dashboards read.
-func (s *Storage) pollSize(ctx context.Context) {
-	defer close(s.sizePoll)
-	if s.config.SizePollInterval <= 0 {
-		return
-	}
-	ticker := time.NewTicker(s.config.SizePollInterval)
-	defer ticker.Stop()
-	for {
-		size := int64(-1) // what upstream reports when it cannot measure
-		if status, err := s.connection.Status(ctx); err == nil {
-			size = status.DbSize
-		}
-		metrics.UpdateEtcdDbSize(s.connection.Endpoint, size)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
-// monitor feeds apiserver_storage_size_bytes.
-type monitor struct{ storage *Storage }
-
-// Monitor implements [metrics.Monitor].
-func (m monitor) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
-	status, err := m.storage.connection.Status(ctx)
-	if err != nil {
-		return metrics.StorageMetrics{}, err
-	}
-	return metrics.StorageMetrics{Size: status.DbSize}, nil
-}
-
-// Close implements [metrics.Monitor]; the connection is not the monitor's.
-func (m monitor) Close() error { return nil }
-
-// statusClient answers the feature checker for the shared connection.
-type statusClient struct{ storage *Storage }
-
-// Endpoints names the one connection.
-func (c statusClient) Endpoints() []string { return []string{c.storage.connection.Endpoint} }
-
-// Status asks any member, whatever the endpoint.
-func (c statusClient) Status(ctx context.Context, _ string) (*clientv3.StatusResponse, error) {
-	return c.storage.connection.Status(ctx)
 }

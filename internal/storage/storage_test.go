@@ -13,7 +13,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
 
-func newStorage(t *testing.T) (*Storage, *clientv3.Client) {
+func newStorage(t testing.TB) (*Storage, *clientv3.Client) {
 	t.Helper()
 	member, err := etcd.Start(etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
@@ -23,7 +23,7 @@ func newStorage(t *testing.T) (*Storage, *clientv3.Client) {
 		t.Fatal(err)
 	}
 	s := New(Connection{Client: member.Client(), NewWatcher: member.NewWatcher, Endpoint: "embedded", Single: true},
-		Config{Prefix: "/registry", CompactionInterval: time.Hour, SizePollInterval: time.Hour, Timeout: time.Minute})
+		Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute})
 	t.Cleanup(func() {
 		s.Close()
 		if err := member.Stop(context.Background()); err != nil {

@@ -1,0 +1,3 @@
+// Package store builds the stores of the API servers the way Kubernetes does,
+// over an etcd client of the caller.
+package store

@@ -1,0 +1,53 @@
+package store
+
+import (
+	"fmt"
+	"path"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+)
+
+// Upstream fact: the keys of the objects of one resource in one namespace
+//
+// Mirrors: k8s.io/apiserver/pkg/registry/generic/registry.NamespaceKeyRootFunc
+//   k8s.io/apiserver/pkg/registry/generic/registry.NamespaceKeyFunc
+//   k8s.io/apiserver/pkg/storage/etcd3.store.prepareKey
+//   k8s.io/apiserver/pkg/storage.PrepareKey
+//   k8s.io/apiserver/pkg/server/options.StorageFactoryRestOptionsFactory.GetRESTOptions
+//   k8s.io/apiserver/pkg/server/options.SimpleStorageFactory.ResourcePrefix
+//   k8s.io/apiextensions-apiserver/pkg/cmd/server/options.NewCRDRESTOptionsGetter
+// Why: the namespace controller looks for one key of each resource instead of
+//   listing every type that discovery has.
+// Gain: an empty namespace is deleted in 30 ms with no CRDs and in 41 ms with
+//   600, against 7.1 s with kube-apiserver (bench, namespace-empty-crds).
+// Breaks: objects are not found, and stay behind when their namespace is
+//   deleted. CheckCustomResourcePrefix fails the start first, or
+//   TestHasObjectsOfAStore.
+
+// NamespaceKeys is the beginning of the keys of a resource's objects in a
+// namespace. Prefix is that of all keys, resourcePrefix that of the resource.
+func NamespaceKeys(prefix, resourcePrefix, namespace string) string {
+	return path.Join("/", prefix, resourcePrefix, namespace) + "/"
+}
+
+// CustomResourcePrefix is where a custom resource is stored below the common
+// prefix. A custom resource that was not used yet has no store to ask.
+func CustomResourcePrefix(resource schema.GroupResource) string {
+	return path.Join(resource.Group, resource.Resource)
+}
+
+// CheckCustomResourcePrefix fails if the getter for custom resources stores them
+// elsewhere than at [CustomResourcePrefix].
+func CheckCustomResourcePrefix(getter generic.RESTOptionsGetter) error {
+	probe := schema.GroupResource{Group: "probe.kube-hyper-mini.io", Resource: "probes"}
+	options, err := getter.GetRESTOptions(probe, &unstructured.Unstructured{})
+	if err != nil {
+		return fmt.Errorf("look where custom resources are stored: %w", err)
+	}
+	if want := CustomResourcePrefix(probe); options.ResourcePrefix != want {
+		return fmt.Errorf("custom resources are stored at %q, not at %q: this build mixes versions of Kubernetes; build it with the versions in its go.mod", options.ResourcePrefix, want)
+	}
+	return nil
+}
