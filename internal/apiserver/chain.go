@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -59,6 +60,7 @@ type builder struct {
 	cached    storage.CachePolicy
 	caches    *caches
 	writes    *namespaceWrites
+	discovery *crds.Discovery
 }
 
 // New builds the chain. Nothing is served yet. ctx ends what the options
@@ -132,8 +134,10 @@ func (b *builder) addHealthChecks() {
 // chain creates the servers from the inside out.
 func (b *builder) chain(c *configs) (*Server, error) {
 	notFound := notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
-	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // without it upstream describes all custom resources ahead of any request
-	extensions, err := c.extensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildWhenAsked installs it
+	extensions, err := crds.New(crds.Config{
+		Upstream: c.extensions, Servers: b.config.Servers, Discovery: b.discovery, Populated: b.populated,
+	}, genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return nil, fmt.Errorf("create the apiextensions server: %w", err)
 	}
@@ -159,9 +163,8 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	}
 	buildWhenAsked(native.GenericAPIServer, openAPIConfigs{v2: c.native.Generic.OpenAPIConfig, v3: c.native.Generic.OpenAPIV3Config})
 
-	crds := extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 	delegate, openAPI := takeOpenAPI(c.aggregator, native.GenericAPIServer)
-	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, crds, crdsServed,
+	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Definitions(), crdsServed,
 		controlplane.DefaultGenericAPIServicePriorities())
 	if err != nil {
 		return nil, fmt.Errorf("create the aggregator: %w", err)
@@ -179,9 +182,9 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)
 	}
-	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, definitionSource{crds.Lister()})
+	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions)
 	b.loopback.serve(aggregator.GenericAPIServer.Handler)
-	b.caches.factories = []informerFactory{b.informers, extensions.Informers, aggregator.APIRegistrationInformers}
+	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
 	return &Server{
 		run:       prepared.Run,
 		server:    aggregator.GenericAPIServer,
@@ -191,10 +194,15 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		resources: b.generic.MergedResourceConfig,
 		openAPI:   documents.openAPI,
 		Follower: kinds.Follower{
-			CRDs:        crds.Informer(),
+			CRDs:        extensions.Definitions().Informer(),
 			APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
 		},
 	}, nil
+}
+
+// populated says whether a custom resource has objects.
+func (b *builder) populated(ctx context.Context, resource schema.GroupResource) (bool, error) {
+	return b.config.Storage.HasObjects(ctx, resource, "")
 }
 
 // configs are the three servers' configurations.
@@ -216,10 +224,12 @@ func cachePolicy(etcd *genericoptions.EtcdOptions) (storage.CachePolicy, error) 
 	}, nil
 }
 
-// withDefaultCacheSizes adds what kube-apiserver does not cache, events, to what
-// the configuration says.
+// withDefaultCacheSizes adds what is not cached to what the configuration says:
+// events, as in kube-apiserver, and CustomResourceDefinitions, which are large
+// and seldom read.
 func withDefaultCacheSizes(configured []string) ([]string, error) {
 	sizes := kubeapiserver.DefaultWatchCacheSizes()
+	sizes[apiextensionsv1.Resource("customresourcedefinitions")] = 0
 	user, err := genericoptions.ParseWatchCacheSizes(configured)
 	if err != nil {
 		return nil, fmt.Errorf("read --watch-cache-sizes: %w", err)

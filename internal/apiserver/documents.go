@@ -6,9 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -105,21 +102,6 @@ func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken 
 		return nil
 	}
 	serveOpenAPI(server.Handler.NonGoRestfulMux, crdopenapi.NewHandler(late, definitions, version.Kubernetes(), slog.Default()))
-}
-
-// definitionSource reads CustomResourceDefinitions from an informer.
-type definitionSource struct {
-	lister apiextensionslisters.CustomResourceDefinitionLister
-}
-
-// List implements [crdopenapi.Source].
-func (s definitionSource) List() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return s.lister.List(labels.Everything())
-}
-
-// Get implements [crdopenapi.Source].
-func (s definitionSource) Get(_ context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	return s.lister.Get(name)
 }
 
 // keepOpenAPI builds the merged documents when they are wanted and keeps v3 of

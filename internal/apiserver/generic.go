@@ -30,6 +30,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
 )
 
@@ -60,7 +61,8 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c := genericapiserver.NewConfig(legacyscheme.Codecs)
 	c.MergedResourceConfig = defaultResources()
 	c.LoopbackClientConfig = b.loopback.clientConfig()
-	c.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
+	b.discovery = crds.NewDiscovery(aggregated.NewResourceManager("apis"))
+	c.AggregatedDiscoveryGroupManager = b.discovery
 	c.LongRunningFunc = longRunning
 	c.Flagz = s.Flagz
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {

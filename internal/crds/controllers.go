@@ -1,0 +1,146 @@
+package crds
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	client "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	informers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
+	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/apiapproval"
+	"k8s.io/apiextensions-apiserver/pkg/controller/establish"
+	"k8s.io/apiextensions-apiserver/pkg/controller/finalizer"
+	"k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema"
+	"k8s.io/apiextensions-apiserver/pkg/controller/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// workers is how many workers upstream gives to each controller that has
+	// several.
+	workers = 5
+	// establishDelay is how long several servers get to see that the names of a
+	// CRD are accepted before it is established (crdHandler of
+	// k8s.io/apiextensions-apiserver/pkg/apiserver).
+	establishDelay = 5 * time.Second
+)
+
+// controllers are upstream's, over light CRDs.
+type controllers struct{ run []func(context.Context) }
+
+func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, servers int) (*controllers, *establish.EstablishingController, error) {
+	crds = statusClient{CustomResourceDefinitionsGetter: crds, definitions: s.definitions}
+	informer := s.informer
+	naming := status.NewNamingConditionController(klog.TODO(), informer, crds)
+	establishing := establish.NewEstablishingController(informer, crds)
+	approval := apiapproval.NewKubernetesAPIApprovalPolicyConformantConditionController(informer, crds)
+	nonStructural := nonstructuralschema.NewConditionController(maybeNonStructural{SharedIndexInformer: informer.Informer(), definitions: s.definitions}, crds)
+	finalizing := finalizer.NewCRDFinalizer(informer, crds, s.front)
+
+	delay := time.Duration(0)
+	if servers > 1 {
+		delay = establishDelay
+	}
+	queue := func(obj any) {
+		crd := obj.(*apiextensionsv1.CustomResourceDefinition)
+		if apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.NamesAccepted) && !apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
+			establishing.QueueCRD(crd.Name, delay)
+		}
+	}
+	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: queue, UpdateFunc: func(_, obj any) { queue(obj) }})
+	if err != nil {
+		return nil, nil, fmt.Errorf("follow CustomResourceDefinitions to establish them: %w", err)
+	}
+	return &controllers{run: []func(context.Context){
+		naming.RunWithContext,
+		establishing.RunWithContext,
+		func(ctx context.Context) { nonStructural.RunWithContext(workers, ctx) },
+		func(ctx context.Context) { approval.RunWithContext(workers, ctx) },
+		func(ctx context.Context) { finalizing.RunWithContext(workers, ctx) },
+		s.front.letIdleGo,
+	}}, establishing, nil
+}
+
+// statusClient writes the status of light CRDs. The status subresource takes
+// the metadata along (statusStrategy.PrepareForUpdate of
+// k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition), so what
+// light CRDs lack of it is added.
+type statusClient struct {
+	client.CustomResourceDefinitionsGetter
+	definitions *definitions
+}
+
+// CustomResourceDefinitions implements [client.CustomResourceDefinitionsGetter].
+func (c statusClient) CustomResourceDefinitions() client.CustomResourceDefinitionInterface {
+	return statusWriter{c.CustomResourceDefinitionsGetter.CustomResourceDefinitions(), c.definitions}
+}
+
+type statusWriter struct {
+	client.CustomResourceDefinitionInterface
+	definitions *definitions
+}
+
+// UpdateStatus implements [client.CustomResourceDefinitionInterface].
+func (w statusWriter) UpdateStatus(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, options metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error) {
+	stored, err := w.definitions.getMetadata(ctx, crd.Name)
+	if err != nil {
+		return nil, err
+	}
+	if stored.UID != crd.UID || stored.ResourceVersion != crd.ResourceVersion {
+		return nil, apierrors.NewConflict(apiextensionsv1.Resource("customresourcedefinitions"), crd.Name,
+			fmt.Errorf("the CustomResourceDefinition has changed since resource version %s", crd.ResourceVersion))
+	}
+	stored.Finalizers, stored.Status = crd.Finalizers, crd.Status
+	updated, err := w.CustomResourceDefinitionInterface.UpdateStatus(ctx, stored, options)
+	if err != nil {
+		return nil, err
+	}
+	lighten(updated)
+	return updated, nil
+}
+
+// maybeNonStructural is an informer of the CRDs whose schemas may not be
+// structural: those that keep unknown fields, which could be created before
+// apiextensions.k8s.io/v1, and those that are known not to be. Validation keeps
+// others structural. Its lister reads whole CRDs.
+type maybeNonStructural struct {
+	cache.SharedIndexInformer
+	definitions *definitions
+}
+
+var _ informers.CustomResourceDefinitionInformer = maybeNonStructural{}
+
+// Informer implements [informers.CustomResourceDefinitionInformer].
+func (m maybeNonStructural) Informer() cache.SharedIndexInformer { return m }
+
+// Lister implements [informers.CustomResourceDefinitionInformer].
+func (m maybeNonStructural) Lister() listers.CustomResourceDefinitionLister {
+	return wholeLister{listers.NewCustomResourceDefinitionLister(m.GetIndexer()), m.definitions}
+}
+
+// AddEventHandler implements [cache.SharedInformer].
+func (m maybeNonStructural) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return m.SharedIndexInformer.AddEventHandler(cache.FilteringResourceEventHandler{Handler: handler, FilterFunc: func(obj any) bool {
+		crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+		return ok && (crd.Spec.PreserveUnknownFields || apiextensionshelpers.FindCRDCondition(crd, apiextensionsv1.NonStructuralSchema) != nil)
+	}})
+}
+
+// wholeLister gets whole CRDs from the store.
+type wholeLister struct {
+	listers.CustomResourceDefinitionLister
+	definitions *definitions
+}
+
+// Get implements [listers.CustomResourceDefinitionLister].
+func (l wholeLister) Get(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
+	return l.definitions.get(ctx, name)
+}

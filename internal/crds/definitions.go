@@ -1,0 +1,152 @@
+package crds
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	storageerrors "k8s.io/apiserver/pkg/storage/errors"
+	"k8s.io/client-go/tools/cache"
+)
+
+// listPage is how many stored CRDs are read at a time.
+const listPage = 100
+
+// definitions reads CRDs from the store, with several degrees of detail. It is
+// safe for concurrent use.
+type definitions struct {
+	// light has no schemas and little metadata, metadata has no schemas.
+	light, metadata storage.Interface
+	// whole is the storage of the API.
+	whole    *customresourcedefinition.REST
+	prefix   string
+	destroys []func()
+}
+
+// newDefinitions reads over the connection that getter gives to the storage of
+// the API, and decodes on its own.
+func newDefinitions(getter genericregistry.RESTOptionsGetter, whole *customresourcedefinition.REST) (*definitions, error) {
+	resource := apiextensions.Resource("customresourcedefinitions")
+	options, err := getter.GetRESTOptions(resource, &apiextensions.CustomResourceDefinition{})
+	if err != nil {
+		return nil, fmt.Errorf("find the storage of %s: %w", resource, err)
+	}
+	d := &definitions{whole: whole, prefix: "/" + strings.TrimPrefix(options.ResourcePrefix, "/")}
+	if d.light, err = d.store(options, lightCodec{stored: options.StorageConfig.Codec}); err != nil {
+		return nil, err
+	}
+	if d.metadata, err = d.store(options, lightCodec{stored: options.StorageConfig.Codec, metadata: true}); err != nil {
+		d.destroy()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *definitions) store(options genericregistry.RESTOptions, codec runtime.Codec) (storage.Interface, error) {
+	config := *options.StorageConfig
+	config.Codec = codec
+	store, destroy, err := options.Decorator(&config, d.prefix,
+		func(obj runtime.Object) (string, error) {
+			return d.key(obj.(*apiextensionsv1.CustomResourceDefinition).Name), nil
+		},
+		func() runtime.Object { return &apiextensionsv1.CustomResourceDefinition{} },
+		func() runtime.Object { return &apiextensionsv1.CustomResourceDefinitionList{} },
+		storage.DefaultClusterScopedAttr, nil, &cache.Indexers{})
+	if err != nil {
+		return nil, fmt.Errorf("make a store of CustomResourceDefinitions without schemas: %w", err)
+	}
+	d.destroys = append(d.destroys, destroy)
+	return store, nil
+}
+
+func (d *definitions) destroy() {
+	for _, destroy := range d.destroys {
+		destroy()
+	}
+}
+
+func (d *definitions) key(name string) string { return d.prefix + "/" + name }
+
+// get reads a CRD with its schemas. The caller owns the result.
+func (d *definitions) get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	obj, err := d.whole.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err // an API status: not found, or what the store says
+	}
+	return toV1(obj.(*apiextensions.CustomResourceDefinition))
+}
+
+// getMetadata reads a CRD without its schemas.
+func (d *definitions) getMetadata(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := d.metadata.Get(ctx, d.key(name), storage.GetOptions{}, crd)
+	return crd, storageerrors.InterpretGetError(err, apiextensions.Resource("customresourcedefinitions"), name)
+}
+
+// listLight reads all CRDs, page by page.
+func (d *definitions) listLight(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	all := &apiextensionsv1.CustomResourceDefinitionList{}
+	for {
+		page := &apiextensionsv1.CustomResourceDefinitionList{}
+		err := d.light.GetList(ctx, d.prefix, storage.ListOptions{
+			Predicate: d.predicate(listPage, all.Continue), Recursive: true,
+		}, page)
+		if err != nil {
+			return nil, storageerrors.InterpretListError(err, apiextensions.Resource("customresourcedefinitions"))
+		}
+		all.Items = append(all.Items, page.Items...)
+		all.ListMeta = page.ListMeta
+		if page.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+// watchLight watches all CRDs.
+func (d *definitions) watchLight(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	predicate := d.predicate(0, "")
+	predicate.AllowWatchBookmarks = options.AllowWatchBookmarks
+	watcher, err := d.light.Watch(ctx, d.prefix, storage.ListOptions{
+		ResourceVersion: options.ResourceVersion, Predicate: predicate, Recursive: true, ProgressNotify: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch CustomResourceDefinitions in the store: %w", err)
+	}
+	return watcher, nil
+}
+
+func (d *definitions) predicate(limit int64, token string) storage.SelectionPredicate {
+	return storage.SelectionPredicate{
+		Label: labels.Everything(), Field: fields.Everything(), GetAttrs: storage.DefaultClusterScopedAttr,
+		Limit: limit, Continue: token,
+	}
+}
+
+// lightSource is a [cache.ListerWatcher] of light CRDs.
+type lightSource struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported tells the reflector to list: see
+// [k8s.io/client-go/util/watchlist.DoesClientNotSupportWatchListSemantics].
+func (lightSource) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (d *definitions) source() cache.ListerWatcher {
+	return lightSource{&cache.ListWatch{
+		ListWithContextFunc: d.listLight, WatchFuncWithContext: d.watchLight,
+		ListFunc: func(options metav1.ListOptions) (runtime.Object, error) {
+			return d.listLight(context.Background(), options)
+		},
+		WatchFunc: func(options metav1.ListOptions) (watch.Interface, error) {
+			return d.watchLight(context.Background(), options)
+		},
+	}}
+}

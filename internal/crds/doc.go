@@ -1,0 +1,17 @@
+// Package crds serves custom resources so that a CRD that nobody uses costs
+// only its metadata. It assembles the apiextensions server from upstream's
+// exported parts, in place of completedConfig.New of
+// k8s.io/apiextensions-apiserver/pkg/apiserver.
+//
+// The parts, from the store to the client:
+//
+//   - definitions reads CRDs from etcd, whole or without schemas (light);
+//   - the informer holds light CRDs and feeds upstream's controllers;
+//   - catalog is what this server serves: the informer's content, and at once
+//     what this server itself has written;
+//   - registry is the REST storage of CRDs; with one server it accepts names
+//     and establishes a CRD in the write that creates it;
+//   - front hands requests to upstream's handler, which builds the serving
+//     machinery of a type at its first request, and lets idle types go;
+//   - discovery answers for the groups of CRDs.
+package crds

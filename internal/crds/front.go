@@ -1,0 +1,345 @@
+package crds
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/finalizer"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// idleAfter is how long a type is kept ready to serve after its last
+	// request has ended.
+	idleAfter = 5 * time.Minute
+	// idleCheck is how often idle types are looked for.
+	idleCheck = 30 * time.Second
+	// fetchTimeout bounds the reading of a CRD for upstream's handler, which has
+	// no context there.
+	fetchTimeout = 30 * time.Second
+	// wholePrefix begins the names by which upstream's handler is given whole
+	// CRDs. It asks for a CRD twice (crdHandler.ServeHTTP and
+	// getOrCreateServingInfoFor): by the name in the request's path, to route it,
+	// and by the name of what it got then, to build the storage of the type.
+	wholePrefix = "whole/"
+)
+
+// servingHandler is what NewCustomResourceDefinitionHandler of
+// k8s.io/apiextensions-apiserver/pkg/apiserver returns. It builds the serving
+// machinery of a type at its first request.
+type servingHandler interface {
+	http.Handler
+	finalizer.CRClientGetter
+}
+
+// front stands before upstream's handler: it tells it what there is, counts the
+// requests of each type, and has it drop what it has built for a type that is
+// idle or has changed. It is safe for concurrent use.
+type front struct {
+	catalog     *catalog
+	definitions *definitions
+	discovery   http.Handler
+	delegate    http.Handler
+	// single says that no other server writes CRDs.
+	single bool
+	// populated says whether objects of a resource are stored.
+	populated func(context.Context, schema.GroupResource) (bool, error)
+
+	handler servingHandler
+	// events is how the handler hears of changes; the handler sets it.
+	events cache.ResourceEventHandler
+
+	mu    sync.Mutex
+	types map[string]*servedType // by the CRD's name
+}
+
+// servedType is a type that is, or recently was, asked for.
+type servedType struct {
+	users    int       // requests and watches
+	lastUsed time.Time // the end of the last one
+	fetching int       // the handler is reading the CRD
+	built    *apiextensionsv1.CustomResourceDefinition
+	leaving  chan struct{} // closed when the type has been let go
+	view     *apiextensionsv1.CustomResourceDefinition
+	viewOf   *apiextensionsv1.CustomResourceDefinition
+}
+
+// ServeHTTP implements [http.Handler].
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	info, ok := request.RequestInfoFrom(r.Context())
+	switch {
+	case !ok:
+		f.handler.ServeHTTP(w, r) // answers with the error
+		return
+	case !info.IsResourceRequest:
+		f.discovery.ServeHTTP(w, r)
+		return
+	}
+	name := info.Resource + "." + info.APIGroup
+	if f.catalog.get(name) == nil {
+		f.delegate.ServeHTTP(w, r)
+		return
+	}
+	leave, err := f.enter(r.Context(), name)
+	if err != nil {
+		return // the client has gone
+	}
+	defer leave()
+	f.handler.ServeHTTP(w, r)
+}
+
+// enter counts a user of the type until leave is called. While the type is
+// being let go it waits.
+func (f *front) enter(ctx context.Context, name string) (leave func(), err error) {
+	for {
+		f.mu.Lock()
+		t := f.entry(name)
+		leaving := t.leaving
+		if leaving == nil {
+			t.users++
+			f.mu.Unlock()
+			return func() { f.leave(name, t) }, nil
+		}
+		f.mu.Unlock()
+		select {
+		case <-leaving:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (f *front) leave(name string, t *servedType) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.users--
+	t.lastUsed = time.Now()
+	f.forget(name, t)
+}
+
+// entry is called with mu held.
+func (f *front) entry(name string) *servedType {
+	t := f.types[name]
+	if t == nil {
+		t = &servedType{lastUsed: time.Now()}
+		f.types[name] = t
+	}
+	return t
+}
+
+// forget drops an entry that says nothing. It is called with mu held.
+func (f *front) forget(name string, t *servedType) {
+	if t.users == 0 && t.fetching == 0 && t.built == nil && t.leaving == nil && f.types[name] == t {
+		delete(f.types, name)
+	}
+}
+
+// fetch reads the CRD that the handler is about to build a type from.
+func (f *front) fetch(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	f.mu.Lock()
+	t := f.entry(name)
+	t.fetching++
+	f.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
+	crd, err := f.definitions.get(ctx, name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.fetching--
+	if err == nil {
+		t.built = &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{UID: crd.UID, Generation: crd.Generation, ResourceVersion: crd.ResourceVersion},
+			Status:     apiextensionsv1.CustomResourceDefinitionStatus{AcceptedNames: crd.Status.AcceptedNames},
+		}
+	}
+	f.forget(name, t)
+	return crd, err
+}
+
+// viewed is the CRD that the handler routes a request by.
+func (f *front) viewed(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	crd := f.catalog.get(name)
+	if crd == nil {
+		return nil, apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), name)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.types[name]
+	if t == nil {
+		return f.routing(crd), nil
+	}
+	if t.viewOf != crd {
+		t.view, t.viewOf = f.routing(crd), crd
+	}
+	return t.view, nil
+}
+
+// routing copies a CRD of the catalog for the handler. The handler keeps the
+// first objects of a new CRD waiting for two seconds, for the sake of other
+// servers that may not know the CRD yet (crdHandler.serveResource); a single
+// server hides how new it is.
+func (f *front) routing(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	view := *crd
+	view.Name = wholePrefix + crd.Name
+	if f.single {
+		view.Status.Conditions = append([]apiextensionsv1.CustomResourceDefinitionCondition(nil), crd.Status.Conditions...)
+		for i := range view.Status.Conditions {
+			view.Status.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+	}
+	return &view
+}
+
+// changed is told of each change of the catalog.
+func (f *front) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
+	if before == nil {
+		return // whatever is served under its name, it is not this one yet
+	}
+	f.mu.Lock()
+	t := f.types[before.Name]
+	if t == nil || t.fetching == 0 && !outdated(t.built, after) {
+		f.mu.Unlock()
+		return
+	}
+	uids := map[types.UID]bool{before.UID: true}
+	if after != nil {
+		uids[after.UID] = true
+	}
+	if t.built != nil {
+		uids[t.built.UID] = true
+	}
+	t.built = nil
+	f.forget(before.Name, t)
+	f.mu.Unlock()
+	for uid := range uids {
+		f.drop(uid)
+	}
+}
+
+// outdated says whether a type must be built again: upstream's handler compares
+// specifications, of which the generation tells.
+func outdated(built, now *apiextensionsv1.CustomResourceDefinition) bool {
+	switch {
+	case built == nil:
+		return false
+	case now == nil || built.UID != now.UID:
+		return true
+	}
+	return version(built) < version(now) && (built.Generation != now.Generation ||
+		!equality.Semantic.DeepEqual(built.Status.AcceptedNames, now.Status.AcceptedNames))
+}
+
+// drop has the handler drop what it has built for a CRD, if anything. Requests
+// in progress end first; watches are ended. It waits for a type that is being
+// built. An update to an empty specification differs from every other
+// (crdHandler.updateCustomResourceDefinition).
+func (f *front) drop(uid types.UID) {
+	empty := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{UID: uid}}
+	f.events.OnUpdate(empty, empty)
+}
+
+// letIdleGo lets types go that are idle until ctx ends.
+func (f *front) letIdleGo(ctx context.Context) {
+	ticker := time.NewTicker(idleCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			f.letGo(now.Add(-idleAfter))
+		}
+	}
+}
+
+// letGo lets the types go whose last request ended before then. Requests that
+// come meanwhile wait for a moment.
+func (f *front) letGo(before time.Time) int {
+	idle := map[string]*servedType{}
+	f.mu.Lock()
+	for name, t := range f.types {
+		if t.users == 0 && t.fetching == 0 && t.built != nil && t.leaving == nil && t.lastUsed.Before(before) {
+			t.leaving = make(chan struct{})
+			idle[name] = t
+		}
+	}
+	f.mu.Unlock()
+	for name, t := range idle {
+		f.drop(t.built.UID)
+		f.mu.Lock()
+		t.built = nil
+		close(t.leaving)
+		t.leaving = nil
+		f.forget(name, t)
+		f.mu.Unlock()
+	}
+	return len(idle)
+}
+
+// resident is how many types have their serving machinery.
+func (f *front) resident() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	count := 0
+	for _, t := range f.types {
+		if t.built != nil {
+			count++
+		}
+	}
+	return count
+}
+
+// GetCustomResourceListerCollectionDeleter implements
+// [finalizer.CRClientGetter]. A type without objects is not built for that.
+func (f *front) GetCustomResourceListerCollectionDeleter(crd *apiextensionsv1.CustomResourceDefinition) (finalizer.ListerCollectionDeleter, error) {
+	f.mu.Lock()
+	t := f.types[crd.Name]
+	idle := t == nil || t.users == 0 && t.fetching == 0 && t.built == nil
+	if t != nil {
+		t.lastUsed = time.Now()
+	}
+	f.mu.Unlock()
+	if idle {
+		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+		defer cancel()
+		resource := schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Status.AcceptedNames.Plural}
+		if populated, err := f.populated(ctx, resource); err == nil && !populated {
+			return noObjects{}, nil
+		}
+	}
+	asked := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{UID: crd.UID, Name: wholePrefix + crd.Name}}
+	client, err := f.handler.GetCustomResourceListerCollectionDeleter(asked)
+	if err != nil {
+		return nil, fmt.Errorf("serve %s to delete its objects: %w", crd.Name, err)
+	}
+	return client, nil
+}
+
+// handlerLister is the lister that upstream's handler has.
+type handlerLister struct{ front *front }
+
+// Get returns what to route by, or the whole CRD: see wholePrefix.
+func (l handlerLister) Get(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	if whole, ok := strings.CutPrefix(name, wholePrefix); ok {
+		return l.front.fetch(whole)
+	}
+	return l.front.viewed(name)
+}
+
+// List is asked when a CRD has been deleted, which the handler is never told:
+// see drop.
+func (l handlerLister) List(labels.Selector) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return l.front.catalog.all(), nil
+}

@@ -1,0 +1,58 @@
+package crds
+
+import (
+	"context"
+
+	informers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
+	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// handlerInformer is the informer that upstream's handler is given: its lister
+// and its events are those of the front.
+type handlerInformer struct {
+	cache.SharedIndexInformer
+	front *front
+}
+
+var _ informers.CustomResourceDefinitionInformer = handlerInformer{}
+
+// Informer implements [informers.CustomResourceDefinitionInformer].
+func (h handlerInformer) Informer() cache.SharedIndexInformer { return h }
+
+// Lister implements [informers.CustomResourceDefinitionInformer].
+func (h handlerInformer) Lister() listers.CustomResourceDefinitionLister {
+	return handlerLister{h.front}
+}
+
+// AddEventHandler keeps the handler's handler for the front.
+func (h handlerInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	h.front.events = handler
+	return nil, nil
+}
+
+// noObjects stands for the storage of a type that has no objects.
+type noObjects struct{}
+
+// NewList implements [rest.Lister].
+func (noObjects) NewList() runtime.Object { return &unstructured.UnstructuredList{} }
+
+// List implements [rest.Lister].
+func (noObjects) List(context.Context, *metainternalversion.ListOptions) (runtime.Object, error) {
+	return &unstructured.UnstructuredList{}, nil
+}
+
+// ConvertToTable implements [rest.TableConvertor].
+func (noObjects) ConvertToTable(context.Context, runtime.Object, runtime.Object) (*metav1.Table, error) {
+	return &metav1.Table{}, nil
+}
+
+// DeleteCollection implements [rest.CollectionDeleter].
+func (noObjects) DeleteCollection(context.Context, rest.ValidateObjectFunc, *metav1.DeleteOptions, *metainternalversion.ListOptions) (runtime.Object, error) {
+	return &unstructured.UnstructuredList{}, nil
+}

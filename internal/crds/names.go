@@ -1,0 +1,190 @@
+package crds
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/webhook"
+)
+
+// names keeps CRDs of one group from accepting the same names when they are
+// written at the same time. It is safe for concurrent use, and for one server:
+// it does not see what other servers are about to write.
+type names struct {
+	catalog *catalog
+	// exists says whether a CRD of the catalog is still stored.
+	exists func(ctx context.Context, name string) (bool, error)
+
+	mu sync.Mutex
+	// claimed is what writes in progress accept, by group.
+	claimed map[string]map[*claim]bool
+}
+
+func newNames(catalog *catalog, exists func(context.Context, string) (bool, error)) *names {
+	return &names{catalog: catalog, exists: exists, claimed: map[string]map[*claim]bool{}}
+}
+
+// claim holds names from before a write until the catalog has its result.
+type claim struct {
+	names     *names
+	owner     string // the CRD
+	group     string
+	resources []string
+	kinds     []string
+}
+
+// claimKey is the context's key of the claim of a creation.
+type claimKey struct{}
+
+// begin returns a context for one write, and the function that ends it.
+func (n *names) begin(ctx context.Context) (context.Context, func()) {
+	c := &claim{names: n}
+	return context.WithValue(ctx, claimKey{}, c), c.release
+}
+
+func (c *claim) release() {
+	c.names.mu.Lock()
+	defer c.names.mu.Unlock()
+	c.drop()
+}
+
+// drop is called with mu held.
+func (c *claim) drop() {
+	delete(c.names.claimed[c.group], c)
+	if len(c.names.claimed[c.group]) == 0 {
+		delete(c.names.claimed, c.group)
+	}
+}
+
+// take holds the names of a CRD if no other CRD of its group has accepted, or
+// is accepting, any of them. It replaces what c has held before.
+func (c *claim) take(ctx context.Context, owner, group string, names apiextensions.CustomResourceDefinitionNames) bool {
+	c.names.mu.Lock()
+	defer c.names.mu.Unlock()
+	c.drop()
+	c.owner, c.group = owner, group
+	c.resources = nonEmpty(append([]string{names.Plural, names.Singular}, names.ShortNames...))
+	c.kinds = nonEmpty([]string{names.Kind, names.ListKind})
+	for other := range c.names.claimed[group] {
+		if other.owner != owner && (overlap(c.resources, other.resources) || overlap(c.kinds, other.kinds)) {
+			return false
+		}
+	}
+	if c.accepted(ctx) {
+		return false
+	}
+	if c.names.claimed[group] == nil {
+		c.names.claimed[group] = map[*claim]bool{}
+	}
+	c.names.claimed[group][c] = true
+	return true
+}
+
+// accepted says whether another CRD has accepted any of the names. The rules
+// are those of NamingConditionController of
+// k8s.io/apiextensions-apiserver/pkg/controller/status.
+func (c *claim) accepted(ctx context.Context) bool {
+	for _, crd := range c.names.catalog.group(c.group) {
+		if crd.Name == c.owner {
+			continue
+		}
+		theirs := crd.Status.AcceptedNames
+		if !slices.Contains(c.resources, theirs.Plural) && !slices.Contains(c.resources, theirs.Singular) &&
+			!overlap(c.resources, theirs.ShortNames) && !slices.Contains(c.kinds, theirs.Kind) && !slices.Contains(c.kinds, theirs.ListKind) {
+			continue
+		}
+		// The catalog may not have heard of a deletion yet.
+		if exists, err := c.names.exists(ctx, crd.Name); exists || err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func nonEmpty(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// overlap says whether two lists have a name in common.
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(name string) bool { return slices.Contains(b, name) })
+}
+
+// establishing is upstream's strategy for creation, which also does what
+// upstream's naming and establishing controllers do afterwards: accept the names
+// and establish the CRD. A CRD whose names are in use is left to them.
+type establishing struct{ rest.RESTCreateStrategy }
+
+// PrepareForCreate implements [rest.RESTCreateStrategy].
+func (e establishing) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	e.RESTCreateStrategy.PrepareForCreate(ctx, obj)
+	crd, isCRD := obj.(*apiextensions.CustomResourceDefinition)
+	c, claims := ctx.Value(claimKey{}).(*claim)
+	if !isCRD || !claims || !c.take(ctx, crd.Name, crd.Spec.Group, crd.Spec.Names) {
+		return
+	}
+	crd.Status.AcceptedNames = *crd.Spec.Names.DeepCopy()
+	apiextensions.SetCRDCondition(crd, apiextensions.CustomResourceDefinitionCondition{
+		Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue,
+		Reason: "NoConflicts", Message: "no conflicts found",
+	})
+	apiextensions.SetCRDCondition(crd, established(crd))
+}
+
+// established is the condition that upstream's EstablishingController
+// (k8s.io/apiextensions-apiserver/pkg/controller/establish) sets.
+func established(crd *apiextensions.CustomResourceDefinition) apiextensions.CustomResourceDefinitionCondition {
+	if conversion := crd.Spec.Conversion; conversion != nil && conversion.WebhookClientConfig != nil &&
+		len(webhook.ValidateCABundle(field.NewPath(""), conversion.WebhookClientConfig.CABundle)) > 0 {
+		return apiextensions.CustomResourceDefinitionCondition{
+			Type: apiextensions.Established, Status: apiextensions.ConditionFalse,
+			Reason: "InvalidCABundle", Message: "The conversion webhook CABundle is invalid",
+		}
+	}
+	return apiextensions.CustomResourceDefinitionCondition{
+		Type: apiextensions.Established, Status: apiextensions.ConditionTrue,
+		Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
+	}
+}
+
+// guard refuses a status update that accepts names which another CRD has.
+// Upstream's naming controller, which looks at its informer, tries again.
+func (c *claim) guard(ctx context.Context, updated, old runtime.Object) (runtime.Object, error) {
+	crd, ok := updated.(*apiextensions.CustomResourceDefinition)
+	before, isCRD := old.(*apiextensions.CustomResourceDefinition)
+	if !ok || !isCRD {
+		return updated, nil
+	}
+	fresh := newNamesOf(crd.Status.AcceptedNames, before.Status.AcceptedNames)
+	if len(fresh.ShortNames) == 0 && fresh.Plural+fresh.Singular+fresh.Kind+fresh.ListKind == "" {
+		return updated, nil
+	}
+	if c.take(ctx, before.Name, before.Spec.Group, fresh) {
+		return updated, nil
+	}
+	return nil, apierrors.NewInvalid(apiextensions.Kind("CustomResourceDefinition"), before.Name, field.ErrorList{
+		field.Invalid(field.NewPath("status", "acceptedNames"), crd.Status.AcceptedNames,
+			"another CustomResourceDefinition of the group has one of these names; use others or delete it"),
+	})
+}
+
+// newNamesOf returns the names of now that before does not have.
+func newNamesOf(now, before apiextensions.CustomResourceDefinitionNames) apiextensions.CustomResourceDefinitionNames {
+	unless := func(name, known string) string {
+		if name == known {
+			return ""
+		}
+		return name
+	}
+	return apiextensions.CustomResourceDefinitionNames{
+		Plural: unless(now.Plural, before.Plural), Singular: unless(now.Singular, before.Singular),
+		Kind: unless(now.Kind, before.Kind), ListKind: unless(now.ListKind, before.ListKind),
+		ShortNames: slices.DeleteFunc(slices.Clone(now.ShortNames), func(name string) bool { return slices.Contains(before.ShortNames, name) }),
+	}
+}

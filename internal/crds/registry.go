@@ -1,0 +1,88 @@
+package crds
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+)
+
+// registry is the REST storage of CRDs. What it writes is in the catalog before
+// the request is answered.
+type registry struct {
+	*customresourcedefinition.REST
+	catalog *catalog
+	names   *names // nil with several servers
+}
+
+// Create implements [rest.Creater].
+func (r *registry) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	if r.names != nil {
+		var release func()
+		ctx, release = r.names.begin(ctx)
+		defer release()
+	}
+	created, err := r.REST.Create(ctx, obj, validate, options)
+	if err != nil || dryrun.IsDryRun(options.DryRun) {
+		return created, err
+	}
+	return created, r.wrote(created)
+}
+
+// Update implements [rest.Updater].
+func (r *registry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
+	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	updated, created, err := r.REST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate, options)
+	if err != nil || dryrun.IsDryRun(options.DryRun) {
+		return updated, created, err
+	}
+	return updated, created, r.wrote(updated)
+}
+
+// Delete implements [rest.GracefulDeleter].
+func (r *registry) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	deleted, gone, err := r.REST.Delete(ctx, name, validate, options)
+	if err != nil || gone || options != nil && dryrun.IsDryRun(options.DryRun) {
+		return deleted, gone, err
+	}
+	return deleted, gone, r.wrote(deleted)
+}
+
+func (r *registry) wrote(obj runtime.Object) error {
+	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
+	if !ok || crd.DeletionTimestamp != nil && len(crd.Finalizers) == 0 {
+		return nil // the informer tells of the deletion
+	}
+	light, err := lightOf(crd)
+	if err != nil {
+		return fmt.Errorf("serve the new state of CustomResourceDefinition %s, which is stored: %w", crd.Name, err)
+	}
+	r.catalog.wrote(light)
+	return nil
+}
+
+// statusRegistry is the status subresource of CRDs.
+type statusRegistry struct {
+	*customresourcedefinition.StatusREST
+	registry *registry
+}
+
+// Update implements [rest.Updater].
+func (s *statusRegistry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
+	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	if s.registry.names != nil {
+		c := &claim{names: s.registry.names}
+		defer c.release()
+		info = rest.WrapUpdatedObjectInfo(info, c.guard)
+	}
+	updated, created, err := s.StatusREST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate, options)
+	if err != nil || dryrun.IsDryRun(options.DryRun) {
+		return updated, created, err
+	}
+	return updated, created, s.registry.wrote(updated)
+}

@@ -1,0 +1,71 @@
+package crds
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+)
+
+// stores is the getter for custom resources that remembers what it has opened.
+// Upstream's handler closes its stores at shutdown by a method that is not
+// exported (crdHandler.destroy); closeAll stands in for it.
+type stores struct {
+	genericregistry.RESTOptionsGetter
+
+	mu   sync.Mutex
+	next int
+	open map[int]factory.DestroyFunc
+}
+
+// GetRESTOptions implements [genericregistry.RESTOptionsGetter].
+func (s *stores) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (genericregistry.RESTOptions, error) {
+	options, err := s.RESTOptionsGetter.GetRESTOptions(resource, example)
+	if err != nil {
+		return options, err
+	}
+	inner := options.Decorator
+	options.Decorator = func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		store, destroy, err := inner(config, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
+		if err != nil {
+			return nil, nil, err
+		}
+		return store, s.remember(destroy), nil
+	}
+	return options, nil
+}
+
+func (s *stores) remember(destroy factory.DestroyFunc) factory.DestroyFunc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[int]factory.DestroyFunc{}
+	}
+	s.next++
+	number := s.next
+	s.open[number] = destroy
+	return func() {
+		s.mu.Lock()
+		delete(s.open, number)
+		s.mu.Unlock()
+		destroy()
+	}
+}
+
+// closeAll closes what is still open.
+func (s *stores) closeAll() {
+	s.mu.Lock()
+	open := s.open
+	s.open = nil
+	s.mu.Unlock()
+	for _, destroy := range open {
+		destroy()
+	}
+}
