@@ -186,13 +186,14 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	b.loopback.serve(aggregator.GenericAPIServer.Handler)
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
 	return &Server{
-		run:       prepared.Run,
-		server:    aggregator.GenericAPIServer,
-		informers: b.informers,
-		caches:    b.caches,
-		writes:    b.writes,
-		resources: b.generic.MergedResourceConfig,
-		openAPI:   documents.openAPI,
+		run:        prepared.Run,
+		server:     aggregator.GenericAPIServer,
+		informers:  b.informers,
+		caches:     b.caches,
+		writes:     b.writes,
+		resources:  b.generic.MergedResourceConfig,
+		openAPI:    documents.openAPI,
+		encryption: b.generic.ResourceTransformers,
 		Follower: kinds.Follower{
 			CRDs:        extensions.Definitions().Informer(),
 			APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),

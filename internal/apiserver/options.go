@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/flagz"
+	encryptionconfigcontroller "k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/features"
@@ -36,6 +37,10 @@ const (
 
 	// deleteWorkers delete the objects of one collection.
 	deleteWorkers = 32
+
+	// encryptionPoll is how often the encryption configuration is compared with
+	// its file. Upstream's default, a minute, is how long a rotation would wait.
+	encryptionPoll = time.Second
 
 	// watchGrace is how long a stop waits for open watches to end. Clients
 	// resume them elsewhere or later; one server has nobody to spread them to.
@@ -63,6 +68,7 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	// etcd writes together what arrives together. Upstream's default is 1.
 	upstream.Etcd.DeleteCollectionWorkers = deleteWorkers
 	upstream.Etcd.EncryptionProviderConfigAutomaticReload = true
+	encryptionconfigcontroller.EncryptionConfigFileChangePollDuration = encryptionPoll
 
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	var sections cliflag.NamedFlagSets

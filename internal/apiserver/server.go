@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 
@@ -29,7 +30,8 @@ type Server struct {
 	caches         *caches
 	writes         *namespaceWrites
 	openAPI        *lateOpenAPI
-	kinds.Follower // of the CRDs and APIServices
+	encryption     value.ResourceTransformers // nil without encryption
+	kinds.Follower                            // of the CRDs and APIServices
 }
 
 // FillCaches starts the informers and gives them a moment to read what there

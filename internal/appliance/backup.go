@@ -78,15 +78,25 @@ func newArchivist(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datad
 	return a
 }
 
+// takeTurn waits until no archive is made and no key rotated, and keeps both
+// away until release is called.
+func (a *archivist) takeTurn(ctx context.Context) (release func(), err error) {
+	select {
+	case <-a.turn:
+		return func() { a.turn <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a backup or a key rotation to end: %w", context.Cause(ctx))
+	}
+}
+
 // produce makes an archive of data with the stamp.
 func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.Produce {
 	return func(ctx context.Context, w io.Writer) error {
-		select {
-		case <-a.turn:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for another backup to end: %w", context.Cause(ctx))
+		release, err := a.takeTurn(ctx)
+		if err != nil {
+			return err
 		}
-		defer func() { a.turn <- struct{}{} }()
+		defer release()
 		effective, err := a.config.Marshal()
 		if err != nil {
 			return err

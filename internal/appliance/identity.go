@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 
@@ -109,31 +108,32 @@ func (i *identity) writeKubeconfig() error {
 	return kubeconfig.Write(i.config.Kubeconfig.Path, data, os.FileMode(mode))
 }
 
-// canDecrypt refuses a store whose objects are encrypted with another key than
-// the one in the data directory: a server that cannot read its secrets is never
-// ready, and says so in a way that nobody understands.
+// canDecrypt refuses a store whose objects are encrypted with other keys than
+// the configured ones: the server would never be ready. It logs which resources
+// are encrypted.
 func (i *identity) canDecrypt(ctx context.Context, client clientv3.KV, prefix string) error {
-	if i.encryption == "" {
+	file := i.encryptionFile()
+	if file == "" {
+		i.log.Info("no resource is encrypted in etcd")
 		return nil
 	}
-	for _, resource := range i.config.APIServer.Encryption.Resources {
-		name, group, _ := strings.Cut(resource, ".")
-		// Built-in resources lie under their name, others under their group.
-		for _, below := range []string{name, group + "/" + name} {
-			answer, err := client.Get(ctx, path.Join(prefix, below)+"/", clientv3.WithPrefix(), clientv3.WithLimit(1))
-			if err != nil {
-				return fmt.Errorf("look for encrypted %s: %w", resource, err)
-			}
-			for _, kv := range answer.Kvs {
-				if can, err := encryption.CanRead(i.encryption, kv.Value); err != nil {
-					return err
-				} else if !can {
-					return fmt.Errorf("%s in etcd are encrypted with another key than the one in %s: put the right encryption directory and pki into %s, from a backup or from the server that wrote them (kube-hyper-mini bundle)", resource, i.encryption, i.dir.Path())
-				}
-			}
-		}
+	if err := encryption.CheckReadable(ctx, client, prefix, file); err != nil {
+		return err
 	}
+	resources, err := encryption.Encrypted(file)
+	if err != nil {
+		return err
+	}
+	i.log.Info("encrypted in etcd", "resources", strings.Join(resources, ", "), "file", file)
 	return nil
+}
+
+// encryptionFile is the EncryptionConfiguration in use, or empty.
+func (i *identity) encryptionFile() string {
+	if file := i.config.APIServer.Encryption.ConfigFile; file != "" {
+		return file
+	}
+	return i.encryption
 }
 
 // Died implements [Component]: a failed renewal is tried again.

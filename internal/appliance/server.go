@@ -118,7 +118,7 @@ func (s *server) compose(checked *Checked, listener net.Listener, withController
 	s.api = &apiServers{
 		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
 		ready: s.notReady, log: s.log,
-		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: onlyPost(s.archivist), defragmentPath: onlyPost(defragmenter{s.store})},
+		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: onlyPost(s.archivist), defragmentPath: onlyPost(defragmenter{s.store}), rotatePath: onlyPost(keyRotator{s})},
 	}
 	if withControllers {
 		s.controllers = &controllerManager{workplace: besideTheServer{s.api, s.config.ControllerManager.Controllers, s.log}, log: s.log}
@@ -216,7 +216,7 @@ func (s *server) serve(ctx context.Context) error {
 	s.log.Info("try: kubectl --kubeconfig " + s.config.Kubeconfig.Path + " get namespaces")
 	s.ready()
 	s.api.server.WarmUp()
-	return s.whileServing(ctx, s.api.storage.Health, func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) })
+	return s.whileServing(ctx, s.api.storage.Health, func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) }, keyRotator{s}.resume)
 }
 
 // notReady says why the server is not ready, or nothing.

@@ -1,5 +1,10 @@
-// Package encryption keeps the local key that encrypts resources in etcd, as
-// an upstream EncryptionConfiguration in the data directory.
+// Package encryption owns the local keys that encrypt resources in etcd, kept
+// as an upstream EncryptionConfiguration in the data directory.
+//
+// [Ensure] makes the file and follows the server's configuration. A file that
+// was edited is read and never rewritten by a start. [Rotation] replaces the
+// key of either kind. [CheckReadable] tells whether the objects in etcd can be
+// decrypted with the file.
 //
 // The provider is secretbox (XSalsa20 and Poly1305): authenticated, and with
 // random nonces long enough that one key serves any number of writes.

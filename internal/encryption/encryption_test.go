@@ -5,11 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 )
 
-func ensure(t *testing.T, file string, resources ...string) *apiserverv1.EncryptionConfiguration {
+func ensure(t *testing.T, file string, resources ...string) *configuration {
 	t.Helper()
 	used, err := Ensure(file, resources)
 	if err != nil || !used {
@@ -85,34 +83,47 @@ func TestALostKeyIsAnError(t *testing.T) {
 	}
 }
 
-func TestCanRead(t *testing.T) {
-	one, another := filepath.Join(t.TempDir(), "config.yaml"), filepath.Join(t.TempDir(), "config.yaml")
-	for _, file := range []string{one, another} {
-		if _, err := Ensure(file, []string{"secrets"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	config, err := read(one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := keyOf(one, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encrypted := []byte("k8s:enc:secretbox:v1:" + key.Name + ":...")
-	for name, test := range map[string]struct {
-		file  string
-		value []byte
-		want  bool
-	}{
-		"plain text":  {one, []byte("k8s\x00..."), true},
-		"own key":     {one, encrypted, true},
-		"another key": {another, encrypted, false},
-		"no key":      {filepath.Join(t.TempDir(), "missing"), encrypted, false},
+// TestAnEditedFileIsKept: as it is, with every key and provider, or the start is
+// refused.
+func TestAnEditedFileIsKept(t *testing.T) {
+	dir := t.TempDir()
+	generated := filepath.Join(dir, "generated.yaml")
+	key := ensure(t, generated, "secrets").secretboxKeys()[0]
+	const one, two = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="
+	head := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n"
+	for name, test := range map[string]struct{ content, refused string }{
+		"rotated by hand":  {content: head + "- resources: [secrets]\n  providers:\n  - secretbox: {keys: [{name: new, secret: " + one + "}, {name: " + key.Name + ", secret: " + key.Secret + "}]}\n  - identity: {}\n"},
+		"another provider": {content: head + "- resources: [secrets]\n  providers:\n  - aesgcm: {keys: [{name: a, secret: " + two + "}]}\n  - secretbox: {keys: [{name: " + key.Name + ", secret: " + key.Secret + "}]}\n"},
+		"a wildcard":       {content: head + "- resources: ['*.*']\n  providers:\n  - aescbc: {keys: [{name: a, secret: " + two + "}]}\n"},
+		"own name":         {content: head + "- resources:\n  - secrets\n  providers:\n  - secretbox:\n      keys:\n      - name: local-00000000\n        secret: " + one + "\n  - identity: {}\n"},
+		"a comment":        {content: head + "- resources: [secrets] # mine\n  providers:\n  - secretbox: {keys: [{name: " + key.Name + ", secret: " + key.Secret + "}]}\n"},
+		"plain text":       {content: head + "- resources: [secrets]\n  providers:\n  - identity: {}\n  - secretbox: {keys: [{name: " + key.Name + ", secret: " + key.Secret + "}]}\n", refused: "does not encrypt secrets"},
+		"other resources":  {content: head + "- resources: [configmaps]\n  providers:\n  - secretbox: {keys: [{name: " + key.Name + ", secret: " + key.Secret + "}]}\n", refused: "does not encrypt secrets"},
 	} {
-		if can, err := CanRead(test.file, test.value); err != nil || can != test.want {
-			t.Errorf("%s: %v, %v", name, can, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			used, err := Ensure(file, []string{"secrets"})
+			if !used || (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
+				t.Errorf("Ensure: %v, %v", used, err)
+			}
+			if got, err := os.ReadFile(file); err != nil || string(got) != test.content {
+				t.Errorf("the file was changed to %q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestEncrypted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if got, err := Encrypted(file); got != nil || err != nil {
+		t.Errorf("without a file: %v, %v", got, err)
+	}
+	ensure(t, file, "secrets", "configmaps")
+	ensure(t, file, "secrets", "widgets.example.com")
+	if got, err := Encrypted(file); err != nil || strings.Join(got, " ") != "secrets widgets.example.com" {
+		t.Errorf("got %v, %v", got, err)
 	}
 }

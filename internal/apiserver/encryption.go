@@ -1,0 +1,18 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/value"
+)
+
+// Encrypt returns what the server would store of a value of the resource at the
+// moment. It follows changes of the encryption configuration.
+func (s *Server) Encrypt(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
+	if s.encryption == nil {
+		return nil, errors.New("the server was started without encryption")
+	}
+	return s.encryption.TransformerForResource(resource).TransformToStorage(ctx, []byte("a value"), value.DefaultContext("a key"))
+}

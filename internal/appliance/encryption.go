@@ -1,0 +1,148 @@
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
+)
+
+// rotatePath rotates the encryption key at a POST and answers with progress, a
+// JSON object a line.
+const rotatePath = "/kube-hyper-mini/encryption/rotate"
+
+// rotateLine is a line of the answer: progress, or the error that ended it.
+type rotateLine struct {
+	encryption.Progress
+	Error string `json:"error,omitempty"`
+}
+
+// rotatable returns an error for configurations whose key is not the server's to
+// rotate.
+func rotatable(cfg *config.ServerConfiguration) error {
+	if file := cfg.APIServer.Encryption.ConfigFile; file != "" {
+		return fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each resource", file)
+	}
+	if len(cfg.Etcd.External.Endpoints) > 0 {
+		return errors.New("the etcd is external and other servers may share it, each of which needs the new key before one writes with it: in encryption/config.yaml of each, add the new key as the second one; when all have it, make it the first one; have the objects rewritten by a StorageVersionMigration for each resource; then remove the old key")
+	}
+	return nil
+}
+
+func encryptionFileIn(dir *datadir.Dir) string { return dir.Join("encryption", "config.yaml") }
+
+// keyRotator serves rotatePath and continues what a crash interrupted.
+type keyRotator struct{ server *server }
+
+// ServeHTTP implements [http.Handler].
+func (k keyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := rotatable(k.server.config); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	encoder, flush := json.NewEncoder(w), http.NewResponseController(w)
+	err := k.rotate(r.Context(), func(progress encryption.Progress) error {
+		return errors.Join(encoder.Encode(rotateLine{Progress: progress}), flush.Flush())
+	})
+	if err != nil {
+		_ = encoder.Encode(rotateLine{Error: err.Error()}) // the client may have gone; the next rotation continues
+	}
+}
+
+// rotate rotates while no archive is made: an archive has the objects and the
+// keys of one moment.
+func (k keyRotator) rotate(ctx context.Context, report func(encryption.Progress) error) error {
+	s := k.server
+	if s.readySince.Load() == nil {
+		return errors.New("the server is still starting: try again when it is ready")
+	}
+	release, err := s.archivist.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	connection := s.store.connection()
+	return (&encryption.Rotation{
+		File: encryptionFileIn(s.dir), Store: connection.GatedKV(), Root: s.config.Etcd.External.Prefix,
+		Encrypt: s.api.server.Encrypt,
+		Report: func(progress encryption.Progress) error {
+			logRotation(s.log, progress)
+			return report(progress)
+		},
+	}).Run(ctx)
+}
+
+func logRotation(log *slog.Logger, progress encryption.Progress) {
+	switch progress.Phase {
+	case encryption.PhaseNewKey:
+		log.Info("rotating the encryption key", "key", progress.Key, "continued", progress.Continued)
+	case encryption.PhaseDone:
+		log.Info("the encryption key was rotated", "key", progress.Key, "rewritten", progress.Rewritten)
+	}
+}
+
+// resume continues an interrupted rotation, in the background.
+func (k keyRotator) resume(ctx context.Context) {
+	if rotatable(k.server.config) != nil || !encryption.Interrupted(encryptionFileIn(k.server.dir)) {
+		return
+	}
+	err := k.rotate(ctx, func(encryption.Progress) error { return nil })
+	if err != nil && ctx.Err() == nil {
+		k.server.log.Warn("the rotation of the encryption key is unfinished: run `kube-hyper-mini encryption rotate` when the cause is removed", "error", err)
+	}
+}
+
+// RotateKeyRunning asks the server that the kubeconfig points to, and calls
+// report with its progress.
+func RotateKeyRunning(ctx context.Context, kubeconfig []byte, report func(encryption.Progress) error) error {
+	response, host, err := ask(ctx, kubeconfig, http.MethodPost, rotatePath, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	if response.StatusCode != http.StatusOK {
+		body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+		return errors.Join(unexpected(host, response, body), err)
+	}
+	lines := json.NewDecoder(response.Body)
+	for {
+		line := rotateLine{}
+		if err := lines.Decode(&line); err != nil {
+			return fmt.Errorf("the server at %s ended its answer early (%w): the rotation continues at its next start, or with the next `kube-hyper-mini encryption rotate`", host, err)
+		}
+		if line.Error != "" {
+			return fmt.Errorf("the server at %s: %s", host, line.Error)
+		}
+		if err := report(line.Progress); err != nil {
+			return err
+		}
+		if line.Phase == encryption.PhaseDone {
+			return nil
+		}
+	}
+}
+
+// RotateKeyStopped rotates the key in a data directory that no server uses
+// (datadir.ErrLocked if one does). The configuration has been completed.
+func RotateKeyStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, report func(encryption.Progress) error) error {
+	if err := rotatable(cfg); err != nil {
+		return err
+	}
+	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
+		return fmt.Errorf("nothing to rotate: %w", err) // before anything is made
+	}
+	return withStore(ctx, cfg, log, func(dir *datadir.Dir, store store) error {
+		connection := store.connection()
+		return (&encryption.Rotation{
+			File: encryptionFileIn(dir), Store: connection.GatedKV(), Root: cfg.Etcd.External.Prefix, Report: report,
+		}).Run(ctx)
+	})
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
+)
+
+func newEncryption() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "encryption",
+		Short: "Rotate the key that encrypts resources in etcd",
+	}
+	cmd.AddCommand(newEncryptionRotate())
+	return cmd
+}
+
+func newEncryptionRotate() *cobra.Command {
+	flags := &configFlags{}
+	cmd := &cobra.Command{
+		Use:   "rotate",
+		Short: "Replace the key that encrypts resources in etcd",
+		Long: `Replace the key that encrypts resources in etcd, of a running server or of a
+stopped one. A new key is made, all encrypted objects are rewritten with it, and
+the old key is removed from <dataDir>/encryption/config.yaml when no object
+needs it. Objects stay readable meanwhile. What is interrupted continues with
+the next call, or when the server starts.
+
+In a file that was edited, the new key comes first wherever a key in the file
+encrypts; all other keys and providers stay, and comments are lost. Archives
+from before a rotation hold the old key, and still need it.
+
+A running server is asked through its API, as the administrator whose
+kubeconfig is in the data directory; anybody who may POST to the path
+/kube-hyper-mini/encryption/rotate may rotate.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := completed(cmd, flags)
+			if err != nil {
+				return err
+			}
+			log, err := commandLog(cmd, cfg)
+			if err != nil {
+				return err
+			}
+			report := func(progress encryption.Progress) error { return printRotation(cmd, progress) }
+			err = appliance.RotateKeyStopped(cmd.Context(), cfg, log, report)
+			if errors.Is(err, datadir.ErrLocked) {
+				kubeconfig, readErr := readLocalKubeconfig(cmd, flags)
+				if readErr != nil {
+					return readErr
+				}
+				err = appliance.RotateKeyRunning(cmd.Context(), kubeconfig, report)
+			}
+			return err
+		},
+	}
+	flags.locate(cmd.Flags())
+	return cmd
+}
+
+func printRotation(cmd *cobra.Command, progress encryption.Progress) error {
+	text := ""
+	switch progress.Phase {
+	case encryption.PhaseNewKey:
+		text = "new key " + progress.Key
+		if progress.Continued {
+			text += ", of the rotation that was interrupted"
+		}
+	case encryption.PhaseLoaded:
+		text = "the new key encrypts"
+	case encryption.PhaseRewrite:
+		text = fmt.Sprintf("%d objects checked, %d rewritten", progress.Checked, progress.Rewritten)
+	case encryption.PhaseCompact:
+		text = "old versions of the objects removed from etcd"
+	case encryption.PhaseOldKey:
+		text = "old key removed"
+	case encryption.PhaseDone:
+		text = fmt.Sprintf("rotated: %d objects were rewritten with key %s", progress.Rewritten, progress.Key)
+	default:
+		return nil
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
+	return err
+}

@@ -1,0 +1,107 @@
+package encryption
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// checkedValues bounds how many values of a resource CheckReadable reads.
+const checkedValues = 100
+
+// CheckReadable returns an error with the remedy when the objects in etcd below
+// root are encrypted with other keys than those in the file. It decrypts one
+// value for each key that encrypts one of the first values of each resource.
+// Values of KMS plugins are left out, since the plugin may be away.
+func CheckReadable(ctx context.Context, kv clientv3.KV, root, file string) error {
+	c, err := read(file)
+	if err != nil || c == nil {
+		return err
+	}
+	ring, err := newKeyring(c)
+	if err != nil {
+		return err
+	}
+	for _, entry := range c.Resources {
+		for _, resource := range entry.Resources {
+			for _, prefix := range storedBelow(root, resource) {
+				if err := checkBelow(ctx, kv, ring, file, resource, prefix); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// storedBelow lists where objects of a resource may be: built-in resources lie
+// under their name, others under their group. Wildcards are looked up as secrets
+// and as all of a group.
+func storedBelow(root, resource string) []string {
+	name, group, _ := strings.Cut(resource, ".")
+	switch {
+	case resource == "*.*", resource == "*.":
+		return []string{path.Join(root, "secrets") + "/", path.Join(root, "configmaps") + "/"}
+	case name == "*":
+		return []string{path.Join(root, group) + "/"}
+	case group == "":
+		return []string{path.Join(root, name) + "/"}
+	}
+	return []string{path.Join(root, name) + "/", path.Join(root, group, name) + "/"}
+}
+
+func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resource, below string) error {
+	answer, err := kv.Get(ctx, below, clientv3.WithPrefix(), clientv3.WithLimit(checkedValues))
+	if err != nil {
+		return fmt.Errorf("look for encrypted %s: %w", resource, err)
+	}
+	checked := map[string]bool{}
+	for _, stored := range answer.Kvs {
+		key := keyOf(stored.Value)
+		if key == "" || checked[key] || strings.HasPrefix(key, kmsPrefix) {
+			continue
+		}
+		checked[key] = true
+		_, err := ring.decrypt(ctx, string(stored.Key), stored.Value)
+		switch {
+		case errors.Is(err, errNoKey):
+			return fmt.Errorf("%s in etcd are encrypted with another key than those in %s, namely %s: put the right file there, from a backup or from the server that wrote them (its whole identity: kube-hyper-mini bundle)", resource, file, describe(key))
+		case err != nil:
+			return fmt.Errorf("%s in etcd are encrypted with another key under the name that %s has in %s (%s cannot be decrypted): put the former key back, from a backup, and give each key a name of its own; `kube-hyper-mini encryption rotate` makes a new key", resource, describe(key), file, stored.Key)
+		}
+	}
+	return nil
+}
+
+// keyOf returns the prefix of an encrypted value up to its key's name and the
+// colon, whether the key is known or not; empty for plain text.
+func keyOf(stored []byte) string {
+	// k8s:enc:PROVIDER:VERSION:NAME:
+	const colons = 5
+	if !bytes.HasPrefix(stored, []byte(encryptedPrefix)) {
+		return ""
+	}
+	end := 0
+	for range colons {
+		next := bytes.IndexByte(stored[end:], ':')
+		if next < 0 {
+			return ""
+		}
+		end += next + 1
+	}
+	return string(stored[:end])
+}
+
+// describe names a key for messages: secretbox key "one".
+func describe(prefix string) string {
+	parts := strings.Split(prefix, ":")
+	if len(parts) < 5 {
+		return prefix
+	}
+	return fmt.Sprintf("%s key %q", parts[2], parts[4])
+}

@@ -1,0 +1,139 @@
+package encryption
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	"k8s.io/apiserver/pkg/storage/value"
+	aestransformer "k8s.io/apiserver/pkg/storage/value/encrypt/aes"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/secretbox"
+)
+
+// The prefixes of values in etcd, followed by the key's name and a colon
+// (constants of k8s.io/apiserver/pkg/server/options/encryptionconfig).
+const (
+	encryptedPrefix = "k8s:enc:"
+	aescbcPrefix    = "k8s:enc:aescbc:v1:"
+	aesgcmPrefix    = "k8s:enc:aesgcm:v1:"
+	secretboxPrefix = "k8s:enc:secretbox:v1:"
+	kmsPrefix       = "k8s:enc:kms:"
+)
+
+// errNoKey means that a value is encrypted with a key that a keyring lacks.
+var errNoKey = errors.New("no key of that name")
+
+// keyring decrypts and encrypts with the keys in a file, by the prefix of
+// values: provider, key name, colon. The same prefix may stand for several keys.
+// KMS plugins are not part of it.
+type keyring map[string][]value.Transformer
+
+// newKeyring returns all keys of c.
+func newKeyring(c *configuration) (keyring, error) {
+	ring := keyring{}
+	for _, entry := range c.Resources {
+		for _, provider := range entry.Providers {
+			for _, key := range providerKeys(provider) {
+				transformer, err := newTransformer(key)
+				if err != nil {
+					return nil, fmt.Errorf("%s: key %q: %w", c.file, key.Name, err)
+				}
+				ring[key.prefix()] = append(ring[key.prefix()], transformer)
+			}
+		}
+	}
+	return ring, nil
+}
+
+// providerKey is a key with the prefix of its provider.
+type providerKey struct {
+	apiserverv1.Key
+	provider string
+}
+
+func (k providerKey) prefix() string { return k.provider + k.Name + ":" }
+
+// providerKeys lists the local keys of a provider: none for identity and KMS.
+func providerKeys(provider apiserverv1.ProviderConfiguration) []providerKey {
+	var list []providerKey
+	add := func(prefix string, keys []apiserverv1.Key) {
+		for _, key := range keys {
+			list = append(list, providerKey{key, prefix})
+		}
+	}
+	switch {
+	case provider.Secretbox != nil:
+		add(secretboxPrefix, provider.Secretbox.Keys)
+	case provider.AESGCM != nil:
+		add(aesgcmPrefix, provider.AESGCM.Keys)
+	case provider.AESCBC != nil:
+		add(aescbcPrefix, provider.AESCBC.Keys)
+	}
+	return list
+}
+
+func newTransformer(key providerKey) (value.Transformer, error) {
+	secret, err := base64.StdEncoding.DecodeString(key.Secret)
+	if err != nil {
+		return nil, fmt.Errorf("its secret is not base64: %w", err)
+	}
+	if key.provider == secretboxPrefix {
+		if len(secret) != keyBytes {
+			return nil, fmt.Errorf("its secret has %d bytes, secretbox needs %d", len(secret), keyBytes)
+		}
+		return secretbox.NewSecretboxTransformer([keyBytes]byte(secret)), nil
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, err
+	}
+	if key.provider == aesgcmPrefix {
+		return aestransformer.NewGCMTransformer(block)
+	}
+	return aestransformer.NewCBCTransformer(block), nil
+}
+
+// prefixOf returns the prefix of the key that encrypted a value, or empty for
+// plain text and for keys that the ring lacks.
+func (r keyring) prefixOf(stored []byte) string {
+	for prefix := range r {
+		if bytes.HasPrefix(stored, []byte(prefix)) {
+			return prefix
+		}
+	}
+	return ""
+}
+
+// decrypt returns the plain text of a value that etcd has under key. The error
+// is errNoKey when the ring lacks the value's key.
+func (r keyring) decrypt(ctx context.Context, key string, stored []byte) ([]byte, error) {
+	if !bytes.HasPrefix(stored, []byte(encryptedPrefix)) {
+		return stored, nil
+	}
+	prefix := r.prefixOf(stored)
+	if prefix == "" {
+		return nil, errNoKey
+	}
+	var errs []error
+	for _, transformer := range r[prefix] {
+		plain, _, err := transformer.TransformFromStorage(ctx, stored[len(prefix):], value.DefaultContext(key))
+		if err == nil {
+			return plain, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// encrypt returns what etcd stores under key, with the prefix's first key.
+func (r keyring) encrypt(ctx context.Context, prefix, key string, plain []byte) ([]byte, error) {
+	encrypted, err := r[prefix][0].TransformToStorage(ctx, plain, value.DefaultContext(key))
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte(prefix), encrypted...), nil
+}

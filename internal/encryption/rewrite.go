@@ -1,0 +1,174 @@
+package encryption
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+)
+
+const (
+	// pageSize is how many objects are read at once. One may have 1.5 MiB.
+	pageSize = 64
+	// writers write at once: etcd syncs to the disk once for what arrives
+	// together.
+	writers = 16
+	// reportInterval is the time between two reports of progress.
+	reportInterval = time.Second
+)
+
+func isCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) }
+
+// rewriter writes objects again, in etcd: no admission and no conversion takes
+// part. Watches see a change of the resource version only.
+type rewriter struct {
+	*Rotation
+	config *configuration
+	ring   keyring
+	state  rotationState
+
+	rewritten atomic.Int64 // in this pass
+	reported  time.Time
+}
+
+// rewriteAll passes over etcd until no object needs the old key, and returns a
+// revision up to which none does.
+func (r *Rotation) rewriteAll(ctx context.Context, w *rewriter) (int64, error) {
+	for first := true; ; first = false {
+		revision, err := w.pass(ctx)
+		if err != nil {
+			return 0, err
+		}
+		// The API server may still be writing what it encrypted before it loaded
+		// the new key: the pass that counts comes later.
+		clean := w.rewritten.Swap(0) == 0 && (!first || r.Encrypt == nil)
+		if err := r.reached(PhaseRewrite); err != nil {
+			return 0, err
+		}
+		if clean {
+			return revision, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("rewrite the encrypted objects: %w", context.Cause(ctx))
+		case <-time.After(settle):
+		}
+		r.progress.Checked = 0
+	}
+}
+
+// pass looks at all objects once. The revision is that of its first read.
+func (w *rewriter) pass(ctx context.Context) (revision int64, err error) {
+	from := strings.TrimSuffix(w.Root, "/") + "/"
+	end := clientv3.GetPrefixRangeEnd(from)
+	for {
+		answer, err := w.Store.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize))
+		if err != nil {
+			return 0, fmt.Errorf("read the objects from etcd: %w", err)
+		}
+		if revision == 0 {
+			revision = answer.Header.Revision
+		}
+		if err := w.page(ctx, answer.Kvs); err != nil {
+			return 0, err
+		}
+		w.progress.Checked += len(answer.Kvs)
+		if time.Since(w.reported) > reportInterval {
+			w.reported = time.Now()
+			if err := w.reached(PhaseRewrite); err != nil {
+				return 0, err
+			}
+		}
+		if !answer.More {
+			return revision, nil
+		}
+		from = string(answer.Kvs[len(answer.Kvs)-1].Key) + "\x00"
+	}
+}
+
+func (w *rewriter) page(ctx context.Context, objects []*mvccpb.KeyValue) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	before := w.rewritten.Load()
+	for _, object := range objects {
+		if !w.wants(object) {
+			continue
+		}
+		group.Go(func() error { return w.rewrite(ctx, object) })
+	}
+	err := group.Wait()
+	w.progress.Rewritten += int(w.rewritten.Load() - before)
+	return err
+}
+
+// wants tells whether the object is to be written again: because it needs an
+// old key, or because its resource is encrypted and it is in plain text or has
+// another key of the file.
+func (w *rewriter) wants(object *mvccpb.KeyValue) bool {
+	prefix := w.ring.prefixOf(object.Value)
+	switch {
+	case prefix == w.state.New:
+		return false
+	case slices.Contains(w.state.Old, prefix):
+		return true
+	case prefix == "" && bytes.HasPrefix(object.Value, []byte(encryptedPrefix)):
+		return false // by a KMS plugin, or with a key that the file does not have
+	}
+	entry, exact := w.entryOf(string(object.Key))
+	return exact && writingKey(*entry) == w.state.New
+}
+
+// rewrite writes the object as its entry says, unless it was changed meanwhile:
+// then the API server has written it with the new key.
+func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
+	key := string(object.Key)
+	value, err := w.ring.decrypt(ctx, key, object.Value)
+	if err != nil {
+		return fmt.Errorf("%s cannot be decrypted with %s in %s, which stays for that reason: put the right key back from a backup, or delete the object with `etcdctl del`, and rotate again: %w",
+			key, describe(keyOf(object.Value)), w.File, err)
+	}
+	if entry, _ := w.entryOf(key); entry == nil || !writesPlain(*entry) {
+		if value, err = w.ring.encrypt(ctx, w.state.New, key, value); err != nil {
+			return fmt.Errorf("encrypt %s: %w", key, err)
+		}
+	}
+	_, err = w.Store.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", object.ModRevision)).
+		Then(clientv3.OpPut(key, string(value), clientv3.WithIgnoreLease())).
+		Commit()
+	if err != nil {
+		return fmt.Errorf("rewrite %s: %w", key, err)
+	}
+	w.rewritten.Add(1)
+	return nil
+}
+
+// entryOf returns the entry that the object's resource has in the file, and
+// whether it names the resource itself. Built-in resources lie below their name
+// without the group, so that wildcards for their groups are not told apart: nil.
+func (w *rewriter) entryOf(key string) (entry *apiserverv1.ResourceConfiguration, exact bool) {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(key, w.Root), "/"), "/")
+	second, _, _ := strings.Cut(rest, "/")
+	for i, candidate := range w.config.Resources {
+		for _, resource := range candidate.Resources {
+			name, group, _ := strings.Cut(resource, ".")
+			if strings.Contains(first, ".") && group == first && name == second || !strings.Contains(first, ".") && name == first {
+				return &w.config.Resources[i], true
+			}
+		}
+	}
+	if !strings.Contains(first, ".") {
+		return nil, false
+	}
+	return w.config.entryFor(second + "." + first), false
+}

@@ -1,0 +1,219 @@
+package encryption
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+const (
+	// reloadTimeout bounds the wait for the API server to load a changed file.
+	reloadTimeout = 2 * time.Minute
+	// settle is the pause before the pass over etcd that decides whether the old
+	// key can go: writes that the API server encrypted with it have ended then.
+	settle = time.Second
+	// poll is the pause between two questions whether the file was loaded.
+	poll = 100 * time.Millisecond
+)
+
+// Phases of a rotation, in this order.
+const (
+	PhaseNewKey  = "new key"  // the file has the new key, and the old ones to read with
+	PhaseLoaded  = "loaded"   // the API server writes with the new key
+	PhaseRewrite = "rewrite"  // objects are written again, repeated with progress
+	PhaseCompact = "compact"  // old versions of the objects are removed from etcd
+	PhaseOldKey  = "old key"  // the file has the old key no more
+	PhaseDone    = "complete" // nothing is left to do
+)
+
+// Progress is what has been done so far.
+type Progress struct {
+	// Phase that has ended, or is going on for PhaseRewrite.
+	Phase string `json:"phase"`
+	// Key is the name of the new key.
+	Key string `json:"key"`
+	// Continued says that an earlier, interrupted rotation is continued.
+	Continued bool `json:"continued,omitempty"`
+	// Checked and Rewritten count objects in etcd.
+	Checked   int `json:"checked"`
+	Rewritten int `json:"rewritten"`
+}
+
+// Rotation replaces the key that encrypts. It can be interrupted at any point;
+// the next Run continues it. Objects stay readable throughout.
+type Rotation struct {
+	// File is the EncryptionConfiguration.
+	File string
+	// Store is etcd, and Root the prefix of all objects in it, as /registry.
+	Store clientv3.KV
+	Root  string
+	// Encrypt is how the only API server encrypts a resource at the moment; nil
+	// when none runs.
+	Encrypt func(ctx context.Context, resource schema.GroupResource) ([]byte, error)
+	// Report is called after each phase and about once a second; an error stops
+	// the rotation.
+	Report func(Progress) error
+
+	progress Progress
+}
+
+// rotationState is the content of the file that marks a rotation in progress.
+type rotationState struct {
+	// New and Old are prefixes of values in etcd.
+	New string   `json:"new"`
+	Old []string `json:"old"`
+}
+
+func stateFile(file string) string { return filepath.Join(filepath.Dir(file), "rotation.json") }
+
+// Interrupted tells whether a rotation of the file has begun and not ended.
+func Interrupted(file string) bool {
+	_, err := os.Stat(stateFile(file))
+	return err == nil
+}
+
+// Run rotates, or continues an interrupted rotation.
+func (r *Rotation) Run(ctx context.Context) error {
+	c, state, err := r.begin()
+	if err != nil {
+		return err
+	}
+	ring, err := newKeyring(c)
+	if err != nil {
+		return err
+	}
+	r.progress.Key = strings.TrimSuffix(strings.TrimPrefix(state.New, secretboxPrefix), ":")
+	if err := r.reached(PhaseNewKey); err != nil {
+		return err
+	}
+	if err := r.waitLoaded(ctx, c, state.New); err != nil {
+		return err
+	}
+	if err := r.reached(PhaseLoaded); err != nil {
+		return err
+	}
+	revision, err := r.rewriteAll(ctx, &rewriter{Rotation: r, config: c, ring: ring, state: *state})
+	if err != nil {
+		return err
+	}
+	// Watches that begin in the past read old versions, which need the old key.
+	if _, err := r.Store.Compact(ctx, revision); err != nil && !isCompacted(err) {
+		return fmt.Errorf("remove old versions of the objects from etcd: %w", err)
+	}
+	if err := r.reached(PhaseCompact); err != nil {
+		return err
+	}
+	if err := c.withoutKeys(state.Old).write(); err != nil {
+		return fmt.Errorf("remove the old key: %w", err)
+	}
+	if err := r.reached(PhaseOldKey); err != nil {
+		return err
+	}
+	if err := os.Remove(stateFile(r.File)); err != nil {
+		return fmt.Errorf("end the rotation: %w", err)
+	}
+	return r.reached(PhaseDone)
+}
+
+func (r *Rotation) reached(phase string) error {
+	r.progress.Phase = phase
+	return r.Report(r.progress)
+}
+
+// begin returns a configuration that has the new key, written to the file.
+func (r *Rotation) begin() (*configuration, *rotationState, error) {
+	c, err := read(r.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c == nil {
+		return nil, nil, errNothingEncrypted(r.File)
+	}
+	state, err := readState(r.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	if state != nil && c.hasKey(state.New) {
+		r.progress.Continued = true
+		return c, state, nil
+	}
+	old := c.writingKeys()
+	if len(old) == 0 {
+		return nil, nil, errNothingEncrypted(r.File)
+	}
+	if c.generated {
+		old = c.localKeys()
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	state = &rotationState{New: secretboxPrefix + key.Name + ":", Old: old}
+	data, err := json.Marshal(state)
+	if err != nil {
+		return nil, nil, fmt.Errorf("render the state of the rotation: %w", err)
+	}
+	if err := datadir.WriteFile(stateFile(r.File), append(data, '\n'), 0o600); err != nil {
+		return nil, nil, err
+	}
+	c.addKey(key)
+	return c, state, c.write()
+}
+
+func errNothingEncrypted(file string) error {
+	return fmt.Errorf("no resource is encrypted with a key in %s, so that there is none to rotate: name resources in apiServer.encryption.resources; KMS plugins rotate their keys themselves", file)
+}
+
+func readState(file string) (*rotationState, error) {
+	data, err := os.ReadFile(stateFile(file))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state of the rotation: %w", err)
+	}
+	state := &rotationState{}
+	if err := json.Unmarshal(data, state); err != nil || state.New == "" {
+		return nil, fmt.Errorf("%s does not hold the state of a rotation (%q): remove it and rotate again", stateFile(file), data)
+	}
+	return state, nil
+}
+
+// waitLoaded returns when the API server writes with the key of the prefix.
+func (r *Rotation) waitLoaded(ctx context.Context, c *configuration, prefix string) error {
+	if r.Encrypt == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, reloadTimeout, fmt.Errorf("the API server has not loaded %s within %s, see its log; rotate again to continue", r.File, reloadTimeout))
+	defer cancel()
+	for _, resource := range c.writtenWith(prefix) {
+		for {
+			encrypted, err := r.Encrypt(ctx, exampleOf(resource))
+			if err == nil && strings.HasPrefix(string(encrypted), prefix) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("wait for the new key to be used: %w", errors.Join(context.Cause(ctx), err))
+			case <-time.After(poll):
+			}
+		}
+	}
+	return nil
+}
+
+// exampleOf returns a resource that an entry's name, perhaps with a wildcard,
+// stands for.
+func exampleOf(resource string) schema.GroupResource {
+	return schema.ParseGroupResource(strings.ReplaceAll(resource, "*", "any"))
+}

@@ -1,0 +1,340 @@
+package encryption
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
+	"k8s.io/apiserver/pkg/storage/value"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+)
+
+func newEtcd(t *testing.T) *clientv3.Client {
+	t.Helper()
+	member, err := etcd.Start(etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := member.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := member.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return member.Client()
+}
+
+// apiServer reads and writes with the file as upstream does.
+type apiServer struct {
+	t      *testing.T
+	client *clientv3.Client
+	file   string
+}
+
+func (a apiServer) transformer(resource schema.GroupResource) value.Transformer {
+	a.t.Helper()
+	loaded, err := encryptionconfig.LoadEncryptionConfig(a.t.Context(), a.file, false, "id")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return encryptionconfig.StaticTransformers(loaded.Transformers).TransformerForResource(resource)
+}
+
+func (a apiServer) encrypt(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
+	return a.transformer(resource).TransformToStorage(ctx, []byte("x"), value.DefaultContext("x"))
+}
+
+func (a apiServer) put(key, text string, resource schema.GroupResource) {
+	a.t.Helper()
+	stored, err := a.transformer(resource).TransformToStorage(a.t.Context(), []byte(text), value.DefaultContext(key))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if _, err := a.client.Put(a.t.Context(), key, string(stored)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// get returns what a client sees and what etcd has.
+func (a apiServer) get(key string, resource schema.GroupResource) (text string, stored []byte) {
+	a.t.Helper()
+	answer, err := a.client.Get(a.t.Context(), key)
+	if err != nil || len(answer.Kvs) != 1 {
+		a.t.Fatalf("get %s: %v, %v", key, answer, err)
+	}
+	plain, _, err := a.transformer(resource).TransformFromStorage(a.t.Context(), answer.Kvs[0].Value, value.DefaultContext(key))
+	if err != nil {
+		a.t.Fatalf("%s cannot be decrypted: %v", key, err)
+	}
+	return string(plain), answer.Kvs[0].Value
+}
+
+var (
+	secrets    = schema.GroupResource{Resource: "secrets"}
+	configMaps = schema.GroupResource{Resource: "configmaps"}
+	widgets    = schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	stored     = map[string]schema.GroupResource{
+		"/registry/secrets/default/a": secrets, "/registry/secrets/default/b": secrets,
+		"/registry/configmaps/default/a": configMaps, "/registry/example.com/widgets/default/a": widgets,
+	}
+)
+
+// filled is an etcd with secrets and widgets encrypted, and config maps that are
+// so no longer.
+func filled(t *testing.T) apiServer {
+	t.Helper()
+	a := apiServer{t, newEtcd(t), filepath.Join(t.TempDir(), "config.yaml")}
+	ensure(t, a.file, "secrets", "configmaps", "widgets.example.com")
+	for key, resource := range stored {
+		a.put(key, "content of "+key, resource)
+	}
+	ensure(t, a.file, "secrets", "widgets.example.com")
+	return a
+}
+
+func (a apiServer) rotation(report func(Progress) error) *Rotation {
+	return &Rotation{File: a.file, Store: a.client, Root: "/registry", Encrypt: a.encrypt, Report: report}
+}
+
+func silent(Progress) error { return nil }
+
+func (a apiServer) checkAll() {
+	a.t.Helper()
+	for key, resource := range stored {
+		if text, _ := a.get(key, resource); text != "content of "+key {
+			a.t.Errorf("%s reads %q", key, text)
+		}
+	}
+}
+
+func TestRotate(t *testing.T) {
+	a := filled(t)
+	// Written while nothing was encrypted.
+	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/plain", "plain"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := read(a.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var phases []string
+	if err := a.rotation(func(p Progress) error {
+		phases = append(phases, p.Phase)
+		a.checkAll()
+		return nil
+	}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.checkAll()
+	after, err := read(a.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after.localKeys()) != 1 || slices.Equal(after.localKeys(), before.localKeys()) || !after.generated {
+		t.Errorf("the keys were %v and are %v", before.localKeys(), after.localKeys())
+	}
+	for key, resource := range map[string]schema.GroupResource{
+		"/registry/secrets/default/a": secrets, "/registry/secrets/default/plain": secrets, "/registry/example.com/widgets/default/a": widgets,
+	} {
+		if _, got := a.get(key, resource); !bytes.HasPrefix(got, []byte(after.localKeys()[0])) {
+			t.Errorf("etcd has %.60q of %s", got, key)
+		}
+	}
+	if _, got := a.get("/registry/configmaps/default/a", configMaps); bytes.HasPrefix(got, []byte(encryptedPrefix)) {
+		t.Errorf("a config map, which is no longer encrypted, is %.60q", got)
+	}
+	if Interrupted(a.file) {
+		t.Error("the rotation is marked as interrupted")
+	}
+	for _, phase := range []string{PhaseNewKey, PhaseLoaded, PhaseRewrite, PhaseCompact, PhaseOldKey, PhaseDone} {
+		if !slices.Contains(phases, phase) {
+			t.Errorf("phase %q was not reported: %v", phase, phases)
+		}
+	}
+}
+
+// TestRotateContinues: wherever a rotation ends early, everything can be read,
+// also after the next start has seen the file, and the next rotation goes on
+// with the same key.
+func TestRotateContinues(t *testing.T) {
+	for _, phase := range []string{PhaseNewKey, PhaseLoaded, PhaseRewrite, PhaseCompact, PhaseOldKey} {
+		t.Run(phase, func(t *testing.T) {
+			a := filled(t)
+			crash, newKey := errors.New("crash"), ""
+			err := a.rotation(func(p Progress) error {
+				if newKey = p.Key; p.Phase == phase {
+					return crash
+				}
+				return nil
+			}).Run(t.Context())
+			if !errors.Is(err, crash) || !Interrupted(a.file) {
+				t.Fatalf("the rotation ended with %v", err)
+			}
+			ensure(t, a.file, "secrets", "widgets.example.com")
+			a.checkAll()
+			if err := CheckReadable(t.Context(), a.client, "/registry", a.file); err != nil {
+				t.Error(err)
+			}
+			var last Progress
+			if err := a.rotation(func(p Progress) error { last = p; return nil }).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			a.checkAll()
+			c, err := read(a.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if keys := c.localKeys(); len(keys) != 1 || keys[0] != secretboxPrefix+newKey+":" || !last.Continued {
+				t.Errorf("the keys are %v, the first run made %s; %+v", keys, newKey, last)
+			}
+		})
+	}
+}
+
+// TestRotateBegunOnly: the state was written and the key was not.
+func TestRotateBegunOnly(t *testing.T) {
+	a := filled(t)
+	if err := os.WriteFile(stateFile(a.file), []byte(`{"new":"k8s:enc:secretbox:v1:lost:","old":["k8s:enc:secretbox:v1:x:"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.rotation(silent).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.checkAll()
+}
+
+// TestRotateAnEditedFile: all keys and providers stay, except the key that is
+// replaced.
+func TestRotateAnEditedFile(t *testing.T) {
+	a := filled(t)
+	former, err := read(a.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := former.secretboxKeys()[0]
+	content := fmt.Sprintf(`# edited
+apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [secrets]
+  providers:
+  - aesgcm: {keys: [{name: mine, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=}, {name: older, secret: YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY=}]}
+  - secretbox: {keys: [{name: %[1]s, secret: %[2]s}]}
+  - identity: {}
+- resources: ["*.*"]
+  providers:
+  - secretbox: {keys: [{name: %[1]s, secret: %[2]s}]}
+  - identity: {}
+`, old.Name, old.Secret)
+	if err := os.WriteFile(a.file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.put("/registry/secrets/default/b", "content of /registry/secrets/default/b", secrets)
+	if err := a.rotation(silent).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.checkAll()
+	c, err := read(a.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := strings.Join(c.localKeys(), " ")
+	if len(c.localKeys()) != 2 || !strings.Contains(keys, "aesgcm:v1:older:") || !strings.Contains(keys, "secretbox:v1:local-") || strings.Contains(keys, old.Name) {
+		t.Errorf("the keys are %s", keys)
+	}
+	if p := c.Resources[0].Providers; len(p) != 3 || p[0].Secretbox == nil || p[1].AESGCM == nil || p[2].Identity == nil {
+		t.Errorf("the providers of secrets are %+v", p)
+	}
+	for _, key := range []string{"/registry/secrets/default/a", "/registry/secrets/default/b", "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a"} {
+		if _, got := a.get(key, stored[key]); keyOf(got) != c.writingKeys()[0] {
+			t.Errorf("etcd has %.60q of %s", got, key)
+		}
+	}
+}
+
+// TestRotateKeepsTheKeyThatIsNeeded: an object that cannot be decrypted is named
+// and the old key stays.
+func TestRotateKeepsTheKeyThatIsNeeded(t *testing.T) {
+	a := filled(t)
+	before, err := read(a.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/damaged", before.localKeys()[0]+"damaged"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.rotation(silent).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "/registry/secrets/default/damaged") {
+		t.Errorf("it says %v", err)
+	}
+	if c, err := read(a.file); err != nil || len(c.localKeys()) != 2 {
+		t.Errorf("the keys are %v, %v", c.localKeys(), err)
+	}
+	a.checkAll()
+}
+
+func TestNothingToRotate(t *testing.T) {
+	kms := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n  - kms: {apiVersion: v2, name: vault, endpoint: unix:///vault}\n"
+	for name, content := range map[string]string{"no file": "", "KMS": kms} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config.yaml")
+			if content != "" {
+				if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := (&Rotation{File: file, Report: silent}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "none to rotate") {
+				t.Errorf("it says %v", err)
+			}
+			if Interrupted(file) {
+				t.Error("the rotation is marked as interrupted")
+			}
+		})
+	}
+}
+
+// TestCheckReadable names what has happened to the key.
+func TestCheckReadable(t *testing.T) {
+	a := filled(t)
+	c, err := read(a.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(a.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := c.secretboxKeys()[0]
+	for name, test := range map[string]struct{ old, new, want string }{
+		"own key":                       {},
+		"another key":                   {key.Name, "local-other", "namely secretbox key"},
+		"another key of the same name":  {key.Secret, "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "under the name that"},
+		"a secret that is not a secret": {key.Secret, "AAAA", "secretbox needs 32"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte(test.old), []byte(test.new)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if test.old == "" {
+				file = a.file
+			}
+			err := CheckReadable(t.Context(), a.client, "/registry", file)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+}
