@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -17,6 +19,7 @@ import (
 type api struct {
 	server string
 	http   *http.Client
+	user   string // whom the administrator impersonates; empty for nobody
 }
 
 func newAPI(config *rest.Config) (*api, error) {
@@ -61,6 +64,8 @@ type statusError struct {
 	code    int
 	request string
 	text    string
+	// retryAfter is when to send the request again; 0 if the server did not say.
+	retryAfter time.Duration
 }
 
 // Error implements error.
@@ -77,6 +82,9 @@ func (a *api) open(ctx context.Context, method, target string, body []byte) (*ht
 		return nil, fmt.Errorf("%s %s: %w", method, target, err)
 	}
 	request.Header.Set("Accept", "application/json, */*")
+	if a.user != "" {
+		request.Header.Set("Impersonate-User", a.user)
+	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -89,7 +97,9 @@ func (a *api) open(ctx context.Context, method, target string, body []byte) (*ht
 	}
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // the status is the error
 	_ = response.Body.Close()                                  // nothing more is wanted from it
-	return nil, &statusError{response.StatusCode, method + " " + target, string(text)}
+	// Kubernetes sends seconds; without the header there is nothing to wait for.
+	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+	return nil, &statusError{response.StatusCode, method + " " + target, string(text), time.Duration(seconds) * time.Second}
 }
 
 // do sends a request and returns the body of a successful answer.

@@ -66,6 +66,8 @@ func figures(s settings) []figure {
 		{"custom-resource", []row{{name: "custom resource made 1 s after its CRD, collected with its owner", unit: inSeconds}}, measureYoungCustomResource},
 		{"apply", []row{{name: "kubectl apply --server-side of 200 objects", unit: inSeconds}}, measureApply},
 		{"silent-remote", remoteRows, measureRemote},
+		{"lists", crowdRows(fmt.Sprintf("%d lists of %d objects at once", crowdLists, crowdObjects)), measureLists},
+		{"watches", crowdRows(fmt.Sprintf("%d watches that begin with %d objects", crowdWatches, crowdEvents)), measureWatches},
 		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},
 	}
 	if s.crds > 0 {

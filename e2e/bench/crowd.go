@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	crowdLists   = 500 // lists at once
+	crowdObjects = 5000
+	crowdWatches = 2000 // watches that begin at once
+	crowdEvents  = 1000 // objects that each of them begins with
+	crowdUser    = "crowd"
+)
+
+func crowdRows(what string) []row {
+	return []row{
+		{name: what + ", highest RSS", unit: inBytes, limit: 1e9},
+		{name: what + ", until all are answered", unit: inSeconds},
+		{name: what + ", an administrator's slowest list of namespaces meanwhile", unit: inSeconds, limit: 1},
+		{name: what + ", refused with Retry-After and sent again", unit: plain},
+		{name: what + ", refused without Retry-After or broken", unit: plain, limit: 0.5},
+	}
+}
+
+// measureLists has many clients of an ordinary user list the same objects at
+// once.
+func measureLists(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	err = b.withFixture(ctx, s, func(f fixture) error {
+		if err := f.fill(ctx, configMaps, "default", crowdObjects, payload, nil); err != nil {
+			return err
+		}
+		collection := configMapsPath("default")
+		values, err = f.crowd(ctx, crowdLists, func(ctx context.Context, client *api) error {
+			return client.discard(ctx, http.MethodGet, collection, nil)
+		})
+		return err
+	})
+	return values, err
+}
+
+// measureWatches has many clients of an ordinary user begin a watch at once,
+// and read the objects that it begins with.
+func measureWatches(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	err = b.withFixture(ctx, s, func(f fixture) error {
+		if err := f.fill(ctx, configMaps, "default", crowdEvents, payload, nil); err != nil {
+			return err
+		}
+		collection := configMapsPath("default")
+		values, err = f.crowd(ctx, crowdWatches, func(ctx context.Context, client *api) error {
+			w, err := client.watch(ctx, collection, "resourceVersion=0")
+			if err != nil {
+				return err
+			}
+			defer w.close()
+			for range crowdEvents {
+				if _, err := w.next(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	})
+	return values, err
+}
+
+// crowd sends n requests at once, each over a connection of its own, and
+// returns the values of crowdRows.
+func (f fixture) crowd(ctx context.Context, n int, send func(context.Context, *api) error) ([]float64, error) {
+	if err := f.admit(ctx, crowdUser); err != nil {
+		return nil, err
+	}
+	if err := f.rest(ctx); err != nil {
+		return nil, err
+	}
+	clients, err := newAPIs(ctx, f.config, n)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(clients)
+	if err := f.resetPeaks(); err != nil {
+		return nil, err
+	}
+	administrator, stop := context.WithCancel(ctx)
+	var slowest float64
+	var administration sync.WaitGroup
+	var failure error
+	administration.Go(func() { slowest, failure = f.slowestList(administrator) })
+
+	var retried, broken atomic.Int64
+	began := time.Now()
+	work, workCtx := errgroup.WithContext(ctx)
+	for _, client := range clients {
+		client.user = crowdUser
+		work.Go(func() error {
+			for {
+				err := send(workCtx, client)
+				var refused *statusError
+				if errors.As(err, &refused) && refused.retryAfter > 0 {
+					retried.Add(1)
+					select {
+					case <-workCtx.Done():
+						return workCtx.Err()
+					case <-time.After(refused.retryAfter):
+						continue
+					}
+				}
+				if err != nil && workCtx.Err() == nil {
+					broken.Add(1)
+				}
+				return workCtx.Err()
+			}
+		})
+	}
+	err = work.Wait()
+	took := since(began)
+	stop()
+	administration.Wait()
+	peak, peakErr := f.peak()
+	return []float64{peak, took, slowest, float64(retried.Load()), float64(broken.Load())}, errors.Join(err, failure, peakErr)
+}
+
+// slowestList lists the namespaces ten times a second until ctx ends and
+// returns the time that the slowest answer took.
+func (f fixture) slowestList(ctx context.Context) (float64, error) {
+	var took []float64
+	for ctx.Err() == nil {
+		began := time.Now()
+		if err := f.discard(context.WithoutCancel(ctx), http.MethodGet, "/api/v1/namespaces", nil); err != nil {
+			return 0, fmt.Errorf("list namespaces as the administrator: %w", err)
+		}
+		took = append(took, since(began))
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return slices.Max(took), nil
+}
+
+// admit lets a user read all objects.
+func (f fixture) admit(ctx context.Context, user string) error {
+	body := encode(object{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": metadata(user, nil),
+		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+		"subjects": []object{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}},
+	})
+	if err := f.discard(ctx, http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", body); err != nil {
+		return err
+	}
+	reader := *f.api
+	reader.user = user
+	return f.await(ctx, "a user's rights", func(ctx context.Context) error {
+		return reader.discard(ctx, http.MethodGet, configMapsPath("default")+"?limit=1", nil)
+	})
+}
+
+// resetPeaks forgets the highest memory of all processes.
+func (c *cluster) resetPeaks() error {
+	for _, stage := range c.stages {
+		for _, p := range stage {
+			file := filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "clear_refs")
+			if err := os.WriteFile(file, []byte("5"), 0o200); err != nil {
+				return fmt.Errorf("reset the highest memory of %s: %w", p.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// peak is the sum of the highest memory of all processes, in bytes.
+func (c *cluster) peak() (float64, error) {
+	var sum float64
+	for _, stage := range c.stages {
+		for _, p := range stage {
+			fields, err := procFields(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "status"))
+			if err != nil {
+				return 0, fmt.Errorf("read the highest memory of %s: %w", p.name, err)
+			}
+			sum += fields["VmHWM"] * 1024
+		}
+	}
+	return sum, nil
+}
