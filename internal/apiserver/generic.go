@@ -66,7 +66,8 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c.LongRunningFunc = longRunning
 	c.Flagz = s.Flagz
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(handler), c)
+		gate := newListGate(b.config.Storage.Count, c.Serializer)
+		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(gate.limit(handler)), c)
 	}
 	b.generic = c
 	client, err := kubernetes.NewForConfig(c.LoopbackClientConfig)

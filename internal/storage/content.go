@@ -29,6 +29,17 @@ func (s *Storage) HasObjects(ctx context.Context, resource schema.GroupResource,
 	return len(response.Kvs) > 0, nil
 }
 
+// Count returns the number of stored objects of the resource, in one namespace
+// or, if it is empty, in all. It is for resources of this server's own.
+func (s *Storage) Count(ctx context.Context, resource schema.GroupResource, namespace string) (int64, error) {
+	prefix := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace)
+	response, err := s.connection.Client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithSerializable())
+	if err != nil {
+		return 0, fmt.Errorf("count %s in namespace %q: %w", resource, namespace, err)
+	}
+	return response.Count, nil
+}
+
 // prefix is where the resource is stored below the common prefix.
 func (s *Storage) prefix(resource schema.GroupResource) string {
 	s.mu.Lock()

@@ -1,0 +1,178 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+)
+
+// newTestGate counts 5,000 secrets in each namespace, 20,000 in all, and
+// 10 objects of every other kind.
+func newTestGate() *listGate {
+	return newListGate(func(_ context.Context, resource schema.GroupResource, namespace string) (int64, error) {
+		switch {
+		case resource.Resource == "broken":
+			return 0, errors.New("etcd is away")
+		case resource.Resource != "secrets":
+			return 10, nil
+		case namespace == "":
+			return 20_000, nil
+		default:
+			return 5_000, nil
+		}
+	}, legacyscheme.Codecs)
+}
+
+// ask sends a request through the gate and returns the status.
+func ask(t *testing.T, ctx context.Context, h http.Handler, target string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	info, err := resolver.NewRequestInfo(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
+	return w
+}
+
+func TestListGateEstimates(t *testing.T) {
+	g := newTestGate()
+	for target, want := range map[string]int64{
+		"/api/v1/namespaces/a/secrets":                                                  5_000,
+		"/api/v1/secrets":                                                               20_000,
+		"/api/v1/secrets?limit=100":                                                     100,
+		"/api/v1/secrets?limit=2000":                                                    2_000,
+		"/api/v1/namespaces/a/secrets/one":                                              0,
+		"/api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Done":                0,
+		"/api/v1/namespaces/a/secrets?watch=1":                                          5_000,
+		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=0":                        5_000,
+		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=7":                        0,
+		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=7&sendInitialEvents=true": 5_000,
+		"/api/v1/configmaps":                                                            10,
+		"/api/v1/broken":                                                                0,
+		"/version":                                                                      0,
+	} {
+		var got int64
+		ask(t, t.Context(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			info, _ := request.RequestInfoFrom(r.Context())
+			got = g.objects(r, info)
+		}), target)
+		if got != want {
+			t.Errorf("%s is about %d objects, want %d", target, got, want)
+		}
+	}
+}
+
+func TestListGateBoundsLargeListsOnly(t *testing.T) {
+	g := newTestGate()
+	var now, most atomic.Int64
+	full, proceed := make(chan struct{}), make(chan struct{})
+	closeFull := sync.OnceFunc(func() { close(full) })
+	large := g.limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for {
+			if before := most.Load(); n <= before || most.CompareAndSwap(before, n) {
+				break
+			}
+		}
+		if n == maxListed/5_000 {
+			closeFull()
+		}
+		<-proceed
+	}))
+	var clients sync.WaitGroup
+	for range 3 * maxListed / 5_000 {
+		clients.Go(func() {
+			if w := ask(t, t.Context(), large, "/api/v1/namespaces/a/secrets"); w.Code != http.StatusOK {
+				t.Errorf("answered %d", w.Code)
+			}
+		})
+	}
+	<-full
+	// While all places are taken, other requests are served.
+	served := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	for _, target := range []string{"/api/v1/namespaces", "/api/v1/secrets?limit=100", "/version", "/api/v1/namespaces/a/secrets?watch=1&resourceVersion=7"} {
+		if w := ask(t, t.Context(), served, target); w.Code != http.StatusAccepted {
+			t.Errorf("%s: %d", target, w.Code)
+		}
+	}
+	close(proceed)
+	clients.Wait()
+	if most.Load() != maxListed/5_000 {
+		t.Errorf("%d lists were served at once", most.Load())
+	}
+}
+
+func TestListGateRefusesWithRetryAfter(t *testing.T) {
+	g := newTestGate()
+	g.wait = 1500 * time.Millisecond
+	release, ok := g.acquire(t.Context(), maxListed)
+	if !ok {
+		t.Fatal("the gate is not free")
+	}
+	h := g.limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was served") }))
+	w := ask(t, t.Context(), h, "/api/v1/secrets")
+	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+		t.Errorf("answered %d with %v: %s", w.Code, w.Header(), w.Body)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ask(t, ctx, h, "/api/v1/secrets") // the client has left
+	release()
+	release()
+	if !g.listed.TryAcquire(maxListed) {
+		t.Error("places were lost")
+	}
+}
+
+func TestListGateLetsWatchesGoOn(t *testing.T) {
+	g := newTestGate()
+	signal := flowcontrol.NewInitializationSignal()
+	ctx := flowcontrol.WithInitializationSignal(t.Context(), signal)
+	h := g.limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if g.listed.TryAcquire(maxListed) {
+			t.Error("the watch took no place")
+		}
+		flowcontrol.WatchInitialized(r.Context())
+		if !g.listed.TryAcquire(maxListed) {
+			t.Error("the watch keeps its place after its first events")
+		}
+		g.listed.Release(maxListed)
+	}))
+	ask(t, ctx, h, "/api/v1/secrets?watch=1")
+	signal.Wait() // flow control has been told
+	if !g.listed.TryAcquire(maxListed) {
+		t.Error("places were lost")
+	}
+}
+
+func TestListGateBoundsSlowClients(t *testing.T) {
+	g := newTestGate()
+	g.hold = time.Millisecond
+	next := make(chan struct{})
+	slow := g.limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-next }))
+	var clients sync.WaitGroup
+	for range 2 * maxListed / 20_000 {
+		clients.Go(func() { ask(t, t.Context(), slow, "/api/v1/secrets") })
+	}
+	w := ask(t, t.Context(), g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })), "/api/v1/secrets")
+	if w.Code != http.StatusAccepted {
+		t.Errorf("answered %d", w.Code)
+	}
+	close(next)
+	clients.Wait()
+}
