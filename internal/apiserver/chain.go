@@ -61,6 +61,7 @@ type builder struct {
 	caches    *caches
 	writes    *namespaceWrites
 	discovery *crds.Discovery
+	rbac      bool // is an authorizer
 }
 
 // New builds the chain. Nothing is served yet. ctx ends what the options
@@ -191,6 +192,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		informers:  b.informers,
 		caches:     b.caches,
 		writes:     b.writes,
+		rbac:       b.rbac,
 		resources:  b.generic.MergedResourceConfig,
 		openAPI:    documents.openAPI,
 		encryption: b.generic.ResourceTransformers,

@@ -27,6 +27,7 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
 // differencesFile lists every difference from kube-apiserver with its reason.
@@ -134,7 +135,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &builder{config: Config{Servers: 1, Files: files}, options: completed, loopback: newLoopback(), writes: newNamespaceWrites()}
+	b := &builder{config: Config{Servers: 1, Files: files, Storage: &storage.Storage{}}, options: completed, loopback: newLoopback(), writes: newNamespaceWrites()}
 	if b.cached, err = cachePolicy(completed.Etcd); err != nil {
 		t.Fatal(err)
 	}

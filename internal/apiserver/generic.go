@@ -164,10 +164,10 @@ func (b *builder) applyStorage() (*serverstorage.DefaultStorageFactory, error) {
 }
 
 func (b *builder) applyAuthorization(ctx context.Context) error {
-	authorizer, resolver, _, err := controlplane.BuildAuthorizer(ctx, b.options, b.generic.EgressSelector, b.generic.APIServerID, b.informers)
+	authorizer, resolver, rbac, err := controlplane.BuildAuthorizer(ctx, b.options, b.generic.EgressSelector, b.generic.APIServerID, b.informers)
 	if err != nil {
 		return err
 	}
-	b.generic.Authorization.Authorizer, b.generic.RuleResolver = authorizer, resolver
+	b.generic.Authorization.Authorizer, b.generic.RuleResolver, b.rbac = authorizer, resolver, rbac
 	return nil
 }

@@ -29,6 +29,7 @@ type Server struct {
 	resources      *serverstorage.ResourceConfig
 	caches         *caches
 	writes         *namespaceWrites
+	rbac           bool
 	openAPI        *lateOpenAPI
 	encryption     value.ResourceTransformers // nil without encryption
 	kinds.Follower                            // of the CRDs and APIServices
@@ -79,3 +80,6 @@ func (s *Server) Serves(resource schema.GroupVersionResource) bool {
 // AfterWrites calls f once all requests to this server have ended that may
 // create objects in the namespace and are in flight now. f must not block.
 func (s *Server) AfterWrites(namespace string, f func()) { s.writes.afterWrites(namespace, f) }
+
+// RBAC says whether RBAC is one of the authorizers.
+func (s *Server) RBAC() bool { return s.rbac }

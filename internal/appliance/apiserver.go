@@ -179,7 +179,7 @@ func (a *apiServers) install(ctx context.Context, client kubernetes.Interface, c
 		if err := apiserver.EnsureRBAC(ctx, client, a.log); err != nil {
 			return fmt.Errorf("make the bootstrap RBAC policy: %w", err)
 		}
-		return nil
+		return a.server.AwaitPolicy(ctx)
 	})
 	group.Go(func() error { return endpoints.Install(ctx, config, a.log) })
 	return group.Wait()

@@ -72,12 +72,13 @@ func (b besideTheServer) client() *rest.Config { return b.api.server.Loopback() 
 
 func (b besideTheServer) prepare(context.Context) (controllers.Config, func(), error) {
 	return controllers.Config{
-		Client:    b.client(),
-		Informers: b.api.server.Informers(),
-		Types:     b.api.server,
-		Content:   b.api.storage,
-		Files:     controllerFiles(b.api.identity.store),
-		Alone:     b.api.store.alone, AfterWrites: b.api.server.AfterWrites,
+		Client:     b.client(),
+		FullRights: !b.api.server.RBAC(),
+		Informers:  b.api.server.Informers(),
+		Types:      b.api.server,
+		Content:    b.api.storage,
+		Files:      controllerFiles(b.api.identity.store),
+		Alone:      b.api.store.alone, AfterWrites: b.api.server.AfterWrites,
 		Selection: b.selection,
 		Log:       b.log,
 	}, func() {}, nil

@@ -154,7 +154,7 @@ func (a awayFromTheServer) client() *rest.Config {
 }
 
 func (a awayFromTheServer) prepare(ctx context.Context) (controllers.Config, func(), error) {
-	client, err := kubernetes.NewForConfig(a.client())
+	client, err := kubernetes.NewForConfig(controllers.AsManager(a.client()))
 	if err != nil {
 		return controllers.Config{}, nil, fmt.Errorf("make the client: %w", err)
 	}

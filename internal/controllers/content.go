@@ -29,13 +29,20 @@ const (
 	quotaPeriod = 5 * time.Minute
 )
 
+// garbageCollector is the garbage collector's service account.
+const garbageCollector = "generic-garbage-collector"
+
 // buildGarbageCollector is upstream's, with its types from the discoverer.
 func buildGarbageCollector(ctx context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("generic-garbage-collector")
+	client, err := env.client(garbageCollector)
 	if err != nil {
 		return nil, "", err
 	}
-	gc, err := garbagecollector.NewComposedGarbageCollector(ctx, client, env.metadata, env.mapper, env.graph)
+	objects, err := env.metadata(garbageCollector)
+	if err != nil {
+		return nil, "", err
+	}
+	gc, err := garbagecollector.NewComposedGarbageCollector(ctx, client, objects, env.mapper, env.graph)
 	if err != nil {
 		return nil, "", err
 	}

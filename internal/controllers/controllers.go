@@ -18,8 +18,12 @@ import (
 // Config is what the controllers work with. Everything in it is made by
 // somebody else.
 type Config struct {
-	// Client reaches the API server with full rights and without a rate limit.
+	// Client reaches the API server, has full rights, and no rate limit. The
+	// controllers impersonate kube-controller-manager's service accounts with it.
 	Client *rest.Config
+	// FullRights has the controllers use the rights of Client themselves: RBAC,
+	// which knows their service accounts, does not authorize there.
+	FullRights bool
 	// Informers are shared with the API server.
 	Informers informers.SharedInformerFactory
 	// Types tells which types are served, and when that changes.

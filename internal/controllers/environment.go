@@ -9,12 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/controller-manager/pkg/clientbuilder"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
 
@@ -29,11 +26,8 @@ const cacheHeadStart = 300 * time.Millisecond
 type environment struct {
 	config   Config
 	selected []string
-	builder  clientbuilder.ControllerClientBuilder
 	types    *discoverer
 	mapper   meta.ResettableRESTMapper
-	metadata metadata.Interface
-	dynamic  *dynamic.DynamicClient
 
 	anyInformers     *informerSet
 	informersStarted chan struct{}
@@ -45,52 +39,29 @@ type environment struct {
 }
 
 func newEnvironment(ctx context.Context, cfg Config, selected []string) (*environment, error) {
-	client := rest.CopyConfig(cfg.Client)
-	client.QPS = -1 // flow control is the server's job
-	builder := clientbuilder.SimpleControllerClientBuilder{ClientConfig: client}
-	metadataClient, err := metadata.NewForConfig(withAgent(client, "metadata-informers"))
+	cfg.Client = rest.CopyConfig(cfg.Client)
+	cfg.Client.QPS = -1 // flow control is the server's job
+	env := &environment{config: cfg, selected: selected, informersStarted: make(chan struct{})}
+	informerClient, err := metadata.NewForConfig(env.managed("metadata-informers"))
 	if err != nil {
-		return nil, fmt.Errorf("make the metadata client: %w", err)
+		return nil, fmt.Errorf("make the metadata client of the informers: %w", err)
 	}
-	dynamicClient, err := dynamic.NewForConfig(withAgent(client, "controllers"))
-	if err != nil {
-		return nil, fmt.Errorf("make the dynamic client: %w", err)
-	}
-	discoveryClient, err := discovery.NewDiscoveryClientForConfig(withAgent(client, "controller-discovery"))
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(env.managed("controller-discovery"))
 	if err != nil {
 		return nil, fmt.Errorf("make the discovery client: %w", err)
 	}
-	types := newDiscoverer(discoveryClient, cfg.Log)
-	cfg.Types.OnChange(types.changed)
-	anyInformers := newInformerSet(cfg.Informers, metadataClient, types.known)
-	env := &environment{
-		config:           cfg,
-		selected:         selected,
-		builder:          builder,
-		types:            types,
-		mapper:           restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient)),
-		metadata:         metadataClient,
-		dynamic:          dynamicClient,
-		anyInformers:     anyInformers,
-		informersStarted: make(chan struct{}),
-		background:       []func(context.Context){types.run, anyInformers.run},
+	collectorClient, err := env.metadata(garbageCollector)
+	if err != nil {
+		return nil, err
 	}
-	env.graph = garbagecollector.NewDependencyGraphBuilder(ctx, metadataClient, env.mapper,
+	env.types = newDiscoverer(discoveryClient, cfg.Log)
+	cfg.Types.OnChange(env.types.changed)
+	env.anyInformers = newInformerSet(cfg.Informers, informerClient, env.types.known)
+	env.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
+	env.background = []func(context.Context){env.types.run, env.anyInformers.run}
+	env.graph = garbagecollector.NewDependencyGraphBuilder(ctx, collectorClient, env.mapper,
 		garbagecollector.DefaultIgnoredResources(), env.anyInformers, env.informersStarted)
 	return env, nil
-}
-
-func withAgent(client *rest.Config, name string) *rest.Config {
-	return rest.AddUserAgent(rest.CopyConfig(client), name)
-}
-
-// client returns a clientset whose user agent names the controller.
-func (e *environment) client(name string) (kubernetes.Interface, error) {
-	client, err := e.builder.Client(name)
-	if err != nil {
-		return nil, fmt.Errorf("make the client: %w", err)
-	}
-	return client, nil
 }
 
 func (e *environment) startInformers(ctx context.Context) {

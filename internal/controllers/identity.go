@@ -67,7 +67,7 @@ func buildRootCA(_ context.Context, env *environment) (func(context.Context), st
 }
 
 func buildTokens(ctx context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("tokens-controller")
+	client, err := clientset(env.managed("tokens-controller"))
 	if err != nil {
 		return nil, "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/kubernetes/pkg/controller/namespace/deletion"
@@ -34,24 +35,30 @@ const (
 // upstream's waits 5 s first, which one server need not, and because its
 // deleter visits every type that discovery lists, where most have no object.
 type namespaces struct {
-	env    *environment
-	client kubernetes.Interface
-	queue  workqueue.TypedRateLimitingInterface[string]
-	lister listers.NamespaceLister
-	said   sync.Map // the failure that was logged last, by name
+	env     *environment
+	client  kubernetes.Interface
+	objects metadata.Interface
+	queue   workqueue.TypedRateLimitingInterface[string]
+	lister  listers.NamespaceLister
+	said    sync.Map // the failure that was logged last, by name
 
 	mu          sync.Mutex
 	terminating map[types.UID]time.Time // since when this process has known
 }
 
 func buildNamespaces(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("namespace-controller")
+	const name = "namespace-controller"
+	client, err := env.client(name)
+	if err != nil {
+		return nil, "", err
+	}
+	objects, err := env.metadata(name)
 	if err != nil {
 		return nil, "", err
 	}
 	n := &namespaces{
 		env:    env,
-		client: client,
+		client: client, objects: objects,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, maxNamespaceRetry),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "namespace"}),
@@ -191,7 +198,7 @@ func (n *namespaces) delete(ctx context.Context, name string) error {
 		constructed = true
 		return lists, nil
 	}
-	deleter := deletion.NewNamespacedResourcesDeleter(ctx, n.client.CoreV1().Namespaces(), n.env.metadata, n.client.CoreV1(), discover, corev1.FinalizerKubernetes)
+	deleter := deletion.NewNamespacedResourcesDeleter(ctx, n.client.CoreV1().Namespaces(), n.objects, n.client.CoreV1(), discover, corev1.FinalizerKubernetes)
 	return deleter.Delete(ctx, name)
 }
 

@@ -53,13 +53,21 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment) (func(co
 	if err != nil {
 		return nil, "", err
 	}
-	crds, err := apiextensions.NewForConfig(withAgent(env.config.Client, name))
+	crds, err := apiextensions.NewForConfig(env.account(name))
 	if err != nil {
 		return nil, "", fmt.Errorf("make the CRD client: %w", err)
 	}
+	objects, err := env.metadata(name)
+	if err != nil {
+		return nil, "", err
+	}
+	dynamicClient, err := env.dynamic(name)
+	if err != nil {
+		return nil, "", err
+	}
 	informer := env.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations()
-	migrate := storageversionmigrator.NewSVMController(ctx, client, env.dynamic, informer, name, env.mapper, env.graph)
-	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(), env.metadata, informer, env.mapper)
+	migrate := storageversionmigrator.NewSVMController(ctx, client, dynamicClient, informer, name, env.mapper, env.graph)
+	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(), objects, informer, env.mapper)
 	customResources := storageversionmigrator.NewCustomResourceController(ctx, client, informer, crds.ApiextensionsV1().CustomResourceDefinitions())
 	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run) }, "", nil
 }

@@ -1,0 +1,84 @@
+package controllers
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// AsManager returns a copy of client, which may impersonate, that acts as
+// kube-controller-manager does without a controller's own credentials: as the
+// user system:kube-controller-manager. Its informers and its tokens controller do.
+func AsManager(client *rest.Config) *rest.Config {
+	client = rest.CopyConfig(client)
+	client.Impersonate = rest.ImpersonationConfig{UserName: user.KubeControllerManager}
+	return client
+}
+
+// asServiceAccount is the same for one of kube-controller-manager's controllers
+// with --use-service-account-credentials: RBAC's bootstrap policy has a role for
+// each, and flow control a priority level for all.
+func asServiceAccount(client *rest.Config, name string) *rest.Config {
+	client = rest.CopyConfig(client)
+	client.Impersonate = rest.ImpersonationConfig{UserName: serviceaccount.MakeUsername(metav1.NamespaceSystem, name)}
+	return client
+}
+
+// managed is the client configuration of what acts as the manager. The user
+// agent has the name.
+func (e *environment) managed(name string) *rest.Config {
+	if e.config.FullRights {
+		return withAgent(e.config.Client, name)
+	}
+	return withAgent(AsManager(e.config.Client), name)
+}
+
+// account is the client configuration of the controller with the name of a
+// service account.
+func (e *environment) account(name string) *rest.Config {
+	if e.config.FullRights {
+		return withAgent(e.config.Client, name)
+	}
+	return withAgent(asServiceAccount(e.config.Client, name), name)
+}
+
+// client returns a clientset of the service account.
+func (e *environment) client(name string) (kubernetes.Interface, error) {
+	return clientset(e.account(name))
+}
+
+// metadata returns a metadata client of the service account.
+func (e *environment) metadata(name string) (metadata.Interface, error) {
+	client, err := metadata.NewForConfig(e.account(name))
+	if err != nil {
+		return nil, fmt.Errorf("make the metadata client: %w", err)
+	}
+	return client, nil
+}
+
+// dynamic returns a dynamic client of the service account.
+func (e *environment) dynamic(name string) (*dynamic.DynamicClient, error) {
+	client, err := dynamic.NewForConfig(e.account(name))
+	if err != nil {
+		return nil, fmt.Errorf("make the dynamic client: %w", err)
+	}
+	return client, nil
+}
+
+func clientset(config *rest.Config) (kubernetes.Interface, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make the client: %w", err)
+	}
+	return client, nil
+}
+
+func withAgent(client *rest.Config, name string) *rest.Config {
+	return rest.AddUserAgent(rest.CopyConfig(client), name)
+}
