@@ -8,21 +8,32 @@ PLATFORMS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 # The product has no cgo, and one setting means one build cache.
 export CGO_ENABLED := 0
 
-.PHONY: build test unit e2e race lint vet fmt-check staticcheck platforms bench conformance bump clean
+.PHONY: help build test unit e2e e2e-fast race lint vet fmt-check staticcheck platforms bench conformance bump clean
+
+## help: this list
+help:
+	@sed -n 's/^## \([a-z-]*\): \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 ## build: the static binary, with its versions stamped
 build:
+	@echo "building kube-hyper-mini $(VERSION); the first build takes minutes and 2.9 GB of cache"
 	go build -trimpath -ldflags '$(LDFLAGS)' -o kube-hyper-mini .
 
 ## test: unit tests and end-to-end tests
 test: unit e2e
 
+## unit: unit tests, in seconds once built
 unit:
 	go test ./...
 
 # -count=1: a result from the cache would be that of another binary.
+## e2e: the real binary and the real kubectl, in about ten minutes
 e2e:
 	cd e2e && go test -count=1 -timeout 30m ./...
+
+## e2e-fast: the end-to-end tests to run while working, in about a minute
+e2e-fast:
+	cd e2e && go test -count=1 -timeout 10m -short .
 
 ## race: all unit tests with the race detector (needs a C compiler; the first build takes ten minutes)
 race:
@@ -31,13 +42,16 @@ race:
 ## lint: gofmt, go vet, staticcheck
 lint: fmt-check vet staticcheck
 
+## fmt-check: that all Go files are formatted
 fmt-check:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 
+## vet: go vet, of the product and of the tests
 vet:
 	go vet ./...
 	cd e2e && go vet ./...
 
+## staticcheck: the linter
 staticcheck:
 	cd e2e && go build -o ../.bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	.bin/staticcheck ./...
@@ -58,6 +72,7 @@ bench:
 bump:
 	scripts/bump "$(if $(filter command line,$(origin KUBERNETES)),$(KUBERNETES))" "$(ETCD)"
 
+## clean: remove what was built
 clean:
 	rm -rf kube-hyper-mini .bin dist
 

@@ -8,40 +8,40 @@ PACKAGED ?= ./kube-hyper-mini
 
 ## completions: manual pages and shell completions, in dist/share
 completions: build
-	packaging/scripts/share.sh ./kube-hyper-mini $(DIST)/share
+	scripts/share.sh ./kube-hyper-mini $(DIST)/share
 
 ## packages: deb and rpm for this machine's architecture, in dist
 packages: build
-	packaging/scripts/packages.sh ./kube-hyper-mini $(VERSION) $(DIST)
+	scripts/packages.sh ./kube-hyper-mini $(VERSION) $(DIST)
 
 ## image: the container image, with buildah or docker
 image: build
-	packaging/scripts/image.sh ./kube-hyper-mini $(VERSION)
+	scripts/image.sh ./kube-hyper-mini $(VERSION)
 
 ## release: archives, SBOMs and checksums of the last commit for all platforms, in dist
 release:
-	packaging/scripts/release.sh $(VERSION) $(DIST)
+	scripts/release.sh $(VERSION) $(DIST)
 
 ## packaging-test: packages, image and release for real (Debian, root; apt-get install systemd systemd-container buildah iproute2 procps ca-certificates rpm)
 packaging-test: test-deb test-rpm test-systemd test-image test-release test-install
 
 test-deb: $(PACKAGED) $(KUBECTL)
-	packaging/scripts/test-deb.sh $(PACKAGED) $(KUBECTL)
+	scripts/test-deb.sh $(PACKAGED) $(KUBECTL)
 
 test-rpm: $(PACKAGED) $(KUBECTL)
-	packaging/scripts/test-rpm.sh $(PACKAGED) $(KUBECTL)
+	scripts/test-rpm.sh $(PACKAGED) $(KUBECTL)
 
 test-systemd: $(PACKAGED) $(KUBECTL)
-	packaging/scripts/test-systemd.sh $(PACKAGED) $(KUBECTL)
+	scripts/test-systemd.sh $(PACKAGED) $(KUBECTL)
 
 test-image: $(PACKAGED) $(KUBECTL)
-	packaging/scripts/test-image.sh $(PACKAGED) $(KUBECTL)
+	scripts/test-image.sh $(PACKAGED) $(KUBECTL)
 
 test-release:
-	packaging/scripts/test-release.sh
+	scripts/test-release.sh
 
 test-install:
-	packaging/scripts/test-install.sh
+	scripts/test-install.sh
 
 # Always: make does not know the sources.
 .PHONY: ./kube-hyper-mini .bin/kubectl

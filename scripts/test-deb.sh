@@ -5,19 +5,19 @@
 set -euo pipefail
 
 if [ $# -gt 0 ]; then
-	cd "$(dirname "$0")/../.."
+	cd "$(dirname "$0")/.."
 	binary=$(realpath "$1") kubectl=$(realpath "$2")
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
-	packaging/scripts/packages.sh "$binary" v0.0.1 "$work/old"
-	packaging/scripts/packages.sh "$binary" v0.0.2-rc.1 "$work/new"
+	scripts/packages.sh "$binary" v0.0.1 "$work/old"
+	scripts/packages.sh "$binary" v0.0.2-rc.1 "$work/new"
 	(cd packaging/tools && CGO_ENABLED=0 go build -o "$work/supervise" ./supervise)
 	cp "$kubectl" "$work/kubectl"
-	cp packaging/scripts/test-deb.sh packaging/scripts/service.sh "$work/"
+	cp scripts/test-deb.sh scripts/service.sh "$work/"
 	unit=packaging/systemd/kube-hyper-mini.service
 	score=$(systemd-analyze security --offline=true --threshold=19 "$unit" | tail -1)
 	echo "ok: systemd-analyze security: $score"
-	packaging/scripts/view.sh "$work" test-deb.sh
+	scripts/view.sh "$work" test-deb.sh
 	exit
 fi
 

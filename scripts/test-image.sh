@@ -5,7 +5,7 @@
 # the machine.
 #   test-image.sh BINARY KUBECTL
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 
 if [ "${INSIDE:-}" = 1 ]; then # in the namespaces: become the program
 	root=$1 volume=$2
@@ -41,7 +41,7 @@ fail() {
 }
 
 kubectl=$(realpath "$2")
-BUILDAH_OPTIONS="--root $work/store --runroot $work/run --storage-driver vfs" packaging/scripts/image.sh "$1" v0.0.1 kube-hyper-mini:test
+BUILDAH_OPTIONS="--root $work/store --runroot $work/run --storage-driver vfs" scripts/image.sh "$1" v0.0.1 kube-hyper-mini:test
 container=$(buildah from kube-hyper-mini:test)
 test "$(buildah inspect --type image --format '{{.Docker.Config.User}}' kube-hyper-mini:test)" = 65532:65532 || fail "the user is not numeric"
 root=$(buildah mount "$container")
@@ -57,7 +57,7 @@ volume=$work/volume
 install -d -o 65532 -g 65532 -m 0750 "$volume"
 
 INSIDE=1 unshare --mount --pid --net --ipc --uts --fork --kill-child \
-	"$PWD/packaging/scripts/test-image.sh" "$root" "$volume" >"$work/log" 2>&1 &
+	"$PWD/scripts/test-image.sh" "$root" "$volume" >"$work/log" 2>&1 &
 unshare=$!
 program() { first=$(pgrep --parent "$unshare" || true); }
 # In its namespaces; the status command is the image's health check.

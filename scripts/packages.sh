@@ -3,7 +3,7 @@
 #   packages.sh BINARY VERSION DIR     architecture: that of the binary
 # The time stamps in the packages are SOURCE_DATE_EPOCH.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 binary=$(realpath "$1") version=$2
 mkdir -p "$3" .bin
 out=$(realpath "$3")
@@ -22,7 +22,7 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
 # The pages come from a program that runs here: for another architecture,
 # HOST_BINARY names one.
-packaging/scripts/share.sh "${HOST_BINARY:-$binary}" "$STAGE/share"
+scripts/share.sh "${HOST_BINARY:-$binary}" "$STAGE/share"
 cp "$binary" "$STAGE/kube-hyper-mini"
 find "$STAGE" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 

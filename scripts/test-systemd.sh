@@ -4,14 +4,14 @@
 # whole sandbox. Needs root, systemd-nspawn, overlayfs.
 #   test-systemd.sh BINARY KUBECTL
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 
 if [ "${INSIDE:-}" != 1 ]; then
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
-	packaging/scripts/packages.sh "$1" v0.0.1 "$work"
+	scripts/packages.sh "$1" v0.0.1 "$work"
 	cp "$2" "$work/kubectl"
-	INSIDE=1 unshare --mount "$PWD/packaging/scripts/test-systemd.sh" "$work"
+	INSIDE=1 unshare --mount "$PWD/scripts/test-systemd.sh" "$work"
 	exit
 fi
 

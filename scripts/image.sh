@@ -4,7 +4,7 @@
 #   image.sh BINARY VERSION [NAME]
 # BUILDAH_OPTIONS are global options of buildah, as "--root DIR".
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 binary=$(realpath "$1") version=$2 name=${3:-kube-hyper-mini:$2}
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 

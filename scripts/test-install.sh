@@ -4,7 +4,7 @@
 # it accepts in a clone, as replace directives. The sums of other modules are
 # in go.sum, which a clone's build checks and this does not.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
 module=$(go list -m) version=v0.0.1

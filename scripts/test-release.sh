@@ -2,7 +2,7 @@
 # Builds the archive of this platform twice, in two places, and compares the
 # bytes. Then unpacks it and runs what is in it.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 platform=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
@@ -12,7 +12,7 @@ name=kube-hyper-mini_0.0.1_${platform/\//_}
 
 for run in one two; do
 	mkdir -p "$work/$run/tmp"
-	TMPDIR=$work/$run/tmp "$work/source/packaging/scripts/release.sh" v0.0.1 "$work/$run/dist" "$platform" >"$work/log" 2>&1 ||
+	TMPDIR=$work/$run/tmp "$work/source/scripts/release.sh" v0.0.1 "$work/$run/dist" "$platform" >"$work/log" 2>&1 ||
 		{ cat "$work/log" >&2; exit 1; }
 done
 diff --recursive "$work/one/dist" "$work/two/dist" || { echo "FAILED: two builds differ" >&2; exit 1; }

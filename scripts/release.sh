@@ -4,7 +4,7 @@
 # commit gives the same bytes, wherever it is built.
 #   release.sh VERSION DIR [OS/ARCH ...]
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 version=$1
 mkdir -p "$2"
 out=$(realpath "$2")
@@ -31,7 +31,7 @@ build() { # OS ARCH FILE
 }
 # The pages come from a program that runs here.
 build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$work/host"
-packaging/scripts/share.sh "$work/host" "$work/share"
+scripts/share.sh "$work/host" "$work/share"
 
 cd "$work"
 for platform in "$@"; do
