@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -26,6 +25,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // embeddedEndpoint stands where upstream's option set wants etcd's address.
@@ -97,7 +97,7 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	// The identity lease says "I am alive" to other servers. Its life is an
 	// hour; the default renewal, every 10 s, is for fleets.
 	if b.config.Servers == 1 {
-		controlplane.IdentityLeaseRenewIntervalPeriod = time.Duration(controlplane.IdentityLeaseDurationSeconds) * time.Second / 3
+		kube.RenewIdentityLeaseRarely()
 	}
 	factory, err := b.genericConfig()
 	if err != nil {
@@ -119,16 +119,9 @@ func (b *builder) store(c *genericapiserver.Config) {
 	c.RESTOptionsGetter = b.config.Storage.RESTOptionsGetter(c.RESTOptionsGetter, b.cached)
 }
 
-// addHealthChecks mirrors genericoptions.EtcdOptions.addEtcdHealthEndpoint
-// over the shared connection.
+// addHealthChecks adds the checks over the shared connection and the caller's.
 func (b *builder) addHealthChecks() {
-	check := func(r *http.Request) error { return b.config.Storage.Health(r.Context()) }
-	b.generic.AddHealthChecks(healthz.NamedGroupedCheck("etcd", "etcd", check))
-	b.generic.AddReadyzChecks(healthz.NamedGroupedCheck("etcd-readiness", "etcd-readiness", check))
-	if kms, ok := b.generic.ResourceTransformers.(healthz.HealthChecker); ok {
-		b.generic.HealthzChecks = append(b.generic.HealthzChecks, kms)
-		b.generic.ReadyzChecks = append(b.generic.ReadyzChecks, kms)
-	}
+	kube.AddStoreChecks(b.generic, func(r *http.Request) error { return b.config.Storage.Health(r.Context()) })
 	b.generic.AddReadyzChecks(b.config.ReadyChecks...)
 }
 
@@ -142,7 +135,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the apiextensions server: %w", err)
 	}
-	buildWhenAsked(extensions.GenericAPIServer, openAPIConfigs{v2: c.extensions.GenericConfig.OpenAPIConfig, v3: c.extensions.GenericConfig.OpenAPIV3Config})
+	buildWhenAsked(extensions.GenericAPIServer, kube.OpenAPIConfigs{V2: c.extensions.GenericConfig.OpenAPIConfig, V3: c.extensions.GenericConfig.OpenAPIV3Config})
 	crdsServed := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 
 	c.native.Generic.SkipOpenAPIInstallation = true // buildWhenAsked installs it
@@ -162,13 +155,17 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err := native.InstallAPIs(providers...); err != nil {
 		return nil, fmt.Errorf("install the native APIs: %w", err)
 	}
-	buildWhenAsked(native.GenericAPIServer, openAPIConfigs{v2: c.native.Generic.OpenAPIConfig, v3: c.native.Generic.OpenAPIV3Config})
+	buildWhenAsked(native.GenericAPIServer, kube.OpenAPIConfigs{V2: c.native.Generic.OpenAPIConfig, V3: c.native.Generic.OpenAPIV3Config})
 
-	delegate, openAPI := takeOpenAPI(c.aggregator, native.GenericAPIServer)
+	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
+	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, native.GenericAPIServer)
 	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Definitions(), crdsServed,
 		controlplane.DefaultGenericAPIServicePriorities())
 	if err != nil {
 		return nil, fmt.Errorf("create the aggregator: %w", err)
+	}
+	if err := kube.CheckOpenAPITaken(aggregator); err != nil {
+		return nil, err
 	}
 	documents, err := b.followRemote(aggregator)
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // differencesFile lists every difference from kube-apiserver with its reason.
@@ -161,7 +162,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	their, _, _, err = controlplane.BuildGenericConfig(theirCompleted, []*runtime.Scheme{legacyscheme.Scheme}, defaultResources(), openAPIDefinitions())
+	their, _, _, err = controlplane.BuildGenericConfig(theirCompleted, []*runtime.Scheme{legacyscheme.Scheme}, kube.DefaultResources(), openAPIDefinitions())
 	if err != nil {
 		t.Fatal(err)
 	}

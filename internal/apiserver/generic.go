@@ -28,10 +28,10 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
-	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // informerResync is that of kube-apiserver's own informers.
@@ -59,7 +59,7 @@ func longRunning(r *http.Request, info *request.RequestInfo) bool {
 func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) {
 	s := b.options
 	c := genericapiserver.NewConfig(legacyscheme.Codecs)
-	c.MergedResourceConfig = defaultResources()
+	c.MergedResourceConfig = kube.DefaultResources()
 	c.LoopbackClientConfig = b.loopback.clientConfig()
 	b.discovery = crds.NewDiscovery(aggregated.NewResourceManager("apis"))
 	c.AggregatedDiscoveryGroupManager = b.discovery
@@ -104,11 +104,9 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 		}
 	}
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
-	// Its first poll waits a second (rbacrest.PolicyData.EnsureRBACPolicy);
-	// EnsureRBAC does the same work.
-	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
+	kube.DisableRBACHook(c) // EnsureRBAC does the same work
 	if !b.needsIdentityLease(c) {
-		c.DisabledPostStartHooks.Insert("start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector")
+		kube.DisableIdentityLease(c)
 	}
 	b.addHealthChecks()
 	return factory, nil
@@ -132,7 +130,7 @@ func (b *builder) applyTracing() error {
 	if err := b.options.Traces.ApplyTo(b.generic.EgressSelector, b.generic); err != nil {
 		return err
 	}
-	b.generic.TracerProvider = hastyTracer{b.generic.TracerProvider}
+	b.generic.TracerProvider = kube.BoundedShutdown(b.generic.TracerProvider)
 	transport.TracerProvider = b.generic.TracerProvider
 	return nil
 }

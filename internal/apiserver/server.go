@@ -30,7 +30,7 @@ type Server struct {
 	caches         *caches
 	writes         *namespaceWrites
 	rbac           bool
-	openAPI        *lateOpenAPI
+	openAPI        *lazyOpenAPI
 	encryption     value.ResourceTransformers // nil without encryption
 	kinds.Follower                            // of the CRDs and APIServices
 }

@@ -21,7 +21,7 @@ type CachePolicy func(schema.GroupResource) bool
 // the shared client. It also makes this storage the source of
 // apiserver_storage_size_bytes.
 func (s *Storage) RESTOptionsGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) generic.RESTOptionsGetter {
-	store.Measure(s.connection.Status)
+	store.Measure(func(ctx context.Context) (*clientv3.StatusResponse, error) { return s.connection.Status(ctx) })
 	return &getter{upstream: upstream, storage: s, cached: cached}
 }
 

@@ -10,10 +10,11 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/mux"
-	"k8s.io/apiserver/pkg/server/routes"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	openapiv2 "k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator"
 	openapiv3 "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // openAPIPaths are what OpenAPI is served at; v3 has a document below its path
@@ -28,30 +29,22 @@ func serveOpenAPI(paths *mux.PathRecorderMux, handler http.Handler) {
 	paths.HandlePrefix("/openapi/v3/", handler)
 }
 
-// buildWhenAsked has the server build its OpenAPI for whoever asks first, where
-// upstream builds it before anything is served
-// (GenericAPIServer.PrepareRun), which was a good part of the start. The
-// configuration must skip upstream's installation.
-func buildWhenAsked(server *genericapiserver.GenericAPIServer, configs openAPIConfigs) {
-	built := sync.OnceValue(func() http.Handler {
-		paths := mux.NewPathRecorderMux("openapi")
-		documents := routes.OpenAPI{Config: configs.v2, V3Config: configs.v3}
-		documents.InstallV2(server.Handler.GoRestfulContainer, paths)
-		documents.InstallV3(server.Handler.GoRestfulContainer, paths)
-		return paths
-	})
+// buildWhenAsked has the server build its OpenAPI documents at the first request
+// for one. Its configuration must skip upstream's installation.
+func buildWhenAsked(server *genericapiserver.GenericAPIServer, configs kube.OpenAPIConfigs) {
+	built := sync.OnceValue(func() http.Handler { return kube.BuildOpenAPI(server, configs) })
 	serveOpenAPI(server.Handler.NonGoRestfulMux, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		built().ServeHTTP(w, r)
 	}))
 }
 
-// lateOpenAPI stands for the merged documents of all servers until they are
-// built, which begins when somebody wants them. Who asks before waits. The
-// server itself asks as soon as it starts, for admission policies that mutate
-// (TypeConverterManager of
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch): it waits as
-// well, until a write needs them and [Server.WarmUp] is called.
-type lateOpenAPI struct {
+// lazyOpenAPI serves the merged documents of all servers. The first request
+// builds them; concurrent requests wait. A request of the server itself does not
+// start the build, because one comes at every start, for admission policies that
+// mutate (TypeConverterManager of
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch); it waits until
+// another request or [Server.WarmUp] does.
+type lazyOpenAPI struct {
 	wanted chan struct{}
 	want   func()        // closes wanted
 	done   chan struct{} // closed when what follows is set
@@ -61,9 +54,9 @@ type lateOpenAPI struct {
 	err    error
 }
 
-func newLateOpenAPI() *lateOpenAPI {
+func newLazyOpenAPI() *lazyOpenAPI {
 	wanted := make(chan struct{})
-	return &lateOpenAPI{
+	return &lazyOpenAPI{
 		wanted: wanted, want: sync.OnceFunc(func() { close(wanted) }),
 		done: make(chan struct{}), mux: mux.NewPathRecorderMux("merged-openapi"),
 	}
@@ -71,7 +64,7 @@ func newLateOpenAPI() *lateOpenAPI {
 
 // wait returns when the documents are built, or with the reason why they are
 // not.
-func (l *lateOpenAPI) wait(ctx context.Context) error {
+func (l *lazyOpenAPI) wait(ctx context.Context) error {
 	select {
 	case <-l.done:
 		return l.err
@@ -81,7 +74,7 @@ func (l *lateOpenAPI) wait(ctx context.Context) error {
 }
 
 // ServeHTTP implements [http.Handler].
-func (l *lateOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if asker, ok := request.UserFrom(r.Context()); !ok || asker.GetName() != user.APIServerUser {
 		l.want()
 	}
@@ -92,11 +85,11 @@ func (l *lateOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mux.ServeHTTP(w, r)
 }
 
-// lateV2 is the part that remote servers are added to, in v2.
-type lateV2 struct{ *lateOpenAPI }
+// lazyV2 is the part that remote servers are added to, in v2.
+type lazyV2 struct{ *lazyOpenAPI }
 
 // AddUpdateAPIService implements [openapiv2.SpecAggregator].
-func (l lateV2) AddUpdateAPIService(service *apiregistrationv1.APIService, handler http.Handler) error {
+func (l lazyV2) AddUpdateAPIService(service *apiregistrationv1.APIService, handler http.Handler) error {
 	if err := l.wait(context.Background()); err != nil {
 		return err
 	}
@@ -104,7 +97,7 @@ func (l lateV2) AddUpdateAPIService(service *apiregistrationv1.APIService, handl
 }
 
 // UpdateAPIServiceSpec implements [openapiv2.SpecAggregator].
-func (l lateV2) UpdateAPIServiceSpec(name string) error {
+func (l lazyV2) UpdateAPIServiceSpec(name string) error {
 	if err := l.wait(context.Background()); err != nil {
 		return err
 	}
@@ -112,24 +105,24 @@ func (l lateV2) UpdateAPIServiceSpec(name string) error {
 }
 
 // RemoveAPIService implements [openapiv2.SpecAggregator].
-func (l lateV2) RemoveAPIService(name string) {
+func (l lazyV2) RemoveAPIService(name string) {
 	if l.wait(context.Background()) == nil { // else it was never added
 		l.v2.RemoveAPIService(name)
 	}
 }
 
-// lateV3 is the part that remote servers are added to, in v3.
-type lateV3 struct{ *lateOpenAPI }
+// lazyV3 is the part that remote servers are added to, in v3.
+type lazyV3 struct{ *lazyOpenAPI }
 
 // AddUpdateAPIService implements [openapiv3.SpecProxier].
-func (l lateV3) AddUpdateAPIService(handler http.Handler, service *apiregistrationv1.APIService) {
+func (l lazyV3) AddUpdateAPIService(handler http.Handler, service *apiregistrationv1.APIService) {
 	if l.wait(context.Background()) == nil { // else UpdateAPIServiceSpec says so
 		l.v3.AddUpdateAPIService(handler, service)
 	}
 }
 
 // UpdateAPIServiceSpec implements [openapiv3.SpecProxier].
-func (l lateV3) UpdateAPIServiceSpec(name string) error {
+func (l lazyV3) UpdateAPIServiceSpec(name string) error {
 	if err := l.wait(context.Background()); err != nil {
 		return err
 	}
@@ -137,14 +130,14 @@ func (l lateV3) UpdateAPIServiceSpec(name string) error {
 }
 
 // RemoveAPIServiceSpec implements [openapiv3.SpecProxier].
-func (l lateV3) RemoveAPIServiceSpec(name string) {
+func (l lazyV3) RemoveAPIServiceSpec(name string) {
 	if l.wait(context.Background()) == nil { // else it was never added
 		l.v3.RemoveAPIServiceSpec(name)
 	}
 }
 
 // GetAPIServiceNames implements [openapiv3.SpecProxier].
-func (l lateV3) GetAPIServiceNames() []string {
+func (l lazyV3) GetAPIServiceNames() []string {
 	if l.wait(context.Background()) != nil {
 		return nil
 	}
