@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,37 +108,6 @@ func TestRestore(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSavingIsAuthorized: an archive opens everything.
-func TestSavingIsAuthorized(t *testing.T) {
-	t.Parallel()
-	s := harness.Start(t)
-	config := s.RESTConfig()
-	config.Impersonate.UserName = "somebody"
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	post := func() int {
-		response, err := client.Post(config.Host+"/kube-hyper-mini/backup", "", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		return response.StatusCode
-	}
-	if code := post(); code != http.StatusForbidden {
-		t.Errorf("somebody gets %d", code)
-	}
-	s.Kubectl("", "create", "clusterrole", "saver", "--verb=post", "--non-resource-url=/kube-hyper-mini/backup")
-	s.Kubectl("", "create", "clusterrolebinding", "saver", "--clusterrole=saver", "--user=somebody")
-	harness.Eventually(t, "somebody may save", func() error {
-		if code := post(); code != http.StatusOK {
-			return fmt.Errorf("%d", code)
-		}
-		return nil
-	})
 }
 
 // TestAnArchiveThatIsNotWhole is refused before anything is touched.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -62,9 +61,11 @@ func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *s
 	})
 }
 
-// ArchiveRunning asks the server that the kubeconfig points to for an archive.
-func ArchiveRunning(ctx context.Context, kubeconfig []byte, w io.Writer, options backup.Options) error {
-	query := url.Values{withoutKeys: {strconv.FormatBool(options.WithoutKeys)}}
+// ArchiveRunning asks the server that the kubeconfig points to for an archive
+// without keys, and adds those in the data directory of the configuration, which
+// is that server's, unless they were asked to stay out.
+func ArchiveRunning(ctx context.Context, cfg *config.ServerConfiguration, kubeconfig []byte, w io.Writer, options backup.Options) error {
+	query := url.Values{backup.ParamPlain: {"true"}}
 	response, host, err := ask(ctx, kubeconfig, http.MethodPost, backupPath+"?"+query.Encode(), 0)
 	if err != nil {
 		return err
@@ -74,7 +75,12 @@ func ArchiveRunning(ctx context.Context, kubeconfig []byte, w io.Writer, options
 		body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 		return errors.Join(unexpected(host, response, body), err)
 	}
-	if _, err := io.Copy(w, response.Body); err != nil {
+	if options.WithoutKeys {
+		_, err = io.Copy(w, response.Body)
+	} else {
+		err = backup.Complete(ctx, response.Body, w, backup.Source{DataDir: cfg.DataDir, ConfigFiles: cfg.InputFiles()})
+	}
+	if err != nil {
 		return fmt.Errorf("receive the archive from %s: %w", host, err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,8 +24,6 @@ import (
 const (
 	// backupPath delivers an archive to a POST.
 	backupPath = "/kube-hyper-mini/backup"
-	// withoutKeys is its parameter, "true" to leave secrets out.
-	withoutKeys = "withoutKeys"
 
 	// keepUpgrades is how many archives from before upgrades stay.
 	keepUpgrades = 3
@@ -96,6 +93,7 @@ func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.
 		if err != nil {
 			return err
 		}
+		release = sync.OnceFunc(release) // before the client is written to: it may stall
 		defer release()
 		effective, err := a.config.Marshal()
 		if err != nil {
@@ -104,6 +102,7 @@ func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.
 		source := backup.Source{
 			DataDir: a.dir.Path(), Stamp: stamp, Prefix: a.config.Etcd.External.Prefix,
 			Config: effective, ConfigFiles: a.config.InputFiles(), Snapshot: a.store.snapshot,
+			Spooled: release,
 		}
 		if err := a.room(ctx, a.dir.Path()); err != nil {
 			return err
@@ -245,35 +244,11 @@ func (a *archivist) accounts() Backups {
 	return a.account
 }
 
-// ServeHTTP delivers an archive to a POST.
-func (a *archivist) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	options := backup.Options{Reason: backup.ReasonManual, WithoutKeys: r.URL.Query().Get(withoutKeys) == "true"}
-	w.Header().Set("Content-Type", "application/gzip")
-	body := &begun{Writer: w}
-	err := a.produce(a.stamp, options)(r.Context(), body)
-	if err == nil {
-		return
+// endpoint delivers archives to the POSTs of those who may.
+func (a *archivist) endpoint() http.Handler {
+	if a.config.Backup.Endpoint == config.Off {
+		return backup.EndpointOff()
 	}
-	if body.begun {
-		// What the client has got ends too early, which it notices.
-		a.log.Warn("a backup was not delivered", "error", err)
-		return
-	}
-	code := http.StatusInternalServerError
-	if errors.Is(err, datadir.ErrNoSpace) {
-		code = http.StatusInsufficientStorage
-	}
-	http.Error(w, err.Error(), code)
-}
-
-// begun knows whether something has been written.
-type begun struct {
-	io.Writer
-	begun bool
-}
-
-// Write implements io.Writer.
-func (b *begun) Write(p []byte) (int, error) {
-	b.begun = true
-	return b.Writer.Write(p)
+	produce := func(options backup.Options) backup.Produce { return a.produce(a.stamp, options) }
+	return backup.NewEndpoint(a.config.Backup.EncryptTo, produce, a.log)
 }

@@ -118,7 +118,7 @@ func (s *server) compose(checked *Checked, listener net.Listener, withController
 	s.api = &apiServers{
 		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
 		ready: s.notReady, log: s.log,
-		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: onlyPost(s.archivist), defragmentPath: onlyPost(defragmenter{s.store}), rotatePath: onlyPost(keyRotator{s})},
+		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: onlyPost(s.archivist.endpoint()), defragmentPath: onlyPost(defragmenter{s.store}), rotatePath: onlyPost(keyRotator{s})},
 	}
 	if withControllers {
 		s.controllers = &controllerManager{workplace: besideTheServer{s.api, s.config.ControllerManager.Controllers, s.log}, log: s.log}

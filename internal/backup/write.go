@@ -38,6 +38,9 @@ type Source struct {
 	Config []byte
 	// ConfigFiles are the files that it names, by field.
 	ConfigFiles map[string]string
+	// Spooled, unless it is nil, is called once when all that the archive needs
+	// is at hand, before the first byte is written.
+	Spooled func()
 }
 
 // Options say what goes in.
@@ -80,6 +83,9 @@ func Write(ctx context.Context, w io.Writer, source Source, options Options) (*M
 	entries, m.LeftOut = append(entries, small...), leftOut
 	for _, e := range entries {
 		m.Files = append(m.Files, e.File)
+	}
+	if source.Spooled != nil {
+		source.Spooled()
 	}
 	if err := writeArchive(ctx, w, m, entries); err != nil {
 		return nil, fmt.Errorf("write the archive: %w", err)
@@ -181,42 +187,67 @@ func regularFiles(dir string) ([]string, error) {
 }
 
 func writeArchive(ctx context.Context, w io.Writer, m *Manifest, entries []entry) error {
-	manifest, err := json.MarshalIndent(m, "", "  ")
+	out, err := newArchiveWriter(w, m)
 	if err != nil {
 		return err
+	}
+	for _, e := range entries {
+		if err := out.addEntry(ctx, e); err != nil {
+			return err
+		}
+	}
+	return out.close()
+}
+
+// archiveWriter writes the files of an archive, in the order of its manifest.
+type archiveWriter struct {
+	gzip    *gzip.Writer
+	tar     *tar.Writer
+	created time.Time
+}
+
+// newArchiveWriter writes the manifest.
+func newArchiveWriter(w io.Writer, m *Manifest) (*archiveWriter, error) {
+	manifest, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, err
 	}
 	// Most of it are objects that repeat each other: the fastest level takes
 	// nearly as much off as the best one.
 	compressed, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	archive := tar.NewWriter(compressed)
-	for _, e := range append([]entry{newEntry(manifestName, append(manifest, '\n'))}, entries...) {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if err := writeEntry(archive, e, m.Created); err != nil {
-			return fmt.Errorf("%s: %w", e.Name, err)
-		}
-	}
-	return errors.Join(archive.Close(), compressed.Close())
+	a := &archiveWriter{gzip: compressed, tar: tar.NewWriter(compressed), created: m.Created}
+	return a, a.addEntry(context.Background(), newEntry(manifestName, append(manifest, '\n')))
 }
 
-func writeEntry(archive *tar.Writer, e entry, created time.Time) error {
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: e.Name, Size: e.SizeBytes, Mode: 0o600, ModTime: created}
-	if err := archive.WriteHeader(header); err != nil {
+// addEntry writes the next file from the entry.
+func (a *archiveWriter) addEntry(ctx context.Context, e entry) error {
+	if e.path == "" {
+		return a.add(ctx, e.File, bytes.NewReader(e.content))
+	}
+	file, err := os.Open(e.path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.Name, err)
+	}
+	defer func() { _ = file.Close() }() // only read
+	return a.add(ctx, e.File, file)
+}
+
+// add writes the next file.
+func (a *archiveWriter) add(ctx context.Context, f File, content io.Reader) error {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	var content io.Reader = bytes.NewReader(e.content)
-	if e.path != "" {
-		file, err := os.Open(e.path)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }() // only read
-		content = file
+	err := a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Name, Size: f.SizeBytes, Mode: 0o600, ModTime: a.created})
+	if err == nil {
+		_, err = io.Copy(a.tar, content)
 	}
-	_, err := io.Copy(archive, content)
-	return err
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return nil
 }
+
+func (a *archiveWriter) close() error { return errors.Join(a.tar.Close(), a.gzip.Close()) }

@@ -19,6 +19,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
@@ -38,11 +39,30 @@ or seal it with --encrypt-to.`,
 }
 
 // sealFlags say whom an archive is encrypted to.
-type sealFlags struct{ seal backup.Seal }
+type sealFlags struct {
+	seal  backup.Seal
+	plain bool
+}
 
 func (f *sealFlags) add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.seal.Recipients, "encrypt-to", nil, "age recipient (age1...) that can open the archive; may be repeated")
-	flags.StringVar(&f.seal.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase to encrypt with")
+	flags.StringSliceVar(&f.seal.Recipients, "encrypt-to", nil, "age recipient (age1...) that can open the archive, instead of backup.encryptTo; may be repeated")
+	flags.StringVar(&f.seal.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase to encrypt with, instead of backup.encryptTo")
+	flags.BoolVar(&f.plain, "plain", false, "do not encrypt, whatever backup.encryptTo says")
+}
+
+// resolve is what the flags say or, without any, the configuration.
+func (f *sealFlags) resolve(cfg *config.ServerConfiguration) (backup.Seal, error) {
+	given := len(f.seal.Recipients) > 0 || f.seal.PassphraseFile != ""
+	switch {
+	case given && f.plain:
+		return backup.Seal{}, usageError(errors.New("--plain contradicts --encrypt-to and --passphrase-file: give one of them"))
+	case given:
+		return f.seal, usageError(f.seal.Validate())
+	case f.plain:
+		return backup.Seal{}, nil
+	default:
+		return backup.Seal{Recipients: cfg.Backup.EncryptTo}, nil
+	}
 }
 
 // keyFlags open archives.
@@ -63,23 +83,25 @@ func newBackupSave() *cobra.Command {
 into the configured directory under a name of its own; - is standard output.
 
 A running server is asked through its API, as the administrator whose
-kubeconfig is in the data directory; anybody who may POST to the path
-/kube-hyper-mini/backup may save. The archive is verified before it gets its
-name.`,
+kubeconfig is in the data directory, and the keys are read from there. Other
+users who may POST to the path /kube-hyper-mini/backup get archives without keys,
+or ones that are encrypted to backup.encryptTo. The archive is verified before it
+gets its name. It is encrypted to backup.encryptTo unless a flag says otherwise.`,
 		Example: `  kube-hyper-mini backup save
   kube-hyper-mini backup save --encrypt-to age1... /mnt/backups/today.tar.gz.age
   kube-hyper-mini backup save - | ssh elsewhere 'cat > today.tar.gz'`,
 		Args: atMostOne("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := seal.seal.Validate(); err != nil {
-				return usageError(err)
-			}
 			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
 			}
+			to, err := seal.resolve(cfg)
+			if err != nil {
+				return err
+			}
 			options := backup.Options{Reason: backup.ReasonManual, WithoutKeys: noKeys}
-			file := filepath.Join(cfg.Backup.Dir, backup.FileName(options.Reason, seal.seal, time.Now()))
+			file := filepath.Join(cfg.Backup.Dir, backup.FileName(options.Reason, to, time.Now()))
 			if len(args) == 1 {
 				file = args[0]
 			}
@@ -87,7 +109,7 @@ name.`,
 			if err != nil {
 				return err
 			}
-			return saveArchive(cmd, file, seal.seal, produce)
+			return saveArchive(cmd, cfg, file, to, produce)
 		},
 	}
 	flags.locate(cmd.Flags())
@@ -98,9 +120,10 @@ name.`,
 
 // saveArchive writes to the file, or to standard output when that is "-", and
 // says on standard error what there is now.
-func saveArchive(cmd *cobra.Command, file string, seal backup.Seal, produce backup.Produce) error {
+func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, seal backup.Seal, produce backup.Produce) (err error) {
+	// The archive may be in the data directory, where the server prunes it.
+	defer func() { err = errors.Join(err, datadir.KeepOwner(cfg.DataDir)) }()
 	var m *backup.Manifest
-	var err error
 	if file == "-" {
 		if isTerminal(cmd.OutOrStdout()) {
 			return usageError(errors.New("standard output is a terminal; give a FILE or redirect it"))
@@ -144,7 +167,7 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 		if err != nil {
 			return err
 		}
-		return appliance.ArchiveRunning(ctx, kubeconfig, w, options)
+		return appliance.ArchiveRunning(ctx, cfg, kubeconfig, w, options)
 	}, nil
 }
 

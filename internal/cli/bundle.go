@@ -31,14 +31,15 @@ func newBundleCreate() *cobra.Command {
 		Short: "Save the authorities and keys of this data directory",
 		Args:  exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := seal.seal.Validate(); err != nil {
-				return usageError(err)
-			}
 			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
 			}
-			return saveArchive(cmd, args[0], seal.seal, func(ctx context.Context, w io.Writer) error {
+			to, err := seal.resolve(cfg)
+			if err != nil {
+				return err
+			}
+			return saveArchive(cmd, cfg, args[0], to, func(ctx context.Context, w io.Writer) error {
 				return appliance.Bundle(ctx, cfg, w)
 			})
 		},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -19,8 +20,32 @@ type Backup struct {
 	Keep int `json:"keep"`
 	// EncryptTo are age recipients that archives are encrypted to.
 	EncryptTo []string `json:"encryptTo"`
+	// Endpoint says whether the API delivers archives.
+	Endpoint Switch `json:"endpoint"`
 	// BeforeUpgrade makes an archive before another release takes over.
 	BeforeUpgrade bool `json:"beforeUpgrade"`
+}
+
+// Switch is On or Off.
+type Switch string
+
+// The values of a Switch.
+const (
+	On  Switch = "on"
+	Off Switch = "off"
+)
+
+// UnmarshalJSON also accepts a boolean: in YAML 1.1 a plain off is one.
+func (s *Switch) UnmarshalJSON(data []byte) error {
+	switch text := string(data); text {
+	case "true":
+		*s = On
+	case "false":
+		*s = Off
+	default:
+		return json.Unmarshal(data, (*string)(s))
+	}
+	return nil
 }
 
 func (b *Backup) validate(fail func(path, format string, args ...any)) {
@@ -34,6 +59,9 @@ func (b *Backup) validate(fail func(path, format string, args ...any)) {
 	}
 	if b.Keep < 1 {
 		fail("backup.keep", "%d would keep none; at least 1", b.Keep)
+	}
+	if b.Endpoint != On && b.Endpoint != Off {
+		fail("backup.endpoint", "%q is not supported; allowed: on, off", b.Endpoint)
 	}
 	for i, recipient := range b.EncryptTo {
 		if _, err := age.ParseRecipients(strings.NewReader(recipient)); err != nil {

@@ -39,7 +39,7 @@ func Default() *ServerConfiguration {
 		ControllerManager: ControllerManager{Controllers: []string{"*"}},
 		ServiceEndpoints:  []ServiceEndpoint{},
 		Manifests:         Manifests{WaitForReady: true},
-		Backup:            Backup{Keep: 7, EncryptTo: []string{}, BeforeUpgrade: true},
+		Backup:            Backup{Keep: 7, EncryptTo: []string{}, Endpoint: On, BeforeUpgrade: true},
 		Logging:           Logging{Format: "text"},
 	}
 }

@@ -115,6 +115,9 @@ func (d *Dir) claim(current Stamp) error {
 	if _, err := d.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
 		return notWritable(d.path, err)
 	}
+	if err := checkAccess(d.path); err != nil {
+		return err
+	}
 	previous, err := ReadStamp(d.path)
 	if err != nil {
 		return err

@@ -1,0 +1,181 @@
+package backup
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// postAs asks for an archive as the user and returns the answer, whose body the
+// caller closes.
+func postAs(t *testing.T, s *harness.Server, user, query string) *http.Response {
+	t.Helper()
+	config := s.RESTConfig()
+	config.Impersonate.UserName = user
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Post(config.Host+"/kube-hyper-mini/backup"+query, "", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// allow lets the user ask for archives.
+func allow(t *testing.T, s *harness.Server, user string) {
+	t.Helper()
+	s.Kubectl("", "create", "clusterrole", "saver", "--verb=post", "--non-resource-url=/kube-hyper-mini/backup")
+	s.Kubectl("", "create", "clusterrolebinding", "saver", "--clusterrole=saver", "--user="+user)
+	harness.Eventually(t, user+" may save", func() error {
+		response := postAs(t, s, user, "?plain=perhaps")
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusBadRequest {
+			return fmt.Errorf("%s", response.Status)
+		}
+		return nil
+	})
+}
+
+// fetch saves the answer to a POST in a file.
+func fetch(t *testing.T, response *http.Response) string {
+	t.Helper()
+	data, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %v", response.Status, err)
+	}
+	_ = response.Body.Close()
+	path := filepath.Join(t.TempDir(), "archive")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestSavingThroughTheAPI is authorized and logged, and gives no keys away.
+func TestSavingThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	secret(t, s)
+	response := postAs(t, s, "somebody", "")
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusForbidden {
+		t.Errorf("somebody gets %s", response.Status)
+	}
+	allow(t, s, "somebody")
+	out := harness.Runs(t, harness.ExitOK, "backup", "inspect", fetch(t, postAs(t, s, "somebody", "?withoutKeys=false")))
+	harness.Wants(t, out, "secrets, 1 encrypted", "pki/client-ca.key", "left out")
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "file") && (strings.Contains(line, "pki/") || strings.Contains(line, "encryption/")) {
+			t.Errorf("it gives away %s", line)
+		}
+	}
+	s.WaitLog("the backup is delivered")
+	harness.Wants(t, s.Log(), "user=somebody")
+
+	whole := filepath.Join(t.TempDir(), "whole.tar.gz")
+	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, whole)
+	if out := harness.Runs(t, harness.ExitOK, "backup", "inspect", whole); !strings.Contains(out, "pki/client-ca.key, ") || strings.Contains(out, "left out") {
+		t.Errorf("the administrator's archive has\n%s", out)
+	}
+}
+
+// TestConfiguredRecipients: every archive is encrypted to them, unless a plain
+// one is asked for by name.
+func TestConfiguredRecipients(t *testing.T) {
+	t.Parallel()
+	file := config(t, "backup: {encryptTo: ["+recipient+"]}\n")
+	s := harness.Start(t, "--config", file)
+	secret(t, s)
+	key := filepath.Join(t.TempDir(), "identity")
+	if err := os.WriteFile(key, []byte(identity+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	allow(t, s, "somebody")
+	inspect := func(archive string, more ...string) string {
+		return harness.Runs(t, harness.ExitOK, append([]string{"backup", "inspect", archive}, more...)...)
+	}
+	streamed := fetch(t, postAs(t, s, "somebody", ""))
+	harness.Runs(t, harness.ExitFailure, "backup", "inspect", streamed)
+	harness.Wants(t, inspect(streamed, "--identity", key), "pki/client-ca.key, ")
+	harness.Wants(t, inspect(fetch(t, postAs(t, s, "somebody", "?plain=true"))), "left out", "pki/client-ca.key")
+
+	at := []string{"--data-dir", s.Dir, "--config", file}
+	for _, running := range []bool{true, false} {
+		if !running {
+			s.Stop()
+		}
+		for _, command := range [][]string{{"backup", "save"}, {"bundle", "create"}} {
+			dir := t.TempDir()
+			sealed, plain := filepath.Join(dir, "sealed"), filepath.Join(dir, "plain")
+			harness.Runs(t, harness.ExitOK, append(append(command, at...), sealed)...)
+			harness.Runs(t, harness.ExitFailure, "backup", "inspect", sealed)
+			harness.Wants(t, inspect(sealed, "--identity", key), "pki/client-ca.key, ")
+			harness.Runs(t, harness.ExitOK, append(append(command, at...), "--plain", plain)...)
+			harness.Wants(t, inspect(plain), "pki/client-ca.key, ")
+		}
+	}
+	harness.Runs(t, harness.ExitOK, append([]string{"backup", "save"}, at...)...)
+	if archives, err := filepath.Glob(filepath.Join(s.Dir, "backups", "manual-*.tar.gz.age")); err != nil || len(archives) != 1 {
+		t.Errorf("the archives are %v, %v", archives, err)
+	}
+	harness.Wants(t, harness.Runs(t, harness.ExitUsage, append([]string{"backup", "save", "--plain", "--encrypt-to", recipient}, at...)...), "--plain contradicts")
+}
+
+// TestEndpointOff: nothing leaves the server through the API.
+func TestEndpointOff(t *testing.T) {
+	t.Parallel()
+	file := config(t, "backup: {endpoint: off}\n")
+	s := harness.Start(t, "--config", file)
+	out := harness.Runs(t, harness.ExitFailure, "backup", "save", "--data-dir", s.Dir, "--config", file)
+	harness.Wants(t, out, "backup.endpoint", "stop the server")
+	s.Stop()
+	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, "--config", file)
+}
+
+// TestStalledClient: a client that does not read its archive does not stop the
+// scheduled ones.
+func TestStalledClient(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, "--config", config(t, "backup: {schedule: \"@every 1s\", keep: 1000}\n"))
+	// More than a client's buffers take, and not to be compressed.
+	noise := make([]byte, 700<<10)
+	for i := range 16 {
+		_, _ = rand.Read(noise) // never fails
+		_, err := s.Client().CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("noise-%d", i)}, BinaryData: map[string][]byte{"noise": bytes.Clone(noise)},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	response := postAs(t, s, "", "")
+	defer func() { _ = response.Body.Close() }() // never read
+	archives := func() int {
+		found, err := filepath.Glob(filepath.Join(s.Dir, "backups", "scheduled-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	before := archives()
+	harness.Eventually(t, "backups are made while a client stalls", func() error {
+		if made := archives() - before; made < 2 {
+			return fmt.Errorf("%d", made)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,54 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Complete copies an archive that was made without secrets to w and adds those
+// files that the source has: of a running server, whose endpoint gives no keys
+// away, the data directory on the same machine has them. What is not found there
+// stays left out. Nothing is written before all files are at hand.
+func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) error {
+	found, _, err := identityEntries(source, false)
+	if err != nil {
+		return err
+	}
+	var out *archiveWriter
+	var added []entry
+	_, err = Read(r, func(m *Manifest, f File, content io.Reader) error {
+		if out == nil {
+			complete := *m
+			added = addable(m, found)
+			complete.Files, complete.LeftOut = slices.Clone(m.Files), slices.Clone(m.LeftOut)
+			for _, e := range added {
+				complete.Files = append(complete.Files, e.File)
+				complete.LeftOut = slices.DeleteFunc(complete.LeftOut, func(name string) bool { return name == e.Name })
+			}
+			var err error
+			if out, err = newArchiveWriter(w, &complete); err != nil {
+				return err
+			}
+		}
+		return out.add(ctx, f, content)
+	})
+	if err != nil {
+		return fmt.Errorf("receive the archive: %w", err)
+	}
+	if out == nil {
+		return fmt.Errorf("receive the archive: it has no files")
+	}
+	for _, e := range added {
+		if err := out.addEntry(ctx, e); err != nil {
+			return fmt.Errorf("write the archive: %w", err)
+		}
+	}
+	return out.close()
+}
+
+// addable are the entries that the archive lacks and says so.
+func addable(m *Manifest, found []entry) []entry {
+	return slices.DeleteFunc(slices.Clone(found), func(e entry) bool { return !slices.Contains(m.LeftOut, e.Name) })
+}

@@ -1,0 +1,228 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// endpointOf serves archives of the source to the user alice over HTTP/2.
+func endpointOf(t *testing.T, recipients []string, produce func(Options) Produce) (*Endpoint, *httptest.Server, *bytes.Buffer) {
+	t.Helper()
+	log := &bytes.Buffer{}
+	endpoint := NewEndpoint(recipients, produce, slog.New(slog.NewTextHandler(log, nil)))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		endpoint.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), &user.DefaultInfo{Name: "alice"})))
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return endpoint, server, log
+}
+
+func post(t *testing.T, server *httptest.Server, query string) (int, []byte) {
+	t.Helper()
+	response, err := server.Client().Post(server.URL+"?"+query, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, body
+}
+
+// TestEndpointGivesNoKeysAway: keys leave the server only for the configured
+// recipients, whatever the request says.
+func TestEndpointGivesNoKeysAway(t *testing.T) {
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "identity")
+	if err := os.WriteFile(file, []byte(identity.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source := server(t)
+	for name, test := range map[string]struct {
+		recipients []string
+		query      string
+		sealed     bool
+		keys       bool
+	}{
+		"no recipients":              {nil, "", false, false},
+		"no recipients, with keys":   {nil, "withoutKeys=false", false, false},
+		"recipients":                 {[]string{identity.Recipient().String()}, "", true, true},
+		"recipients, without keys":   {[]string{identity.Recipient().String()}, "withoutKeys=true", true, false},
+		"recipients, plain":          {[]string{identity.Recipient().String()}, "plain=true", false, false},
+		"recipients, plain and keys": {[]string{identity.Recipient().String()}, "plain=true&withoutKeys=false", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, server, log := endpointOf(t, test.recipients, func(options Options) Produce { return produce(source, options) })
+			code, body := post(t, server, test.query)
+			if code != http.StatusOK {
+				t.Fatalf("%d %s", code, body)
+			}
+			if sealed := bytes.HasPrefix(body, []byte(sealedPrefix)); sealed != test.sealed {
+				t.Fatalf("sealed: %v", sealed)
+			}
+			content, err := Key{IdentityFile: file}.Unseal(bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := Read(content, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if keys := slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == "pki/ca.key" }); keys != test.keys {
+				t.Errorf("it has the key: %v", keys)
+			}
+			if left := slices.Contains(m.LeftOut, "pki/ca.key"); left == test.keys {
+				t.Errorf("left out: %v", m.LeftOut)
+			}
+			if !strings.Contains(log.String(), "user=alice") {
+				t.Errorf("the log does not name the user:\n%s", log)
+			}
+		})
+	}
+}
+
+func TestEndpointRefuses(t *testing.T) {
+	broken := func(Options) Produce {
+		return func(context.Context, io.Writer) error { return errors.New("no such disk") }
+	}
+	_, server, _ := endpointOf(t, nil, broken)
+	if code, body := post(t, server, "plain=maybe"); code != http.StatusBadRequest || !strings.Contains(string(body), "true or false") {
+		t.Errorf("a parameter that is no boolean: %d %s", code, body)
+	}
+	if code, body := post(t, server, ""); code != http.StatusInternalServerError || !strings.Contains(string(body), "no such disk") {
+		t.Errorf("a failure before the first byte: %d %s", code, body)
+	}
+	off := httptest.NewRecorder()
+	EndpointOff().ServeHTTP(off, httptest.NewRequest(http.MethodPost, "/", nil))
+	if off.Code != http.StatusForbidden || !strings.Contains(off.Body.String(), "backup.endpoint") {
+		t.Errorf("switched off: %d %s", off.Code, off.Body)
+	}
+}
+
+// TestStalledClients: those that do not read lose their streams, and further
+// ones are refused while the number that is allowed is served.
+func TestStalledClients(t *testing.T) {
+	ended := make(chan error, maxStreams)
+	endless := func(Options) Produce {
+		return func(ctx context.Context, w io.Writer) error {
+			chunk := make([]byte, 64<<10)
+			for {
+				if _, err := w.Write(chunk); err != nil {
+					ended <- err
+					return err
+				}
+			}
+		}
+	}
+	stall := func(server *httptest.Server) {
+		response, err := server.Client().Post(server.URL, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = response.Body.Close() }) // never read
+	}
+	_, server, _ := endpointOf(t, nil, endless)
+	for range maxStreams {
+		stall(server)
+	}
+	if code, _ := post(t, server, ""); code != http.StatusTooManyRequests {
+		t.Errorf("one more than there may be: %d", code)
+	}
+	server.CloseClientConnections()
+	for range maxStreams {
+		<-ended
+	}
+
+	endpoint, server, log := endpointOf(t, nil, endless)
+	endpoint.patience = 100 * time.Millisecond
+	stall(server)
+	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the stream ended with %v", err)
+	}
+	server.Close() // waits for the handler
+	if !strings.Contains(log.String(), "the client took less than") {
+		t.Errorf("the log is\n%s", log)
+	}
+}
+
+// TestComplete: what an archive without keys lacks is added from the data
+// directory, and the result is as one that was made with keys.
+func TestComplete(t *testing.T) {
+	source := server(t)
+	var bare, whole bytes.Buffer
+	if _, err := Write(t.Context(), &bare, source, Options{Reason: ReasonManual, WithoutKeys: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Complete(t.Context(), bytes.NewReader(bare.Bytes()), &whole, Source{DataDir: source.DataDir}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Read(&whole, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.LeftOut) > 0 || m.Reason != ReasonManual || m.Snapshot == nil {
+		t.Errorf("the manifest is %+v", m)
+	}
+	for _, name := range []string{"pki/ca.key", "pki/ca.crt", "encryption/config.yaml", "etcd/snapshot.db", "config/config.yaml"} {
+		if !slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == name }) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+
+	var nothing bytes.Buffer
+	if err := Complete(t.Context(), bytes.NewReader(bare.Bytes()), &nothing, Source{DataDir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := Read(&nothing, nil); err != nil || !slices.Contains(m.LeftOut, "pki/ca.key") {
+		t.Errorf("without the keys at hand: %+v, %v", m, err)
+	}
+	if err := Complete(t.Context(), bytes.NewReader(bare.Bytes()[:bare.Len()/2]), io.Discard, source); !errors.Is(err, ErrDamaged) {
+		t.Errorf("half an archive: %v", err)
+	}
+}
+
+// TestSpooledIsCalledBeforeTheFirstByte: Spooled is called when nothing waits
+// for the reader yet.
+func TestSpooledIsCalledBeforeTheFirstByte(t *testing.T) {
+	source := server(t)
+	calls := 0
+	w := &firstWrite{}
+	source.Spooled = func() {
+		calls++
+		if w.begun {
+			t.Error("something was written before")
+		}
+	}
+	if _, err := Write(t.Context(), w, source, Options{}); err != nil || calls != 1 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+type firstWrite struct{ begun bool }
+
+// Write implements io.Writer.
+func (w *firstWrite) Write(p []byte) (int, error) {
+	w.begun = true
+	return len(p), nil
+}
