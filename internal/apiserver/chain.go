@@ -23,7 +23,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
@@ -193,7 +193,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		resources:  b.generic.MergedResourceConfig,
 		openAPI:    documents.openAPI,
 		encryption: b.generic.ResourceTransformers,
-		Follower: kinds.Follower{
+		Follower: servedtypes.Follower{
 			CRDs:        extensions.Definitions().Informer(),
 			APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
 		},

@@ -10,8 +10,8 @@ import (
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	openapiv3controller "k8s.io/kube-aggregator/pkg/controllers/openapiv3"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/aggregation"
 	crdopenapi "kube-hyper-mini.io/kube-hyper-mini/internal/crds/openapi"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
@@ -26,17 +26,17 @@ const (
 // documents merges what remote servers say about themselves into discovery and
 // OpenAPI: upstream's parts, which ask copies instead of the servers.
 type documents struct {
-	copies  *endpoints.Documents
-	sinks   endpoints.Sinks
+	copies  *aggregation.Documents
+	sinks   aggregation.Sinks
 	openAPI *lazyOpenAPI
 	build   func() error // of openAPI
 }
 
 // addDocuments is called before the aggregator prepares to run.
-func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *endpoints.Documents) (*documents, error) {
+func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggregation.Documents) (*documents, error) {
 	server := aggregator.GenericAPIServer
 	late := newLazyOpenAPI()
-	d := &documents{copies: copies, openAPI: late, sinks: endpoints.Sinks{OpenAPIV2: lazyV2{late}, OpenAPIV3: lazyV3{late}}}
+	d := &documents{copies: copies, openAPI: late, sinks: aggregation.Sinks{OpenAPIV2: lazyV2{late}, OpenAPIV3: lazyV3{late}}}
 	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
 	return d, server.AddPostStartHook(documentsHook, d.run)
 }

@@ -30,7 +30,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
@@ -74,7 +74,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make the loopback client: %w", err)
 	}
-	b.informers = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(kinds.DropManagedFields))
+	b.informers = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(servedtypes.DropManagedFields))
 
 	s.Authentication.ServiceAccounts.OptionalTokenGetter = tokenGetterFor(client)
 

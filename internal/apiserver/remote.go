@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/aggregation"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 )
 
@@ -75,14 +76,14 @@ func (b *builder) dialReferences(transport *http.Transport) { transport.DialCont
 func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*documents, error) {
 	resolver, files := b.config.Endpoints, b.config.Files
 	services := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices()
-	caller := endpoints.NewCaller(resolver, b.remote.dial, func() (certificate, key []byte, err error) {
+	caller := aggregation.NewCaller(resolver, b.remote.dial, func() (certificate, key []byte, err error) {
 		if certificate, err = os.ReadFile(files.FrontProxyCert); err != nil {
 			return nil, nil, err
 		}
 		key, err = os.ReadFile(files.FrontProxyKey)
 		return certificate, key, err
 	})
-	availability, err := endpoints.NewAvailability(endpoints.AvailabilityConfig{
+	availability, err := aggregation.NewAvailability(aggregation.AvailabilityConfig{
 		Caller: caller, Client: b.generic.LoopbackClientConfig, APIServices: services, Log: slog.Default(),
 	})
 	if err != nil {
@@ -91,7 +92,7 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 	if err := availability.Metrics().Register(remoteMetrics.Register, remoteMetrics.CustomRegister); err != nil {
 		return nil, fmt.Errorf("register the metrics of remote availability: %w", err)
 	}
-	copies, err := endpoints.NewDocuments(caller, services, slog.Default())
+	copies, err := aggregation.NewDocuments(caller, services, slog.Default())
 	if err != nil {
 		return nil, err
 	}

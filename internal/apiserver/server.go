@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
 // shutdownTimeout bounds how long connections may take to close once their
@@ -23,16 +23,16 @@ const shutdownTimeout = 100 * time.Millisecond
 
 // Server is the chain, ready to run.
 type Server struct {
-	run            func(ctx context.Context) error
-	server         *genericapiserver.GenericAPIServer
-	informers      informers.SharedInformerFactory
-	resources      *serverstorage.ResourceConfig
-	caches         *caches
-	writes         *namespaceWrites
-	rbac           bool
-	openAPI        *lazyOpenAPI
-	encryption     value.ResourceTransformers // nil without encryption
-	kinds.Follower                            // of the CRDs and APIServices
+	run                  func(ctx context.Context) error
+	server               *genericapiserver.GenericAPIServer
+	informers            informers.SharedInformerFactory
+	resources            *serverstorage.ResourceConfig
+	caches               *caches
+	writes               *namespaceWrites
+	rbac                 bool
+	openAPI              *lazyOpenAPI
+	encryption           value.ResourceTransformers // nil without encryption
+	servedtypes.Follower                            // of the CRDs and APIServices
 }
 
 // FillCaches starts the informers and gives them a moment to read what there

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
 const (
@@ -68,7 +68,7 @@ func (s *informerSet) ForResource(resource schema.GroupVersionResource) (informe
 	informer := metadatainformer.NewFilteredMetadataInformer(s.client, resource, metav1.NamespaceAll, resyncPeriod(),
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
 	// Nobody here reads managed fields.
-	if err := informer.Informer().SetTransform(kinds.DropManagedFields); err != nil {
+	if err := informer.Informer().SetTransform(servedtypes.DropManagedFields); err != nil {
 		return nil, fmt.Errorf("prepare the informer of %s: %w", resource, err)
 	}
 	if err := informer.Informer().SetWatchErrorHandlerWithContext(sayUnlessGone); err != nil {

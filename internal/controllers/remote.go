@@ -15,12 +15,12 @@ import (
 	aggregatorclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
 // RemoteTypes is the account of an API server in another process.
 type RemoteTypes struct {
-	kinds.Follower
+	servedtypes.Follower
 	served map[schema.GroupVersionResource]bool
 	stop   func()
 }

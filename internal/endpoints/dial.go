@@ -14,9 +14,9 @@ import (
 const (
 	// dialTimeout is how long a target may take to accept a connection.
 	dialTimeout = 5 * time.Second
-	// hurry is how long the next target waits for the one before it: a target
+	// headStart is how long the next target waits for the one before it: a target
 	// that drops packets must not hold up a request that another can answer.
-	hurry = 250 * time.Millisecond
+	headStart = 250 * time.Millisecond
 )
 
 // ConnectError says that none of a reference's targets accepts a connection.
@@ -83,7 +83,7 @@ func upstream(ctx context.Context, network string, ref Reference, port string, b
 }
 
 // race connects to the first of several targets that answers. Each gets a head
-// start of hurry over the next.
+// start of 250 ms over the next.
 type race struct {
 	resolver *Resolver
 	ref      Reference
@@ -99,14 +99,14 @@ type attempt struct {
 
 func (d *race) run(ctx context.Context, targets []string) (net.Conn, string, error) {
 	results := make(chan attempt, len(targets))
-	timer := time.NewTimer(hurry)
+	timer := time.NewTimer(headStart)
 	defer timer.Stop()
 	started, pending := 0, 0
 	next := func() {
 		if started < len(targets) {
 			go d.dial(ctx, targets[started], results)
 			started, pending = started+1, pending+1
-			timer.Reset(hurry)
+			timer.Reset(headStart)
 		}
 	}
 	var errs []error
@@ -137,7 +137,7 @@ func (d *race) dial(ctx context.Context, target string, results chan<- attempt) 
 	defer cancel()
 	connection, err := d.base(ctx, d.network, target)
 	if d.resolver.health.mark(target, err) {
-		d.resolver.changed(d.ref)
+		d.resolver.Changed(d.ref)
 	}
 	results <- attempt{connection: connection, target: target, err: err}
 }

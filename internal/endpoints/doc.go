@@ -9,8 +9,5 @@
 // a connection to one of the targets, so that health and changes are known
 // where connections are made. TLS verifies <name>.<namespace>.svc as always.
 //
-// [Resolver.Run] follows the objects and writes their status. [Availability]
-// is upstream's controller for remote APIServices over a Resolver.
-// [Documents] stands between what these servers say about themselves and
-// upstream's parts that merge it, so that one that hangs holds up nobody.
+// [Resolver.Run] follows the objects and writes their status.
 package endpoints

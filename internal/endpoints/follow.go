@@ -19,12 +19,16 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/kinds"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
 // probePeriod is how often the status of an object is found out without a
 // reason.
 const probePeriod = 30 * time.Second
+
+// failuresToTell is how often in a row the type is not found before the log says
+// so: discovery lags behind the definition by a moment.
+const failuresToTell = 2
 
 // Run follows the ServiceEndpoint objects and writes their status until ctx
 // ends. The type need not be served yet; once it is followed, it is made again
@@ -47,7 +51,7 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	}
 	close(r.synced)
 	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "", probePeriod, cache.Indexers{}, nil)
-	if err := informer.Informer().SetTransform(kinds.DropManagedFields); err != nil {
+	if err := informer.Informer().SetTransform(servedtypes.DropManagedFields); err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
 	}
 	if err := informer.Informer().SetWatchErrorHandlerWithContext(reinstall(dynamicClient, log)); err != nil {

@@ -145,7 +145,7 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 			}
 			news := p.resolver.health.mark(target, connected)
 			if p.resolver.health.markMute(target, connected == nil && errs[i] != nil) || news {
-				p.resolver.changed(ref)
+				p.resolver.Changed(ref)
 			}
 		})
 	}
@@ -174,14 +174,14 @@ func (p *prober) handshake(ctx context.Context, ref Reference, target string) (c
 	err = client.HandshakeContext(ctx)
 	_ = client.Close() // it has served its purpose
 	if err != nil {
-		return nil, fmt.Errorf("TLS handshake with %s: %w", target, withoutSource(err))
+		return nil, fmt.Errorf("TLS handshake with %s: %w", target, WithoutSource(err))
 	}
 	return nil, nil
 }
 
-// withoutSource takes the local port out of an error, which would make the
+// WithoutSource takes the local port out of an error, which would make the
 // same failure look like news each time.
-func withoutSource(err error) error {
+func WithoutSource(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return &net.OpError{Op: op.Op, Net: op.Net, Addr: op.Addr, Err: op.Err}

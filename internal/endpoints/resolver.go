@@ -101,7 +101,9 @@ func (r *Resolver) OnChange(f func(Reference)) {
 	r.listeners = append(r.listeners, f)
 }
 
-func (r *Resolver) changed(ref Reference) {
+// Changed calls what OnChange was given, for a reference whose server behaves in
+// a new way.
+func (r *Resolver) Changed(ref Reference) {
 	r.mu.RLock()
 	listeners := r.listeners
 	r.mu.RUnlock()
@@ -128,7 +130,7 @@ func (r *Resolver) set(ref Reference, addresses []string) {
 			r.health.forget(address)
 		}
 	}
-	r.changed(ref)
+	r.Changed(ref)
 }
 
 // removeUnless forgets the live targets of references that do not exist.

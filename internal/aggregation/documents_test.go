@@ -1,4 +1,4 @@
-package endpoints
+package aggregation
 
 import (
 	"context"
@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 )
 
 // sink stands for both of upstream's OpenAPI aggregators: it asks the handler
@@ -123,8 +124,11 @@ func newWorld(t *testing.T) *world {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	r := newResolver(t, config.ServiceEndpoint{Namespace: "ns", Name: "svc", Targets: []string{server.URL}})
-	caller := NewCaller(r, r.Dialer(Direct()), func() ([]byte, []byte, error) { return nil, nil, nil })
+	r, err := endpoints.New([]config.ServiceEndpoint{{Namespace: "ns", Name: "svc", Targets: []string{server.URL}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := NewCaller(r, r.Dialer(endpoints.Direct()), func() ([]byte, []byte, error) { return nil, nil, nil })
 	factory := informers.NewSharedInformerFactory(w.client, 0)
 	documents, err := NewDocuments(caller, factory.Apiregistration().V1().APIServices(), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -289,7 +293,7 @@ func TestOnlyV2AndUnreadableDocuments(t *testing.T) {
 func TestNothingKnownIsUnavailable(t *testing.T) {
 	service := &apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Group: "example.com", Version: "v1"}}
 	service.Status.Conditions = []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue}}
-	c := newCopies(service)
+	c := newDocumentCache(service)
 	recorder := httptest.NewRecorder()
 	if c.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, groupsPath, nil)); recorder.Code != http.StatusServiceUnavailable {
 		t.Errorf("the sink hears %d", recorder.Code)

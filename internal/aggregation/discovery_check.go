@@ -1,4 +1,4 @@
-package endpoints
+package aggregation
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/authentication/user"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 )
 
 // checkTimeout is upstream's bound for a discovery check.
@@ -53,8 +55,8 @@ func (a *Availability) ask(ctx context.Context, service *apiregistrationv1.APISe
 	// The connection may be one to a replica that has gone. Upstream asks five
 	// times; what differs from one time to the next is the connection.
 	utilnet.CloseIdleConnectionsFor(client.Transport)
-	var unreachable *ConnectError
-	var unknown *UnresolvedError
+	var unreachable *endpoints.ConnectError
+	var unknown *endpoints.UnresolvedError
 	if errors.As(err, &unreachable) || errors.As(err, &unknown) || errors.Is(err, errSlow) || reason(err) == reasonTLS {
 		return err // that was a new one, or has taken long enough
 	}
@@ -80,7 +82,7 @@ func (a *Availability) discover(ctx context.Context, client *http.Client, servic
 }
 
 // describeWithin is describe for a request with another bound.
-func describeWithin(bound time.Duration, ref Reference, path string, err error) error {
+func describeWithin(bound time.Duration, ref endpoints.Reference, path string, err error) error {
 	if described := describe(ref, path, err); !errors.Is(described, errSlow) {
 		return described
 	}
@@ -90,12 +92,12 @@ func describeWithin(bound time.Duration, ref Reference, path string, err error) 
 // describe says what went wrong without the host that only the resolver
 // understands, and without ports that change each time: a condition must not
 // change when nothing has.
-func describe(ref Reference, path string, err error) error {
-	var unknown *UnresolvedError
+func describe(ref endpoints.Reference, path string, err error) error {
+	var unknown *endpoints.UnresolvedError
 	if errors.As(err, &unknown) {
 		return unknown
 	}
-	var unreachable *ConnectError
+	var unreachable *endpoints.ConnectError
 	if errors.As(err, &unreachable) {
 		return unreachable
 	}
@@ -106,14 +108,14 @@ func describe(ref Reference, path string, err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // the URL is above
 	}
-	return fmt.Errorf("ask service %s for %s: %w", ref, path, withoutSource(err))
+	return fmt.Errorf("ask service %s for %s: %w", ref, path, endpoints.WithoutSource(err))
 }
 
 // reason classifies what a check failed with.
 func reason(err error) string {
 	var (
-		unknown     *UnresolvedError
-		unreachable *ConnectError
+		unknown     *endpoints.UnresolvedError
+		unreachable *endpoints.ConnectError
 		certificate *tls.CertificateVerificationError
 		invalid     x509.CertificateInvalidError
 		hostname    x509.HostnameError

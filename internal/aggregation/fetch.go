@@ -1,4 +1,4 @@
-package endpoints
+package aggregation
 
 import (
 	"context"
@@ -7,135 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/client-go/discovery"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	openapiv3 "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
-	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/openapiconv"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
-
-const (
-	// openAPITimeout is upstream's bound (specDownloadTimeout): a server may
-	// build the document when it is asked for the first time.
-	openAPITimeout = time.Minute
-	// maxDocument bounds what a server can make this one hold. OpenAPI of all
-	// of Kubernetes is 6 MB.
-	maxDocument = 64 << 20
-	// failuresToTell is how often in a row a fetch fails before the log says
-	// so: a server that ends is not available a moment later, which is said.
-	failuresToTell = 2
-)
-
-const (
-	groupsPath    = "/apis"
-	openAPIV2Path = "/openapi/v2"
-	openAPIV3Path = "/openapi/v3"
-
-	// Upstream's identities for the two kinds of documents.
-	discoveryUser = "system:kube-aggregator"
-	openAPIUser   = "system:aggregator"
-)
-
-// copies are what the server of an APIService has said about itself. As a
-// handler it answers the sinks for discovery and OpenAPI v2 at once, with
-// "unavailable" where nothing is known.
-type copies struct {
-	v3     *handler3.OpenAPIService
-	v3Mux  *mux.PathRecorderMux // the handler for OpenAPI v3
-	v3Path string
-
-	// Whoever fetches, one at a time, owns these.
-	inV2, inV3 bool // whether the sink knows of it
-	failures   int
-
-	mu        sync.RWMutex
-	available bool
-	answers   map[string]*answer // by path
-}
-
-// answer is a document as it was received. OpenAPI, which can be large, is
-// without its body once the sink has read it.
-type answer struct {
-	contentType string
-	etag        string // with which to ask whether it has changed
-	digest      [sha256.Size]byte
-	body        []byte
-}
-
-func newCopies(service *apiregistrationv1.APIService) *copies {
-	c := &copies{
-		v3: handler3.NewOpenAPIService(), v3Mux: mux.NewPathRecorderMux(service.Name), v3Path: openAPIV3Path + discoveryPath(service),
-		available: isAvailable(service), answers: map[string]*answer{},
-	}
-	_ = c.v3.RegisterOpenAPIV3VersionedService(openAPIV3Path, c.v3Mux) // always nil
-	return c
-}
-
-// setAvailable says whether the server is there. What it has said about its
-// types does not count any more when it is not.
-func (c *copies) setAvailable(available bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.available = available
-	if !available {
-		maps.DeleteFunc(c.answers, func(path string, _ *answer) bool { return path != openAPIV2Path && path != c.v3Path })
-	}
-}
-
-func (c *copies) get(path string) *answer {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.answers[path]
-}
-
-// put keeps an answer; nil removes it.
-func (c *copies) put(path string, a *answer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a == nil {
-		delete(c.answers, path)
-		return
-	}
-	c.answers[path] = a
-}
-
-// ServeHTTP implements [http.Handler] for the sinks.
-func (c *copies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c.mu.RLock()
-	available, a := c.available, c.answers[r.URL.Path]
-	nothing := len(c.answers) == 0
-	c.mu.RUnlock()
-	switch {
-	case !available && r.URL.Path != openAPIV2Path, nothing:
-		http.Error(w, "nothing is known of the server", http.StatusServiceUnavailable)
-	case a == nil || a.body == nil:
-		http.NotFound(w, r)
-	default:
-		w.Header().Set("Content-Type", a.contentType)
-		if a.etag != "" {
-			w.Header().Set("Etag", a.etag)
-		}
-		_, _ = w.Write(a.body) // into memory
-	}
-}
 
 // fetching is one look at what a server says.
 type fetching struct {
 	client  *http.Client
 	caller  *Caller
 	service *apiregistrationv1.APIService
-	*copies
+	*documentCache
 }
 
 // fetch asks for a document and keeps it. It returns nil if the server does
@@ -241,7 +132,7 @@ func (f *fetching) handV2(sinks Sinks, body []byte, asV3 bool) error {
 			return err
 		}
 	}
-	if err := sinks.OpenAPIV2.AddUpdateAPIService(f.service, f.copies); err != nil {
+	if err := sinks.OpenAPIV2.AddUpdateAPIService(f.service, f.documentCache); err != nil {
 		return err
 	}
 	f.inV2 = true
@@ -262,9 +153,4 @@ func (f *fetching) withdraw(sinks Sinks, hasV2, hasV3 bool) {
 		sinks.OpenAPIV3.RemoveAPIServiceSpec(f.service.Name)
 		f.inV3 = false
 	}
-}
-
-// read is the answer without its body.
-func (a *answer) read() *answer {
-	return &answer{contentType: a.contentType, etag: a.etag, digest: a.digest}
 }

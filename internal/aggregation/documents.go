@@ -1,4 +1,4 @@
-package endpoints
+package aggregation
 
 import (
 	"context"
@@ -51,7 +51,7 @@ type Documents struct {
 	sinks  Sinks
 
 	mu    sync.Mutex
-	known map[string]*copies // by APIService
+	known map[string]*documentCache // by APIService
 
 	heard   chan struct{}   // closed when pending is empty
 	pending map[string]bool // whom the start waits for
@@ -60,7 +60,7 @@ type Documents struct {
 // NewDocuments prepares the copies. Call it before the informers start.
 func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *slog.Logger) (*Documents, error) {
 	d := &Documents{
-		caller: caller, lister: services.Lister(), log: log, known: map[string]*copies{}, heard: make(chan struct{}),
+		caller: caller, lister: services.Lister(), log: log, known: map[string]*documentCache{}, heard: make(chan struct{}),
 		// Without a name, which would give it metrics and wake it up twice a second.
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRefetch, maxRefetch)),
 	}
@@ -143,7 +143,7 @@ func (d *Documents) expect() {
 	d.mu.Unlock()
 	for _, service := range services {
 		if service.Spec.Service != nil {
-			d.copies(service)
+			d.cacheOf(service)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (d *Documents) next(ctx context.Context) bool {
 		d.asked(name)
 		d.queue.Forget(name)
 	case !isAvailable(service):
-		d.copies(service)
+		d.cacheOf(service)
 		d.asked(name)
 		d.queue.Forget(name)
 	case d.refresh(ctx, service):
@@ -183,22 +183,22 @@ func (d *Documents) next(ctx context.Context) bool {
 	return true
 }
 
-// copies are those of an APIService. From the first time on discovery lists it.
-func (d *Documents) copies(service *apiregistrationv1.APIService) *copies {
+// cacheOf returns the cache of an APIService. From the first time on discovery lists it.
+func (d *Documents) cacheOf(service *apiregistrationv1.APIService) *documentCache {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.known[service.Name]
 	if c == nil {
-		c = newCopies(service)
+		c = newDocumentCache(service)
 		d.known[service.Name] = c
 		d.sinks.Discovery.AddAPIService(service, c)
 	}
 	return c
 }
 
-// fetched has discovery look at copies that were renewed. That took a while: the
+// fetched has discovery look at a cache that was renewed. That took a while: the
 // APIService may be another by now, or gone.
-func (d *Documents) fetched(name string, c *copies) {
+func (d *Documents) fetched(name string, c *documentCache) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if service, err := d.lister.Get(name); err == nil && service.Spec.Service != nil && d.known[name] == c {
@@ -209,10 +209,10 @@ func (d *Documents) fetched(name string, c *copies) {
 // refresh fetches the documents of an available server and says whether that
 // worked.
 func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIService) bool {
-	c := d.copies(service)
+	c := d.cacheOf(service)
 	client, err := d.caller.client(service)
 	if err == nil {
-		f := &fetching{client: client, caller: d.caller, service: service, copies: c}
+		f := &fetching{client: client, caller: d.caller, service: service, documentCache: c}
 		err = f.discovery(ctx)
 		d.fetched(service.Name, c)
 		d.asked(service.Name)
@@ -233,7 +233,7 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 	}
 	switch c.failures++; c.failures {
 	case 1:
-		d.caller.resolver.changed(reference(service)) // is it there at all?
+		d.caller.resolver.Changed(reference(service)) // is it there at all?
 	case failuresToTell:
 		d.log.Warn("discovery or OpenAPI of aggregated API cannot be read", "apiService", service.Name, "error", err)
 	}

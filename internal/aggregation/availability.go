@@ -1,4 +1,4 @@
-package endpoints
+package aggregation
 
 import (
 	"context"
@@ -22,6 +22,8 @@ import (
 	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
 	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/controllers/status/metrics"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 )
 
 const (
@@ -106,7 +108,7 @@ func (a *Availability) enqueue(obj any) {
 
 // recheck looks again at the APIServices behind a reference. There are few
 // remote ones, and it happens when something has changed.
-func (a *Availability) recheck(ref Reference) {
+func (a *Availability) recheck(ref endpoints.Reference) {
 	services, err := a.lister.List(labels.Everything())
 	if err != nil {
 		return // the cache does not fail

@@ -1,4 +1,4 @@
-package kinds
+package servedtypes
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -7,7 +7,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Follower answers from informers that somebody else runs. It is safe for
+// Follower tells when the served types change and whether this server serves
+// them, from informers that its owner runs. It is safe for
 // concurrent use.
 type Follower struct {
 	// CRDs need their metadata only.
@@ -17,8 +18,8 @@ type Follower struct {
 }
 
 // Remote says whether an APIService hands the group version to another server.
-func (f Follower) Remote(gv schema.GroupVersion) bool {
-	obj, exists, err := f.APIServices.GetStore().GetByKey(gv.Version + "." + gv.Group)
+func (t Follower) Remote(gv schema.GroupVersion) bool {
+	obj, exists, err := t.APIServices.GetStore().GetByKey(gv.Version + "." + gv.Group)
 	if err != nil || !exists {
 		return false
 	}
@@ -28,7 +29,7 @@ func (f Follower) Remote(gv schema.GroupVersion) bool {
 
 // OnChange calls changed, from any goroutine, after CRDs or APIServices have
 // changed, which is when the served types may have.
-func (f Follower) OnChange(changed func()) {
+func (t Follower) OnChange(changed func()) {
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() },
 		UpdateFunc: func(previous, current any) {
@@ -38,7 +39,7 @@ func (f Follower) OnChange(changed func()) {
 		},
 		DeleteFunc: func(any) { changed() },
 	}
-	for _, informer := range []cache.SharedIndexInformer{f.CRDs, f.APIServices} {
+	for _, informer := range []cache.SharedIndexInformer{t.CRDs, t.APIServices} {
 		// The error says that the informer has stopped: nothing changes any more.
 		_, _ = informer.AddEventHandler(handler)
 	}

@@ -1,4 +1,4 @@
-package endpoints
+package aggregation
 
 import (
 	"context"
@@ -9,13 +9,15 @@ import (
 	"k8s.io/client-go/transport"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/controllers/status/remote"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 )
 
 // Caller asks the servers behind remote APIServices on the process's own
 // behalf, as the aggregator's proxy does on behalf of users. It is safe for
 // concurrent use.
 type Caller struct {
-	resolver *Resolver
+	resolver *endpoints.Resolver
 	dial     *transport.DialHolder // one: transports are cached by its address
 	identity func() (certificate, key []byte, err error)
 }
@@ -23,7 +25,7 @@ type Caller struct {
 // NewCaller returns a Caller. dial is the Resolver's dialer, the same as the
 // aggregator proxies with; identity returns the front-proxy certificate and
 // key in use.
-func NewCaller(resolver *Resolver, dial utilnet.DialFunc, identity func() (certificate, key []byte, err error)) *Caller {
+func NewCaller(resolver *endpoints.Resolver, dial utilnet.DialFunc, identity func() (certificate, key []byte, err error)) *Caller {
 	return &Caller{resolver: resolver, dial: &transport.DialHolder{Dial: dial}, identity: identity}
 }
 
@@ -71,6 +73,6 @@ func discoveryPath(service *apiregistrationv1.APIService) string {
 }
 
 // reference is who is meant by a remote APIService.
-func reference(service *apiregistrationv1.APIService) Reference {
-	return Reference{service.Spec.Service.Namespace, service.Spec.Service.Name}
+func reference(service *apiregistrationv1.APIService) endpoints.Reference {
+	return endpoints.Reference{Namespace: service.Spec.Service.Namespace, Name: service.Spec.Service.Name}
 }

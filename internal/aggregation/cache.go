@@ -1,0 +1,123 @@
+package aggregation
+
+import (
+	"crypto/sha256"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/server/mux"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-openapi/pkg/handler3"
+)
+
+const (
+	// openAPITimeout is upstream's bound (specDownloadTimeout): a server may
+	// build the document when it is asked for the first time.
+	openAPITimeout = time.Minute
+	// maxDocument bounds what a server can make this one hold. OpenAPI of all
+	// of Kubernetes is 6 MB.
+	maxDocument = 64 << 20
+	// failuresToTell is how often in a row a fetch fails before the log says
+	// so: a server that ends is not available a moment later, which is said.
+	failuresToTell = 2
+)
+
+const (
+	groupsPath    = "/apis"
+	openAPIV2Path = "/openapi/v2"
+	openAPIV3Path = "/openapi/v3"
+
+	// Upstream's identities for the two kinds of documents.
+	discoveryUser = "system:kube-aggregator"
+	openAPIUser   = "system:aggregator"
+)
+
+// documentCache holds what the server of an APIService has said about itself. As a
+// handler it answers the sinks for discovery and OpenAPI v2 at once, with
+// "unavailable" where nothing is known.
+type documentCache struct {
+	v3     *handler3.OpenAPIService
+	v3Mux  *mux.PathRecorderMux // the handler for OpenAPI v3
+	v3Path string
+
+	// Whoever fetches, one at a time, owns these.
+	inV2, inV3 bool // whether the sink knows of it
+	failures   int
+
+	mu        sync.RWMutex
+	available bool
+	answers   map[string]*answer // by path
+}
+
+// answer is a document as it was received. OpenAPI, which can be large, is
+// without its body once the sink has read it.
+type answer struct {
+	contentType string
+	etag        string // with which to ask whether it has changed
+	digest      [sha256.Size]byte
+	body        []byte
+}
+
+func newDocumentCache(service *apiregistrationv1.APIService) *documentCache {
+	c := &documentCache{
+		v3: handler3.NewOpenAPIService(), v3Mux: mux.NewPathRecorderMux(service.Name), v3Path: openAPIV3Path + discoveryPath(service),
+		available: isAvailable(service), answers: map[string]*answer{},
+	}
+	_ = c.v3.RegisterOpenAPIV3VersionedService(openAPIV3Path, c.v3Mux) // always nil
+	return c
+}
+
+// setAvailable says whether the server is there. What it has said about its
+// types does not count any more when it is not.
+func (c *documentCache) setAvailable(available bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.available = available
+	if !available {
+		maps.DeleteFunc(c.answers, func(path string, _ *answer) bool { return path != openAPIV2Path && path != c.v3Path })
+	}
+}
+
+func (c *documentCache) get(path string) *answer {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.answers[path]
+}
+
+// put keeps an answer; nil removes it.
+func (c *documentCache) put(path string, a *answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a == nil {
+		delete(c.answers, path)
+		return
+	}
+	c.answers[path] = a
+}
+
+// ServeHTTP implements [http.Handler] for the sinks.
+func (c *documentCache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.RLock()
+	available, a := c.available, c.answers[r.URL.Path]
+	nothing := len(c.answers) == 0
+	c.mu.RUnlock()
+	switch {
+	case !available && r.URL.Path != openAPIV2Path, nothing:
+		http.Error(w, "nothing is known of the server", http.StatusServiceUnavailable)
+	case a == nil || a.body == nil:
+		http.NotFound(w, r)
+	default:
+		w.Header().Set("Content-Type", a.contentType)
+		if a.etag != "" {
+			w.Header().Set("Etag", a.etag)
+		}
+		_, _ = w.Write(a.body) // into memory
+	}
+}
+
+// read is the answer without its body.
+func (a *answer) read() *answer {
+	return &answer{contentType: a.contentType, etag: a.etag, digest: a.digest}
+}

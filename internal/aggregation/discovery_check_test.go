@@ -1,0 +1,38 @@
+package aggregation
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/url"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+)
+
+var ref = endpoints.Reference{Namespace: "ns", Name: "svc"}
+
+func TestReasons(t *testing.T) {
+	wrap := func(err error) error { return &url.Error{Op: "Get", URL: "https://targets-1.svc.ns.svc", Err: err} }
+	for want, err := range map[string]error{
+		reasonNotFound:  wrap(&endpoints.UnresolvedError{Reference: ref}),
+		reasonConnect:   wrap(&endpoints.ConnectError{Reference: ref}),
+		reasonTLS:       wrap(&tls.CertificateVerificationError{Err: errors.New("x")}),
+		reasonDiscovery: wrap(context.DeadlineExceeded),
+	} {
+		if got := reason(describe(ref, "/apis", err)); got != want {
+			t.Errorf("%v has the reason %s, want %s", err, got, want)
+		}
+	}
+}
+
+func TestMessagesStayTheSame(t *testing.T) {
+	message := func(port int) string {
+		source := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}
+		return describe(ref, "/apis", &url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "read", Net: "tcp", Source: source, Err: errors.New("reset")}}).Error()
+	}
+	if message(1) != message(2) {
+		t.Errorf("the same failure reads %q and %q", message(1), message(2))
+	}
+}
