@@ -12,7 +12,7 @@ export CGO_ENABLED := 0
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
+	@sed -n 's/^## \([a-z0-9-]*\): \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 ## build: the static binary, with its versions stamped
 build:
