@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -78,7 +79,15 @@ func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if asker, ok := request.UserFrom(r.Context()); !ok || asker.GetName() != user.APIServerUser {
 		l.want()
 	}
-	if err := l.wait(r.Context()); err != nil {
+	ctx := r.Context()
+	if deadline, ok := ctx.Deadline(); ok {
+		// Before the timeout filter answers: an answer that it finds begun is an
+		// error in the log.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Second))
+		defer cancel()
+	}
+	if err := l.wait(ctx); err != nil {
 		http.Error(w, "OpenAPI is not built: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
