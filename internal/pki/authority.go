@@ -2,19 +2,14 @@ package pki
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"errors"
 	"fmt"
 	"math/big"
-	"os"
+	"slices"
+	"strings"
 	"time"
-
-	"k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/keyutil"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
@@ -26,48 +21,207 @@ const (
 	backdate = 5 * time.Minute
 )
 
-// authority is a CA. key is nil when only its certificate was placed.
+// authority is a CA: the certificates that are trusted under its name, and the
+// one that signs.
 type authority struct {
-	name string
-	cert *x509.Certificate
-	key  crypto.Signer
+	name    string
+	trusted []*x509.Certificate // nil where the authority does not exist
+	cert    *x509.Certificate   // belongs to key; nil without a key
+	key     crypto.Signer       // nil where it is kept elsewhere
+	cross   *x509.Certificate   // cert as the authority before it has signed it; nil outside of a rotation
 }
 
-// ensureAuthority loads the CA or, when neither of its files exists, makes it.
-func (s *Store) ensureAuthority(name, commonName string) (*authority, error) {
-	crt, err := s.readCert(name)
+// ensureAuthority loads the authority and checks that it can be used. Where it
+// does not exist it is made if create says so.
+func (s *Store) ensureAuthority(name, commonName string, create bool) (*authority, []Change, error) {
+	ca, err := s.loadAuthority(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	var changes []Change
+	if ca.trusted == nil {
+		if !create {
+			return nil, nil, &MissingError{Files: []string{s.Cert(name)}}
+		}
+		if ca, err = s.makeAuthority(name, commonName); err != nil {
+			return nil, nil, err
+		}
+		changes = append(changes, Change{name, "it did not exist"})
+	}
+	again, err := s.checkValidity(ca, commonName)
+	if err != nil {
+		return nil, changes, err
+	}
+	if again != "" {
+		if err := s.signAgain(ca); err != nil {
+			return nil, changes, err
+		}
+		changes = append(changes, Change{name, again})
+	}
+	return ca, changes, s.writeSigningCert(ca)
+}
+
+// loadAuthority reads the authority's files. It finishes the making of an
+// authority that was cut short before its key came into place.
+func (s *Store) loadAuthority(name string) (*authority, error) {
+	trusted, err := readCerts(s.Cert(name))
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.readKey(name)
+	key, err := readKey(s.Key(name))
 	if err != nil {
 		return nil, err
+	}
+	if len(trusted) == 0 {
+		if key != nil {
+			return nil, fmt.Errorf("%s exists without %s: place both files of the authority, or take %s from a backup", s.Key(name), s.Cert(name), s.Cert(name))
+		}
+		return &authority{name: name}, nil
+	}
+	if key == nil {
+		if key, err = s.adoptNextKey(name, trusted); err != nil {
+			return nil, err
+		}
+	}
+	ca := &authority{name: name, trusted: trusted, key: key}
+	if key != nil {
+		ca.cert = belongsTo(key, trusted)
+	}
+	first := trusted[0]
+	if ca.cert != nil {
+		first = ca.cert
 	}
 	switch {
-	case crt == nil && key != nil:
-		return nil, fmt.Errorf("%s exists without %s: place both files of the authority, or remove the key to have a new one made", s.Key(name), s.Cert(name))
-	case crt != nil && !crt.IsCA:
-		return nil, fmt.Errorf("%s is not a CA certificate (basic constraints): place a CA, or remove the file to have one made", s.Cert(name))
-	case crt != nil && key != nil && !publicEqual(crt.PublicKey, key.Public()):
+	case !first.IsCA:
+		return nil, fmt.Errorf("%s is not a CA certificate (basic constraints): place a CA", s.Cert(name))
+	case key != nil && ca.cert == nil:
 		return nil, fmt.Errorf("%s and %s do not belong together: place a matching pair", s.Cert(name), s.Key(name))
-	case crt != nil && s.now().After(crt.NotAfter):
-		return nil, fmt.Errorf("%s has expired at %s: place a new authority, or remove it and its key to have one made (all clients then need new kubeconfigs)", s.Cert(name), crt.NotAfter.Format(time.RFC3339))
-	case crt != nil:
-		return &authority{name, crt, key}, nil
 	}
-	key, err = s.makeKey(name)
+	return ca, s.loadCross(ca)
+}
+
+func (s *Store) loadCross(ca *authority) error {
+	list, err := readCerts(s.cross(ca.name))
+	if err != nil {
+		return err
+	}
+	if len(list) > 0 && ca.key != nil && publicEqual(list[0].PublicKey, ca.key.Public()) {
+		ca.cross = list[0]
+	}
+	return nil
+}
+
+// adoptNextKey moves the key of an authority that was being made into place
+// when its certificate is there already.
+func (s *Store) adoptNextKey(name string, trusted []*x509.Certificate) (crypto.Signer, error) {
+	key, err := readKey(s.nextKey(name))
+	if err != nil || key == nil || belongsTo(key, trusted) == nil {
+		return nil, err
+	}
+	return key, datadir.Rename(s.nextKey(name), s.Key(name))
+}
+
+// belongsTo returns the certificate for the key that is valid longest, or nil.
+func belongsTo(key crypto.Signer, list []*x509.Certificate) *x509.Certificate {
+	var found *x509.Certificate
+	for _, crt := range list {
+		if publicEqual(crt.PublicKey, key.Public()) && (found == nil || crt.NotAfter.After(found.NotAfter)) {
+			found = crt
+		}
+	}
+	return found
+}
+
+// makeAuthority makes a key and a certificate. The key comes into place last.
+func (s *Store) makeAuthority(name, commonName string) (*authority, error) {
+	key, err := makeKey(s.nextKey(name))
 	if err != nil {
 		return nil, err
 	}
-	template := s.template(pkix.Name{CommonName: commonName}, authorityLife)
+	crt, err := s.selfSign(name, pkix.Name{CommonName: commonName}, key)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeCerts(s.Cert(name), crt); err != nil {
+		return nil, err
+	}
+	if err := datadir.Rename(s.nextKey(name), s.Key(name)); err != nil {
+		return nil, err
+	}
+	return &authority{name: name, trusted: []*x509.Certificate{crt}, cert: crt, key: key}, nil
+}
+
+// selfSign makes the certificate of an authority.
+func (s *Store) selfSign(name string, subject pkix.Name, key crypto.Signer) (*x509.Certificate, error) {
+	template := s.authorityTemplate(subject)
+	return sign(name, template, template, key.Public(), key)
+}
+
+func (s *Store) authorityTemplate(subject pkix.Name) *x509.Certificate {
+	template := s.template(subject, authorityLife)
 	template.IsCA = true
 	template.BasicConstraintsValid = true
 	template.KeyUsage = x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign | x509.KeyUsageCRLSign
-	crt, err = s.sign(name, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
+	return template
+}
+
+// checkValidity returns an error for an authority whose time is over or has not
+// come. For one of ours whose time has not come it returns why it must be
+// signed again: the clock was ahead when it was made.
+func (s *Store) checkValidity(ca *authority, commonName string) (again string, err error) {
+	now := s.now()
+	crt := ca.cert
+	if crt == nil {
+		valid := func(c *x509.Certificate) bool { return !now.Before(c.NotBefore) && now.Before(c.NotAfter) }
+		if slices.ContainsFunc(ca.trusted, valid) {
+			return "", nil
+		}
+		crt = ca.trusted[0]
 	}
-	return &authority{name, crt, key}, nil
+	file := s.Cert(ca.name)
+	switch {
+	case now.After(crt.NotAfter) && kinds[ca.name] != "":
+		return "", fmt.Errorf("%s has expired at %s: place a new authority, or stop the server and have one made with \"kube-hyper-mini certs rotate %s --overlap 0s\" (all clients then need new kubeconfigs)",
+			file, crt.NotAfter.Format(time.RFC3339), kinds[ca.name])
+	case now.After(crt.NotAfter):
+		return "", fmt.Errorf("%s has expired at %s: place a new authority and its key", file, crt.NotAfter.Format(time.RFC3339))
+	case !now.Before(crt.NotBefore):
+		return "", nil
+	case ca.key == nil || !ours(crt, commonName):
+		return "", fmt.Errorf("%s is not valid before %s, and the clock says %s: correct the clock, or place an authority that is valid",
+			file, crt.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
+	}
+	return "it was not valid before " + crt.NotBefore.Format(time.RFC3339), nil
+}
+
+// ours says whether this package has made the authority's certificate.
+func ours(crt *x509.Certificate, commonName string) bool {
+	return crt.CheckSignatureFrom(crt) == nil &&
+		(crt.Subject.CommonName == commonName || strings.HasPrefix(crt.Subject.CommonName, commonName+"@"))
+}
+
+// signAgain replaces the authority's certificate by one for the same subject
+// and key: what it has signed verifies with either.
+func (s *Store) signAgain(ca *authority) error {
+	crt, err := s.selfSign(ca.name, ca.cert.Subject, ca.key)
+	if err != nil {
+		return err
+	}
+	i := slices.Index(ca.trusted, ca.cert)
+	ca.trusted[i], ca.cert = crt, crt
+	return writeCerts(s.Cert(ca.name), ca.trusted...)
+}
+
+// writeSigningCert keeps [Store.SigningCert] for the clients' authority.
+func (s *Store) writeSigningCert(ca *authority) error {
+	if ca.name != ClientCA || ca.cert == nil {
+		return nil
+	}
+	path := s.SigningCert(ca.name)
+	if old, err := readCerts(path); err == nil && len(old) == 1 && old[0].Equal(ca.cert) {
+		return nil
+	}
+	return writeCerts(path, ca.cert)
 }
 
 func (s *Store) template(subject pkix.Name, life time.Duration) *x509.Certificate {
@@ -75,8 +229,8 @@ func (s *Store) template(subject pkix.Name, life time.Duration) *x509.Certificat
 	return &x509.Certificate{Subject: subject, NotBefore: now.Add(-backdate), NotAfter: now.Add(life)}
 }
 
-// sign makes the certificate and replaces its file.
-func (s *Store) sign(name string, template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) (*x509.Certificate, error) {
+// sign makes a certificate from the template with a random serial number.
+func sign(name string, template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, fmt.Errorf("make a serial number for certificate %s: %w", name, err)
@@ -90,63 +244,5 @@ func (s *Store) sign(name string, template, parent *x509.Certificate, public cry
 	if err != nil {
 		return nil, fmt.Errorf("read back certificate %s: %w", name, err)
 	}
-	encoded, err := cert.EncodeCertificates(crt)
-	if err != nil {
-		return nil, fmt.Errorf("encode certificate %s: %w", name, err)
-	}
-	return crt, datadir.WriteFile(s.Cert(name), encoded, 0o644)
-}
-
-// makeKey makes a P-256 key and writes its file.
-func (s *Store) makeKey(name string) (crypto.Signer, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make key %s: %w", name, err)
-	}
-	encoded, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		return nil, fmt.Errorf("encode key %s: %w", name, err)
-	}
-	return key, datadir.WriteFile(s.Key(name), encoded, 0o600)
-}
-
-// readCert returns the first certificate in the file, or nil without a file.
-func (s *Store) readCert(name string) (*x509.Certificate, error) {
-	data, err := os.ReadFile(s.Cert(name))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read certificate %s: %w", name, err)
-	}
-	list, err := cert.ParseCertsPEM(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s is not a PEM certificate: %w; replace it, or remove it to have one made", s.Cert(name), err)
-	}
-	return list[0], nil
-}
-
-// readKey returns the key in the file, or nil without a file.
-func (s *Store) readKey(name string) (crypto.Signer, error) {
-	data, err := os.ReadFile(s.Key(name))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read key %s: %w", name, err)
-	}
-	parsed, err := keyutil.ParsePrivateKeyPEM(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s is not a PEM private key: %w; replace it, or remove it to have one made", s.Key(name), err)
-	}
-	signer, ok := parsed.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("%s holds a %T, which cannot sign; place an EC or RSA key", s.Key(name), parsed)
-	}
-	return signer, nil
-}
-
-func publicEqual(a, b crypto.PublicKey) bool {
-	comparable, ok := a.(interface{ Equal(crypto.PublicKey) bool })
-	return ok && comparable.Equal(b)
+	return crt, nil
 }

@@ -1,13 +1,14 @@
 package pki
 
 import (
-	"crypto"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
 	"net"
-	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,8 +17,8 @@ const (
 	ServerCA     = "server-ca"
 	ClientCA     = "client-ca"
 	FrontProxyCA = "front-proxy-ca"
-	// EtcdCA is for etcd and its clients only: whoever has a certificate of
-	// its may read and write everything.
+	// EtcdCA is for etcd and its clients only: a holder of one of its
+	// certificates may read and write everything.
 	EtcdCA = "etcd-ca"
 
 	APIServer  = "apiserver"
@@ -27,7 +28,7 @@ const (
 	EtcdServer = "etcd-server"
 	EtcdClient = "etcd-client"
 
-	// ServiceAccount has a key only: it signs tokens, not certificates.
+	// ServiceAccount has keys only: they sign tokens, not certificates.
 	ServiceAccount = "service-account"
 )
 
@@ -35,6 +36,22 @@ const (
 type Names struct {
 	DNS []string
 	IPs []net.IP
+}
+
+// Change is a certificate that was made or signed again, and why.
+type Change struct {
+	Name, Reason string
+}
+
+// MissingError lists files without which a used data directory has lost its
+// identity.
+type MissingError struct {
+	Files []string
+}
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	return "missing: " + strings.Join(e.Files, ", ")
 }
 
 // leaf describes a certificate that the store keeps.
@@ -45,22 +62,29 @@ type leaf struct {
 	names           Names
 }
 
-// Store keeps one directory of certificates and keys. Its methods may be
-// called from several goroutines only where they say so.
+// Store keeps one directory of certificates and keys. Its methods may be called
+// from several goroutines, except AddEtcd and SetClock.
 type Store struct {
 	dir         string
 	now         func() time.Time
-	authorities map[string]string // file name to common name
+	authorities []namedAuthority
 	leaves      []leaf
+
+	mu      sync.Mutex // held while files are written
+	revoked atomic.Pointer[map[string]bool]
 }
+
+// namedAuthority is an authority's file name and the common name of the
+// certificates that are made for it.
+type namedAuthority struct{ name, commonName string }
 
 // New returns the store in dir for a server that answers to names. It reads
 // and writes nothing.
 func New(dir string, names Names) *Store {
 	return &Store{
 		dir: dir, now: time.Now,
-		authorities: map[string]string{
-			ServerCA: "kube-hyper-mini-server-ca", ClientCA: "kube-hyper-mini-client-ca", FrontProxyCA: "kube-hyper-mini-front-proxy-ca",
+		authorities: []namedAuthority{
+			{ServerCA, "kube-hyper-mini-server-ca"}, {ClientCA, "kube-hyper-mini-client-ca"}, {FrontProxyCA, "kube-hyper-mini-front-proxy-ca"},
 		},
 		leaves: []leaf{
 			{APIServer, ServerCA, pkix.Name{CommonName: "kube-hyper-mini"}, x509.ExtKeyUsageServerAuth, names},
@@ -79,82 +103,167 @@ func client(name, authority, commonName string, groups ...string) leaf {
 // an authority of its own, a server certificate for names and a client
 // certificate. Call it before anything else.
 func (s *Store) AddEtcd(names Names) {
-	s.authorities[EtcdCA] = "kube-hyper-mini-etcd-ca"
+	s.authorities = append(s.authorities, namedAuthority{EtcdCA, "kube-hyper-mini-etcd-ca"})
 	s.leaves = append(s.leaves,
 		leaf{EtcdServer, EtcdCA, pkix.Name{CommonName: "etcd"}, x509.ExtKeyUsageServerAuth, names},
 		client(EtcdClient, EtcdCA, "kube-hyper-mini"))
 }
 
-// Cert is the path of the certificate.
-func (s *Store) Cert(name string) string { return filepath.Join(s.dir, name+".crt") }
+// WithoutServing has the store keep no serving certificate: the server uses one
+// that is kept elsewhere. Call it before anything else.
+func (s *Store) WithoutServing() {
+	s.leaves = slices.DeleteFunc(s.leaves, func(l leaf) bool { return l.name == APIServer })
+}
 
-// Key is the path of the private key.
-func (s *Store) Key(name string) string { return filepath.Join(s.dir, name+".key") }
+// Create makes what is missing, authorities and token keys included, and does
+// what Ensure does.
+func (s *Store) Create() ([]Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ensure(true)
+}
 
-// Ensure makes what is missing and signs again what is due: a certificate of
-// which a third of its life or less is left, whose authority was replaced, or
-// which lacks a name. It returns the names of the certificates it wrote.
-func (s *Store) Ensure() ([]string, error) {
-	authorities := map[string]*authority{}
-	for name, commonName := range s.authorities {
-		ca, err := s.ensureAuthority(name, commonName)
-		if err != nil {
+// Ensure signs again what is due: a certificate of which a third of its life or
+// less is left or whose time has not come, whose authority was replaced, or
+// which lacks a name. It goes on with rotations and ends those whose overlap is
+// over. It returns what it has made. Without the authorities or the token key it
+// returns a [MissingError] and writes nothing.
+func (s *Store) Ensure() ([]Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ensure(false)
+}
+
+func (s *Store) ensure(create bool) ([]Change, error) {
+	if !create {
+		if err := s.checkPresence(); err != nil {
 			return nil, err
 		}
-		authorities[name] = ca
 	}
-	key, err := s.readKey(ServiceAccount)
-	if err == nil && key == nil {
-		_, err = s.makeKey(ServiceAccount)
+	if err := s.loadRevoked(); err != nil {
+		return nil, err
 	}
+	journal, err := s.readJournal()
 	if err != nil {
 		return nil, err
 	}
-	var written []string
-	for _, l := range s.leaves {
-		renewed, err := s.ensureLeaf(l, authorities[l.authority])
-		if err != nil {
-			return written, err
-		}
-		if renewed {
-			written = append(written, l.name)
-		}
+	if err := s.advanceAll(journal); err != nil {
+		return nil, err
 	}
-	return written, nil
+	changes, err := s.ensureFiles(create)
+	if err != nil {
+		return changes, err
+	}
+	ended, err := s.endOverlaps(journal)
+	changes = append(changes, ended...)
+	if err != nil || len(ended) == 0 {
+		return changes, err
+	}
+	more, err := s.ensureFiles(false) // without the old authority's signatures
+	return append(changes, more...), err
 }
 
-func (s *Store) ensureLeaf(l leaf, ca *authority) (bool, error) {
-	crt, err := s.readCert(l.name)
+// checkPresence says what a used directory lacks. The authority of etcd may
+// come later: the directory of a server becomes that of an etcd.
+func (s *Store) checkPresence() error {
+	var missing []string
+	look := func(path string) error {
+		found, err := exists(path)
+		if err == nil && !found {
+			missing = append(missing, path)
+		}
+		return err
+	}
+	for _, a := range s.authorities {
+		if a.name == EtcdCA {
+			if used, err := exists(s.Cert(EtcdServer)); err != nil {
+				return err
+			} else if !used {
+				continue
+			}
+		}
+		if err := look(s.Cert(a.name)); err != nil {
+			return err
+		}
+	}
+	if err := look(s.Key(ServiceAccount)); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return &MissingError{Files: missing}
+	}
+	return nil
+}
+
+// ensureFiles makes and signs, authorities first.
+func (s *Store) ensureFiles(create bool) ([]Change, error) {
+	authorities := map[string]*authority{}
+	var changes []Change
+	for _, a := range s.authorities {
+		// What checkPresence lets pass without is made.
+		ca, made, err := s.ensureAuthority(a.name, a.commonName, create || a.name == EtcdCA)
+		changes = append(changes, made...)
+		if err != nil {
+			return changes, err
+		}
+		authorities[a.name] = ca
+	}
+	if err := s.ensureTokenKey(create); err != nil {
+		return changes, err
+	}
+	for _, l := range s.leaves {
+		reason, err := s.ensureLeaf(l, authorities[l.authority])
+		if err != nil {
+			return changes, err
+		}
+		if reason != "" {
+			changes = append(changes, Change{l.name, reason})
+		}
+	}
+	return changes, nil
+}
+
+// ensureLeaf signs the certificate if it must be, and returns why.
+func (s *Store) ensureLeaf(l leaf, ca *authority) (reason string, err error) {
+	chain, err := readCerts(s.Cert(l.name))
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	key, err := s.readKey(l.name)
+	key, err := readKey(s.Key(l.name))
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	if crt != nil && key == nil {
-		return false, fmt.Errorf("%s exists without %s: place both files, or remove the certificate to have a new pair made", s.Cert(l.name), s.Key(l.name))
+	if len(chain) > 0 && key == nil {
+		return "", fmt.Errorf("%s exists without %s: place both files, or remove the certificate to have a new pair made", s.Cert(l.name), s.Key(l.name))
 	}
-	reason := s.due(l, crt, key, ca)
+	if key != nil && s.isRevoked(key.Public()) {
+		key, chain = nil, nil
+	}
+	if key != nil {
+		reason = s.due(l, chain, key.Public(), ca)
+	} else {
+		reason = "it does not exist"
+	}
 	if reason == "" {
-		return false, nil
+		return "", nil
 	}
 	if ca.key == nil {
-		if crt != nil && s.now().Before(crt.NotAfter) {
-			return false, nil // placed by an administrator, who renews it
+		if len(chain) > 0 && s.now().Before(chain[0].NotAfter) {
+			return "", nil // placed by an administrator, who renews it
 		}
-		return false, fmt.Errorf("certificate %s must be signed (%s) but %s is not there: place it, or place %s and %s yourself",
+		return "", fmt.Errorf("certificate %s must be signed (%s) but %s is not there: place it, or place %s and %s yourself",
 			l.name, reason, s.Key(ca.name), s.Cert(l.name), s.Key(l.name))
 	}
 	if key == nil {
-		if key, err = s.makeKey(l.name); err != nil {
-			return false, err
+		if key, err = makeKey(s.Key(l.name)); err != nil {
+			return "", err
 		}
 	}
-	return true, s.issue(l, key.Public(), ca)
+	return reason, s.issue(l, key.Public(), ca)
 }
 
-func (s *Store) issue(l leaf, public crypto.PublicKey, ca *authority) error {
+// issue signs the certificate and writes it with what else its peers need.
+func (s *Store) issue(l leaf, public any, ca *authority) error {
 	template := s.template(l.subject, leafLife)
 	if template.NotAfter.After(ca.cert.NotAfter) {
 		template.NotAfter = ca.cert.NotAfter
@@ -162,23 +271,37 @@ func (s *Store) issue(l leaf, public crypto.PublicKey, ca *authority) error {
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{l.usage}
 	template.DNSNames, template.IPAddresses = l.names.DNS, l.names.IPs
-	_, err := s.sign(l.name, template, ca.cert, public, ca.key)
-	return err
+	crt, err := sign(l.name, template, ca.cert, public, ca.key)
+	if err != nil {
+		return err
+	}
+	chain := []*x509.Certificate{crt}
+	if ca.cross != nil {
+		chain = append(chain, ca.cross)
+	}
+	return writeCerts(s.Cert(l.name), chain...)
 }
 
 // due says why the certificate must be signed again, or nothing.
-func (s *Store) due(l leaf, crt *x509.Certificate, key crypto.Signer, ca *authority) string {
-	switch {
-	case crt == nil:
+func (s *Store) due(l leaf, chain []*x509.Certificate, public any, ca *authority) string {
+	if len(chain) == 0 {
 		return "it does not exist"
-	case !publicEqual(crt.PublicKey, key.Public()):
+	}
+	crt := chain[0]
+	switch {
+	case !publicEqual(crt.PublicKey, public):
 		return "it does not belong to its key"
-	case crt.CheckSignatureFrom(ca.cert) != nil:
+	case !signedBy(crt, ca):
 		return "another authority signed it"
 	case crt.Subject.CommonName != l.subject.CommonName:
-		return "it names somebody else"
+		return "it names another subject"
+	case s.now().Before(crt.NotBefore):
+		return "it was not valid before " + crt.NotBefore.Format(time.RFC3339)
 	case !s.now().Before(renewAt(crt)):
 		return "it ends at " + crt.NotAfter.Format(time.RFC3339)
+	}
+	if reason := chainDue(chain, ca); reason != "" {
+		return reason
 	}
 	for _, dns := range l.names.DNS {
 		if !slices.Contains(crt.DNSNames, dns) {
@@ -189,6 +312,29 @@ func (s *Store) due(l leaf, crt *x509.Certificate, key crypto.Signer, ca *author
 		if !slices.ContainsFunc(crt.IPAddresses, ip.Equal) {
 			return "it lacks the address " + ip.String()
 		}
+	}
+	return ""
+}
+
+// signedBy says whether the authority has signed the certificate: with its key,
+// or, where that is elsewhere, with any that it trusts.
+func signedBy(crt *x509.Certificate, ca *authority) bool {
+	if ca.cert != nil {
+		return crt.CheckSignatureFrom(ca.cert) == nil
+	}
+	return slices.ContainsFunc(ca.trusted, func(by *x509.Certificate) bool { return crt.CheckSignatureFrom(by) == nil })
+}
+
+// chainDue compares the certificates after the first with what a rotation
+// wants there.
+func chainDue(chain []*x509.Certificate, ca *authority) string {
+	switch {
+	case ca.key == nil:
+		return ""
+	case ca.cross != nil && !slices.ContainsFunc(chain[1:], ca.cross.Equal):
+		return "the authority is being replaced"
+	case ca.cross == nil && slices.ContainsFunc(chain[1:], func(c *x509.Certificate) bool { return publicEqual(c.PublicKey, ca.key.Public()) }):
+		return "the authority was replaced"
 	}
 	return ""
 }

@@ -14,13 +14,23 @@ import (
 
 var names = Names{DNS: []string{"localhost", "mini.example.org"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}
 
+// ensure begins an identity or keeps it, and returns the names of what was
+// made.
 func ensure(t *testing.T, s *Store) []string {
 	t.Helper()
-	written, err := s.Ensure()
+	changes, err := s.Create()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return written
+	return changed(changes)
+}
+
+func changed(changes []Change) []string {
+	var names []string
+	for _, change := range changes {
+		names = append(names, change.Name)
+	}
+	return names
 }
 
 func certificate(t *testing.T, s *Store, name string) *x509.Certificate {
@@ -191,7 +201,7 @@ func TestEnsureRefuses(t *testing.T) {
 			}
 			overwrite(t, s.Cert(ClientCA), string(data))
 		}, "is not a CA certificate"},
-		"a key without its authority":   {func(t *testing.T, s *Store) { remove(t, s.Cert(ClientCA)) }, "exists without"},
+		"a key without its authority":   {func(t *testing.T, s *Store) { remove(t, s.Cert(ClientCA)) }, "missing: "},
 		"a certificate without its key": {func(t *testing.T, s *Store) { remove(t, s.Key(Admin)) }, "exists without"},
 		"an authority that has expired": {func(t *testing.T, s *Store) {
 			s.now = func() time.Time { return time.Now().Add(authorityLife + time.Hour) }
@@ -247,12 +257,12 @@ func TestRenewWaitsForTheDueTime(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.Renew(ctx, func(written []string, err error) {
+		s.Renew(ctx, func(changes []Change, err error) {
 			if err != nil {
 				t.Error(err)
 			}
 			cancel()
-			reported <- written
+			reported <- changed(changes)
 		})
 	}()
 	if written := <-reported; !slices.Contains(written, Admin) {

@@ -2,8 +2,6 @@ package pki
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -17,26 +15,36 @@ const (
 
 // Expiry maps each certificate, authorities included, to its end.
 func (s *Store) Expiry() (map[string]time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	ends := map[string]time.Time{}
-	names := slices.Collect(maps.Keys(s.authorities))
-	for _, l := range s.leaves {
-		names = append(names, l.name)
+	for _, a := range s.authorities {
+		ca, err := s.loadAuthority(a.name)
+		if err != nil {
+			return nil, err
+		}
+		if ca.cert != nil {
+			ends[a.name] = ca.cert.NotAfter
+		} else if len(ca.trusted) > 0 {
+			ends[a.name] = ca.trusted[0].NotAfter
+		}
 	}
-	for _, name := range names {
-		crt, err := s.readCert(name)
+	for _, l := range s.leaves {
+		crt, err := s.readCert(l.name)
 		if err != nil {
 			return nil, err
 		}
 		if crt != nil {
-			ends[name] = crt.NotAfter
+			ends[l.name] = crt.NotAfter
 		}
 	}
 	return ends, nil
 }
 
-// Renew signs certificates again as they come due, until ctx ends. After each
-// round that wrote something or failed it calls done with the result.
-func (s *Store) Renew(ctx context.Context, done func(written []string, err error)) {
+// Renew calls [Store.Ensure] as certificates come due and overlaps end, until
+// ctx ends. After each round that changed something or failed it calls done
+// with the result.
+func (s *Store) Renew(ctx context.Context, done func(changes []Change, err error)) {
 	timer := time.NewTimer(s.wait())
 	defer timer.Stop()
 	for {
@@ -45,9 +53,9 @@ func (s *Store) Renew(ctx context.Context, done func(written []string, err error
 			return
 		case <-timer.C:
 		}
-		written, err := s.Ensure()
-		if len(written) > 0 || err != nil {
-			done(written, err)
+		changes, err := s.Ensure()
+		if len(changes) > 0 || err != nil {
+			done(changes, err)
 		}
 		if err != nil {
 			timer.Reset(retryWait)
@@ -57,8 +65,11 @@ func (s *Store) Renew(ctx context.Context, done func(written []string, err error
 	}
 }
 
-// wait is the time until the next certificate comes due, at most maxWait.
+// wait is the time until the next certificate comes due or the next overlap
+// ends, at most maxWait.
 func (s *Store) wait() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	wait := maxWait
 	for _, l := range s.leaves {
 		crt, err := s.readCert(l.name)
@@ -66,10 +77,19 @@ func (s *Store) wait() time.Duration {
 			return retryWait
 		}
 		until := renewAt(crt).Sub(s.now())
-		if key, err := s.readKey(l.authority); until <= 0 && err == nil && key == nil {
+		if key, err := readKey(s.Key(l.authority)); until <= 0 && err == nil && key == nil {
 			continue // due, and its authority's key is elsewhere: not ours to renew
 		}
 		wait = min(wait, until)
+	}
+	journal, err := s.readJournal()
+	if err != nil {
+		return retryWait
+	}
+	for _, r := range journal.Rotations {
+		if r.Phase == signing {
+			wait = min(wait, r.Until.Sub(s.now()))
+		}
 	}
 	return max(wait, time.Second)
 }

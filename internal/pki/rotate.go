@@ -1,0 +1,356 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// kinds are the names that commands have for what can be rotated, by file name.
+var kinds = map[string]string{
+	ServerCA: "server", ClientCA: "client", FrontProxyCA: "front-proxy", ServiceAccount: "service-account",
+}
+
+// Kinds lists what [Store.Rotate] accepts.
+func Kinds() []string { return slices.Sorted(maps.Values(kinds)) }
+
+func fileOf(kind string) (string, error) {
+	for name, k := range kinds {
+		if k == kind {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("%q cannot be rotated; allowed: %v", kind, Kinds())
+}
+
+// The phases of a rotation, in their order.
+const (
+	// preparing: the new one is being made and becomes trusted.
+	preparing = "preparing"
+	// prepared: the new one is trusted and does not sign yet.
+	prepared = "prepared"
+	// switching: the new one is about to sign.
+	switching = "switching"
+	// signing: the new one signs, and the old one is trusted until Until.
+	signing = "signing"
+)
+
+// rotation is an entry of the journal.
+type rotation struct {
+	Phase string `json:"phase"`
+	// From is the fingerprint of the key that is replaced.
+	From    string    `json:"from"`
+	Started time.Time `json:"started"`
+	// Overlap is how long the old one stays trusted, in nanoseconds; Until is
+	// when that ends, once the new one signs.
+	Overlap time.Duration `json:"overlap"`
+	Until   time.Time     `json:"until,omitzero"`
+}
+
+// journal is the content of rotations.json.
+type journal struct {
+	// Rotations that are under way, by file name.
+	Rotations map[string]*rotation `json:"rotations"`
+	// Retired are the fingerprints of authorities that are not trusted any more.
+	Retired []string `json:"retired,omitempty"`
+}
+
+func (s *Store) journalFile() string { return filepath.Join(s.dir, "rotations.json") }
+
+func (s *Store) readJournal() (*journal, error) {
+	j := &journal{Rotations: map[string]*rotation{}}
+	data, err := os.ReadFile(s.journalFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return j, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, j)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the rotations that are under way in %s: %w; take the file from a backup", s.journalFile(), err)
+	}
+	return j, nil
+}
+
+func (s *Store) writeJournal(j *journal) error {
+	data, err := json.MarshalIndent(j, "", "  ")
+	if err != nil {
+		return fmt.Errorf("render %s: %w", s.journalFile(), err)
+	}
+	return datadir.WriteFile(s.journalFile(), append(data, '\n'), 0o600)
+}
+
+// Prepare makes a new authority or token key and trusts it; it does not sign
+// yet. Where that is done already it does nothing.
+func (s *Store) Prepare(kind string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, err := fileOf(kind)
+	if err != nil {
+		return err
+	}
+	j, err := s.readJournal()
+	if err != nil {
+		return err
+	}
+	if r := j.Rotations[name]; r != nil && r.Phase == signing {
+		return fmt.Errorf("%s is being rotated, and the old one is trusted until %s: wait, or end it with \"kube-hyper-mini certs rotate %s --finish\"", kind, r.Until.Format(time.RFC3339), kind)
+	} else if r == nil {
+		from, err := s.replaceable(name)
+		if err != nil {
+			return err
+		}
+		j.Rotations[name] = &rotation{Phase: preparing, From: from, Started: s.now().UTC().Truncate(time.Second)}
+		if err := s.writeJournal(j); err != nil {
+			return err
+		}
+	}
+	return s.advance(j, name)
+}
+
+// replaceable returns the fingerprint of the key in use, or why it cannot be
+// replaced by itself.
+func (s *Store) replaceable(name string) (string, error) {
+	key, err := readKey(s.Key(name))
+	if err != nil {
+		return "", err
+	}
+	if key == nil {
+		return "", fmt.Errorf("%s is not there to hand over with: place it, or add the new authority to %s and place its key yourself", s.Key(name), s.Cert(name))
+	}
+	if name != ServiceAccount {
+		ca, err := s.loadAuthority(name)
+		if err != nil {
+			return "", err
+		}
+		if ca.cert == nil {
+			return "", &MissingError{Files: []string{s.Cert(name)}}
+		}
+		if ca.cert.MaxPathLen == 0 && ca.cert.MaxPathLenZero && s.now().Before(ca.cert.NotAfter) {
+			return "", fmt.Errorf("the authority in %s may not sign other authorities (path length 0): add the new authority to the file, and replace %s when all peers trust it", s.Cert(name), s.Key(name))
+		}
+	}
+	return fingerprint(key.Public())
+}
+
+// Switch signs with what [Store.Prepare] has made, and trusts the old one for
+// the overlap.
+func (s *Store) Switch(kind string, overlap time.Duration) ([]Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, err := fileOf(kind)
+	if err != nil {
+		return nil, err
+	}
+	j, err := s.readJournal()
+	if err != nil {
+		return nil, err
+	}
+	r := j.Rotations[name]
+	if r == nil || r.Phase != prepared {
+		return nil, fmt.Errorf("there is no new %s to switch to: prepare it first", kind)
+	}
+	r.Phase, r.Overlap = switching, overlap
+	if err := s.writeJournal(j); err != nil {
+		return nil, err
+	}
+	return s.ensure(false)
+}
+
+// Finish ends the overlap now: the old one is not trusted any more.
+func (s *Store) Finish(kind string) ([]Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, err := fileOf(kind)
+	if err != nil {
+		return nil, err
+	}
+	j, err := s.readJournal()
+	if err != nil {
+		return nil, err
+	}
+	r := j.Rotations[name]
+	if r == nil || r.Phase != signing {
+		return nil, fmt.Errorf("no rotation of %s waits for its end; see \"kube-hyper-mini certs list\"", kind)
+	}
+	r.Until = s.now()
+	if err := s.writeJournal(j); err != nil {
+		return nil, err
+	}
+	return s.ensure(false)
+}
+
+// Until returns when the overlap of a rotation ends, or zero.
+func (s *Store) Until(kind string) (time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, err := fileOf(kind)
+	if err != nil {
+		return time.Time{}, err
+	}
+	j, err := s.readJournal()
+	if err != nil || j.Rotations[name] == nil {
+		return time.Time{}, err
+	}
+	return j.Rotations[name].Until, nil
+}
+
+// Retired says whether a rotation has replaced the authority for good.
+func (s *Store) Retired() (func(*x509.Certificate) bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j, err := s.readJournal()
+	if err != nil || len(j.Retired) == 0 {
+		return nil, err
+	}
+	return func(crt *x509.Certificate) bool {
+		print, err := fingerprint(crt.PublicKey)
+		return err == nil && slices.Contains(j.Retired, print)
+	}, nil
+}
+
+func (s *Store) advanceAll(j *journal) error {
+	for _, name := range slices.Sorted(maps.Keys(j.Rotations)) {
+		if err := s.advance(j, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance takes the steps that a rotation owes. Each can be repeated after a
+// crash.
+func (s *Store) advance(j *journal, name string) error {
+	switch r := j.Rotations[name]; r.Phase {
+	case preparing:
+		trust := s.trustNextAuthority
+		if name == ServiceAccount {
+			trust = func(string) error { return s.trustNextTokenKey() }
+		}
+		if err := trust(name); err != nil {
+			return err
+		}
+		r.Phase = prepared
+	case switching:
+		if err := s.useNextKey(name); err != nil {
+			return err
+		}
+		r.Phase, r.Until = signing, s.now().Add(r.Overlap).UTC()
+	default:
+		return nil
+	}
+	return s.writeJournal(j)
+}
+
+// trustNextAuthority makes the next authority, has the one in use sign it, and
+// adds it to those that are trusted.
+func (s *Store) trustNextAuthority(name string) error {
+	ca, err := s.loadAuthority(name)
+	if err != nil {
+		return err
+	}
+	next, err := readKey(s.nextKey(name))
+	if err != nil {
+		return err
+	}
+	if next == nil {
+		if next, err = makeKey(s.nextKey(name)); err != nil {
+			return err
+		}
+	}
+	if belongsTo(next, ca.trusted) != nil {
+		return nil
+	}
+	subject := pkix.Name{CommonName: s.commonName(name) + "@" + s.now().UTC().Format("20060102T150405Z")}
+	crt, err := s.selfSign(name, subject, next)
+	if err != nil {
+		return err
+	}
+	if s.now().Before(ca.cert.NotAfter) {
+		if err := s.crossSign(ca, crt); err != nil {
+			return err
+		}
+	}
+	return writeCerts(s.Cert(name), append([]*x509.Certificate{crt}, ca.trusted...)...)
+}
+
+func (s *Store) commonName(name string) string {
+	for _, a := range s.authorities {
+		if a.name == name {
+			return a.commonName
+		}
+	}
+	return name
+}
+
+// crossSign has the authority sign the one that will follow it.
+func (s *Store) crossSign(ca *authority, next *x509.Certificate) error {
+	template := s.authorityTemplate(next.Subject)
+	template.SubjectKeyId = next.SubjectKeyId
+	if template.NotAfter.After(ca.cert.NotAfter) {
+		template.NotAfter = ca.cert.NotAfter
+	}
+	crt, err := sign(ca.name, template, ca.cert, next.PublicKey, ca.key)
+	if err != nil {
+		return err
+	}
+	return writeCerts(s.cross(ca.name), crt)
+}
+
+// endOverlaps stops trusting what rotations have replaced when its time is over.
+func (s *Store) endOverlaps(j *journal) (ended []Change, err error) {
+	for _, name := range slices.Sorted(maps.Keys(j.Rotations)) {
+		r := j.Rotations[name]
+		if r.Phase != signing || s.now().Before(r.Until) {
+			continue
+		}
+		if name == ServiceAccount {
+			err = s.distrustTokenKey(r.From)
+		} else {
+			err = s.distrustAuthority(name, r.From)
+		}
+		if err != nil {
+			return ended, err
+		}
+		delete(j.Rotations, name)
+		if name != ServiceAccount && !slices.Contains(j.Retired, r.From) {
+			j.Retired = append(j.Retired, r.From)
+		}
+		if err := s.writeJournal(j); err != nil {
+			return ended, err
+		}
+		ended = append(ended, Change{name, "the one before it is not trusted any more"})
+	}
+	return ended, nil
+}
+
+// distrustAuthority drops the authority whose key has the fingerprint.
+func (s *Store) distrustAuthority(name, old string) error {
+	trusted, err := readCerts(s.Cert(name))
+	if err != nil {
+		return err
+	}
+	if err := removeFile(s.cross(name)); err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(trusted, func(crt *x509.Certificate) bool { return hasFingerprint(crt.PublicKey, old) })
+	if len(kept) == 0 {
+		return fmt.Errorf("%s would have no authority left", s.Cert(name))
+	}
+	return writeCerts(s.Cert(name), kept...)
+}
+
+func hasFingerprint(key crypto.PublicKey, want string) bool {
+	print, err := fingerprint(key)
+	return err == nil && print == want
+}

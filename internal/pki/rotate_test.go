@@ -1,0 +1,432 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// accepted says whether a peer that trusts roots accepts what the file holds.
+func accepted(t *testing.T, s *Store, roots []*x509.Certificate, file string, usage x509.ExtKeyUsage) error {
+	t.Helper()
+	chain, err := readCerts(file)
+	if err != nil || len(chain) == 0 {
+		t.Fatalf("%s: %v, %v", file, chain, err)
+	}
+	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: s.now(), KeyUsages: []x509.ExtKeyUsage{usage}}
+	for _, crt := range roots {
+		options.Roots.AddCert(crt)
+	}
+	for _, crt := range chain[1:] {
+		options.Intermediates.AddCert(crt)
+	}
+	_, err = chain[0].Verify(options)
+	return err
+}
+
+func bundle(t *testing.T, s *Store, name string) []*x509.Certificate {
+	t.Helper()
+	list, err := readCerts(s.Cert(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func rotate(t *testing.T, s *Store, kind string, overlap time.Duration) {
+	t.Helper()
+	if err := s.Prepare(kind); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Switch(kind, overlap); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var rotated = []struct {
+	kind, authority, leaf string
+	usage                 x509.ExtKeyUsage
+}{
+	{"server", ServerCA, APIServer, x509.ExtKeyUsageServerAuth},
+	{"client", ClientCA, Admin, x509.ExtKeyUsageClientAuth},
+	{"front-proxy", FrontProxyCA, FrontProxy, x509.ExtKeyUsageClientAuth},
+}
+
+// TestRotationOfAnAuthority: at each step, certificates of before and of after
+// are accepted by peers of before and of after; at its end only the new ones.
+func TestRotationOfAnAuthority(t *testing.T) {
+	for _, test := range rotated {
+		t.Run(test.kind, func(t *testing.T) {
+			s := New(t.TempDir(), names)
+			ensure(t, s)
+			oldRoots := bundle(t, s, test.authority)
+			oldLeaf := filepath.Join(t.TempDir(), "old.crt")
+			copyFile(t, s.Cert(test.leaf), oldLeaf)
+
+			if err := s.Prepare(test.kind); err != nil {
+				t.Fatal(err)
+			}
+			both := bundle(t, s, test.authority)
+			if len(both) != 2 || certificate(t, s, test.leaf).CheckSignatureFrom(oldRoots[0]) != nil {
+				t.Fatalf("when it is prepared, %d are trusted, and the old one must sign", len(both))
+			}
+			if _, err := s.Switch(test.kind, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			newRoots := []*x509.Certificate{both[0]}
+			for what, roots := range map[string][]*x509.Certificate{"old": oldRoots, "both": both, "new": newRoots} {
+				if err := accepted(t, s, roots, s.Cert(test.leaf), test.usage); err != nil {
+					t.Errorf("in the overlap, the new certificate is refused by a peer that trusts %s: %v", what, err)
+				}
+			}
+			if err := accepted(t, s, bundle(t, s, test.authority), oldLeaf, test.usage); err != nil {
+				t.Errorf("in the overlap, an old certificate is refused: %v", err)
+			}
+			if list, err := readCerts(s.SigningCert(ClientCA)); err != nil || len(list) != 1 || list[0].CheckSignature(list[0].SignatureAlgorithm, list[0].RawTBSCertificate, list[0].Signature) != nil {
+				t.Errorf("the signer of certificate requests has %d certificates, %v", len(list), err)
+			}
+
+			s.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+			changes, err := s.Ensure()
+			if err != nil || !slices.Contains(changed(changes), test.authority) {
+				t.Fatalf("at the end of the overlap it did %v, %v", changes, err)
+			}
+			after := bundle(t, s, test.authority)
+			if len(after) != 1 || !after[0].Equal(both[0]) {
+				t.Errorf("after the overlap, %d are trusted", len(after))
+			}
+			if err := accepted(t, s, after, s.Cert(test.leaf), test.usage); err != nil {
+				t.Errorf("after the overlap: %v", err)
+			}
+			if err := accepted(t, s, after, oldLeaf, test.usage); err == nil {
+				t.Error("after the overlap, an old certificate is accepted")
+			}
+			if chain, err := readCerts(s.Cert(test.leaf)); err != nil || len(chain) != 1 {
+				t.Errorf("after the overlap, the certificate has a chain of %d, %v", len(chain), err)
+			}
+			retired, err := s.Retired()
+			if err != nil || retired == nil || !retired(oldRoots[0]) || retired(after[0]) {
+				t.Errorf("the old authority is not known as retired: %v", err)
+			}
+			rotate(t, s, test.kind, 0) // again, and at once
+			if got := bundle(t, s, test.authority); len(got) != 1 || got[0].Equal(after[0]) {
+				t.Errorf("a rotation without overlap leaves %d trusted", len(got))
+			}
+		})
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = datadir.WriteFile(to, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRotationOfTheTokenKey(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	keys := func() TokenKeys {
+		t.Helper()
+		keys, err := s.TokenKeys()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	old := keys().Signer.Public()
+	if err := s.Prepare("service-account"); err != nil {
+		t.Fatal(err)
+	}
+	if k := keys(); len(k.Verify) != 2 || !publicEqual(k.Signer.Public(), old) {
+		t.Fatalf("when it is prepared, %d keys verify", len(k.Verify))
+	}
+	if _, err := s.Switch("service-account", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	k := keys()
+	if publicEqual(k.Signer.Public(), old) || !slices.ContainsFunc(k.Verify, func(key crypto.PublicKey) bool { return publicEqual(key, old) }) {
+		t.Error("in the overlap, the old key signs, or does not verify")
+	}
+	if _, err := s.Finish("service-account"); err != nil {
+		t.Fatal(err)
+	}
+	if k := keys(); len(k.Verify) != 1 || publicEqual(k.Verify[0], old) {
+		t.Errorf("after the overlap, %d keys verify", len(k.Verify))
+	}
+}
+
+// TestRotationGoesOnAfterACrash: at every write that a rotation makes, with
+// what was written before it.
+func TestRotationGoesOnAfterACrash(t *testing.T) {
+	for _, kind := range Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			name, err := fileOf(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			base := New(t.TempDir(), names)
+			ensure(t, base)
+			before := snapshot(t, base.dir)
+			rotate(t, base, kind, time.Hour)
+			after := snapshot(t, base.dir)
+			journalOf := func(phase string) string {
+				j := &journal{}
+				if err := json.Unmarshal([]byte(after["rotations.json"]), j); err != nil {
+					t.Fatal(err)
+				}
+				j.Rotations[name].Phase, j.Rotations[name].Overlap = phase, time.Hour
+				data, err := json.Marshal(j)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(data)
+			}
+			prepared := []string{name + ".crt", name + "-cross.crt", ServiceAccount + ".pub"}
+			for state, change := range map[string]func(files map[string]string){
+				"before the key": func(f map[string]string) { f["rotations.json"] = journalOf(preparing) },
+				"before the certificate": func(f map[string]string) {
+					f["rotations.json"], f[name+"-next.key"] = journalOf(preparing), after[name+".key"]
+				},
+				"before it is prepared": func(f map[string]string) {
+					f["rotations.json"], f[name+"-next.key"] = journalOf(preparing), after[name+".key"]
+					take(f, after, prepared)
+				},
+				"before the switch": func(f map[string]string) {
+					f["rotations.json"], f[name+"-next.key"] = journalOf(switching), after[name+".key"]
+					take(f, after, prepared)
+				},
+				"after the switch": func(f map[string]string) {
+					f["rotations.json"] = journalOf(switching)
+					take(f, after, append([]string{name + ".key"}, prepared...))
+				},
+				"before the certificates": func(f map[string]string) {
+					f["rotations.json"] = journalOf(signing)
+					take(f, after, append([]string{name + ".key"}, prepared...))
+				},
+			} {
+				t.Run(state, func(t *testing.T) {
+					dir := t.TempDir()
+					files := map[string]string{}
+					for file, content := range before {
+						files[file] = content
+					}
+					change(files)
+					for file, content := range files {
+						overwrite(t, filepath.Join(dir, file), content)
+					}
+					s := New(dir, names)
+					if _, err := s.Ensure(); err != nil {
+						t.Fatal(err)
+					}
+					// A rotation that was being prepared waits for its switch.
+					if _, err := s.Switch(kind, time.Hour); (err == nil) != strings.Contains(files["rotations.json"], `"preparing"`) {
+						t.Fatalf("the switch: %v", err)
+					}
+					if _, err := s.Finish(kind); err != nil {
+						t.Fatal(err)
+					}
+					if left, err := os.ReadFile(filepath.Join(dir, name+"-next.key")); err == nil {
+						t.Errorf("a key is left: %s", left)
+					}
+					for _, test := range rotated {
+						if err := accepted(t, s, bundle(t, s, test.authority), s.Cert(test.leaf), test.usage); err != nil {
+							t.Error(err)
+						}
+						if n := len(bundle(t, s, test.authority)); n != 1 {
+							t.Errorf("%d authorities are trusted as %s", n, test.kind)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+func take(files, from map[string]string, names []string) {
+	for _, name := range names {
+		if content, ok := from[name]; ok {
+			files[name] = content
+		}
+	}
+}
+
+func TestRotationsThatAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		act  func(t *testing.T, s *Store) error
+		want string
+	}{
+		"an unknown kind": {func(_ *testing.T, s *Store) error { return s.Prepare("etcd") }, "allowed: [client front-proxy server service-account]"},
+		"without the key": {func(t *testing.T, s *Store) error { remove(t, s.Key(ClientCA)); return s.Prepare("client") }, "is not there to hand over with"},
+		"twice": {func(t *testing.T, s *Store) error {
+			rotate(t, s, "client", time.Hour)
+			return s.Prepare("client")
+		}, "the old one is trusted until"},
+		"a switch to nothing": {func(_ *testing.T, s *Store) error { _, err := s.Switch("client", 0); return err }, "prepare it first"},
+		"the end of nothing":  {func(_ *testing.T, s *Store) error { _, err := s.Finish("client"); return err }, "no rotation of client"},
+		"a damaged journal": {func(t *testing.T, s *Store) error {
+			overwrite(t, s.journalFile(), "{")
+			_, err := s.Ensure()
+			return err
+		}, "take the file from a backup"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(t.TempDir(), names)
+			ensure(t, s)
+			if err := test.act(t, s); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("it said: %v", err)
+			}
+		})
+	}
+}
+
+func TestRevokeAdmin(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	old := certificate(t, s, Admin)
+	if s.Revoked(old) {
+		t.Fatal("it is revoked from the start")
+	}
+	changes, err := s.RevokeAdmin()
+	if err != nil || !slices.Equal(changed(changes), []string{Admin}) {
+		t.Fatalf("it made %v, %v", changes, err)
+	}
+	fresh := certificate(t, s, Admin)
+	if publicEqual(fresh.PublicKey, old.PublicKey) {
+		t.Error("the new certificate has the old key")
+	}
+	again := New(s.dir, names)
+	if _, err := again.Ensure(); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []*Store{s, again} {
+		if !store.Revoked(old) || store.Revoked(fresh) {
+			t.Errorf("revoked: old %t, new %t", store.Revoked(old), store.Revoked(fresh))
+		}
+	}
+	remove(t, s.Key(ClientCA))
+	if _, err := s.RevokeAdmin(); err == nil || s.Revoked(fresh) {
+		t.Errorf("without a key to sign a new one, it was revoked: %v", err)
+	}
+}
+
+// TestAUsedDirectoryThatLacksItsIdentity is not given another one.
+func TestAUsedDirectoryThatLacksItsIdentity(t *testing.T) {
+	for _, file := range []string{"server-ca.crt", "client-ca.crt", "front-proxy-ca.crt", "service-account.key"} {
+		t.Run(file, func(t *testing.T) {
+			s := New(t.TempDir(), names)
+			ensure(t, s)
+			path := filepath.Join(s.dir, file)
+			remove(t, path)
+			before := snapshot(t, s.dir)
+			_, err := s.Ensure()
+			var missing *MissingError
+			if !errors.As(err, &missing) || !slices.Equal(missing.Files, []string{path}) {
+				t.Errorf("it said: %v", err)
+			}
+			if after := snapshot(t, s.dir); len(after) != len(before) {
+				t.Errorf("it wrote something: %d files, then %d", len(before), len(after))
+			}
+		})
+	}
+}
+
+// TestACrashWhileAnAuthorityIsMade: the next start goes on.
+func TestACrashWhileAnAuthorityIsMade(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, s *Store){
+		"after the key": func(t *testing.T, s *Store) {
+			if err := os.Rename(s.Key(ClientCA), s.nextKey(ClientCA)); err != nil {
+				t.Fatal(err)
+			}
+			remove(t, s.Cert(ClientCA))
+		},
+		"after the certificate": func(t *testing.T, s *Store) {
+			if err := os.Rename(s.Key(ClientCA), s.nextKey(ClientCA)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(t.TempDir(), names)
+			ensure(t, s)
+			spoil(t, s)
+			ensure(t, s)
+			if err := accepted(t, s, bundle(t, s, ClientCA), s.Cert(Admin), x509.ExtKeyUsageClientAuth); err != nil {
+				t.Error(err)
+			}
+			if found, err := exists(s.nextKey(ClientCA)); found || err != nil {
+				t.Errorf("a key is left: %v", err)
+			}
+		})
+	}
+}
+
+// TestMadeWithAClockThatWasAhead: what is ours is signed again with the same
+// keys, so that old kubeconfigs work once their time has come.
+func TestMadeWithAClockThatWasAhead(t *testing.T) {
+	s := New(t.TempDir(), names)
+	s.now = func() time.Time { return time.Now().Add(48 * time.Hour) }
+	ensure(t, s)
+	old := bundle(t, s, ClientCA)
+	s.now = time.Now
+	changes, err := s.Ensure()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{ServerCA, ClientCA, FrontProxyCA, APIServer, Admin} {
+		if !slices.ContainsFunc(changes, func(c Change) bool { return c.Name == name && strings.Contains(c.Reason, "not valid before") }) {
+			t.Errorf("%s was not signed again: %v", name, changes)
+		}
+		if crt := certificate(t, s, name); crt.NotBefore.After(time.Now()) {
+			t.Errorf("%s is valid from %s", name, crt.NotBefore)
+		}
+	}
+	if err := certificate(t, s, Admin).CheckSignatureFrom(old[0]); err != nil {
+		t.Errorf("it does not verify with the old authority: %v", err)
+	}
+
+	theirs := New(t.TempDir(), names)
+	theirs.now = func() time.Time { return time.Now().Add(48 * time.Hour) }
+	theirs.authorities[1].commonName = "placed"
+	ensure(t, theirs)
+	placed := New(theirs.dir, names)
+	if _, err := placed.Ensure(); err == nil || !strings.Contains(err.Error(), "correct the clock") {
+		t.Errorf("of a placed authority it said: %v", err)
+	}
+}
+
+// TestSeveralAuthoritiesAreTrusted: the file is a bundle, of which one signs.
+func TestSeveralAuthoritiesAreTrusted(t *testing.T) {
+	other := New(t.TempDir(), names)
+	ensure(t, other)
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	signs := bundle(t, s, ClientCA)[0]
+	if err := writeCerts(s.Cert(ClientCA), append(bundle(t, other, ClientCA), signs)...); err != nil {
+		t.Fatal(err)
+	}
+	if changes, err := s.Ensure(); err != nil || len(changes) > 0 {
+		t.Fatalf("it made %v, %v", changes, err)
+	}
+	if list, err := readCerts(s.SigningCert(ClientCA)); err != nil || len(list) != 1 || !list[0].Equal(signs) {
+		t.Errorf("it signs with %v, %v", list, err)
+	}
+	// The key may be elsewhere: then none signs, and all are trusted.
+	remove(t, s.Key(ClientCA))
+	if changes, err := s.Ensure(); err != nil || len(changes) > 0 {
+		t.Errorf("without the key it made %v, %v", changes, err)
+	}
+}
