@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -40,6 +41,10 @@ type Config struct {
 	Storage *storage.Storage
 	// Files are the identity.
 	Files Files
+	// TokenKeys sign and verify service account tokens.
+	TokenKeys *TokenKeys
+	// Revoked says whether a client's certificate is refused; nil refuses none.
+	Revoked func(*x509.Certificate) bool
 	// Endpoints finds the servers behind `service:` references.
 	Endpoints *endpoints.Resolver
 	// Servers is the number of API servers on the same store. What only a
@@ -67,7 +72,7 @@ type builder struct {
 // New builds the chain. Nothing is served yet. ctx ends what the options
 // start in the background.
 func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
-	completed, err := o.complete(ctx, cfg.Files, cfg.Listener, []string{embeddedEndpoint})
+	completed, err := o.complete(ctx, cfg, []string{embeddedEndpoint})
 	if err != nil {
 		return nil, err
 	}

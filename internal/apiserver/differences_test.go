@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"crypto"
 	"fmt"
 	"maps"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
@@ -131,12 +133,22 @@ func comparePlugins(found map[string]string, ours *Options) {
 // with kube-apiserver's.
 func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, their *genericapiserver.Config) {
 	t.Helper()
-	files := testFiles(t)
-	completed, err := ours.complete(t.Context(), files, testListener(t), []string{embeddedEndpoint})
+	files, tokenKey := testFiles(t)
+	private, err := keyutil.PrivateKeyFromFile(tokenKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &builder{config: Config{Servers: 1, Files: files, Storage: &storage.Storage{}}, options: completed, loopback: newLoopback(), writes: newNamespaceWrites()}
+	signer := private.(crypto.Signer)
+	keys, err := NewTokenKeys(signer, []crypto.PublicKey{signer.Public()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Servers: 1, Files: files, TokenKeys: keys, Listener: testListener(t), Storage: &storage.Storage{}}
+	completed, err := ours.complete(t.Context(), cfg, []string{embeddedEndpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &builder{config: cfg, options: completed, loopback: newLoopback(), writes: newNamespaceWrites()}
 	if b.cached, err = cachePolicy(completed.Etcd); err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +164,9 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	theirs.SecureServing.ServerCert = completed.SecureServing.ServerCert
 	theirs.Authentication.ClientCert = completed.Authentication.ClientCert
 	theirs.Authentication.RequestHeader = completed.Authentication.RequestHeader
-	theirs.Authentication.ServiceAccounts.KeyFiles = completed.Authentication.ServiceAccounts.KeyFiles
+	theirs.Authentication.ServiceAccounts.KeyFiles = []string{tokenKey}
 	theirs.Authentication.ServiceAccounts.Issuers = completed.Authentication.ServiceAccounts.Issuers
-	theirs.ServiceAccountSigningKeyFile = completed.ServiceAccountSigningKeyFile
+	theirs.ServiceAccountSigningKeyFile = tokenKey
 	theirs.Authorization.Modes = completed.Authorization.Modes
 	theirs.Etcd.StorageConfig.Transport.ServerList = []string{embeddedEndpoint}
 	theirs.Etcd.SkipHealthEndpoints = true // it would dial
@@ -179,8 +191,9 @@ func testListener(t *testing.T) net.Listener {
 	return listener
 }
 
-// testFiles is an identity in which one certificate is everything.
-func testFiles(t *testing.T) Files {
+// testFiles is an identity in which one certificate is everything, and its key
+// signs tokens.
+func testFiles(t *testing.T) (files Files, tokenKey string) {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
 	if err != nil {
@@ -193,9 +206,9 @@ func testFiles(t *testing.T) Files {
 		}
 	}
 	return Files{
-		ServingCert: certFile, ServingKey: keyFile, ClientCA: certFile, FrontProxyCA: certFile,
-		FrontProxyCert: certFile, FrontProxyKey: keyFile, ServiceAccountKey: keyFile,
-	}
+		ServingCert: certFile, ServingKey: keyFile, ClientCAs: []string{certFile}, FrontProxyCA: certFile,
+		FrontProxyCert: certFile, FrontProxyKey: keyFile,
+	}, keyFile
 }
 
 // compareConfigs notes the fields that have plain values and differ, and those

@@ -96,6 +96,12 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 			return s.Authentication.ApplyTo(ctx, &c.Authentication, c.SecureServing, c.EgressSelector, c.OpenAPIConfig, c.OpenAPIV3Config, client, b.informers, c.APIServerID)
 		}},
 		{"anonymous access", func() error { return allowAnonymousHealth(c, s.Authentication.AuthenticationConfigFile) }},
+		{"revocation", func() error {
+			if b.config.Revoked != nil {
+				c.Authentication.Authenticator = refuseRevoked(c.Authentication.Authenticator, b.config.Revoked)
+			}
+			return nil
+		}},
 		{"authorization", func() error { return b.applyAuthorization(ctx) }},
 		{"audit", func() error { return s.Audit.ApplyTo(c) }},
 	} {

@@ -268,19 +268,21 @@ func (o *Options) inFields(text string) string {
 	return text
 }
 
-// Files are the identity that the API server serves and verifies with.
+// Files are the identity that the API server serves and verifies with. Changes
+// of the files are followed.
 type Files struct {
-	ServingCert, ServingKey       string
-	ClientCA                      string
+	ServingCert, ServingKey string
+	// ClientCAs are bundles of authorities.
+	ClientCAs                     []string
 	FrontProxyCA                  string
 	FrontProxyCert, FrontProxyKey string
-	ServiceAccountKey             string
 	// EncryptionConfig is used when the configuration names no other.
 	EncryptionConfig string
 }
 
 // complete adds what only the running process knows.
-func (o *Options) complete(ctx context.Context, files Files, listener net.Listener, endpoints []string) (options.CompletedOptions, error) {
+func (o *Options) complete(ctx context.Context, cfg Config, endpoints []string) (options.CompletedOptions, error) {
+	files, listener := cfg.Files, cfg.Listener
 	s := o.upstream
 	address, ok := listener.Addr().(*net.TCPAddr)
 	if !ok {
@@ -297,17 +299,9 @@ func (o *Options) complete(ctx context.Context, files Files, listener net.Listen
 		// Upstream would look for a default route and fail without one.
 		s.GenericServerRunOptions.AdvertiseAddress = net.IPv4(127, 0, 0, 1)
 	}
-	s.Authentication.ClientCert.ClientCA = files.ClientCA
-	s.Authentication.ServiceAccounts.KeyFiles = []string{files.ServiceAccountKey}
-	s.ServiceAccountSigningKeyFile = files.ServiceAccountKey
-	header := s.Authentication.RequestHeader
-	header.ClientCAFile = files.FrontProxyCA
-	header.AllowedNames = []string{"front-proxy-client"}
-	header.UsernameHeaders = []string{"X-Remote-User"}
-	header.UIDHeaders = []string{"X-Remote-Uid"}
-	header.GroupHeaders = []string{"X-Remote-Group"}
-	header.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
-	s.ProxyClientCertFile, s.ProxyClientKeyFile = files.FrontProxyCert, files.FrontProxyKey
+	if err := o.completeIdentity(cfg); err != nil {
+		return options.CompletedOptions{}, err
+	}
 	if s.Etcd.EncryptionProviderConfigFilepath == "" {
 		s.Etcd.EncryptionProviderConfigFilepath = files.EncryptionConfig
 	}
@@ -326,6 +320,30 @@ func (o *Options) complete(ctx context.Context, files Files, listener net.Listen
 		return options.CompletedOptions{}, fmt.Errorf("complete the API server's options: %w", err)
 	}
 	return completed, nil
+}
+
+// completeIdentity sets whom the server trusts and how it signs.
+func (o *Options) completeIdentity(cfg Config) error {
+	s, files := o.upstream, cfg.Files
+	trusted, err := clientCAs(files.ClientCAs)
+	if err != nil {
+		return err
+	}
+	s.Authentication.ClientCert.CAContentProvider = trusted
+	if err := cfg.TokenKeys.setIssuer(s.Authentication.ServiceAccounts.Issuers[0]); err != nil {
+		return err
+	}
+	s.Authentication.ServiceAccounts.ExternalPublicKeysGetter = cfg.TokenKeys
+	s.ServiceAccountIssuer = cfg.TokenKeys
+	header := s.Authentication.RequestHeader
+	header.ClientCAFile = files.FrontProxyCA
+	header.AllowedNames = []string{"front-proxy-client"}
+	header.UsernameHeaders = []string{"X-Remote-User"}
+	header.UIDHeaders = []string{"X-Remote-Uid"}
+	header.GroupHeaders = []string{"X-Remote-Group"}
+	header.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
+	s.ProxyClientCertFile, s.ProxyClientKeyFile = files.FrontProxyCert, files.FrontProxyKey
+	return nil
 }
 
 // featureGates adds the gates that differ from upstream's defaults. Storage

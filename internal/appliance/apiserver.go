@@ -19,7 +19,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -72,6 +71,8 @@ func (a *apiServers) Start(ctx context.Context) error {
 		Listener:  a.listener,
 		Storage:   a.storage,
 		Files:     a.files(),
+		TokenKeys: a.identity.tokenKeys,
+		Revoked:   a.identity.store.Revoked,
 		Endpoints: services,
 		Servers:   a.store.servers(),
 		ReadyChecks: []healthz.HealthChecker{
@@ -117,18 +118,6 @@ func (a *apiServers) serve(runCtx context.Context, server *apiserver.Server) {
 		}
 		a.ended <- err
 	}()
-}
-
-func (a *apiServers) files() apiserver.Files {
-	store := a.identity.store
-	return apiserver.Files{
-		ServingCert: store.Cert(pki.APIServer), ServingKey: store.Key(pki.APIServer),
-		ClientCA:       store.Cert(pki.ClientCA),
-		FrontProxyCA:   store.Cert(pki.FrontProxyCA),
-		FrontProxyCert: store.Cert(pki.FrontProxy), FrontProxyKey: store.Key(pki.FrontProxy),
-		ServiceAccountKey: store.Key(pki.ServiceAccount),
-		EncryptionConfig:  a.identity.encryption,
-	}
 }
 
 // waitForAPI makes the bootstrap policy true and waits until the API servers

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
 const (
@@ -82,15 +81,6 @@ func (b besideTheServer) prepare(context.Context) (controllers.Config, func(), e
 		Selection: b.selection,
 		Log:       b.log,
 	}, func() {}, nil
-}
-
-func controllerFiles(store *pki.Store) controllers.Files {
-	return controllers.Files{
-		ServerCA:          store.Cert(pki.ServerCA),
-		ClientCA:          store.Cert(pki.ClientCA),
-		ClientCAKey:       store.Key(pki.ClientCA),
-		ServiceAccountKey: store.Key(pki.ServiceAccount),
-	}
 }
 
 // Name implements [Component].

@@ -8,9 +8,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
@@ -27,8 +29,12 @@ type identity struct {
 	log    *slog.Logger
 	// etcdHost is where an etcd listens; empty for none.
 	etcdHost string
+	// newIdentity has a used directory given the authorities that it lacks.
+	newIdentity bool
 
 	store      *pki.Store
+	following  sync.Mutex // held while others are told of changes
+	tokenKeys  *apiserver.TokenKeys
 	encryption string // the EncryptionConfiguration, or empty
 	cancel     context.CancelFunc
 	done       chan struct{}
@@ -39,19 +45,7 @@ func (i *identity) Name() string { return "identity" }
 
 // Start implements [Component].
 func (i *identity) Start(context.Context) error {
-	names, err := servingNames(&i.config.Serving)
-	if err != nil {
-		return err
-	}
-	i.store = pki.New(i.dir.Join("pki"), names)
-	if i.etcdHost != "" {
-		etcdNames, err := servingNames(&config.Serving{BindAddress: i.etcdHost, ExternalHost: i.config.Serving.ExternalHost, ExtraSANs: i.config.Serving.ExtraSANs})
-		if err != nil {
-			return err
-		}
-		i.store.AddEtcd(etcdNames)
-	}
-	if _, err := i.store.Ensure(); err != nil {
+	if err := i.ensureKeys(); err != nil {
 		return err
 	}
 	if i.config.APIServer.Encryption.ConfigFile == "" {
@@ -76,25 +70,13 @@ func (i *identity) Start(context.Context) error {
 	return nil
 }
 
-// renewed follows up a round of renewals. The API server reloads its files
-// by itself.
-func (i *identity) renewed(written []string, err error) {
-	if err == nil {
-		i.log.Info("certificates renewed", "names", strings.Join(written, ", "))
-		err = i.writeKubeconfig()
-	}
-	if err != nil {
-		i.log.Error("renewing certificates failed, trying again", "error", err)
-	}
-}
-
 func (i *identity) writeKubeconfig() error {
 	if i.url == "" {
 		return nil
 	}
 	data, err := kubeconfig.Render(kubeconfig.Access{
 		Server:   i.url,
-		CAFile:   i.store.Cert(pki.ServerCA),
+		CAFile:   i.store.ServerCA(),
 		CertFile: i.store.Cert(pki.Admin),
 		KeyFile:  i.store.Key(pki.Admin),
 	})

@@ -42,7 +42,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	}
 	defer p.end()
 	p.announce("kube-hyper-mini etcd")
-	identity := &identity{config: cfg, dir: p.dir, etcdHost: host, log: log}
+	identity := &identity{config: cfg, dir: p.dir, etcdHost: host, newIdentity: checked.newIdentity, log: log}
 	member := &embeddedEtcd{config: cfg.Etcd.Embedded, data: p.dir, log: log, level: cfg.Logging.Verbosity}
 	start := func(ctx context.Context) error {
 		if err := p.group.start(ctx, identity); err != nil {
@@ -105,7 +105,7 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 	}
 	defer p.end()
 	p.announce("kube-hyper-mini controllers")
-	identity := &identity{config: cfg, dir: p.dir, log: log}
+	identity := &identity{config: cfg, dir: p.dir, newIdentity: checked.newIdentity, log: log}
 	manager := &controllerManager{log: log}
 	var client kubernetes.Interface
 	start := func(ctx context.Context) error {
@@ -146,7 +146,7 @@ func (a awayFromTheServer) client() *rest.Config {
 	return &rest.Config{
 		Host: a.config.ControllerManager.Server,
 		TLSClientConfig: rest.TLSClientConfig{
-			CAFile: a.store.Cert(pki.ServerCA), CertFile: a.store.Cert(pki.Admin), KeyFile: a.store.Key(pki.Admin),
+			CAFile: a.store.ServerCA(), CertFile: a.store.Cert(pki.Admin), KeyFile: a.store.Key(pki.Admin),
 		},
 		UserAgent: rest.DefaultKubernetesUserAgent(),
 		QPS:       -1, // flow control is the server's job

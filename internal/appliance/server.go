@@ -31,7 +31,13 @@ import (
 type Checked struct {
 	config  *config.ServerConfiguration
 	options *apiserver.Options
+	// newIdentity: see AllowNewIdentity.
+	newIdentity bool
 }
+
+// AllowNewIdentity has a used data directory given the authorities and token
+// keys that it lacks. Without it, such a directory is refused.
+func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 
 // Check completes and validates the configuration with all that the server
 // knows. It writes nothing. Feature gates are process globals, so that a
@@ -114,11 +120,12 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, withCont
 func (s *server) compose(checked *Checked, listener net.Listener, withControllers bool) {
 	s.store = newStore(s.config, s.dir, s.log)
 	s.archivist = newArchivist(s.config, s.dir, s.stamp, s.store, s.log)
-	s.identity = &identity{config: s.config, dir: s.dir, url: s.facts.Server, log: s.log}
+	s.identity = &identity{config: s.config, dir: s.dir, url: s.facts.Server, newIdentity: checked.newIdentity, log: s.log}
 	s.api = &apiServers{
 		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
 		ready: s.notReady, log: s.log,
-		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: onlyPost(s.archivist.endpoint()), defragmentPath: onlyPost(defragmenter{s.store}), rotatePath: onlyPost(keyRotator{s})},
+		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: onlyPost(s.archivist.endpoint()), defragmentPath: onlyPost(defragmenter{s.store}),
+			rotatePath: onlyPost(keyRotator{s}), certificatesPath: onlyPost(certificates{s})},
 	}
 	if withControllers {
 		s.controllers = &controllerManager{workplace: besideTheServer{s.api, s.config.ControllerManager.Controllers, s.log}, log: s.log}
@@ -216,7 +223,7 @@ func (s *server) serve(ctx context.Context) error {
 	s.log.Info("try: kubectl --kubeconfig " + s.config.Kubeconfig.Path + " get namespaces")
 	s.ready()
 	s.api.server.WarmUp()
-	return s.whileServing(ctx, s.api.storage.Health, func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) }, keyRotator{s}.resume)
+	return s.whileServing(ctx, s.api.storage.Health, func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) }, keyRotator{s}.resume, s.dropRetired)
 }
 
 // notReady says why the server is not ready, or nothing.

@@ -151,7 +151,7 @@ func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut 
 	}
 	for _, field := range slices.Sorted(maps.Keys(source.ConfigFiles)) {
 		file := source.ConfigFiles[field]
-		secret := field == "apiServer.encryption.configFile" || strings.HasSuffix(field, "keyFile")
+		secret := field == "apiServer.encryption.configFile" || strings.Contains(strings.ToLower(field), "keyfile")
 		if err := add(path.Join("config/files", field), file, secret); err != nil {
 			return nil, nil, err
 		}

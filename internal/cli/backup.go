@@ -306,11 +306,11 @@ func tellLeftOut(w io.Writer, m *backup.Manifest) error {
 	if len(m.LeftOut) == 0 {
 		return nil
 	}
-	text := "without keys: after a restore a server makes new authorities, and kubeconfigs and tokens that were handed out stop working"
+	text := "without keys: a restored server starts only with --new-identity, after which kubeconfigs and tokens that were handed out do not work"
 	for _, resource := range slices.Sorted(maps.Keys(m.Encrypted())) {
 		text += fmt.Sprintf("; %d %s are encrypted and cannot be read", m.Encrypted()[resource], resource)
 	}
-	_, err := fmt.Fprintf(w, "%s. Put what was left out (%s) into the data directory before its server starts\n", text, strings.Join(rooms(m.LeftOut), ", "))
+	_, err := fmt.Fprintf(w, "%s. Or put what was left out (%s) into the data directory before its server starts\n", text, strings.Join(rooms(m.LeftOut), ", "))
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 // runsPart is a command that runs in the foreground from the configuration.
 func runsPart(cmd *cobra.Command, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
 	flags := &configFlags{}
+	var newIdentity bool
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, source, err := flags.load(cmd)
 		if err != nil {
@@ -33,6 +34,9 @@ func runsPart(cmd *cobra.Command, run func(context.Context, *appliance.Checked, 
 		if err != nil {
 			return usageError(source.Locate(err))
 		}
+		if newIdentity {
+			checked.AllowNewIdentity()
+		}
 		adoptOrphans(cmd.Context())
 		err = run(cmd.Context(), checked, log)
 		if lacks := new(config.FieldError); errors.As(err, &lacks) {
@@ -41,6 +45,7 @@ func runsPart(cmd *cobra.Command, run func(context.Context, *appliance.Checked, 
 		return err
 	}
 	flags.all(cmd.Flags())
+	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make authorities and keys that a used data directory has lost; clients then need new kubeconfigs and tokens")
 	return cmd
 }
 

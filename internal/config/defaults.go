@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,13 +29,14 @@ func Default() *ServerConfiguration {
 			External: ExternalEtcd{Endpoints: []string{}, Prefix: "/registry"},
 		},
 		APIServer: APIServer{
-			RuntimeConfig: map[string]Scalar{},
-			FeatureGates:  map[string]bool{},
-			Admission:     Admission{EnablePlugins: []string{}, DisablePlugins: []string{}},
-			Audit:         Audit{LogMaxAge: 30, LogMaxBackup: 10, LogMaxSize: 100},
-			Encryption:    Encryption{Resources: []string{"secrets"}},
-			FlowControl:   FlowControl{Enabled: true},
-			Flags:         map[string]Scalar{},
+			RuntimeConfig:  map[string]Scalar{},
+			FeatureGates:   map[string]bool{},
+			Admission:      Admission{EnablePlugins: []string{}, DisablePlugins: []string{}},
+			Authentication: Authentication{ServiceAccountKeyFiles: []string{}},
+			Audit:          Audit{LogMaxAge: 30, LogMaxBackup: 10, LogMaxSize: 100},
+			Encryption:     Encryption{Resources: []string{"secrets"}},
+			FlowControl:    FlowControl{Enabled: true},
+			Flags:          map[string]Scalar{},
 		},
 		ControllerManager: ControllerManager{Controllers: []string{"*"}},
 		ServiceEndpoints:  []ServiceEndpoint{},
@@ -108,17 +110,25 @@ func (c *ServerConfiguration) InputFiles() map[string]string {
 }
 
 func (c *ServerConfiguration) inputFiles() []fieldPath {
-	return []fieldPath{
+	files := []fieldPath{
+		{"serving.certFile", &c.Serving.CertFile},
+		{"serving.keyFile", &c.Serving.KeyFile},
+		{"serving.caFile", &c.Serving.CAFile},
 		{"etcd.external.caFile", &c.Etcd.External.CAFile},
 		{"etcd.external.certFile", &c.Etcd.External.CertFile},
 		{"etcd.external.keyFile", &c.Etcd.External.KeyFile},
 		{"apiServer.admission.configFile", &c.APIServer.Admission.ConfigFile},
 		{"apiServer.authentication.configFile", &c.APIServer.Authentication.ConfigFile},
+		{"apiServer.authentication.clientCAFile", &c.APIServer.Authentication.ClientCAFile},
 		{"apiServer.authorization.configFile", &c.APIServer.Authorization.ConfigFile},
 		{"apiServer.audit.policyFile", &c.APIServer.Audit.PolicyFile},
 		{"apiServer.encryption.configFile", &c.APIServer.Encryption.ConfigFile},
 		{"apiServer.tracing.configFile", &c.APIServer.Tracing.ConfigFile},
 	}
+	for i := range c.APIServer.Authentication.ServiceAccountKeyFiles {
+		files = append(files, fieldPath{fmt.Sprintf("apiServer.authentication.serviceAccountKeyFiles[%d]", i), &c.APIServer.Authentication.ServiceAccountKeyFiles[i]})
+	}
+	return files
 }
 
 func defaultDataDir(root bool, xdgDataHome string, home func() (string, error)) (string, error) {

@@ -53,6 +53,13 @@ type Serving struct {
 	// ExtraSANs are further DNS names and IP addresses for the serving
 	// certificate.
 	ExtraSANs []string `json:"extraSANs"`
+	// CertFile and KeyFile are served instead of a certificate that the server
+	// makes (--tls-cert-file, --tls-private-key-file); reloaded on change.
+	CertFile string `json:"certFile"`
+	KeyFile  string `json:"keyFile"`
+	// CAFile has the authorities that clients verify CertFile with. Empty means
+	// <dataDir>/pki/server-ca.crt.
+	CAFile string `json:"caFile"`
 }
 
 // Kubeconfig says where the administrator's kubeconfig is written.
@@ -115,13 +122,13 @@ type APIServer struct {
 	// FeatureGates switches features on and off (--feature-gates).
 	FeatureGates map[string]bool `json:"featureGates"`
 
-	Admission      Admission   `json:"admission"`
-	Authentication ConfigFile  `json:"authentication"`
-	Authorization  ConfigFile  `json:"authorization"`
-	Audit          Audit       `json:"audit"`
-	Encryption     Encryption  `json:"encryption"`
-	FlowControl    FlowControl `json:"flowControl"`
-	Tracing        ConfigFile  `json:"tracing"`
+	Admission      Admission      `json:"admission"`
+	Authentication Authentication `json:"authentication"`
+	Authorization  ConfigFile     `json:"authorization"`
+	Audit          Audit          `json:"audit"`
+	Encryption     Encryption     `json:"encryption"`
+	FlowControl    FlowControl    `json:"flowControl"`
+	Tracing        ConfigFile     `json:"tracing"`
 
 	// Flags sets any other flag of upstream's option set, by its name without
 	// the dashes.
@@ -131,6 +138,18 @@ type APIServer struct {
 // ConfigFile names a file that holds one of upstream's own configuration kinds.
 type ConfigFile struct {
 	ConfigFile string `json:"configFile"`
+}
+
+// Authentication says who clients can be besides what the data directory knows.
+type Authentication struct {
+	// ConfigFile holds an AuthenticationConfiguration (--authentication-config).
+	ConfigFile string `json:"configFile"`
+	// ClientCAFile has authorities of client certificates that are trusted
+	// besides <dataDir>/pki/client-ca.crt (--client-ca-file); reloaded on change.
+	ClientCAFile string `json:"clientCAFile"`
+	// ServiceAccountKeyFiles have public keys that verify service account tokens
+	// besides those in <dataDir>/pki (--service-account-key-file).
+	ServiceAccountKeyFiles []string `json:"serviceAccountKeyFiles"`
 }
 
 // Admission selects and configures the admission plugins.

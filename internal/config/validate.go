@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -25,6 +26,7 @@ func (c *ServerConfiguration) Validate() error {
 		errs = append(errs, &FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
 	}
 	c.validateServing(fail)
+	c.validateServingFiles(fail)
 	c.validateEtcd(fail)
 	c.Manifests.validate(fail)
 	c.Backup.validate(fail)
@@ -80,6 +82,22 @@ func (c *ServerConfiguration) validateServing(fail func(path, format string, arg
 	for i, san := range c.Serving.ExtraSANs {
 		if !isHost(strings.TrimPrefix(san, "*.")) {
 			fail(fmt.Sprintf("serving.extraSANs[%d]", i), "%q is neither a DNS name nor an IP address", san)
+		}
+	}
+}
+
+// validateServingFiles checks the certificate that is served instead of one that
+// the server makes.
+func (c *ServerConfiguration) validateServingFiles(fail func(path, format string, args ...any)) {
+	serving := c.Serving
+	switch {
+	case (serving.CertFile == "") != (serving.KeyFile == ""):
+		fail("serving.certFile", "certFile and keyFile go together; set both or none")
+	case serving.CertFile == "" && serving.CAFile != "":
+		fail("serving.caFile", "is what clients verify serving.certFile with; set that, or place the authority as <dataDir>/pki/server-ca.crt and .key")
+	case serving.CertFile != "":
+		if _, err := tls.LoadX509KeyPair(serving.CertFile, serving.KeyFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+			fail("serving.certFile", "%v", err)
 		}
 	}
 }

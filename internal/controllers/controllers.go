@@ -62,12 +62,22 @@ type Content interface {
 
 // Files are paths of PEM files.
 type Files struct {
-	// ServerCA is published to clients in each namespace.
+	// ServerCA has the authorities that are published to clients in each namespace.
 	ServerCA string
-	// ClientCA and its key sign client certificates.
+	// ClientCA, one certificate, and its key sign client certificates.
 	ClientCA, ClientCAKey string
 	// ServiceAccountKey signs tokens that are kept in secrets.
 	ServiceAccountKey string
+	// Changed returns a channel that is closed when the files change next; nil
+	// for files that do not.
+	Changed func() <-chan struct{}
+}
+
+func (f Files) changed() <-chan struct{} {
+	if f.Changed == nil {
+		return nil
+	}
+	return f.Changed()
 }
 
 // controller is an entry of the table.

@@ -24,6 +24,7 @@ const cacheHeadStart = 300 * time.Millisecond
 
 // environment is what the controllers share.
 type environment struct {
+	runCtx   context.Context // ends the controllers
 	config   Config
 	selected []string
 	types    *discoverer
@@ -41,7 +42,7 @@ type environment struct {
 func newEnvironment(ctx context.Context, cfg Config, selected []string) (*environment, error) {
 	cfg.Client = rest.CopyConfig(cfg.Client)
 	cfg.Client.QPS = -1 // flow control is the server's job
-	env := &environment{config: cfg, selected: selected, informersStarted: make(chan struct{})}
+	env := &environment{runCtx: ctx, config: cfg, selected: selected, informersStarted: make(chan struct{})}
 	informerClient, err := metadata.NewForConfig(env.managed("metadata-informers"))
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client of the informers: %w", err)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/keyutil"
@@ -54,42 +55,51 @@ func buildRootCA(_ context.Context, env *environment) (func(context.Context), st
 	if err != nil {
 		return nil, "", err
 	}
-	rootCA, err := os.ReadFile(env.config.Files.ServerCA)
-	if err != nil {
-		return nil, "", fmt.Errorf("read the CA to publish: %w", err)
-	}
 	core := env.config.Informers.Core().V1()
-	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, rootCA)
-	if err != nil {
-		return nil, "", err
-	}
-	return func(ctx context.Context) { c.Run(ctx, 1) }, "", nil
+	run, err := reloading(env, func(context.Context) (func(context.Context), error) {
+		rootCA, err := os.ReadFile(env.config.Files.ServerCA)
+		if err != nil {
+			return nil, fmt.Errorf("read the CA to publish: %w", err)
+		}
+		c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, rootCA)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context) { c.Run(ctx, 1) }, nil
+	})
+	return run, "", err
 }
 
-func buildTokens(ctx context.Context, env *environment) (func(context.Context), string, error) {
+func buildTokens(_ context.Context, env *environment) (func(context.Context), string, error) {
 	client, err := clientset(env.managed("tokens-controller"))
 	if err != nil {
 		return nil, "", err
 	}
+	run, err := reloading(env, func(ctx context.Context) (func(context.Context), error) { return newTokens(ctx, env, client) })
+	return run, "", err
+}
+
+// newTokens makes a controller with the key and the CA as they are now.
+func newTokens(ctx context.Context, env *environment, client kubernetes.Interface) (func(context.Context), error) {
 	key, err := keyutil.PrivateKeyFromFile(env.config.Files.ServiceAccountKey)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the service account key: %w", err)
+		return nil, fmt.Errorf("read the service account key: %w", err)
 	}
 	rootCA, err := os.ReadFile(env.config.Files.ServerCA)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the CA to publish: %w", err)
+		return nil, fmt.Errorf("read the CA to publish: %w", err)
 	}
 	generator, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, key)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	core := env.config.Informers.Core().V1()
 	c, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(), client,
 		serviceaccountcontroller.TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return func(ctx context.Context) { c.Run(ctx, tokenWorkers) }, "", nil
+	return func(ctx context.Context) { c.Run(ctx, tokenWorkers) }, nil
 }
 
 func buildLegacyTokenCleaner(_ context.Context, env *environment) (func(context.Context), string, error) {

@@ -50,6 +50,23 @@ func Render(access Access) ([]byte, error) {
 	return out, nil
 }
 
+// Server is the URL in a kubeconfig that [Render] has made, or empty when there
+// is no file.
+func Server(path string) (string, error) {
+	cfg, err := clientcmd.LoadFromFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the server's URL in %s: %w", path, err)
+	}
+	cluster := cfg.Clusters[Name]
+	if cluster == nil {
+		return "", fmt.Errorf("read the server's URL in %s: it has no cluster %s; remove the file, and the next start writes it", path, Name)
+	}
+	return cluster.Server, nil
+}
+
 // Write replaces the file atomically when its content or mode differ. Tools
 // that watch the file see a change only where there is one.
 func Write(path string, data []byte, mode os.FileMode) error {

@@ -63,14 +63,16 @@ type leaf struct {
 }
 
 // Store keeps one directory of certificates and keys. Its methods may be called
-// from several goroutines, except AddEtcd and SetClock.
+// from several goroutines, except AddEtcd and ServeElsewhere.
 type Store struct {
 	dir         string
 	now         func() time.Time
 	authorities []namedAuthority
 	leaves      []leaf
+	serverCA    string // instead of the authority's own file
 
 	mu      sync.Mutex // held while files are written
+	changed chan struct{}
 	revoked atomic.Pointer[map[string]bool]
 }
 
@@ -82,7 +84,7 @@ type namedAuthority struct{ name, commonName string }
 // and writes nothing.
 func New(dir string, names Names) *Store {
 	return &Store{
-		dir: dir, now: time.Now,
+		dir: dir, now: time.Now, changed: make(chan struct{}),
 		authorities: []namedAuthority{
 			{ServerCA, "kube-hyper-mini-server-ca"}, {ClientCA, "kube-hyper-mini-client-ca"}, {FrontProxyCA, "kube-hyper-mini-front-proxy-ca"},
 		},
@@ -109,10 +111,20 @@ func (s *Store) AddEtcd(names Names) {
 		client(EtcdClient, EtcdCA, "kube-hyper-mini"))
 }
 
-// WithoutServing has the store keep no serving certificate: the server uses one
-// that is kept elsewhere. Call it before anything else.
-func (s *Store) WithoutServing() {
+// ServeElsewhere has the store keep no serving certificate, as the server uses
+// one that is kept elsewhere. Clients verify it with caFile, or with the store's
+// own authority where that is empty. Call it before anything else.
+func (s *Store) ServeElsewhere(caFile string) {
 	s.leaves = slices.DeleteFunc(s.leaves, func(l leaf) bool { return l.name == APIServer })
+	s.serverCA = caFile
+}
+
+// ServerCA is the path of the authorities that clients verify the server with.
+func (s *Store) ServerCA() string {
+	if s.serverCA != "" {
+		return s.serverCA
+	}
+	return s.Cert(ServerCA)
 }
 
 // Create makes what is missing, authorities and token keys included, and does
@@ -147,10 +159,22 @@ func (s *Store) ensure(create bool) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.advanceAll(journal); err != nil {
-		return nil, err
+	changes, err := s.work(journal, create)
+	if slices.ContainsFunc(changes, func(c Change) bool { return kinds[c.Name] != "" }) {
+		close(s.changed)
+		s.changed = make(chan struct{})
 	}
-	changes, err := s.ensureFiles(create)
+	return changes, err
+}
+
+// work is what ensure does once everything has been read.
+func (s *Store) work(journal *journal, create bool) ([]Change, error) {
+	changes, err := s.advanceAll(journal)
+	if err != nil {
+		return changes, err
+	}
+	made, err := s.ensureFiles(create)
+	changes = append(changes, made...)
 	if err != nil {
 		return changes, err
 	}
@@ -159,8 +183,16 @@ func (s *Store) ensure(create bool) ([]Change, error) {
 	if err != nil || len(ended) == 0 {
 		return changes, err
 	}
-	more, err := s.ensureFiles(false) // without the old authority's signatures
-	return append(changes, more...), err
+	made, err = s.ensureFiles(false) // without the old authority's signatures
+	return append(changes, made...), err
+}
+
+// Changed returns a channel that is closed at the next change of an authority or
+// of the token keys.
+func (s *Store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
 }
 
 // checkPresence says what a used directory lacks. The authority of etcd may

@@ -49,7 +49,9 @@ const (
 type rotation struct {
 	Phase string `json:"phase"`
 	// From is the fingerprint of the key that is replaced.
-	From    string    `json:"from"`
+	From string `json:"from"`
+	// To is that of the new key, once it is prepared.
+	To      string    `json:"to,omitempty"`
 	Started time.Time `json:"started"`
 	// Overlap is how long the old one stays trusted, in nanoseconds; Until is
 	// when that ends, once the new one signs.
@@ -92,30 +94,43 @@ func (s *Store) writeJournal(j *journal) error {
 
 // Prepare makes a new authority or token key and trusts it; it does not sign
 // yet. Where that is done already it does nothing.
-func (s *Store) Prepare(kind string) error {
+func (s *Store) Prepare(kind string) ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name, err := fileOf(kind)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	j, err := s.readJournal()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if r := j.Rotations[name]; r != nil && r.Phase == signing {
-		return fmt.Errorf("%s is being rotated, and the old one is trusted until %s: wait, or end it with \"kube-hyper-mini certs rotate %s --finish\"", kind, r.Until.Format(time.RFC3339), kind)
+		return nil, fmt.Errorf("%s is being rotated, and the old one is trusted until %s: wait, or end it with \"kube-hyper-mini certs rotate %s --finish\"", kind, r.Until.Format(time.RFC3339), kind)
 	} else if r == nil {
 		from, err := s.replaceable(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		j.Rotations[name] = &rotation{Phase: preparing, From: from, Started: s.now().UTC().Truncate(time.Second)}
 		if err := s.writeJournal(j); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return s.advance(j, name)
+	return s.ensure(false)
+}
+
+// Prepared says whether [Store.Prepare] has been done and [Store.Switch] has
+// not.
+func (s *Store) Prepared(kind string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, err := fileOf(kind)
+	if err != nil {
+		return false, err
+	}
+	j, err := s.readJournal()
+	return err == nil && j.Rotations[name] != nil && j.Rotations[name].Phase == prepared, err
 }
 
 // replaceable returns the fingerprint of the key in use, or why it cannot be
@@ -219,18 +234,23 @@ func (s *Store) Retired() (func(*x509.Certificate) bool, error) {
 	}, nil
 }
 
-func (s *Store) advanceAll(j *journal) error {
+func (s *Store) advanceAll(j *journal) ([]Change, error) {
+	var changes []Change
 	for _, name := range slices.Sorted(maps.Keys(j.Rotations)) {
-		if err := s.advance(j, name); err != nil {
-			return err
+		did, err := s.advance(j, name)
+		if did != "" {
+			changes = append(changes, Change{name, did})
+		}
+		if err != nil {
+			return changes, err
 		}
 	}
-	return nil
+	return changes, nil
 }
 
-// advance takes the steps that a rotation owes. Each can be repeated after a
-// crash.
-func (s *Store) advance(j *journal, name string) error {
+// advance takes the step that a rotation owes, and says which. Each can be
+// repeated after a crash.
+func (s *Store) advance(j *journal, name string) (did string, err error) {
 	switch r := j.Rotations[name]; r.Phase {
 	case preparing:
 		trust := s.trustNextAuthority
@@ -238,18 +258,26 @@ func (s *Store) advance(j *journal, name string) error {
 			trust = func(string) error { return s.trustNextTokenKey() }
 		}
 		if err := trust(name); err != nil {
-			return err
+			return "", err
 		}
-		r.Phase = prepared
+		next, err := readKey(s.nextKey(name))
+		if err != nil {
+			return "", err
+		}
+		if r.To, err = fingerprint(next.Public()); err != nil {
+			return "", err
+		}
+		r.Phase, did = prepared, "a new one is trusted"
 	case switching:
 		if err := s.useNextKey(name); err != nil {
-			return err
+			return "", err
 		}
 		r.Phase, r.Until = signing, s.now().Add(r.Overlap).UTC()
+		did = "a new one signs"
 	default:
-		return nil
+		return "", nil
 	}
-	return s.writeJournal(j)
+	return did, s.writeJournal(j)
 }
 
 // trustNextAuthority makes the next authority, has the one in use sign it, and

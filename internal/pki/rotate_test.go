@@ -44,11 +44,17 @@ func bundle(t *testing.T, s *Store, name string) []*x509.Certificate {
 
 func rotate(t *testing.T, s *Store, kind string, overlap time.Duration) {
 	t.Helper()
-	if err := s.Prepare(kind); err != nil {
+	if _, err := s.Prepare(kind); err != nil {
 		t.Fatal(err)
 	}
+	changed := s.Changed()
 	if _, err := s.Switch(kind, overlap); err != nil {
 		t.Fatal(err)
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("a rotation is no change")
 	}
 }
 
@@ -72,7 +78,7 @@ func TestRotationOfAnAuthority(t *testing.T) {
 			oldLeaf := filepath.Join(t.TempDir(), "old.crt")
 			copyFile(t, s.Cert(test.leaf), oldLeaf)
 
-			if err := s.Prepare(test.kind); err != nil {
+			if _, err := s.Prepare(test.kind); err != nil {
 				t.Fatal(err)
 			}
 			both := bundle(t, s, test.authority)
@@ -148,7 +154,7 @@ func TestRotationOfTheTokenKey(t *testing.T) {
 		return keys
 	}
 	old := keys().Signer.Public()
-	if err := s.Prepare("service-account"); err != nil {
+	if _, err := s.Prepare("service-account"); err != nil {
 		t.Fatal(err)
 	}
 	if k := keys(); len(k.Verify) != 2 || !publicEqual(k.Signer.Public(), old) {
@@ -269,11 +275,16 @@ func TestRotationsThatAreRefused(t *testing.T) {
 		act  func(t *testing.T, s *Store) error
 		want string
 	}{
-		"an unknown kind": {func(_ *testing.T, s *Store) error { return s.Prepare("etcd") }, "allowed: [client front-proxy server service-account]"},
-		"without the key": {func(t *testing.T, s *Store) error { remove(t, s.Key(ClientCA)); return s.Prepare("client") }, "is not there to hand over with"},
+		"an unknown kind": {func(_ *testing.T, s *Store) error { _, err := s.Prepare("etcd"); return err }, "allowed: [client front-proxy server service-account]"},
+		"without the key": {func(t *testing.T, s *Store) error {
+			remove(t, s.Key(ClientCA))
+			_, err := s.Prepare("client")
+			return err
+		}, "is not there to hand over with"},
 		"twice": {func(t *testing.T, s *Store) error {
 			rotate(t, s, "client", time.Hour)
-			return s.Prepare("client")
+			_, err := s.Prepare("client")
+			return err
 		}, "the old one is trusted until"},
 		"a switch to nothing": {func(_ *testing.T, s *Store) error { _, err := s.Switch("client", 0); return err }, "prepare it first"},
 		"the end of nothing":  {func(_ *testing.T, s *Store) error { _, err := s.Finish("client"); return err }, "no rotation of client"},

@@ -1,0 +1,215 @@
+package appliance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+)
+
+// certificatesPath rotates and revokes at a POST and answers with what it has
+// done.
+const certificatesPath = "/kube-hyper-mini/certificates"
+
+// CertificateChange is what is asked of the identity of a server.
+type CertificateChange struct {
+	// Rotate is one of [pki.Kinds], or empty.
+	Rotate string
+	// Prepare only trusts the new one; Finish ends the overlap. Neither rotates.
+	Prepare, Finish bool
+	// Overlap is how long the old one stays trusted.
+	Overlap time.Duration
+	// RevokeAdmin refuses the administrator's certificates and makes a new one.
+	RevokeAdmin bool
+}
+
+// CertificatesChanged is what was done.
+type CertificatesChanged struct {
+	Changes []pki.Change `json:"changes"`
+	// Until is when the overlap ends; zero if there is none.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// errNotPrepared is why the first step must come alone.
+var errNotPrepared = errors.New("several servers may use this etcd, and each must trust the new one before any signs with it: see \"kube-hyper-mini certs rotate --help\" about --prepare")
+
+// apply changes the store. trusted is called between the steps of a rotation
+// and returns when this process trusts the new authority; follow is called when
+// keys have changed.
+func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow func() error) (*CertificatesChanged, error) {
+	done := &CertificatesChanged{}
+	add := func(changes []pki.Change, err error) error {
+		done.Changes = append(done.Changes, changes...)
+		return errors.Join(err, follow())
+	}
+	switch {
+	case c.RevokeAdmin:
+		return done, add(store.RevokeAdmin())
+	case c.Finish:
+		return done, add(store.Finish(c.Rotate))
+	}
+	prepared, err := store.Prepared(c.Rotate)
+	if err != nil {
+		return nil, err
+	}
+	if several && !prepared && !c.Prepare {
+		return nil, errNotPrepared
+	}
+	if err := add(store.Prepare(c.Rotate)); err != nil || c.Prepare {
+		return done, err
+	}
+	if err := trusted(); err != nil {
+		return done, err
+	}
+	if err := add(store.Switch(c.Rotate, c.Overlap)); err != nil {
+		return done, err
+	}
+	done.Until, err = store.Until(c.Rotate)
+	return done, err
+}
+
+// certificates serves certificatesPath.
+type certificates struct{ server *server }
+
+// ServeHTTP implements [http.Handler].
+func (c certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	change, err := parseCertificateChange(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	identity := c.server.identity
+	done, err := change.apply(identity.store, c.server.store.servers() > 1, func() error { return c.trusted(r.Context()) }, identity.follow)
+	if done != nil {
+		identity.tell(done.Changes)
+	}
+	if err != nil {
+		http.Error(w, identity.explain(err).Error(), http.StatusConflict)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(done) // the client may have gone; it is done all the same
+}
+
+const (
+	trustTimeout = 10 * time.Second
+	trustPoll    = 10 * time.Millisecond
+)
+
+// trusted returns when the API server trusts the clients' authorities that are
+// in the file: it follows the file in its own time.
+func (c certificates) trusted(ctx context.Context) error {
+	want, err := os.ReadFile(c.server.identity.store.Cert(pki.ClientCA))
+	if err != nil {
+		return fmt.Errorf("read the authorities of clients: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, trustTimeout, errors.New("the API server does not follow the file of the clients' authorities"))
+	defer cancel()
+	ticker := time.NewTicker(trustPoll)
+	defer ticker.Stop()
+	for !bytes.Contains(c.server.api.options.ClientCAs(), bytes.TrimSpace(want)) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the new authority is trusted on disk and does not sign yet: %w; run the command again", context.Cause(ctx))
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+func (c CertificateChange) query() url.Values {
+	return url.Values{
+		"rotate": {c.Rotate}, "prepare": {strconv.FormatBool(c.Prepare)}, "finish": {strconv.FormatBool(c.Finish)},
+		"overlap": {c.Overlap.String()}, "revokeAdmin": {strconv.FormatBool(c.RevokeAdmin)},
+	}
+}
+
+func parseCertificateChange(query url.Values) (CertificateChange, error) {
+	overlap, err := time.ParseDuration(query.Get("overlap"))
+	if err != nil || overlap < 0 {
+		return CertificateChange{}, fmt.Errorf("overlap %q is not a duration", query.Get("overlap"))
+	}
+	return CertificateChange{
+		Rotate: query.Get("rotate"), Prepare: query.Get("prepare") == "true", Finish: query.Get("finish") == "true",
+		Overlap: overlap, RevokeAdmin: query.Get("revokeAdmin") == "true",
+	}, nil
+}
+
+// ChangeCertificatesRunning asks the server that the kubeconfig points to.
+func ChangeCertificatesRunning(ctx context.Context, admin []byte, change CertificateChange) (*CertificatesChanged, error) {
+	response, host, err := ask(ctx, admin, http.MethodPost, certificatesPath+"?"+change.query().Encode(), 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", host, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, unexpected(host, response, body)
+	}
+	done := &CertificatesChanged{}
+	if err := json.Unmarshal(body, done); err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", host, err)
+	}
+	return done, nil
+}
+
+// ChangeCertificatesStopped changes the identity in a data directory that no
+// server uses (datadir.ErrLocked if one does). The configuration has been
+// completed.
+func ChangeCertificatesStopped(cfg *config.ServerConfiguration, log *slog.Logger, change CertificateChange) (done *CertificatesChanged, err error) {
+	if err := datadir.Removable(cfg.DataDir); err != nil {
+		return nil, fmt.Errorf("no certificates to change: %w", err) // before anything is made
+	}
+	dir, err := datadir.Open(cfg.DataDir, currentStamp())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	store, err := newStoreOfKeys(cfg, dir.Join("pki"))
+	if err != nil {
+		return nil, err
+	}
+	i := &identity{config: cfg, dir: dir, log: log, store: store}
+	if i.url, err = kubeconfig.Server(cfg.Kubeconfig.Path); err != nil {
+		return nil, err
+	}
+	trusted := func() error { return nil } // the next start reads all files
+	done, err = change.apply(store, len(cfg.Etcd.External.Endpoints) > 0, trusted, i.writeKubeconfig)
+	if err != nil {
+		return nil, i.explain(err)
+	}
+	return done, nil
+}
+
+// ListCertificates describes the identity in the configuration's data directory,
+// whether a server uses it or not. The configuration has been completed.
+func ListCertificates(cfg *config.ServerConfiguration) ([]pki.Entry, error) {
+	if err := datadir.Removable(cfg.DataDir); err != nil {
+		return nil, fmt.Errorf("no certificates to list: %w", err)
+	}
+	store, err := newStoreOfKeys(cfg, filepath.Join(cfg.DataDir, "pki"))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(store.Cert(pki.EtcdCA)); err == nil {
+		store.AddEtcd(pki.Names{})
+	}
+	return store.List()
+}

@@ -1,0 +1,225 @@
+package appliance
+
+import (
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+)
+
+// ensureKeys opens the store of certificates and keys, makes what is missing in
+// a new directory and signs again what is due.
+func (i *identity) ensureKeys() error {
+	store, err := newStoreOfKeys(i.config, i.dir.Join("pki"))
+	if err != nil {
+		return err
+	}
+	i.store = store
+	if i.etcdHost != "" {
+		etcdNames, err := servingNames(&config.Serving{BindAddress: i.etcdHost, ExternalHost: i.config.Serving.ExternalHost, ExtraSANs: i.config.Serving.ExtraSANs})
+		if err != nil {
+			return err
+		}
+		i.store.AddEtcd(etcdNames)
+	}
+	ensure := i.store.Ensure
+	if i.dir.Previous == nil || i.newIdentity {
+		ensure = i.store.Create
+	}
+	changes, err := ensure()
+	if err != nil {
+		return i.explain(err)
+	}
+	if i.dir.Previous != nil {
+		i.tell(changes)
+	}
+	if err := i.checkServing(); err != nil {
+		return err
+	}
+	return i.useTokenKeys()
+}
+
+// newStoreOfKeys is the store that the configuration describes.
+func newStoreOfKeys(cfg *config.ServerConfiguration, dir string) (*pki.Store, error) {
+	names, err := servingNames(&cfg.Serving)
+	if err != nil {
+		return nil, err
+	}
+	store := pki.New(dir, names)
+	if cfg.Serving.CertFile != "" {
+		store.ServeElsewhere(cfg.Serving.CAFile)
+	}
+	return store, nil
+}
+
+// explain adds the remedy to the error of a used directory that has lost its
+// identity.
+func (i *identity) explain(err error) error {
+	var missing *pki.MissingError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	from, newest := "a backup", time.Time{}
+	for _, reason := range []string{backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade} {
+		if path, made, err := backup.Latest(i.config.Backup.Dir, reason); err == nil && made.After(newest) {
+			from, newest = "a backup (the newest is "+path+")", made
+		}
+	}
+	return fmt.Errorf("the data directory %s was used before, and %s missing: clients and tokens rely on them. Bring pki back from %s, as with tar -xzf FILE -C %s pki; or start with --new-identity, after which all clients need new kubeconfigs and tokens",
+		i.dir.Path(), listed(missing.Files), from, i.dir.Path())
+}
+
+func listed(files []string) string {
+	if len(files) == 1 {
+		return files[0] + " is"
+	}
+	return strings.Join(files, ", ") + " are"
+}
+
+// tell logs what was made or signed again, and why.
+func (i *identity) tell(changes []pki.Change) {
+	for _, change := range changes {
+		if strings.Contains(change.Reason, "not valid before") {
+			i.log.Warn("a certificate was signed again: the clock was ahead when it was made", "name", change.Name, "reason", change.Reason)
+			continue
+		}
+		i.log.Info("certificates renewed", "name", change.Name, "reason", change.Reason)
+	}
+}
+
+// renewed follows up a round of renewals.
+func (i *identity) renewed(changes []pki.Change, err error) {
+	i.tell(changes)
+	if followErr := i.follow(); err == nil {
+		err = followErr
+	}
+	if err != nil {
+		i.log.Error("renewing certificates failed, trying again", "error", i.explain(err))
+	}
+}
+
+// follow has the parts of this process that do not watch the files use what
+// changed in them.
+func (i *identity) follow() error {
+	i.following.Lock()
+	defer i.following.Unlock()
+	return errors.Join(i.useTokenKeys(), i.writeKubeconfig())
+}
+
+func (i *identity) useTokenKeys() error {
+	keys, err := i.store.TokenKeys()
+	if err != nil {
+		return i.explain(err)
+	}
+	verify := append([]crypto.PublicKey{}, keys.Verify...)
+	for _, file := range i.config.APIServer.Authentication.ServiceAccountKeyFiles {
+		more, err := pki.ReadPublicKeys(file)
+		if err != nil {
+			return err
+		}
+		verify = append(verify, more...)
+	}
+	if i.tokenKeys != nil {
+		return i.tokenKeys.Set(keys.Signer, verify)
+	}
+	i.tokenKeys, err = apiserver.NewTokenKeys(keys.Signer, verify)
+	return err
+}
+
+// checkServing refuses a configured certificate that clients of the kubeconfig
+// would not accept.
+func (i *identity) checkServing() error {
+	serving := &i.config.Serving
+	if serving.CertFile == "" || i.url == "" {
+		return nil
+	}
+	chain, err := readChain(serving.CertFile)
+	if err != nil {
+		return err
+	}
+	server, err := url.Parse(i.url)
+	if err != nil {
+		return fmt.Errorf("read the server's URL: %w", err)
+	}
+	if err := chain[0].VerifyHostname(server.Hostname()); err != nil {
+		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: set serving.externalHost to a name in the certificate", err)}
+	}
+	roots, err := readChain(i.store.ServerCA())
+	if err != nil {
+		return err
+	}
+	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: time.Now()}
+	for _, crt := range roots {
+		options.Roots.AddCert(crt)
+	}
+	for _, crt := range chain[1:] {
+		options.Intermediates.AddCert(crt)
+	}
+	if _, err := chain[0].Verify(options); err != nil {
+		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("clients would verify it with %s and refuse it: %v; name its authorities with serving.caFile", i.store.ServerCA(), err)}
+	}
+	return nil
+}
+
+// readChain reads the certificates in a PEM file, at least one.
+func readChain(path string) ([]*x509.Certificate, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read certificates: %w", err)
+	}
+	var chain []*x509.Certificate
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		crt, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("read certificates in %s: %w", path, err)
+		}
+		chain = append(chain, crt)
+	}
+	if len(chain) == 0 {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
+	}
+	return chain, nil
+}
+
+// files are what the API server serves and verifies with.
+func (a *apiServers) files() apiserver.Files {
+	store, cfg := a.identity.store, a.identity.config
+	files := apiserver.Files{
+		ServingCert: store.Cert(pki.APIServer), ServingKey: store.Key(pki.APIServer),
+		ClientCAs:      []string{store.Cert(pki.ClientCA)},
+		FrontProxyCA:   store.Cert(pki.FrontProxyCA),
+		FrontProxyCert: store.Cert(pki.FrontProxy), FrontProxyKey: store.Key(pki.FrontProxy),
+		EncryptionConfig: a.identity.encryption,
+	}
+	if cfg.Serving.CertFile != "" {
+		files.ServingCert, files.ServingKey = cfg.Serving.CertFile, cfg.Serving.KeyFile
+	}
+	if more := cfg.APIServer.Authentication.ClientCAFile; more != "" {
+		files.ClientCAs = append(files.ClientCAs, more)
+	}
+	return files
+}
+
+func controllerFiles(store *pki.Store) controllers.Files {
+	return controllers.Files{
+		ServerCA:          store.ServerCA(),
+		ClientCA:          store.SigningCert(pki.ClientCA),
+		ClientCAKey:       store.Key(pki.ClientCA),
+		ServiceAccountKey: store.Key(pki.ServiceAccount),
+		Changed:           store.Changed,
+	}
+}

@@ -1,0 +1,91 @@
+package appliance
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/retry"
+)
+
+const (
+	// authenticationConfigMap tells aggregated API servers whom to trust.
+	authenticationConfigMap = "extension-apiserver-authentication"
+	// retiredAgain is when the config map is looked at again after a change:
+	// upstream's controller may have written it with what it had read before.
+	retiredAgain = 2 * time.Minute
+)
+
+// dropRetired takes authorities that a rotation has replaced out of the config
+// map for aggregated API servers, until ctx ends. Upstream's controller
+// (k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust)
+// only adds to it, and drops what has expired.
+func (s *server) dropRetired(ctx context.Context) {
+	client, err := kubernetes.NewForConfig(s.api.server.Loopback())
+	if err != nil {
+		s.log.Error("replaced authorities stay trusted by aggregated API servers", "error", err)
+		return
+	}
+	for {
+		changed := s.identity.store.Changed()
+		retired, err := s.identity.store.Retired()
+		var again <-chan time.Time
+		if err == nil && retired != nil {
+			err = dropFromConfigMap(ctx, client, retired)
+			again = time.After(retiredAgain)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("replaced authorities are still trusted by aggregated API servers, trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-again:
+		}
+	}
+}
+
+func dropFromConfigMap(ctx context.Context, client kubernetes.Interface, retired func(*x509.Certificate) bool) error {
+	maps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		found, err := maps.Get(ctx, authenticationConfigMap, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		changed := false
+		for _, key := range []string{"client-ca-file", "requestheader-client-ca-file"} {
+			list, err := cert.ParseCertsPEM([]byte(found.Data[key]))
+			if err != nil {
+				continue // empty, or not what upstream's controller has written
+			}
+			kept := slices.DeleteFunc(slices.Clone(list), retired)
+			if len(kept) == len(list) || len(kept) == 0 {
+				continue
+			}
+			encoded, err := cert.EncodeCertificates(kept...)
+			if err != nil {
+				return err
+			}
+			found.Data[key], changed = string(encoded), true
+		}
+		if !changed {
+			return nil
+		}
+		_, err = maps.Update(ctx, found, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take replaced authorities out of config map %s/%s: %w", metav1.NamespaceSystem, authenticationConfigMap, err)
+	}
+	return nil
+}

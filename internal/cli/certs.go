@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+)
+
+func newCerts() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "certs",
+		Short: "List certificates, rotate authorities and token keys, revoke the administrator's access",
+	}
+	cmd.AddCommand(newCertsList(), newCertsRotate(), newCertsRevokeAdmin())
+	return cmd
+}
+
+func newCertsList() *cobra.Command {
+	flags := &configFlags{}
+	var output string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the certificates and keys of the data directory",
+		Long: `List the certificates and keys of the data directory, of a running server or of a
+stopped one: each authority with the certificates that it has signed, then the
+keys of service account tokens.`,
+		Example: `  kube-hyper-mini certs list
+  kube-hyper-mini certs list -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			cfg, err := completed(cmd, flags)
+			if err != nil {
+				return err
+			}
+			list, err := appliance.ListCertificates(cfg)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return printJSON(cmd.OutOrStdout(), list)
+			}
+			return printCertificates(cmd.OutOrStdout(), list)
+		},
+	}
+	flags.locate(cmd.Flags())
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func printCertificates(w io.Writer, list []pki.Entry) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NAME\tSUBJECT\tISSUER\tUNTIL\tUSED FOR") // Flush reports what failed
+	for _, e := range list {
+		subject, issuer, until := e.Subject, e.Issuer, e.Until.Local().Format(time.DateOnly)
+		if subject == "" {
+			subject, issuer, until = "key "+e.Key[:16], "-", "-"
+		}
+		if issuer == subject {
+			issuer = "itself"
+		}
+		switch e.State {
+		case "valid":
+		case "not valid yet":
+			until = fmt.Sprintf("%s (NOT VALID before %s)", until, e.From.Local().Format(time.DateTime))
+		default:
+			until = fmt.Sprintf("%s (%s)", until, strings.ToUpper(e.State))
+		}
+		used := e.UsedFor
+		if !e.TrustedUntil.IsZero() {
+			used += ", replaced, trusted until " + e.TrustedUntil.Local().Format(time.DateTime)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", e.Name, subject, issuer, until, used)
+	}
+	return table.Flush()
+}
+
+func newCertsRotate() *cobra.Command {
+	flags := &configFlags{}
+	change := appliance.CertificateChange{}
+	kinds := strings.Join(pki.Kinds(), "|")
+	cmd := &cobra.Command{
+		Use:   "rotate " + kinds,
+		Short: "Replace an authority or the key of service account tokens, of a running server or of a stopped one",
+		Long: `Replace an authority or the key of service account tokens, of a running server or
+of a stopped one. The new one signs at once. The old one stays trusted for the
+overlap, and is dropped at its end; --finish ends it now, and --overlap 0s has
+none. No request fails meanwhile, and no restart is needed.
+
+  server           The authority of the serving certificate. In the overlap the
+                   server shows a chain that old and new clients accept. Give
+                   clients the new kubeconfig; kube-root-ca.crt follows by itself.
+  client           The authority of client certificates. Those that it has signed
+                   for others ("kubeconfig create", certificate signing requests)
+                   must be requested again in the overlap.
+  front-proxy      The authority of calls of aggregated API servers, which follow
+                   extension-apiserver-authentication by themselves.
+  service-account  The key of tokens. Programs renew tokens that they request;
+                   those in secrets must be made again in the overlap: delete the
+                   secret's "token". Who verifies tokens elsewhere reads
+                   /openid/v1/jwks again, within an hour.
+
+Where several servers share one etcd, each must trust the new one first:
+  1. certs rotate NAME --prepare     on one of them
+  2. copy pki/NAME-ca.crt (or pki/service-account.pub) to the others, restart them
+  3. certs rotate NAME               on the first: the new one signs
+  4. copy pki/NAME-ca.* and -cross.crt (or service-account.*), restart them
+After --finish, copy pki/NAME-ca.crt (or service-account.pub) once more.
+
+A running server is asked through its API, as the administrator whose
+kubeconfig is in the data directory (POST /kube-hyper-mini/certificates). A
+rotation that a crash cuts short goes on at the next start.`,
+		Example: `  kube-hyper-mini certs rotate client
+  kube-hyper-mini certs rotate server --overlap 2160h
+  kube-hyper-mini certs rotate client --finish`,
+		Args: exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			change.Rotate = args[0]
+			if !slices.Contains(pki.Kinds(), change.Rotate) {
+				return usageError(fmt.Errorf("%q cannot be rotated; allowed: %s", args[0], strings.Join(pki.Kinds(), ", ")))
+			}
+			if change.Overlap < 0 {
+				return usageError(fmt.Errorf("--overlap %s is negative; 0s has no overlap", change.Overlap))
+			}
+			if change.Prepare && change.Finish {
+				return usageError(errors.New("--prepare and --finish exclude each other; give one"))
+			}
+			done, err := changeCertificates(cmd, flags, change)
+			if err != nil {
+				return err
+			}
+			return tellRotated(cmd.OutOrStdout(), change, done)
+		},
+	}
+	flags.locate(cmd.Flags())
+	cmd.Flags().DurationVar(&change.Overlap, "overlap", 720*time.Hour, "how long the old one stays trusted")
+	cmd.Flags().BoolVar(&change.Prepare, "prepare", false, "only trust a new one; the next call signs with it")
+	cmd.Flags().BoolVar(&change.Finish, "finish", false, "end the overlap of a rotation now")
+	return cmd
+}
+
+func tellRotated(w io.Writer, change appliance.CertificateChange, done *appliance.CertificatesChanged) error {
+	for _, c := range done.Changes {
+		if _, err := fmt.Fprintf(w, "%s: %s\n", c.Name, c.Reason); err != nil {
+			return err
+		}
+	}
+	text := "the old one is not trusted any more"
+	switch {
+	case change.Prepare:
+		text = "the new one is trusted and does not sign yet; run the command again without --prepare"
+	case done.Until.After(time.Now()):
+		text = "the old one is trusted until " + done.Until.Local().Format(time.DateTime)
+	}
+	_, err := fmt.Fprintf(w, "%s: %s\n", change.Rotate, text)
+	return err
+}
+
+func newCertsRevokeAdmin() *cobra.Command {
+	flags := &configFlags{}
+	cmd := &cobra.Command{
+		Use:   "revoke-admin",
+		Short: "Refuse the administrator's certificates and make a new kubeconfig",
+		Long: `Refuse the administrator's certificates of before, and make a new key,
+certificate and kubeconfig. Other clients are not concerned.
+
+The key is refused by this server: pki/revoked-keys lists it. Other servers of
+the same etcd need a copy of that file and a restart. Aggregated API servers that
+clients reach directly know nothing of it: "certs rotate client --overlap 0s"
+ends all client certificates everywhere.`,
+		Example: `  kube-hyper-mini certs revoke-admin`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := changeCertificates(cmd, flags, appliance.CertificateChange{RevokeAdmin: true}); err != nil {
+				return err
+			}
+			cfg, err := completed(cmd, flags)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the administrator's certificates of before are refused; the new kubeconfig is %s\n", cfg.Kubeconfig.Path)
+			return err
+		},
+	}
+	flags.locate(cmd.Flags())
+	return cmd
+}
+
+// changeCertificates asks the running server, or changes the data directory
+// when none runs.
+func changeCertificates(cmd *cobra.Command, flags *configFlags, change appliance.CertificateChange) (*appliance.CertificatesChanged, error) {
+	cfg, err := completed(cmd, flags)
+	if err != nil {
+		return nil, err
+	}
+	log, err := commandLog(cmd, cfg)
+	if err != nil {
+		return nil, err
+	}
+	done, err := appliance.ChangeCertificatesStopped(cfg, log, change)
+	if !errors.Is(err, datadir.ErrLocked) {
+		return done, err
+	}
+	kubeconfig, err := readLocalKubeconfig(cmd, flags)
+	if err != nil {
+		return nil, err
+	}
+	return appliance.ChangeCertificatesRunning(cmd.Context(), kubeconfig, change)
+}
