@@ -174,12 +174,10 @@ func TestWithoutKeys(t *testing.T) {
 			t.Errorf("%s was in the archive", room)
 		}
 	}
-	// A server that could not read its secrets says what it lacks.
-	out, code := harness.CLI(t, "server", "--data-dir", dir, "--port", "0")
-	if code != harness.ExitFailure {
-		t.Errorf("exit code %d", code)
-	}
-	harness.Wants(t, out, "secrets in etcd are encrypted with another key", filepath.Join(dir, "encryption"))
+	// A server without its identity, or that could not read its secrets, says
+	// what it lacks.
+	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "server", "--data-dir", dir, "--port", "0"), "service-account.key", "--new-identity")
+	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "server", "--data-dir", dir, "--port", "0", "--new-identity"), "secrets in etcd are encrypted with another key", filepath.Join(dir, "encryption"))
 	for _, room := range []string{"pki", "encryption"} {
 		if err := os.RemoveAll(filepath.Join(dir, room)); err != nil {
 			t.Fatal(err)

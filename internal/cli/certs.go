@@ -79,7 +79,7 @@ func printCertificates(w io.Writer, list []pki.Entry) error {
 		}
 		used := e.UsedFor
 		if !e.TrustedUntil.IsZero() {
-			used += ", replaced, trusted until " + e.TrustedUntil.Local().Format(time.DateTime)
+			used += ", replaced, dropped at " + e.TrustedUntil.Local().Format(time.DateTime)
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", e.Name, subject, issuer, until, used)
 	}

@@ -268,13 +268,13 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (reason string, err error) {
 	if len(chain) > 0 && key == nil {
 		return "", fmt.Errorf("%s exists without %s: place both files, or remove the certificate to have a new pair made", s.Cert(l.name), s.Key(l.name))
 	}
-	if key != nil && s.isRevoked(key.Public()) {
-		key, chain = nil, nil
-	}
-	if key != nil {
-		reason = s.due(l, chain, key.Public(), ca)
-	} else {
+	switch {
+	case key == nil:
 		reason = "it does not exist"
+	case s.isRevoked(key.Public()):
+		key, chain, reason = nil, nil, "its key was revoked"
+	default:
+		reason = s.due(l, chain, key.Public(), ca)
 	}
 	if reason == "" {
 		return "", nil
