@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 
@@ -52,6 +53,7 @@ type Config struct {
 	Servers int
 	// ReadyChecks are added to /readyz.
 	ReadyChecks []healthz.HealthChecker
+	Log         *slog.Logger
 }
 
 // builder carries what the steps of New share.
@@ -198,6 +200,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		resources:  b.generic.MergedResourceConfig,
 		openAPI:    documents.openAPI,
 		encryption: b.generic.ResourceTransformers,
+		log:        b.config.Log,
 		Follower: servedtypes.Follower{
 			CRDs:        extensions.Definitions().Informer(),
 			APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -32,7 +33,9 @@ type Server struct {
 	rbac                 bool
 	openAPI              *lazyOpenAPI
 	encryption           value.ResourceTransformers // nil without encryption
-	servedtypes.Follower                            // of the CRDs and APIServices
+	log                  *slog.Logger
+	progress             progress
+	servedtypes.Follower // of the CRDs and APIServices
 }
 
 // FillCaches starts the informers and gives them a moment to read what there

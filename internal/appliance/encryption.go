@@ -139,7 +139,7 @@ func RotateKeyStopped(ctx context.Context, cfg *config.ServerConfiguration, log 
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return fmt.Errorf("nothing to rotate: %w", err) // before anything is made
 	}
-	return withStore(ctx, cfg, log, func(dir *datadir.Dir, store store) error {
+	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store store) error {
 		connection := store.connection()
 		return (&encryption.Rotation{
 			File: encryptionFileIn(dir), Store: connection.GatedKV(), Root: cfg.Etcd.External.Prefix, Report: report,

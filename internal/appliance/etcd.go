@@ -24,19 +24,37 @@ type embeddedEtcd struct {
 	listener *etcd.Listener
 
 	member *etcd.Member
-	died   chan error
-	asked  chan struct{}
 	keeper *maintenance.Keeper
-	rest   context.CancelFunc // of the keeper
-	rested chan struct{}      // when it has ended
 }
 
-// Name implements [Component].
-func (e *embeddedEtcd) Name() string { return "etcd" }
+// run runs the member until ctx ends. It is ready before the election, during
+// which the API servers are built; see waitReady.
+func (e *embeddedEtcd) run(ctx context.Context, ready func()) error {
+	if err := e.open(ctx); err != nil {
+		return err
+	}
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		if e.member.WaitReady(ctx) == nil { // its error is that of waitReady and of run
+			e.keeper.Run(ctx)
+		}
+	}()
+	ready()
+	select {
+	case <-ctx.Done():
+	case <-e.member.Done():
+		return e.member.Err()
+	}
+	select {
+	case <-kept:
+	case <-e.member.Done(): // by itself; the keeper may wait for it in vain
+	}
+	return e.member.Stop(context.WithoutCancel(ctx))
+}
 
-// Start implements [Component]. It does not wait for the election, which the
-// API servers are built during; see waitReady.
-func (e *embeddedEtcd) Start(context.Context) error {
+// open starts the member.
+func (e *embeddedEtcd) open(ctx context.Context) error {
 	dir := e.data.Join("etcd")
 	if e.data.Previous != nil && !etcd.Exists(dir) {
 		return fmt.Errorf("%s was used before, and %s has no data any more: bring it back, or restore a backup with \"kube-hyper-mini backup restore FILE\"; to start empty on purpose, or after an external etcd, remove %s",
@@ -48,8 +66,7 @@ func (e *embeddedEtcd) Start(context.Context) error {
 			return err
 		}
 	}
-	addProcessors()
-	member, err := etcd.Start(etcd.Config{
+	member, err := etcd.Start(ctx, etcd.Config{
 		Dir:        dir,
 		QuotaBytes: e.config.QuotaBackend.Value(),
 		Fsync:      e.config.Fsync,
@@ -59,32 +76,12 @@ func (e *embeddedEtcd) Start(context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.member, e.died, e.asked = member, make(chan error, 1), make(chan struct{})
-	e.keep()
-	go func() {
-		select {
-		case <-e.asked:
-		case <-member.Done():
-			e.died <- member.Err()
-		}
-	}()
-	return nil
-}
-
-// keep looks after the database from the election to the stop.
-func (e *embeddedEtcd) keep() {
+	e.member = member
 	e.keeper = maintenance.New(maintenance.Config{
-		Database: e.member, Dir: e.data.Join("etcd"), Log: e.log,
+		Database: member, Dir: dir, Log: e.log,
 		Threshold: float64(e.config.Defragment.FreePercent) / 100, MinimumSize: e.config.Defragment.MinimumSize.Value(),
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	e.rest, e.rested = cancel, make(chan struct{})
-	go func() {
-		defer close(e.rested)
-		if e.member.WaitReady(ctx) == nil { // its error is that of waitReady and Died
-			e.keeper.Run(ctx)
-		}
-	}()
+	return nil
 }
 
 // connection is how the API servers reach the member.
@@ -122,19 +119,3 @@ func (e *embeddedEtcd) servers() int { return 1 }
 func (e *embeddedEtcd) register(context.Context) error { return nil }
 
 func (e *embeddedEtcd) alone(context.Context) (bool, error) { return true, nil }
-
-// Died implements [Component].
-func (e *embeddedEtcd) Died() <-chan error { return e.died }
-
-// Stop implements [Component].
-func (e *embeddedEtcd) Stop(ctx context.Context) error {
-	close(e.asked)
-	e.rest()
-	select {
-	case <-e.rested:
-	case <-e.member.Done(): // by itself; the keeper may wait for it in vain
-	case <-ctx.Done():
-		return fmt.Errorf("wait for a defragmentation to end: %w", context.Cause(ctx))
-	}
-	return e.member.Stop(ctx)
-}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -20,7 +21,8 @@ import (
 
 // store is where the objects are kept.
 type store interface {
-	Component
+	// run is a [lifecycle.Part].
+	run(ctx context.Context, ready func()) error
 	// connection is how the API servers reach it, once it has started.
 	connection() storage.Connection
 	// waitReady returns when the store takes writes.
@@ -49,6 +51,10 @@ func newStore(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logge
 	return &embeddedEtcd{config: cfg.Etcd.Embedded, data: dir, log: log, level: cfg.Logging.Verbosity}
 }
 
+// leaveTimeout bounds how long a stop tries to remove this server from those
+// that use the store. Its entry expires by itself.
+const leaveTimeout = 2 * time.Second
+
 // several stands for "more than one, nobody here knows how many".
 const several = 2
 
@@ -62,11 +68,9 @@ type externalEtcd struct {
 	member *fleet.Member // after register
 }
 
-// Name implements [Component].
-func (e *externalEtcd) Name() string { return "etcd" }
-
-// Start implements [Component].
-func (e *externalEtcd) Start(ctx context.Context) error {
+// run keeps a connection until ctx ends. A lost one is made again, and readiness
+// follows it.
+func (e *externalEtcd) run(ctx context.Context, ready func()) error {
 	client, err := etcd.Connect(ctx, etcd.External{
 		Endpoints: e.config.Endpoints, CAFile: e.config.CAFile, CertFile: e.config.CertFile, KeyFile: e.config.KeyFile,
 		Logger: logging.Zap(e.log, e.level),
@@ -75,6 +79,16 @@ func (e *externalEtcd) Start(ctx context.Context) error {
 		return err
 	}
 	e.client = client
+	ready()
+	<-ctx.Done()
+	if e.member != nil {
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer cancel()
+		e.member.Leave(leaving)
+	}
+	if err := client.Close(); err != nil {
+		return fmt.Errorf("close the connection to %s: %w", strings.Join(e.config.Endpoints, ", "), err)
+	}
 	return nil
 }
 
@@ -87,7 +101,7 @@ func (e *externalEtcd) connection() storage.Connection {
 	}
 }
 
-func (e *externalEtcd) waitReady(context.Context) error { return nil } // Start has waited
+func (e *externalEtcd) waitReady(context.Context) error { return nil } // run has waited
 
 func (e *externalEtcd) snapshot(ctx context.Context) (io.ReadCloser, error) {
 	return e.client.Snapshot(ctx)
@@ -103,18 +117,3 @@ func (e *externalEtcd) register(ctx context.Context) (err error) {
 }
 
 func (e *externalEtcd) alone(ctx context.Context) (bool, error) { return e.member.Alone(ctx) }
-
-// Died implements [Component]: a lost connection is made again, and readiness
-// follows it.
-func (e *externalEtcd) Died() <-chan error { return nil }
-
-// Stop implements [Component].
-func (e *externalEtcd) Stop(ctx context.Context) error {
-	if e.member != nil {
-		e.member.Leave(ctx)
-	}
-	if err := e.client.Close(); err != nil {
-		return fmt.Errorf("close the connection to %s: %w", strings.Join(e.config.Endpoints, ", "), err)
-	}
-	return nil
-}

@@ -36,15 +36,20 @@ type identity struct {
 	following  sync.Mutex // held while others are told of changes
 	tokenKeys  *apiserver.TokenKeys
 	encryption string // the EncryptionConfiguration, or empty
-	cancel     context.CancelFunc
-	done       chan struct{}
 }
 
-// Name implements [Component].
-func (i *identity) Name() string { return "identity" }
+// run makes what is missing and renews certificates until ctx ends. A failed
+// renewal is tried again.
+func (i *identity) run(ctx context.Context, ready func()) error {
+	if err := i.ensure(); err != nil {
+		return err
+	}
+	ready()
+	i.store.Renew(ctx, i.renewed)
+	return nil
+}
 
-// Start implements [Component].
-func (i *identity) Start(context.Context) error {
+func (i *identity) ensure() error {
 	if err := i.ensureKeys(); err != nil {
 		return err
 	}
@@ -58,16 +63,7 @@ func (i *identity) Start(context.Context) error {
 			i.encryption = file
 		}
 	}
-	if err := i.writeKubeconfig(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	i.cancel, i.done = cancel, make(chan struct{})
-	go func() {
-		defer close(i.done)
-		i.store.Renew(ctx, i.renewed)
-	}()
-	return nil
+	return i.writeKubeconfig()
 }
 
 func (i *identity) writeKubeconfig() error {
@@ -116,16 +112,6 @@ func (i *identity) encryptionFile() string {
 		return file
 	}
 	return i.encryption
-}
-
-// Died implements [Component]: a failed renewal is tried again.
-func (i *identity) Died() <-chan error { return nil }
-
-// Stop implements [Component].
-func (i *identity) Stop(context.Context) error {
-	i.cancel()
-	<-i.done
-	return nil
 }
 
 // servingNames are what clients may call the server.

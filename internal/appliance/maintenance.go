@@ -82,7 +82,7 @@ func DefragmentStopped(ctx context.Context, cfg *config.ServerConfiguration, log
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return done, fmt.Errorf("nothing to defragment: %w", err) // before anything is made
 	}
-	err = withStore(ctx, cfg, log, func(_ *datadir.Dir, store store) error {
+	err = withStore(ctx, cfg, log, func(ctx context.Context, _ *datadir.Dir, store store) error {
 		done, err = store.maintenance().Defragment(ctx)
 		return err
 	})

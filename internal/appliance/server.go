@@ -13,16 +13,12 @@ import (
 	"syscall"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
@@ -59,7 +55,7 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	return &Checked{config: cfg, options: options}, nil
 }
 
-// server is the running appliance, with the controllers or without.
+// server is the whole control plane, or an API server without controllers.
 type server struct {
 	*process
 	facts Status
@@ -67,15 +63,15 @@ type server struct {
 	store       store
 	identity    *identity
 	api         *apiServers
-	controllers *controllerManager  // nil where they run elsewhere
-	manifests   *bootstrapManifests // nil without a directory
-	events      *events             // once the API is served
+	controllers *controllers.Runner // nil where they run elsewhere
+	manifests   atomic.Pointer[manifests.Applier]
+	events      *events // once the API is served
 	archivist   *archivist
 	readySince  atomic.Pointer[time.Time]
 }
 
 // Run starts the server and returns when ctx has ended and everything has
-// stopped, or when a component has died and the others have stopped.
+// stopped, or when a part has failed and the others have stopped.
 func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	return runServer(ctx, checked, log, true)
 }
@@ -90,11 +86,12 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, withCont
 	if err != nil {
 		return err
 	}
+	s := &server{process: p, api: &apiServers{listener: listener}}
+	defer s.api.closeListener()
 	url, err := serverURL(&p.config.Serving, listener.Addr())
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
-	s := &server{process: p}
 	s.facts = Status{
 		Started: p.started, PID: os.Getpid(), Server: url, DataDir: p.dir.Path(),
 		Versions: Versions{Server: p.stamp.Version, Kubernetes: p.stamp.Kubernetes, Etcd: p.stamp.Etcd, Go: version.Go()},
@@ -103,36 +100,58 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, withCont
 		s.facts.Database.QuotaBytes = p.config.Etcd.Embedded.QuotaBackend.Value()
 	}
 	if withControllers {
+		s.controllers = &controllers.Runner{}
 		p.announce("kube-hyper-mini")
 	} else {
 		p.announce("kube-hyper-mini apiserver")
 	}
-	s.compose(checked, listener, withControllers)
-	err = p.live(ctx, s.start, s.serve, s.leave)
-	if s.api.server == nil {
-		// Until the API server runs, nobody else closes the listener. Closing
-		// it a second time fails, which says that all is well.
-		_ = listener.Close()
-	}
-	return err
+	s.compose(checked)
+	return p.run(ctx, life{start: s.start, ready: s.ready, healthy: s.healthy, stopping: s.stopping})
 }
 
-func (s *server) compose(checked *Checked, listener net.Listener, withControllers bool) {
+// compose makes the parts that are needed before the API server is.
+func (s *server) compose(checked *Checked) {
 	s.store = newStore(s.config, s.dir, s.log)
 	s.archivist = newArchivist(s.config, s.dir, s.stamp, s.store, s.log)
 	s.identity = &identity{config: s.config, dir: s.dir, url: s.facts.Server, newIdentity: checked.newIdentity, log: s.log}
-	s.api = &apiServers{
-		options: checked.options, services: s.config.ServiceEndpoints, listener: listener, identity: s.identity, store: s.store,
-		ready: s.notReady, log: s.log,
-		before: s.beforeWrites, paths: map[string]http.Handler{statusPath: s, backupPath: onlyPost(s.archivist.endpoint()), defragmentPath: onlyPost(defragmenter{s.store}),
-			rotatePath: onlyPost(keyRotator{s}), certificatesPath: onlyPost(certificates{s})},
+	s.api.options, s.api.services, s.api.log = checked.options, s.config.ServiceEndpoints, s.log
+	s.api.identity, s.api.store = s.identity, s.store
+	s.api.notReady, s.api.before = s.notReady, s.beforeWrites
+	s.api.paths = map[string]http.Handler{
+		statusPath: s, backupPath: onlyPost(s.archivist.endpoint()), defragmentPath: onlyPost(defragmenter{s.store}),
+		rotatePath: onlyPost(keyRotator{s}), certificatesPath: onlyPost(certificates{s}),
 	}
-	if withControllers {
-		s.controllers = &controllerManager{workplace: besideTheServer{s.api, s.config.ControllerManager.Controllers, s.log}, log: s.log}
+}
+
+// start brings the parts up, stage by stage.
+func (s *server) start(ctx context.Context) error {
+	if err := backup.SweepSpool(s.dir.Path()); err != nil {
+		return err
+	}
+	err := s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.run}, lifecycle.Part{Name: "identity", Run: s.identity.run})
+	if err != nil {
+		return err
+	}
+	if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "apiserver", Run: s.api.run}); err != nil {
+		return err
+	}
+	if s.controllers != nil {
+		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: s.runControllers}); err != nil {
+			return err
+		}
+	}
+	if s.events, err = newEvents(s.api.server); err != nil {
+		return err
+	}
+	if keeper := s.store.maintenance(); keeper != nil {
+		keeper.Tell(s.events.record)
 	}
 	if s.config.Manifests.Dir != "" {
-		s.manifests = &bootstrapManifests{config: s.config.Manifests, api: s.api, log: s.log, once: make(chan struct{})}
+		if err := s.startManifests(ctx); err != nil {
+			return err
+		}
 	}
+	return s.api.server.ProveWrite(ctx, s.started)
 }
 
 // beforeWrites is what must be known and done when the store can be read, and
@@ -147,72 +166,35 @@ func (s *server) beforeWrites(ctx context.Context) error {
 	return s.archivist.beforeUpgrade(ctx)
 }
 
-// leave says that the server is not ready any more.
-func (s *server) leave() {
-	s.readySince.Store(nil)
-	if s.events != nil {
-		s.events.stop()
-	}
+func (s *server) runControllers(ctx context.Context, ready func()) error {
+	return s.controllers.Run(ctx, controllers.Config{
+		Client: s.api.server.Loopback(), FullRights: !s.api.server.RBAC(),
+		Informers: s.api.server.Informers(),
+		Types:     s.api.server,
+		Content:   s.api.storage,
+		Files:     controllerFiles(s.identity.store),
+		Elect:     s.store.servers() > 1,
+		Alone:     s.store.alone, AfterWrites: s.api.server.AfterWrites,
+		Selection: s.config.ControllerManager.Controllers,
+		Log:       s.log,
+	}, ready)
 }
 
-func (s *server) start(ctx context.Context) error {
-	if err := backup.SweepSpool(s.dir.Path()); err != nil {
-		return err
-	}
-	if err := s.group.start(ctx, s.store, s.identity); err != nil {
-		return err
-	}
-	if err := s.group.start(ctx, s.api); err != nil {
-		return err
-	}
-	if s.controllers != nil {
-		if err := s.group.start(ctx, s.controllers); err != nil {
-			return err
-		}
-	}
-	events, err := newEvents(s.api.server)
-	if err != nil {
-		return err
-	}
-	s.events = events
-	if keeper := s.store.maintenance(); keeper != nil {
-		keeper.Tell(events.record)
-	}
-	if s.manifests != nil {
-		s.api.server.WarmUp() // they may be of remote servers, or pass policies that mutate
-		if err := s.group.start(ctx, s.manifests); err != nil {
-			return err
-		}
-	}
-	return s.writeProof(ctx)
-}
-
-// startedAnnotation on kube-system says when the server that is running began.
-const startedAnnotation = "kube-hyper-mini.io/started"
-
-// writeProof makes the authenticated write that readiness stands for, on the
-// one object that every configuration has.
-func (s *server) writeProof(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(s.api.server.Loopback())
-	if err != nil {
-		return fmt.Errorf("make the client for the first write: %w", err)
-	}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, startedAnnotation, s.facts.Started.UTC().Format(time.RFC3339))
-	err = s.api.poll(ctx, func(ctx context.Context) error {
-		_, err := client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, types.MergePatchType, patch, metav1.PatchOptions{})
-		if apierrors.ReasonForError(err) == storage.ReasonInsufficientStorage {
-			return nil // it reads and deletes, and says that it is not ready
-		}
-		return err
+func (s *server) startManifests(ctx context.Context) error {
+	s.api.server.WarmUp() // manifests may be of remote servers, or pass policies that mutate
+	applier, err := manifests.New(manifests.Config{
+		Dir: s.config.Manifests.Dir, Prune: s.config.Manifests.Prune, WaitForReady: s.config.Manifests.WaitForReady,
+		Client: s.api.server.Loopback(), Log: s.log,
 	})
 	if err != nil {
-		return fmt.Errorf("make the first write: %w", err)
+		return err
 	}
-	return nil
+	s.manifests.Store(applier)
+	return s.supervisor.Start(ctx, lifecycle.Part{Name: "manifests", Run: applier.Run})
 }
 
-// serve announces readiness and waits for the end.
-func (s *server) serve(ctx context.Context) error {
+// ready announces readiness and starts what works for a ready server.
+func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
 	if refusal := s.refusal(); refusal != nil {
@@ -221,20 +203,31 @@ func (s *server) serve(ctx context.Context) error {
 		s.log.Info("ready", "server", s.facts.Server, "took", s.took())
 	}
 	s.log.Info("try: kubectl --kubeconfig " + s.config.Kubeconfig.Path + " get namespaces")
-	s.ready()
 	s.api.server.WarmUp()
-	return s.whileServing(ctx, s.api.storage.Health, func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) }, keyRotator{s}.resume, s.dropRetired)
+	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) })
+	s.supervisor.Go(ctx, "key rotation", keyRotator{s}.resume)
+	s.supervisor.Go(ctx, "retired authorities", s.dropRetired)
+}
+
+func (s *server) healthy(ctx context.Context) error { return s.api.storage.Health(ctx) }
+
+// stopping is called before the parts are stopped.
+func (s *server) stopping() {
+	s.readySince.Store(nil)
+	if s.events != nil {
+		s.events.stop()
+	}
 }
 
 // notReady says why the server is not ready, or nothing.
 func (s *server) notReady() error {
 	if s.readySince.Load() == nil {
-		if s.manifests != nil {
-			if err := s.manifests.lastFailure(); err != nil {
+		if applier := s.manifests.Load(); applier != nil {
+			if err := applier.Failure(); err != nil {
 				return fmt.Errorf("the manifests are not applied: %w", err)
 			}
 		}
-		if reason := s.api.waiting.what(); reason != "" {
+		if reason := s.api.server.WaitsFor(); reason != "" {
 			return errors.New("it is still starting and waits for " + reason)
 		}
 		return errors.New("the controllers do not run yet, or not any more")

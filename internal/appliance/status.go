@@ -4,7 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 )
+
+// statusPath serves the status.
+const statusPath = "/kube-hyper-mini/status"
 
 // Status is what `status -o json` prints and statusPath serves.
 type Status struct {
@@ -24,7 +29,7 @@ type Status struct {
 	Server  string `json:"server"`
 	DataDir string `json:"dataDir"`
 	// Components in the order in which they came up.
-	Components []ComponentStatus `json:"components"`
+	Components []lifecycle.Status `json:"components"`
 	// Controllers that run.
 	Controllers []string `json:"controllers,omitempty"`
 	Versions    Versions `json:"versions"`
@@ -71,7 +76,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) status(r *http.Request) Status {
 	status := s.facts
-	status.Components = s.group.components()
+	status.Components = s.supervisor.Parts()
 	if err := s.notReady(); err != nil {
 		status.Reason = err.Error()
 	} else if since := s.readySince.Load(); since != nil { // else it is being stopped
@@ -80,7 +85,7 @@ func (s *server) status(r *http.Request) Status {
 		status.StartSeconds = status.ReadySince.Sub(status.Started).Seconds()
 	}
 	if s.controllers != nil {
-		status.Controllers = s.controllers.names()
+		status.Controllers = s.controllers.Names()
 	}
 	if status.Ready {
 		if err := s.api.storage.Health(r.Context()); err != nil {

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,8 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Config is what the controllers work with. Everything in it is made by
-// somebody else.
+// Config is what the controllers work with.
 type Config struct {
 	// Client reaches the API server, has full rights, and no rate limit. The
 	// controllers impersonate kube-controller-manager's service accounts with it.
@@ -24,14 +22,18 @@ type Config struct {
 	// FullRights has the controllers use the rights of Client themselves: RBAC,
 	// which knows their service accounts, does not authorize there.
 	FullRights bool
-	// Informers are shared with the API server.
+	// Informers are shared with the API server; nil if that is in another process.
 	Informers informers.SharedInformerFactory
-	// Types tells which types are served, and when that changes.
+	// Types tells which types are served, and when that changes; nil if the API
+	// server is in another process, which is asked then.
 	Types Types
 	// Content tells which types have objects in a namespace; nil if unknown.
 	Content Content
 	// Files are the keys and certificates that some controllers use.
 	Files Files
+	// Elect says that other processes may run controllers on the same store, of
+	// which one does at a time.
+	Elect bool
 	// Alone says whether one API server only uses the store at this moment; nil
 	// if that is unknown. A server that comes later reads everything anew.
 	Alone func(ctx context.Context) (bool, error)
@@ -93,28 +95,45 @@ type controller struct {
 	build func(ctx context.Context, env *environment) (run func(context.Context), reason string, err error)
 }
 
-// Manager runs controllers.
-type Manager struct {
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-	names   []string
-}
-
-// Start builds and starts the selected controllers. It returns when all of
-// them run and the informers that they share have synced, or when ctx ends.
-func Start(ctx context.Context, cfg Config) (*Manager, error) {
+// run builds and starts the selected controllers, calls started with the names of
+// those that run when the informers that they share have synced, and returns when
+// ctx has ended and the controllers have.
+func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	selected, err := Select(cfg.Selection)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	m := &Manager{cancel: cancel}
-	env, err := newEnvironment(runCtx, cfg, selected)
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	env, err := newEnvironment(ctx, cfg, selected)
 	if err != nil {
-		cancel()
-		return nil, err
+		return err
 	}
-	var runs []func(context.Context)
+	names, runs, err := build(ctx, cfg, env, selected)
+	if err != nil {
+		return err
+	}
+	env.startInformers(ctx)
+	for _, background := range env.background {
+		running.Go(func() { background(ctx) })
+	}
+	env.fillCaches(ctx)
+	for _, controller := range runs {
+		running.Go(func() { controller(ctx) })
+	}
+	if err := env.waitForInformers(ctx); err != nil {
+		return err
+	}
+	started(names)
+	<-ctx.Done()
+	return nil
+}
+
+// build makes the selected controllers, and returns the names and the functions
+// of those that have something to do.
+func build(ctx context.Context, cfg Config, env *environment, selected []string) (names []string, runs []func(context.Context), err error) {
 	for _, c := range table {
 		if !slices.Contains(selected, c.name) {
 			continue
@@ -123,50 +142,17 @@ func Start(ctx context.Context, cfg Config) (*Manager, error) {
 			cfg.Log.Debug("controller has nothing to do", "controller", c.name, "because", missing+" is not served")
 			continue
 		}
-		run, reason, err := c.build(runCtx, env)
+		run, reason, err := c.build(ctx, env)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("start the %s: %w", c.name, err), m.Stop(ctx))
+			return nil, nil, fmt.Errorf("start the %s: %w", c.name, err)
 		}
 		if run == nil {
 			cfg.Log.Info("controller does not run", "controller", c.name, "because", reason)
 			continue
 		}
-		runs = append(runs, run)
-		m.names = append(m.names, c.name)
+		names, runs = append(names, c.name), append(runs, run)
 	}
-	env.startInformers(runCtx)
-	m.run(runCtx, env.background)
-	env.fillCaches(ctx)
-	m.run(runCtx, runs)
-	if err := env.waitForInformers(ctx); err != nil {
-		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
-	}
-	return m, nil
-}
-
-func (m *Manager) run(ctx context.Context, runs []func(context.Context)) {
-	for _, run := range runs {
-		m.running.Go(func() { run(ctx) })
-	}
-}
-
-// Names lists the controllers that run.
-func (m *Manager) Names() []string { return slices.Clone(m.names) }
-
-// Stop ends the controllers and waits for them.
-func (m *Manager) Stop(ctx context.Context) error {
-	m.cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		m.running.Wait()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("stop the controllers: %w", context.Cause(ctx))
-	}
+	return names, runs, nil
 }
 
 func notServed(needs []schema.GroupVersionResource, types Types) string {

@@ -18,17 +18,17 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
-// RemoteTypes is the account of an API server in another process.
-type RemoteTypes struct {
+// remoteTypes is the account of an API server in another process.
+type remoteTypes struct {
 	servedtypes.Follower
 	served map[schema.GroupVersionResource]bool
 	stop   func()
 }
 
-// NewRemoteTypes asks the API server that client reaches what it serves, and
+// newRemoteTypes asks the API server that client reaches what it serves, and
 // follows the kinds and servers that come and go until Close. What is built
 // into an API server changes with its restart only, so it is asked once.
-func NewRemoteTypes(ctx context.Context, client *rest.Config) (*RemoteTypes, error) {
+func newRemoteTypes(ctx context.Context, client *rest.Config) (*remoteTypes, error) {
 	discoverer, err := discovery.NewDiscoveryClientForConfig(client)
 	if err != nil {
 		return nil, fmt.Errorf("make the discovery client: %w", err)
@@ -37,7 +37,7 @@ func NewRemoteTypes(ctx context.Context, client *rest.Config) (*RemoteTypes, err
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // a broken remote server serves nothing built-in
 		return nil, fmt.Errorf("ask the API server what it serves: %w", err)
 	}
-	t := &RemoteTypes{served: resources(lists)}
+	t := &remoteTypes{served: resources(lists)}
 	return t, t.follow(ctx, client)
 }
 
@@ -57,7 +57,7 @@ func resources(lists []*metav1.APIResourceList) map[schema.GroupVersionResource]
 	return found
 }
 
-func (t *RemoteTypes) follow(ctx context.Context, client *rest.Config) error {
+func (t *remoteTypes) follow(ctx context.Context, client *rest.Config) error {
 	metadataClient, err := metadata.NewForConfig(client)
 	if err != nil {
 		return fmt.Errorf("make the metadata client: %w", err)
@@ -86,7 +86,7 @@ func (t *RemoteTypes) follow(ctx context.Context, client *rest.Config) error {
 }
 
 // Close ends the following and waits for it.
-func (t *RemoteTypes) Close() { t.stop() }
+func (t *remoteTypes) Close() { t.stop() }
 
 // Serves implements [Types].
-func (t *RemoteTypes) Serves(resource schema.GroupVersionResource) bool { return t.served[resource] }
+func (t *remoteTypes) Serves(resource schema.GroupVersionResource) bool { return t.served[resource] }

@@ -55,7 +55,7 @@ func unseal(t *testing.T, dir string) {
 // refused fails unless the data is refused with the way out.
 func refused(t *testing.T, dir, what string) {
 	t.Helper()
-	err := checkData(dir)
+	err := checkData(t.Context(), dir)
 	if err == nil {
 		t.Errorf("%s was not noticed", what)
 	} else if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "kube-hyper-mini backup restore") {
@@ -220,7 +220,7 @@ func TestAMissingPartIsNoticed(t *testing.T) {
 			if err := damage(dir); err != nil {
 				t.Fatal(err)
 			}
-			m, err := Start(Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+			m, err := Start(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 			if err == nil {
 				t.Errorf("without %s (sealed: %t) it starts", name, sealed)
 				stop(t, m)
@@ -239,7 +239,7 @@ func TestALostDatabaseIsMadeAgainOrRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()}
-	m, err := Start(cfg)
+	m, err := Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestALostDatabaseIsMadeAgainOrRefused(t *testing.T) {
 	if err := os.Remove(databaseFile(dir)); err != nil {
 		t.Fatal(err)
 	}
-	m, err = Start(cfg)
+	m, err = Start(t.Context(), cfg)
 	if err == nil {
 		defer stop(t, m)
 		t.Fatalf("it starts and holds %s", everything(t, m))

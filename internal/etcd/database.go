@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,17 +19,17 @@ func databaseFile(dir string) string { return filepath.Join(dir, "member", "snap
 
 // checkData refuses data that etcd would meet with a panic, or whose damage it
 // would not notice. It changes nothing.
-func checkData(dir string) error {
+func checkData(ctx context.Context, dir string) error {
 	file := databaseFile(dir)
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		return nil // new, or for etcd to make again from its log
 	}
-	sealed, err := checkSeal(dir)
+	sealed, err := checkSeal(ctx, dir)
 	if err != nil {
 		return fmt.Errorf("the database %s is damaged: %w; %s", file, err, remedy)
 	}
 	if !sealed {
-		if err := checkDatabase(file); err != nil {
+		if err := checkDatabase(ctx, file); err != nil {
 			return fmt.Errorf("the database %s cannot be read: %w; %s", file, err, remedy)
 		}
 	}
@@ -54,13 +55,16 @@ func checkData(dir string) error {
 // etcd write. It sees damage to the structure. What only the seal can tell is
 // a value that was altered and still is a value, and a reference that was
 // altered and leads to an older copy of the same page.
-func checkDatabase(file string) error {
+func checkDatabase(ctx context.Context, file string) error {
 	known := map[string]bool{}
 	for _, bucket := range schema.AllBuckets {
 		known[bucket.String()] = true
 	}
 	record := &mvccpb.KeyValue{}
 	return checkPages(file, func(bucket, key, value []byte) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		switch name := string(bucket); {
 		case !known[name]:
 			return errors.New("not one of etcd's buckets")

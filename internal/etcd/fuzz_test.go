@@ -60,6 +60,6 @@ func FuzzDatabase(f *testing.F) {
 			t.Fatal(err)
 		}
 		_ = checkPages(file, func(_, _, _ []byte) error { return nil }) // that it returns is the point
-		_ = checkDatabase(file)
+		_ = checkDatabase(t.Context(), file)
 	})
 }

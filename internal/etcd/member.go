@@ -74,14 +74,18 @@ type Member struct {
 
 // Start opens or creates the member's data. The client can be used at once;
 // writes wait for the election, as [Member.WaitReady] does. Data that cannot be
-// read or that is damaged is an error, never an empty start.
-func Start(cfg Config) (*Member, error) {
+// read or that is damaged is an error, never an empty start. The end of ctx cuts
+// the check of the data short; it does not stop a member that runs.
+func Start(ctx context.Context, cfg Config) (*Member, error) {
 	words := newLastWords()
 	embedCfg, err := embedConfig(cfg, words)
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(string) error{checkData, removeUnborn, breakSeal} {
+	if err := checkData(ctx, cfg.Dir); err != nil {
+		return nil, fmt.Errorf("start etcd: %w", err)
+	}
+	for _, step := range []func(string) error{removeUnborn, breakSeal} {
 		if err := step(cfg.Dir); err != nil {
 			return nil, fmt.Errorf("start etcd: %w", err)
 		}

@@ -23,7 +23,7 @@ func start(t *testing.T, dir string) *Member {
 
 func startWith(t *testing.T, config Config) *Member {
 	t.Helper()
-	m, err := Start(config)
+	m, err := Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestUnreadableDataIsAnError(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err = Start(Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
+			_, err = Start(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
 			if err == nil || !strings.Contains(err.Error(), dir) {
 				t.Errorf("it said: %v", err)
 			}
@@ -97,7 +97,7 @@ func TestUnreadableDataIsAnError(t *testing.T) {
 }
 
 func TestWaitingCanBeCancelled(t *testing.T) {
-	m, err := Start(Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	m, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func writeSeal(ctx context.Context, dir string) error {
 
 // checkSeal says whether there is a seal, and fails if the database is another
 // one.
-func checkSeal(dir string) (bool, error) {
+func checkSeal(ctx context.Context, dir string) (bool, error) {
 	file := sealFile(dir)
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -65,7 +65,7 @@ func checkSeal(dir string) (bool, error) {
 	if err := json.Unmarshal(data, sealed); err != nil {
 		return false, fmt.Errorf("its checksum %s is not readable (%w)", file, err)
 	}
-	current, err := sum(context.Background(), databaseFile(dir))
+	current, err := sum(ctx, databaseFile(dir))
 	if err != nil {
 		return false, err
 	}

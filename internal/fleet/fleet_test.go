@@ -13,7 +13,7 @@ import (
 
 func startEtcd(t *testing.T) *clientv3.Client {
 	t.Helper()
-	member, err := etcd.Start(etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

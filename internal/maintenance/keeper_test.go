@@ -34,7 +34,7 @@ type kept struct {
 
 func keep(t *testing.T, dir string, quota int64) *kept {
 	t.Helper()
-	member, err := etcd.Start(etcd.Config{Dir: dir, QuotaBytes: quota, Logger: zap.NewNop()})
+	member, err := etcd.Start(t.Context(), etcd.Config{Dir: dir, QuotaBytes: quota, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,9 +35,13 @@ var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResou
 type Applier struct {
 	dir    string
 	prunes bool
+	waits  bool
 	client dynamic.Interface
 	mapper meta.ResettableRESTMapper
 	log    *slog.Logger
+
+	mu      sync.Mutex
+	failure error // of the last round
 }
 
 // applied is what became of a round.

@@ -30,6 +30,8 @@ type Config struct {
 	Dir string
 	// Prune removes objects whose manifests are gone.
 	Prune bool
+	// WaitForReady makes Run ready when all manifests have been applied once.
+	WaitForReady bool
 	// Client reaches the API server.
 	Client *rest.Config
 	Log    *slog.Logger
@@ -48,15 +50,40 @@ func New(cfg Config) (*Applier, error) {
 		return nil, fmt.Errorf("make the client for manifests: %w", err)
 	}
 	return &Applier{
-		dir: cfg.Dir, prunes: cfg.Prune, client: dynamicClient, log: cfg.Log,
+		dir: cfg.Dir, prunes: cfg.Prune, waits: cfg.WaitForReady, client: dynamicClient, log: cfg.Log,
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient)),
 	}, nil
 }
 
-// Run applies the manifests now and after each change, and what failed again,
-// until ctx ends. After each round it calls report with what failed, or nil;
-// report must not block. An Applier runs once at a time.
-func (a *Applier) Run(ctx context.Context, report func(error)) {
+// Run applies the manifests until ctx ends. It calls ready at once, or with
+// WaitForReady when all have been applied, which may take until their errors are
+// corrected. An Applier runs once at a time.
+func (a *Applier) Run(ctx context.Context, ready func()) error {
+	if !a.waits {
+		ready()
+	}
+	a.follow(ctx, func(err error) {
+		a.mu.Lock()
+		a.failure = err
+		a.mu.Unlock()
+		if err == nil {
+			ready()
+		}
+	})
+	return nil
+}
+
+// Failure is what failed in the last round, or nil. It is safe for concurrent
+// use.
+func (a *Applier) Failure() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failure
+}
+
+// follow applies the manifests now and after each change, and what failed again,
+// until ctx ends. After each round it calls report with what failed, or nil.
+func (a *Applier) follow(ctx context.Context, report func(error)) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	var known map[string]fileState

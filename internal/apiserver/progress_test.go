@@ -1,4 +1,4 @@
-package appliance
+package apiserver
 
 import (
 	"bytes"
@@ -13,31 +13,31 @@ func TestALongStartSaysWhatItWaitsFor(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	w := &waiting{now: func() time.Time { return now }}
+	w := &progress{now: func() time.Time { return now }}
 	lines := func() int { return strings.Count(out.String(), "\n") }
 	kms := errors.New("an error on the server (\"[+]ping ok\n[-]kms-providers failed: reason withheld\nreadyz check failed\")")
 
-	w.on(log, kms)
+	w.failed(log, kms)
 	if lines() != 0 {
 		t.Errorf("it speaks at once: %s", out.String())
 	}
-	now = now.Add(waitQuietly + time.Second)
-	w.on(log, kms)
-	w.on(log, kms)
+	now = now.Add(quietStart + time.Second)
+	w.failed(log, kms)
+	w.failed(log, kms)
 	if lines() != 1 || !strings.Contains(out.String(), `"waiting for"=kms-providers`) {
 		t.Errorf("after a while it says: %s", out.String())
 	}
-	w.on(log, errors.New("something else"))
-	if lines() != 2 || w.what() != "something else" {
+	w.failed(log, errors.New("something else"))
+	if lines() != 2 || w.reason() != "something else" {
 		t.Errorf("after a change it says: %s", out.String())
 	}
-	now = now.Add(waitPause + time.Second)
-	w.on(log, errors.New("something else"))
+	now = now.Add(repeatInterval + time.Second)
+	w.failed(log, errors.New("something else"))
 	if lines() != 3 {
 		t.Errorf("it does not say it again: %s", out.String())
 	}
-	w.over()
-	if w.what() != "" {
-		t.Errorf("it still waits for %s", w.what())
+	w.succeeded()
+	if w.reason() != "" {
+		t.Errorf("it still waits for %s", w.reason())
 	}
 }

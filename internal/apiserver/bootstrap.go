@@ -1,0 +1,132 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+const (
+	readyPoll = 10 * time.Millisecond
+	// startedAnnotation on kube-system says when the server that is running began.
+	startedAnnotation = "kube-hyper-mini.io/started"
+)
+
+// Bootstrap writes what every server must have, the bootstrap RBAC policy and the
+// ServiceEndpoint type, and returns when the API servers are ready for the
+// controllers: when all checks of /readyz but ownCheck succeed. Call it while the
+// server runs.
+func (s *Server) Bootstrap(ctx context.Context, ownCheck string) error {
+	config := s.Loopback()
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "bootstrap"))
+	if err != nil {
+		return fmt.Errorf("make the bootstrap client: %w", err)
+	}
+	if err := s.poll(ctx, func(ctx context.Context) error {
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx)
+		return err
+	}); err != nil {
+		return fmt.Errorf("wait for the API server to answer: %w", err)
+	}
+	// With the feature StorageVersionAPI, writes are refused until the server
+	// has published the versions that it stores.
+	var installed error
+	if err := s.poll(ctx, func(ctx context.Context) error {
+		if installed = s.install(ctx, client, config); apierrors.IsServiceUnavailable(installed) {
+			return installed
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if installed != nil {
+		return installed
+	}
+	if err := s.poll(ctx, func(ctx context.Context) error {
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("exclude", ownCheck).DoRaw(ctx)
+		return err
+	}); err != nil {
+		return fmt.Errorf("wait for the API server to be ready: %w", err)
+	}
+	return nil
+}
+
+// install writes the bootstrap objects side by side.
+func (s *Server) install(ctx context.Context, client kubernetes.Interface, config *rest.Config) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
+			return nil // the configuration switched RBAC off
+		}
+		if err := EnsureRBAC(ctx, client, s.log); err != nil {
+			return fmt.Errorf("make the bootstrap RBAC policy: %w", err)
+		}
+		return s.AwaitPolicy(ctx)
+	})
+	group.Go(func() error { return endpoints.Install(ctx, config, s.log) })
+	return group.Wait()
+}
+
+// ProveWrite makes the authenticated write that readiness stands for, on the one
+// object that every configuration has: it records the time of the start on the
+// namespace kube-system. A store without room for writes is no error: the server
+// reads and deletes then, and is not ready.
+func (s *Server) ProveWrite(ctx context.Context, started time.Time) error {
+	client, err := kubernetes.NewForConfig(s.Loopback())
+	if err != nil {
+		return fmt.Errorf("make the client for the first write: %w", err)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, startedAnnotation, started.UTC().Format(time.RFC3339))
+	err = s.poll(ctx, func(ctx context.Context) error {
+		_, err := client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, types.MergePatchType, patch, metav1.PatchOptions{})
+		if apierrors.ReasonForError(err) == storage.ReasonInsufficientStorage {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make the first write: %w", err)
+	}
+	return nil
+}
+
+// WaitsFor names what Bootstrap or ProveWrite waits for, or is empty.
+func (s *Server) WaitsFor() string { return s.progress.reason() }
+
+// poll calls check until it succeeds or ctx ends.
+func (s *Server) poll(ctx context.Context, check func(context.Context) error) error {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			s.progress.succeeded()
+			return nil
+		}
+		if ctx.Err() == nil {
+			s.progress.failed(s.log, err)
+		}
+		if apierrors.IsServiceUnavailable(err) {
+			// A policy that mutates what is being written needs the schemas:
+			// upstream's dispatcher refuses until it has them.
+			s.WarmUp()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)
+		case <-ticker.C:
+		}
+	}
+}

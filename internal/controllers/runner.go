@@ -1,0 +1,149 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+const (
+	// leaseName is the lease, in kube-system, that is held by the process whose
+	// controllers run.
+	leaseName = "kube-hyper-mini-controllers"
+	// The times are kube-controller-manager's (--leader-elect-*).
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// Runner runs the controllers of one process: at once, or while it holds the lease
+// where other processes may run controllers too. The zero value is ready to use.
+type Runner struct {
+	names atomic.Pointer[[]string] // nil while no controllers run
+}
+
+// Names lists the controllers that run in this process. It is safe for concurrent
+// use.
+func (r *Runner) Names() []string {
+	if names := r.names.Load(); names != nil {
+		return slices.Clone(*names)
+	}
+	return nil
+}
+
+// Run runs the controllers until ctx ends. It is ready when they run, or when it
+// stands for election. A lost lease is an error.
+func (r *Runner) Run(ctx context.Context, cfg Config, ready func()) error {
+	if cfg.Elect {
+		return r.runElected(ctx, cfg, ready)
+	}
+	return r.run(ctx, cfg, ready)
+}
+
+// run runs the controllers, and what they need from an API server in another
+// process.
+func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
+	if cfg.Types == nil {
+		types, err := newRemoteTypes(ctx, cfg.Client)
+		if err != nil {
+			return err
+		}
+		defer types.Close()
+		cfg.Types = types
+	}
+	if cfg.Informers == nil {
+		client, err := kubernetes.NewForConfig(AsManager(cfg.Client))
+		if err != nil {
+			return fmt.Errorf("make the client of the informers: %w", err)
+		}
+		cfg.Informers = informers.NewSharedInformerFactory(client, 0)
+	}
+	defer r.names.Store(nil)
+	return run(ctx, cfg, func(names []string) {
+		r.names.Store(&names)
+		ready()
+	})
+}
+
+// runElected runs the controllers while this process holds the lease. They end
+// before the lease is released: another process runs its own as soon as it holds
+// it.
+func (r *Runner) runElected(ctx context.Context, cfg Config, ready func()) error {
+	leading := make(chan struct{})
+	elector, err := newElector(cfg.Client, func() { close(leading) })
+	if err != nil {
+		return err
+	}
+	election, release := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		elector.Run(election)
+		cancel(errLeaseLost)
+	}()
+	defer func() {
+		release()
+		<-ended
+	}()
+	ready()
+	select {
+	case <-ctx.Done():
+	case <-leading:
+		cfg.Log.Info("this server runs the controllers now")
+		err = r.run(ctx, cfg, func() {})
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errLeaseLost) {
+		return cause
+	}
+	return err
+}
+
+// errLeaseLost means that another process runs the controllers by now. As
+// kube-controller-manager, this one ends rather than run them too; the service
+// manager starts it again.
+var errLeaseLost = errors.New("the lease on the controllers was lost")
+
+func newElector(clientConfig *rest.Config, elected func()) (*leaderelection.LeaderElector, error) {
+	client, err := kubernetes.NewForConfig(clientConfig)
+	if err != nil {
+		return nil, fmt.Errorf("make the client for the election: %w", err)
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find this host's name for the election: %w", err)
+	}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + uuid.NewString()},
+		},
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		ReleaseOnCancel: true,
+		Name:            leaseName,
+		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { elected() }, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("stand for election: %w", err)
+	}
+	return elector, nil
+}
+
+// Healthy reads the lease, which shows that the API server answers.
+func Healthy(ctx context.Context, client kubernetes.Interface) error {
+	_, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, leaseName, metav1.GetOptions{})
+	return err
+}

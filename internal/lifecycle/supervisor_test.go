@@ -1,0 +1,398 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	errBroken = errors.New("broken")
+	errOther  = errors.New("other")
+)
+
+// journal records what happens, in order.
+type journal struct {
+	mu      sync.Mutex
+	entries []string
+}
+
+func (j *journal) add(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries = append(j.entries, fmt.Sprintf(format, args...))
+}
+
+func (j *journal) want(t *testing.T, want ...string) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !slices.Equal(j.entries, want) {
+		t.Errorf("happened:\n%s\nwant:\n%s", strings.Join(j.entries, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// orderly is a part that becomes ready and stops when it is told to.
+func (j *journal) orderly(name string) Part {
+	return Part{Name: name, Run: func(ctx context.Context, ready func()) error {
+		j.add("%s runs", name)
+		ready()
+		<-ctx.Done()
+		j.add("%s stops", name)
+		return context.Cause(ctx)
+	}}
+}
+
+// dies is a part that becomes ready and fails after a while.
+func dies(name string, after time.Duration, err error) Part {
+	return Part{Name: name, Run: func(ctx context.Context, ready func()) error {
+		ready()
+		select {
+		case <-time.After(after):
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}}
+}
+
+// supervise runs the stages one after the other until ctx ends.
+func supervise(ctx context.Context, j *journal, stages ...[]Part) error {
+	s := New(ctx, Config{
+		Log:      slog.New(slog.DiscardHandler),
+		Ready:    func(context.Context) { j.add("ready") },
+		Stopping: func() { j.add("stopping") },
+	})
+	return s.Run(func(ctx context.Context) error {
+		for _, stage := range stages {
+			if err := s.Start(ctx, stage...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func wantError(t *testing.T, err error, lines ...string) {
+	t.Helper()
+	if err == nil || err.Error() != strings.Join(lines, "\n") {
+		t.Errorf("the error is %q, want %q", err, lines)
+	}
+}
+
+func TestPartsStopInReverseOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := supervise(ctx, j, []Part{j.orderly("etcd")}, []Part{j.orderly("apiserver")}, []Part{j.orderly("controllers")}); err != nil {
+			t.Error(err)
+		}
+		j.want(t, "etcd runs", "apiserver runs", "controllers runs", "ready", "stopping", "controllers stops", "apiserver stops", "etcd stops")
+	})
+}
+
+// TestAStageIsStartedSideBySide: its parts may wait for each other.
+func TestAStageIsStartedSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		first, second := make(chan struct{}), make(chan struct{})
+		meet := func(mine, others chan struct{}) func(context.Context, func()) error {
+			return func(ctx context.Context, ready func()) error {
+				close(mine)
+				<-others
+				ready()
+				<-ctx.Done()
+				return nil
+			}
+		}
+		j := &journal{}
+		if err := supervise(ctx, j, []Part{{"a", meet(first, second)}, {"b", meet(second, first)}}); err != nil {
+			t.Error(err)
+		}
+		j.want(t, "ready", "stopping")
+	})
+}
+
+func TestAFailedStartStopsWhatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		slow := Part{"identity", func(ctx context.Context, _ func()) error {
+			<-ctx.Done() // the start of this part is cancelled
+			return fmt.Errorf("wait: %w", context.Cause(ctx))
+		}}
+		broken := Part{"apiserver", func(context.Context, func()) error { return errBroken }}
+		err := supervise(t.Context(), j, []Part{j.orderly("etcd")}, []Part{slow, broken}, []Part{j.orderly("controllers")})
+		wantError(t, err, "apiserver: broken")
+		j.want(t, "etcd runs", "stopping", "etcd stops")
+	})
+}
+
+// TestAStartThatFailsOutsideOfItsParts: what the start does between the stages
+// fails too.
+func TestAStartThatFailsOutsideOfItsParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		s := New(t.Context(), Config{Log: slog.New(slog.DiscardHandler)})
+		err := s.Run(func(ctx context.Context) error {
+			return errors.Join(s.Start(ctx, j.orderly("etcd")), errBroken)
+		})
+		wantError(t, err, "broken")
+		j.want(t, "etcd runs", "etcd stops")
+	})
+}
+
+func TestADeathStopsTheOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"with an error":    {errBroken, "apiserver ended: broken"},
+		"without an error": {nil, "apiserver ended: it returned without an error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &journal{}
+				err := supervise(t.Context(), j, []Part{j.orderly("etcd")}, []Part{dies("apiserver", time.Hour, test.err)}, []Part{j.orderly("controllers")})
+				wantError(t, err, test.want)
+				j.want(t, "etcd runs", "controllers runs", "ready", "stopping", "controllers stops", "etcd stops")
+			})
+		})
+	}
+}
+
+// TestADeathDuringTheStartCutsItShort: what starts may wait for the part that
+// has died.
+func TestADeathDuringTheStartCutsItShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		waiting := Part{"apiserver", func(ctx context.Context, _ func()) error {
+			<-ctx.Done()
+			return fmt.Errorf("read from etcd: %w", context.Cause(ctx))
+		}}
+		err := supervise(t.Context(), j, []Part{dies("etcd", time.Second, errBroken)}, []Part{waiting}, []Part{j.orderly("controllers")})
+		wantError(t, err, "etcd ended: broken")
+		j.want(t, "stopping")
+	})
+}
+
+func TestTwoDeathsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		both := make(chan struct{})
+		die := func(err error) func(context.Context, func()) error {
+			return func(_ context.Context, ready func()) error {
+				ready()
+				<-both
+				return err
+			}
+		}
+		s := New(t.Context(), Config{Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) { close(both) }})
+		err := s.Run(func(ctx context.Context) error {
+			return s.Start(ctx, Part{"etcd", die(errBroken)}, Part{"apiserver", die(errOther)})
+		})
+		lines := strings.Split(fmt.Sprint(err), "\n")
+		if !errors.Is(err, errBroken) || !errors.Is(err, errOther) || len(lines) != 2 || !strings.Contains(lines[1], " ended: ") {
+			t.Errorf("the error is %q", err)
+		}
+	})
+}
+
+// TestTheFirstErrorIsTheLastLine: it is the cause, and what a user reads last.
+func TestTheFirstErrorIsTheLastLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		follows := Part{"apiserver", func(ctx context.Context, ready func()) error {
+			ready()
+			<-ctx.Done()
+			return errOther
+		}}
+		err := supervise(t.Context(), &journal{}, []Part{dies("etcd", time.Second, errBroken)}, []Part{follows})
+		wantError(t, err, "apiserver: other", "etcd ended: broken")
+	})
+}
+
+// TestACancelledStart: it is an orderly stop, of a part that was ready and of one
+// that was not, and no later stage is started.
+func TestACancelledStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		slow := Part{"apiserver", func(ctx context.Context, ready func()) error {
+			<-ctx.Done()
+			ready() // too late
+			return fmt.Errorf("wait for etcd: %w", context.Canceled)
+		}}
+		if err := supervise(ctx, j, []Part{j.orderly("etcd")}, []Part{slow}, []Part{j.orderly("controllers")}); err != nil {
+			t.Error(err)
+		}
+		j.want(t, "etcd runs", "stopping", "etcd stops")
+	})
+}
+
+func TestAStopThatHangs(t *testing.T) {
+	hangs := func(release chan struct{}) Part {
+		return Part{"apiserver", func(_ context.Context, ready func()) error {
+			ready()
+			<-release
+			return nil
+		}}
+	}
+	for name, test := range map[string]struct {
+		first Part
+		took  time.Duration
+		want  []string
+	}{
+		"when asked to stop": {dies("etcd", 24*time.Hour, nil), defaultStopTimeout, []string{"apiserver: it did not end within 20s"}},
+		"after a death":      {dies("etcd", 30*time.Second, errBroken), defaultFailedStopTimeout, []string{"apiserver: it did not end within 3s", "etcd ended: broken"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				defer close(release)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var began time.Time
+				s := New(ctx, Config{Log: slog.New(slog.DiscardHandler), Stopping: func() { began = time.Now() }})
+				err := s.Run(func(ctx context.Context) error { return s.Start(ctx, test.first, hangs(release)) })
+				wantError(t, err, test.want...)
+				if took := time.Since(began); took != test.took {
+					t.Errorf("the stop took %s, want %s", took, test.took)
+				}
+			})
+		})
+	}
+}
+
+func TestFailStopsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		s := New(t.Context(), Config{Log: slog.New(slog.DiscardHandler)})
+		go func() {
+			time.Sleep(time.Minute)
+			s.Fail(errBroken)
+			s.Fail(errOther) // too late
+		}()
+		err := s.Run(func(ctx context.Context) error { return s.Start(ctx, j.orderly("etcd")) })
+		wantError(t, err, "broken")
+		j.want(t, "etcd runs", "etcd stops")
+	})
+}
+
+// TestReadyWorksUntilTheStop: Run waits for it before anything is stopped.
+func TestReadyWorksUntilTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := New(ctx, Config{Log: slog.New(slog.DiscardHandler), Ready: func(ctx context.Context) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			j.add("the watchdog ends")
+		}})
+		if err := s.Run(func(ctx context.Context) error { return s.Start(ctx, j.orderly("etcd")) }); err != nil {
+			t.Error(err)
+		}
+		j.want(t, "etcd runs", "the watchdog ends", "etcd stops")
+	})
+}
+
+func TestPartsTellHowLongTheyTook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := func(name string, after time.Duration) Part {
+			return Part{name, func(ctx context.Context, ready func()) error {
+				time.Sleep(after)
+				ready()
+				ready()
+				<-ctx.Done()
+				return nil
+			}}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := New(ctx, Config{Log: slog.New(slog.DiscardHandler)})
+		if err := s.Run(func(ctx context.Context) error {
+			return s.Start(ctx, late("etcd", 2*time.Second), late("identity", time.Second))
+		}); err != nil {
+			t.Error(err)
+		}
+		parts := s.Parts()
+		if len(parts) != 2 || parts[0].Name != "identity" || parts[0].StartSeconds != 1 || parts[1].Name != "etcd" || parts[1].StartSeconds != 2 {
+			t.Errorf("got %+v", parts)
+		}
+	})
+}
+
+func TestWhile(t *testing.T) {
+	broken := Part{"etcd", func(context.Context, func()) error { return errBroken }}
+	for name, test := range map[string]struct {
+		part  func(*journal) Part
+		use   error
+		want  []string // of the error
+		steps []string
+	}{
+		"it works":        {func(j *journal) Part { return j.orderly("etcd") }, nil, nil, []string{"etcd runs", "used", "etcd stops"}},
+		"the use fails":   {func(j *journal) Part { return j.orderly("etcd") }, errOther, []string{"other"}, []string{"etcd runs", "used", "etcd stops"}},
+		"the start fails": {func(*journal) Part { return broken }, nil, []string{"etcd: broken"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &journal{}
+				err := While(t.Context(), test.part(j), func(context.Context) error {
+					j.add("used")
+					return test.use
+				})
+				if test.want == nil && err != nil {
+					t.Error(err)
+				} else if test.want != nil {
+					wantError(t, err, test.want...)
+				}
+				j.want(t, test.steps...)
+			})
+		})
+	}
+	t.Run("it is cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := While(ctx, (&journal{}).orderly("etcd"), func(ctx context.Context) error {
+			cancel()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// TestBackgroundWork: it is stopped with the parts, is not one of them, and may
+// end before.
+func TestBackgroundWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := New(ctx, Config{Log: slog.New(slog.DiscardHandler)})
+		err := s.Run(func(ctx context.Context) error {
+			if err := s.Start(ctx, j.orderly("etcd")); err != nil {
+				return err
+			}
+			s.Go(ctx, "backups", func(ctx context.Context) {
+				<-ctx.Done()
+				j.add("backups stop")
+			})
+			s.Go(ctx, "rotation", func(context.Context) { j.add("rotation ends") })
+			return nil
+		})
+		if err != nil || len(s.Parts()) != 1 {
+			t.Errorf("%v, parts %v", err, s.Parts())
+		}
+		j.want(t, "etcd runs", "rotation ends", "backups stop", "etcd stops")
+	})
+}

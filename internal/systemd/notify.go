@@ -1,0 +1,78 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// writeTimeout bounds how long a message waits for room in the service manager's
+// socket. One that does not read must not hold up a stop.
+const writeTimeout = 30 * time.Second
+
+// Notifier sends messages to the service manager. The zero value sends nothing.
+type Notifier struct {
+	socket   string
+	watchdog time.Duration
+}
+
+// Take reads systemd's variables and removes them from the environment. The API
+// server sends READY=1 itself when it finds them, before the controllers run
+// (k8s.io/apiserver/pkg/server.RunPostStartHooks), so call Take before it starts.
+func Take() (Notifier, error) {
+	n := Notifier{socket: os.Getenv("NOTIFY_SOCKET")}
+	if err := os.Unsetenv("NOTIFY_SOCKET"); err != nil {
+		return n, fmt.Errorf("remove NOTIFY_SOCKET from the environment: %w", err)
+	}
+	var err error
+	if n.watchdog, err = daemon.SdWatchdogEnabled(true); err != nil {
+		return n, fmt.Errorf("read the watchdog's settings from the environment: %w", err)
+	}
+	return n, nil
+}
+
+// Send delivers a state, as "READY=1".
+func (n Notifier) Send(state string) error {
+	if n.socket == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("notify the service manager: %w", err)
+	}
+	defer func() { _ = conn.Close() }() // the datagram is out or has failed by then
+	if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return fmt.Errorf("notify the service manager: %w", err)
+	}
+	if _, err := conn.Write([]byte(state)); err != nil {
+		return fmt.Errorf("notify the service manager: %w", err)
+	}
+	return nil
+}
+
+// FeedWatchdog sends WATCHDOG=1 twice in the service manager's interval, as long
+// as healthy returns nil, and calls failed with what went wrong. It returns when
+// ctx ends, at once when no watchdog is asked for.
+func (n Notifier) FeedWatchdog(ctx context.Context, healthy func(context.Context) error, failed func(error)) {
+	if n.socket == "" || n.watchdog == 0 {
+		return
+	}
+	ticker := time.NewTicker(n.watchdog / 2)
+	defer ticker.Stop()
+	for {
+		if err := healthy(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
+		} else if err := n.Send("WATCHDOG=1"); err != nil {
+			failed(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
