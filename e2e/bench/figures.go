@@ -47,7 +47,7 @@ func figures(s settings) []figure {
 			{name: "idle RSS, anonymous", unit: inBytes},
 			{name: "idle RSS, file", unit: inBytes},
 			{name: "idle CPU, of a core", unit: inPercent, ratio: 0.25,
-				reason: "timers of upstream's workqueue metrics and of raft (see relaxTimers in internal/appliance)"},
+				reason: "timers of the metrics of upstream's workqueues and of raft"},
 			{name: "idle disk writes per second", unit: inBytes, ratio: 0.25},
 			{name: "goroutines", unit: plain},
 		}, measureIdle},
