@@ -90,7 +90,7 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	if err := o.checkFiles(); err != nil {
+	if err := errors.Join(o.checkFiles(), o.checkEncryptedResources()); err != nil {
 		return nil, err
 	}
 	return o, nil
@@ -155,6 +155,12 @@ var owned = map[string]string{
 	"vmodule":                            "logging.verbosity",
 }
 
+// unsupported are flags of upstream's that would have no effect, with the
+// reason.
+var unsupported = map[string]string{
+	"etcd-servers-overrides": "is not supported: all resources are stored in the same etcd, that of etcd.external.endpoints or the embedded one",
+}
+
 func (o *Options) apply(flags *pflag.FlagSet) error {
 	var errs []error
 	instead := maps.Clone(owned)
@@ -174,6 +180,8 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 			errs = append(errs, &config.FieldError{Path: path, Message: "write the flag's name without dashes"})
 		case isOwned:
 			errs = append(errs, &config.FieldError{Path: path, Message: "is set by the server; use " + field})
+		case unsupported[name] != "":
+			errs = append(errs, &config.FieldError{Path: path, Message: unsupported[name]})
 		case flags.Lookup(name) == nil:
 			errs = append(errs, &config.FieldError{Path: path, Message: "no such flag" + config.Suggest(name, flagNames(flags)) +
 				"; it must be one of kube-apiserver's generic flags"})

@@ -1,0 +1,107 @@
+package apiserver
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/apis/apiserver/validation"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// builtInResources are the resources that the servers of the chain store, by
+// group. Events are stored for both of their groups as those of the core group.
+var builtInResources = map[string][]string{
+	"":                             {"configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"},
+	"admissionregistration.k8s.io": {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations"},
+	"apiextensions.k8s.io":         {"customresourcedefinitions"},
+	"apiregistration.k8s.io":       {"apiservices"},
+	"certificates.k8s.io":          {"certificatesigningrequests", "clustertrustbundles", "podcertificaterequests"},
+	"coordination.k8s.io":          {"leasecandidates", "leases"},
+	"flowcontrol.apiserver.k8s.io": {"flowschemas", "prioritylevelconfigurations"},
+	"internal.apiserver.k8s.io":    {"storageversions"},
+	"rbac.authorization.k8s.io":    {"clusterrolebindings", "clusterroles", "rolebindings", "roles"},
+	"storagemigration.k8s.io":      {"storageversionmigrations"},
+}
+
+// checkEncryptedResources returns an error for each of the configuration's
+// encrypted resources that nothing is stored as: it would be a mistake that
+// leaves the meant resource in plain text. Custom resources cannot be known.
+func (o *Options) checkEncryptedResources() error {
+	resources := o.config.APIServer.Encryption.Resources
+	var errs []error
+	for i, resource := range resources {
+		if message := unknownResource(resource); message != "" {
+			errs = append(errs, &config.FieldError{Path: fmt.Sprintf("apiServer.encryption.resources[%d]", i), Message: message})
+		}
+	}
+	if len(errs) > 0 || len(resources) == 0 {
+		return errors.Join(errs...)
+	}
+	// Upstream's rules for names and wildcards, which the server would meet at
+	// its start.
+	key := apiserver.Key{Name: "key", Secret: base64.StdEncoding.EncodeToString(make([]byte, 32))}
+	problems := validation.ValidateEncryptionConfiguration(&apiserver.EncryptionConfiguration{Resources: []apiserver.ResourceConfiguration{{
+		Resources: resources,
+		Providers: []apiserver.ProviderConfiguration{{Secretbox: &apiserver.SecretboxConfiguration{Keys: []apiserver.Key{key}}}},
+	}}}, true)
+	for _, problem := range problems {
+		errs = append(errs, &config.FieldError{Path: "apiServer.encryption.resources", Message: problem.ErrorBody()})
+	}
+	return errors.Join(errs...)
+}
+
+// unknownResource says what is wrong with "name", "name.group" or a wildcard, or
+// nothing.
+func unknownResource(text string) string {
+	resource := schema.ParseGroupResource(text)
+	if text == "*.*" || text == "*." {
+		return ""
+	}
+	names, builtIn := builtInResources[resource.Group]
+	if builtIn {
+		if slices.Contains(names, resource.Resource) || resource.Resource == "*" {
+			return ""
+		}
+		for group, names := range builtInResources {
+			if resource.Group == "" && slices.Contains(names, resource.Resource) {
+				return fmt.Sprintf("%q is not stored by this server; did you mean %q?", text, resource.Resource+"."+group)
+			}
+		}
+		return fmt.Sprintf("%q is not stored by this server%s", text, config.Suggest(text, builtInNames()))
+	}
+	if near := config.Suggest(resource.Group, builtInGroups()); near != "" {
+		return fmt.Sprintf("the group of %q is unknown%s", text, near)
+	}
+	if !strings.Contains(resource.Group, ".") {
+		return fmt.Sprintf("the group of %q is unknown; groups of custom resources have a dot, as in \"widgets.example.com\"", text)
+	}
+	return ""
+}
+
+func builtInNames() []string {
+	var list []string
+	for group, names := range builtInResources {
+		for _, name := range names {
+			list = append(list, schema.GroupResource{Group: group, Resource: name}.String())
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func builtInGroups() []string {
+	var list []string
+	for group := range builtInResources {
+		if group != "" {
+			list = append(list, group)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
