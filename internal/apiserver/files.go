@@ -25,27 +25,25 @@ import (
 // finds their mistakes when it applies them, by when there is a data directory
 // and no telling a mistake from a failure that goes away.
 func (o *Options) checkFiles() error {
-	api := &o.config.APIServer
+	checks := map[string]func(path string) error{
+		"apiServer.admission.configFile":      o.checkAdmission,
+		"apiServer.authentication.configFile": o.checkAuthentication,
+		"apiServer.audit.policyFile":          checkAudit,
+		"apiServer.encryption.configFile":     checkEncryption,
+		"apiServer.tracing.configFile":        checkTracing,
+	}
 	var errs []error
-	for _, file := range []struct {
-		field, path string
-		check       func(path string) error
-	}{
-		{"apiServer.admission.configFile", api.Admission.ConfigFile, o.checkAdmission},
-		{"apiServer.authentication.configFile", api.Authentication.ConfigFile, o.checkAuthentication},
-		{"apiServer.audit.policyFile", api.Audit.PolicyFile, checkAudit},
-		{"apiServer.encryption.configFile", api.Encryption.ConfigFile, checkEncryption},
-		{"apiServer.tracing.configFile", api.Tracing.ConfigFile, checkTracing},
-	} {
-		if file.path == "" {
+	for _, field := range o.config.Fields() {
+		check := checks[field.Path]
+		if check == nil || field.Value == "" {
 			continue
 		}
-		if err := file.check(file.path); err != nil {
+		if err := check(field.Value); err != nil {
 			text := strings.ReplaceAll(err.Error(), "\n", "; ")
-			if !strings.Contains(text, file.path) {
-				text = file.path + ": " + text
+			if !strings.Contains(text, field.Value) {
+				text = field.Value + ": " + text
 			}
-			errs = append(errs, &config.FieldError{Path: file.field, Message: text})
+			errs = append(errs, &config.FieldError{Path: field.Path, Message: text})
 		}
 	}
 	return errors.Join(errs...)

@@ -11,9 +11,9 @@ import (
 	"net"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -96,33 +96,20 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	return o, nil
 }
 
-// setting is a field of the configuration that becomes a flag of upstream's.
-type setting struct{ field, flag, value string }
-
-func (o *Options) settings() []setting {
+// settings are the fields that become flags of upstream's.
+func (o *Options) settings() []config.Field {
 	api := &o.config.APIServer
-	list := []setting{
-		{"apiServer.runtimeConfig", "runtime-config", pairs(runtimeConfig(api.RuntimeConfig))},
-		{"apiServer.featureGates", "feature-gates", pairs(featureGates(api.FeatureGates))},
-		{"apiServer.admission.enablePlugins", "enable-admission-plugins", strings.Join(api.Admission.EnablePlugins, ",")},
-		{"apiServer.admission.disablePlugins", "disable-admission-plugins", strings.Join(api.Admission.DisablePlugins, ",")},
-		{"apiServer.admission.configFile", "admission-control-config-file", api.Admission.ConfigFile},
-		{"apiServer.authentication.configFile", "authentication-config", api.Authentication.ConfigFile},
-		{"apiServer.authorization.configFile", "authorization-config", api.Authorization.ConfigFile},
-		{"apiServer.audit.policyFile", "audit-policy-file", api.Audit.PolicyFile},
-		{"apiServer.audit.logPath", "audit-log-path", api.Audit.LogPath},
-		{"apiServer.audit.logMaxAge", "audit-log-maxage", strconv.Itoa(api.Audit.LogMaxAge)},
-		{"apiServer.audit.logMaxBackup", "audit-log-maxbackup", strconv.Itoa(api.Audit.LogMaxBackup)},
-		{"apiServer.audit.logMaxSize", "audit-log-maxsize", strconv.Itoa(api.Audit.LogMaxSize)},
-		{"apiServer.encryption.configFile", "encryption-provider-config", api.Encryption.ConfigFile},
-		{"apiServer.flowControl.enabled", "enable-priority-and-fairness", strconv.FormatBool(api.FlowControl.Enabled)},
-		{"apiServer.tracing.configFile", "tracing-config-file", api.Tracing.ConfigFile},
-		{"etcd.external.prefix", "etcd-prefix", o.config.Etcd.External.Prefix},
-		{"serving.bindAddress", "bind-address", o.config.Serving.BindAddress},
-		{"serving.externalHost", "external-hostname", o.config.Serving.ExternalHost},
+	list := []config.Field{
+		{Path: "apiServer.runtimeConfig", Flag: "runtime-config", Value: pairs(runtimeConfig(api.RuntimeConfig))},
+		{Path: "apiServer.featureGates", Flag: "feature-gates", Value: pairs(featureGates(api.FeatureGates))},
+	}
+	for _, field := range o.config.Fields() {
+		if field.Flag != "" {
+			list = append(list, field)
+		}
 	}
 	if api.Authorization.ConfigFile == "" {
-		list = append(list, setting{"apiServer.authorization", "authorization-mode", modes.ModeRBAC})
+		list = append(list, config.Field{Path: "apiServer.authorization", Flag: "authorization-mode", Value: modes.ModeRBAC})
 	}
 	return list
 }
@@ -165,12 +152,12 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 	var errs []error
 	instead := maps.Clone(owned)
 	for _, s := range o.settings() {
-		instead[s.flag] = s.field
-		if s.value == "" {
+		instead[s.Flag] = s.Path
+		if s.Value == "" {
 			continue
 		}
-		if err := flags.Set(s.flag, s.value); err != nil {
-			errs = append(errs, &config.FieldError{Path: s.field, Message: err.Error()})
+		if err := flags.Set(s.Flag, s.Value); err != nil {
+			errs = append(errs, &config.FieldError{Path: s.Path, Message: err.Error()})
 		}
 	}
 	for _, name := range sortedKeys(o.config.APIServer.Flags) {
@@ -236,34 +223,42 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// blame finds the field that an error of upstream's validation is about.
+// blame finds the field that an error of upstream's validation is about: the one
+// whose flag, key or plugin the error names. An error that names none is about
+// the whole API server.
 func (o *Options) blame(err error) string {
-	text := err.Error()
-	if strings.Contains(text, "AuthorizationConfiguration") {
-		return "apiServer.authorization.configFile"
+	named := map[string]bool{}
+	for _, word := range strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return r != '-' && r != '/' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		named[strings.TrimRight(strings.TrimLeft(word, "-"), ".")] = true
 	}
 	for _, s := range o.settings() {
-		if strings.Contains(text, s.flag) || (s.value != "" && len(s.value) > 4 && strings.Contains(text, s.value)) {
-			return s.field
+		if named[s.Flag] {
+			return s.Path
 		}
 	}
-	for name := range o.config.APIServer.Flags {
-		if strings.Contains(text, name) {
+	if strings.Contains(err.Error(), "AuthorizationConfiguration") {
+		return "apiServer.authorization.configFile"
+	}
+	api := &o.config.APIServer
+	for _, name := range sortedKeys(api.Flags) {
+		if named[name] {
 			return "apiServer.flags." + name
 		}
 	}
-	for name := range o.config.APIServer.RuntimeConfig {
-		if strings.Contains(text, name) {
-			return "apiServer.runtimeConfig." + name
+	for _, key := range sortedKeys(api.RuntimeConfig) {
+		group, _, _ := strings.Cut(key, "/") // upstream names the group only
+		if named[key] || named[group] && group != "api" {
+			return "apiServer.runtimeConfig." + key
 		}
 	}
-	for field, names := range map[string][]string{
-		"apiServer.admission.enablePlugins":  o.config.APIServer.Admission.EnablePlugins,
-		"apiServer.admission.disablePlugins": o.config.APIServer.Admission.DisablePlugins,
-	} {
-		if slices.ContainsFunc(names, func(name string) bool { return strings.Contains(text, name) }) {
-			return field
-		}
+	isNamed := func(name string) bool { return named[name] }
+	switch {
+	case slices.ContainsFunc(api.Admission.EnablePlugins, isNamed):
+		return "apiServer.admission.enablePlugins"
+	case slices.ContainsFunc(api.Admission.DisablePlugins, isNamed):
+		return "apiServer.admission.disablePlugins"
 	}
 	return "apiServer"
 }
@@ -271,7 +266,7 @@ func (o *Options) blame(err error) string {
 // inFields says "apiServer.flowControl.enabled" for a flag that a field sets.
 func (o *Options) inFields(text string) string {
 	for _, s := range o.settings() {
-		text = strings.ReplaceAll(text, "--"+s.flag+"=", s.field+"=")
+		text = strings.ReplaceAll(text, "--"+s.Flag+"=", s.Path+"=")
 	}
 	return text
 }

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,73 +60,17 @@ func (c *ServerConfiguration) Complete() error {
 	if c.Backup.Dir == "" {
 		c.Backup.Dir = filepath.Join(c.DataDir, "backups")
 	}
-	for _, path := range append(c.files(), fieldPath{"backup.dir", &c.Backup.Dir}, fieldPath{"dataDir", &c.DataDir}, fieldPath{"kubeconfig.path", &c.Kubeconfig.Path}, fieldPath{"manifests.dir", &c.Manifests.Dir}) {
-		if *path.value == "" || *path.value == "-" {
+	for _, field := range c.Fields() {
+		if field.path == nil || *field.path == "" || *field.path == "-" {
 			continue
 		}
-		abs, err := filepath.Abs(*path.value)
+		abs, err := filepath.Abs(*field.path)
 		if err != nil {
-			return &FieldError{Path: path.field, Message: err.Error()}
+			return &FieldError{Path: field.Path, Message: err.Error()}
 		}
-		*path.value = abs
+		*field.path = abs
 	}
 	return nil
-}
-
-// fieldPath is a field that holds the path of a file.
-type fieldPath struct {
-	field string
-	value *string
-}
-
-// files lists the fields that name a file which the server reads or, for the
-// audit log, writes.
-func (c *ServerConfiguration) files() []fieldPath {
-	return append(c.inputFiles(), fieldPath{"apiServer.audit.logPath", &c.APIServer.Audit.LogPath})
-}
-
-// NamedPaths are the files and directories besides the data directory that the
-// configuration names, and its own file. Call it after Complete.
-func (c *ServerConfiguration) NamedPaths() []string {
-	paths := []string{c.Kubeconfig.Path, c.Backup.Dir, c.Manifests.Dir, c.file}
-	for _, file := range c.files() {
-		paths = append(paths, *file.value)
-	}
-	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
-}
-
-// InputFiles are the files that the server reads because the configuration
-// names them, by field.
-func (c *ServerConfiguration) InputFiles() map[string]string {
-	files := map[string]string{}
-	for _, file := range c.inputFiles() {
-		if *file.value != "" {
-			files[file.field] = *file.value
-		}
-	}
-	return files
-}
-
-func (c *ServerConfiguration) inputFiles() []fieldPath {
-	files := []fieldPath{
-		{"serving.certFile", &c.Serving.CertFile},
-		{"serving.keyFile", &c.Serving.KeyFile},
-		{"serving.caFile", &c.Serving.CAFile},
-		{"etcd.external.caFile", &c.Etcd.External.CAFile},
-		{"etcd.external.certFile", &c.Etcd.External.CertFile},
-		{"etcd.external.keyFile", &c.Etcd.External.KeyFile},
-		{"apiServer.admission.configFile", &c.APIServer.Admission.ConfigFile},
-		{"apiServer.authentication.configFile", &c.APIServer.Authentication.ConfigFile},
-		{"apiServer.authentication.clientCAFile", &c.APIServer.Authentication.ClientCAFile},
-		{"apiServer.authorization.configFile", &c.APIServer.Authorization.ConfigFile},
-		{"apiServer.audit.policyFile", &c.APIServer.Audit.PolicyFile},
-		{"apiServer.encryption.configFile", &c.APIServer.Encryption.ConfigFile},
-		{"apiServer.tracing.configFile", &c.APIServer.Tracing.ConfigFile},
-	}
-	for i := range c.APIServer.Authentication.ServiceAccountKeyFiles {
-		files = append(files, fieldPath{fmt.Sprintf("apiServer.authentication.serviceAccountKeyFiles[%d]", i), &c.APIServer.Authentication.ServiceAccountKeyFiles[i]})
-	}
-	return files
 }
 
 func defaultDataDir(root bool, xdgDataHome string, home func() (string, error)) (string, error) {

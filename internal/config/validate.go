@@ -56,12 +56,12 @@ func (c *ServerConfiguration) Validate() error {
 			fail(fmt.Sprintf("apiServer.encryption.resources[%d]", i), "%q is not a resource; write \"secrets\" or \"resource.group\"", resource)
 		}
 	}
-	for _, file := range c.inputFiles() {
-		if *file.value == "" {
+	for _, field := range c.Fields() {
+		if !field.input || field.Value == "" {
 			continue
 		}
-		if f, err := os.Open(*file.value); err != nil {
-			fail(file.field, "%v", err)
+		if f, err := os.Open(field.Value); err != nil {
+			fail(field.Path, "%v", err)
 		} else {
 			_ = f.Close() // opened only to see that it can be
 		}
