@@ -54,7 +54,7 @@ func database(t testing.TB) []byte {
 			if write.deleted {
 				revision = append(revision, 't')
 			}
-			value, err := (&mvccpb.KeyValue{Key: []byte(write.key), Value: []byte(write.value)}).Marshal()
+			value, err := (&mvccpb.KeyValue{Key: []byte(write.key), Value: []byte(write.value), ModRevision: int64(i + 2)}).Marshal()
 			if err != nil {
 				return err
 			}

@@ -13,18 +13,14 @@ import (
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+
+	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // encryptedPrefix is what upstream's transformers put before every value that
 // they have encrypted (k8s.io/apiserver/pkg/server/options/encryptionconfig).
 var encryptedPrefix = []byte("k8s:enc:")
-
-// revisionLength is two numbers of eight bytes and what is between them
-// (go.etcd.io/etcd/server/v3/storage/mvcc.RevToBytes).
-const revisionLength = 8 + 1 + 8
 
 // spool copies etcd's snapshot to the file and describes it.
 func spool(ctx context.Context, file *os.File, open func(context.Context) (io.ReadCloser, error), prefix string) (*Snapshot, error) {
@@ -73,25 +69,22 @@ func count(cursor *bolt.Cursor, prefix string, snapshot *Snapshot) error {
 	seed := maphash.MakeSeed()
 	seen := map[uint64]struct{}{}
 	for revision, value := cursor.Last(); revision != nil; revision, value = cursor.Prev() {
-		if len(revision) != revisionLength && len(revision) != revisionLength+1 { // with the mark of a tombstone
-			return fmt.Errorf("%x is not a revision", revision)
-		}
-		if snapshot.Revision == 0 {
-			snapshot.Revision = mvcc.BytesToRev(revision).Main
-		}
-		var kv mvccpb.KeyValue
-		if err := kv.Unmarshal(value); err != nil {
+		kv, err := etcdfiles.ParseRecord(revision, value)
+		if err != nil {
 			return fmt.Errorf("revision %x: %w", revision, err)
 		}
-		if len(kv.Key) == 0 {
-			continue // a restore raised the revision with it
+		if snapshot.Revision == 0 {
+			snapshot.Revision = kv.Revision
+		}
+		if kv.Raised {
+			continue
 		}
 		key := maphash.Bytes(seed, kv.Key)
 		if _, later := seen[key]; later {
 			continue
 		}
 		seen[key] = struct{}{}
-		if mvcc.IsTombstone(revision) {
+		if kv.Deleted {
 			continue
 		}
 		resource := resourceOf(string(kv.Key), prefix)

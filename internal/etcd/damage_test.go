@@ -1,7 +1,8 @@
 package etcd
 
 import (
-	"encoding/binary"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.etcd.io/bbolt"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.uber.org/zap"
 )
 
@@ -45,9 +48,9 @@ func everything(t *testing.T, m *Member) string {
 	return fmt.Sprint(all.Header.Revision, all.Kvs)
 }
 
-func unseal(t *testing.T, dir string) {
+func dropChecksum(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Remove(sealFile(dir)); err != nil {
+	if err := os.Remove(checksumFile(dir)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -63,15 +66,15 @@ func refused(t *testing.T, dir, what string) {
 	}
 }
 
-// TestAnyAlteredByteIsNoticedAfterAStop is what the seal is for.
-func TestAnyAlteredByteIsNoticedAfterAStop(t *testing.T) {
+// TestAnyAlteredByteIsFoundAfterAStop is the reason for the checksum.
+func TestAnyAlteredByteIsFoundAfterAStop(t *testing.T) {
 	dir, content := populated(t)
 	file := databaseFile(dir)
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	used, err := sum(t.Context(), file)
+	used, err := sum(t.Context(), file, maxChecked)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,19 +115,28 @@ func flip(t *testing.T, file string, at int) {
 	}
 }
 
-// TestDamagedStructureIsNoticedAfterACrash: there is no seal then.
-func TestDamagedStructureIsNoticedAfterACrash(t *testing.T) {
+// TestDamageIsFoundAfterACrash: there is no checksum then. What is found is
+// tested with the reader of the pages; here it is refused, and sound data is not.
+func TestDamageIsFoundAfterACrash(t *testing.T) {
 	dir, content := populated(t)
-	unseal(t, dir)
+	dropChecksum(t, dir)
 	file := databaseFile(dir)
-	structure := structureOf(t, file)
-	if len(structure) < 1000 {
-		t.Fatalf("the structure has only %d bytes", len(structure))
+	used, err := sum(t.Context(), file, maxChecked)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i := 0; i < len(structure); i += 5 {
-		flip(t, file, structure[i])
-		refused(t, dir, fmt.Sprintf("a flipped byte at %d", structure[i]))
-		flip(t, file, structure[i])
+	pageSize, counts := os.Getpagesize(), 0
+	for page := 2; page < int(used.Used)/pageSize; page++ {
+		const countAt = 10 // of the elements, in the header of a page
+		flip(t, file, page*pageSize+countAt)
+		if err := checkData(t.Context(), dir); err != nil {
+			counts++
+			refused(t, dir, fmt.Sprintf("an altered page %d", page))
+		}
+		flip(t, file, page*pageSize+countAt)
+	}
+	if counts < 5 {
+		t.Errorf("only %d pages are in use", counts)
 	}
 	m := start(t, dir)
 	defer stop(t, m)
@@ -133,58 +145,66 @@ func TestDamagedStructureIsNoticedAfterACrash(t *testing.T) {
 	}
 }
 
-// structureOf lists the bytes of the pages in use that are neither keys nor
-// values. It leaves out the low bytes of a reference to another page: a wrong
-// one may lead to a page that was freed, and that is an older copy of the right
-// one.
-func structureOf(t *testing.T, file string) []int {
-	t.Helper()
+// TestPiecesOfALargeDatabase: of one above the bound, pieces are summed.
+func TestPiecesOfALargeDatabase(t *testing.T) {
+	dir, _ := populated(t)
+	file := databaseFile(dir)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(file)
+	whole, err := sum(t.Context(), file, int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }() // only read
-	p := &pages{file: f, fileSize: int64(len(data))}
-	if err := p.readMeta(); err != nil {
-		t.Fatal(err)
+	if whole.Used > checksumPiece {
+		t.Fatalf("%d bytes are more than one piece", whole.Used)
 	}
-	p.seen = make([]uint64, p.end/64+1)
-	err = p.walk(p.root, 0, nil, nil, func(bucket element) error {
-		return p.bucket(bucket, func(element) error { return nil })
-	})
-	if err != nil {
-		t.Fatal(err)
+	pieces, err := sum(t.Context(), file, 1)
+	if err != nil || *pieces != *whole {
+		t.Errorf("the first piece is the whole: %+v, %+v, %v", pieces, whole, err)
 	}
-	var structure []int
-	for id := uint64(2); id < p.end; {
-		page := data[int64(id)*p.pageSize:]
-		if p.seen[id/64]&(1<<(id%64)) == 0 {
-			id++
-			continue
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := sum(cancelled, file, 1); err == nil {
+		t.Error("the end of the context does not cut it short")
+	}
+}
+
+// TestUnknownMetaKeysAreLetThrough: another version of etcd may have written them.
+func TestUnknownMetaKeysAreLetThrough(t *testing.T) {
+	dir, content := populated(t)
+	dropChecksum(t, dir)
+	change := func(change func(meta *bbolt.Bucket) error) {
+		t.Helper()
+		db, err := bbolt.Open(databaseFile(dir), 0o600, &bbolt.Options{NoFreelistSync: true})
+		if err != nil {
+			t.Fatal(err)
 		}
-		branch := binary.NativeEndian.Uint16(page[8:]) == branchPage
-		for at := range pageHeader + elementSize*int(binary.NativeEndian.Uint16(page[10:])) {
-			if within := (at - pageHeader) % elementSize; branch && at >= pageHeader && (within == 8 || within == 9) {
-				continue
-			}
-			structure = append(structure, int(int64(id)*p.pageSize)+at)
+		if err := errors.Join(db.Update(func(tx *bbolt.Tx) error { return change(tx.Bucket(schema.Meta.Name())) }), db.Close()); err != nil {
+			t.Fatal(err)
 		}
-		id += 1 + uint64(binary.NativeEndian.Uint32(page[12:]))
 	}
-	return structure
+	change(func(meta *bbolt.Bucket) error { return meta.Put([]byte("someLaterVersion"), []byte("x")) })
+	m := start(t, dir)
+	if got := everything(t, m); got != content {
+		t.Errorf("it holds %s", got)
+	}
+	stop(t, m)
+	// Without the index etcd would apply its log a second time.
+	dropChecksum(t, dir)
+	change(func(meta *bbolt.Bucket) error { return meta.Delete(schema.MetaConsistentIndexKeyName) })
+	refused(t, dir, "a missing index")
 }
 
 // TestOneTornMetaIsNoDamage: it is what a crash leaves, and etcd's log has
 // what the older one lacks.
 func TestOneTornMetaIsNoDamage(t *testing.T) {
+	const checksumOfMeta = 16 + 56 // in its page
 	for _, page := range []int{0, 1} {
 		dir, content := populated(t)
-		unseal(t, dir)
-		flip(t, databaseFile(dir), page*os.Getpagesize()+pageHeader+metaSummed)
+		dropChecksum(t, dir)
+		flip(t, databaseFile(dir), page*os.Getpagesize()+checksumOfMeta)
 		m := start(t, dir)
 		if got := everything(t, m); got != content {
 			t.Errorf("without meta %d it holds %s", page, got)
@@ -215,7 +235,7 @@ func TestAMissingPartIsNoticed(t *testing.T) {
 		for _, sealed := range []bool{true, false} {
 			dir, _ := populated(t)
 			if !sealed {
-				unseal(t, dir)
+				dropChecksum(t, dir)
 			}
 			if err := damage(dir); err != nil {
 				t.Fatal(err)

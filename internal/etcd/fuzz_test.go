@@ -59,7 +59,6 @@ func FuzzDatabase(f *testing.F) {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_ = checkPages(file, func(_, _, _ []byte) error { return nil }) // that it returns is the point
-		_ = checkDatabase(t.Context(), file)
+		_ = checkDatabase(t.Context(), file) // that it returns is the point
 	})
 }

@@ -131,10 +131,16 @@ func TestRestartsOverAGrowingLog(t *testing.T) {
 	}
 }
 
-// TestGivingUpEndsTheMemberAndNotTheProcess: etcd says fatal things on
-// goroutines of its own.
+// TestGivingUpEndsTheMemberAndNotTheProcess: etcd writes fatal lines on
+// goroutines of its own, and may hold its locks then.
 func TestGivingUpEndsTheMemberAndNotTheProcess(t *testing.T) {
 	m := start(t, filepath.Join(t.TempDir(), "etcd"))
+	locked := make(chan struct{})
+	go func() {
+		m.etcd.Server.Backend().BatchTx().Lock() // as a commit that fails
+		close(locked)
+	}()
+	<-locked
 	go m.etcd.GetLogger().Fatal("failed to save", zap.Error(errors.New("no space left")), zap.String("path", "db"))
 	<-m.Done()
 	if got, want := m.Err().Error(), "failed to save: no space left (path=db)"; got != want {

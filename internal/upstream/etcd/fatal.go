@@ -1,0 +1,118 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sort"
+	"strings"
+	"sync"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Upstream fact: etcd ends the process with fatal and panic lines of its log
+//
+// Mirrors: go.etcd.io/etcd/server/v3/embed.StartEtcd
+//   go.etcd.io/etcd/server/v3/storage/backend.batchTx.commit
+//   go.etcd.io/etcd/server/v3/etcdserver.raftNode.start
+//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.run
+//   go.uber.org/zap/zapcore.CheckedEntry.Write
+//   go.uber.org/zap.terminalHookOverride
+// Why: etcd that cannot read its data, or cannot write any more, panics or exits
+//   on a goroutine of its own, and the API servers in the same process could not
+//   stop in order.
+// Gain: the process stops in order, and its error says what etcd could not do.
+// Breaks: the process ends at once, or waits for a member that has failed.
+//   TestGivingUpEndsTheMemberAndNotTheProcess fails.
+
+// Failure takes fatal and panic lines of etcd's log. The goroutine that wrote the
+// line ends, which is one of the ends that zap provides for: its deferred
+// functions run, so that raft closes its log. A lock without a defer stays held
+// (the database's, when a commit fails), so that a member that has failed must
+// not be asked to stop. It is safe for concurrent use.
+type Failure struct {
+	once   sync.Once
+	failed chan struct{}
+	err    error // valid once failed is closed
+}
+
+// NewFailure returns a Failure that has not happened.
+func NewFailure() *Failure { return &Failure{failed: make(chan struct{})} }
+
+// Logger returns the logger with its fatal and panic lines taken.
+func (f *Failure) Logger(logger *zap.Logger) *zap.Logger {
+	return logger.WithOptions(zap.WithFatalHook(f), zap.WithPanicHook(f))
+}
+
+// Failed is closed after the first fatal or panic line.
+func (f *Failure) Failed() <-chan struct{} { return f.failed }
+
+// Err is the first fatal or panic line with its fields, or nil before it.
+func (f *Failure) Err() error {
+	select {
+	case <-f.failed:
+		return f.err
+	default:
+		return nil
+	}
+}
+
+// OnWrite implements [zapcore.CheckWriteHook].
+func (f *Failure) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+	f.once.Do(func() {
+		f.err = errors.New(describe(entry.Message, fields))
+		close(f.failed)
+	})
+	runtime.Goexit()
+}
+
+// describe is the message with its fields, the error first.
+func describe(message string, fields []zapcore.Field) string {
+	encoder := zapcore.NewMapObjectEncoder()
+	for _, field := range fields {
+		field.AddTo(encoder)
+	}
+	var parts []string
+	for name, value := range encoder.Fields {
+		if name == "error" {
+			message += ": " + fmt.Sprint(value)
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s=%v", name, value))
+	}
+	if len(parts) == 0 {
+		return message
+	}
+	sort.Strings(parts)
+	return message + " (" + strings.Join(parts, ", ") + ")"
+}
+
+// Start is embed.StartEtcd with an error where etcd panics or fails for good. The
+// configuration's logger must be one of [Failure.Logger].
+func (f *Failure) Start(config *embed.Config) (*embed.Etcd, error) {
+	type outcome struct {
+		etcd *embed.Etcd
+		err  error
+	}
+	outcomes := make(chan outcome, 1)
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				config.GetLogger().Debug("etcd panicked", zap.ByteString("stack", debug.Stack()))
+				outcomes <- outcome{err: fmt.Errorf("the data cannot be read (%v)", cause)}
+			}
+		}()
+		started, err := embed.StartEtcd(config)
+		outcomes <- outcome{started, err}
+	}()
+	select {
+	case o := <-outcomes:
+		return o.etcd, o.err
+	case <-f.failed:
+		return nil, f.err
+	}
+}
