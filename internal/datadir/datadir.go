@@ -55,6 +55,26 @@ func (s Stamp) NewerThan(other Stamp) bool {
 	return s.Format > other.Format || minorAfter(s.Kubernetes, other.Kubernetes) || minorAfter(s.Etcd, other.Etcd)
 }
 
+// CheckSkip returns an error when s comes two or more minor releases of
+// Kubernetes or etcd after previous. Upstream converts stored data from the
+// minor release before only.
+func (s Stamp) CheckSkip(previous Stamp) error {
+	for _, pair := range []struct{ name, from, to string }{
+		{"Kubernetes", previous.Kubernetes, s.Kubernetes},
+		{"etcd", previous.Etcd, s.Etcd},
+	} {
+		from, err := version.ParseGeneric(pair.from)
+		if err != nil || from.Major() == 0 {
+			continue // a build that did not know it
+		}
+		to, err := version.ParseGeneric(pair.to)
+		if err == nil && (to.Major() != from.Major() || to.Minor() > from.Minor()+1) && to.GreaterThan(from) {
+			return fmt.Errorf("this is %s, which skips a minor release of %s (from %s to %s): run a release of each minor version between them once", s, pair.name, pair.from, pair.to)
+		}
+	}
+	return nil
+}
+
 // minorAfter compares major and minor. What is not a version is not after.
 func minorAfter(a, b string) bool {
 	left, err := version.ParseGeneric(a)
@@ -129,6 +149,11 @@ func (d *Dir) claim(current Stamp) error {
 	if previous != nil && previous.NewerThan(current) {
 		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s; this is %s, which cannot read it: run the newer release; or go back with `kube-hyper-mini backup restore` to the archive that it made before it took the directory over (before-upgrade-*, see `kube-hyper-mini backup list`); or choose another directory with --data-dir",
 			d.path, previous, current)
+	}
+	if previous != nil {
+		if err := current.CheckSkip(*previous); err != nil {
+			return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s: %w", d.path, previous, err)
+		}
 	}
 	d.Previous = previous
 	return nil

@@ -151,3 +151,35 @@ func leftOver(t *testing.T, dir string, want ...string) {
 		t.Errorf("the directory holds %v, want %v", names, want)
 	}
 }
+
+// TestSkippedMinors: an upgrade goes through each minor release.
+func TestSkippedMinors(t *testing.T) {
+	for _, test := range []struct {
+		kubernetes, etcd string
+		want             string
+	}{
+		{"v1.36.0", "3.6.1", ""},
+		{"v1.35.9", "3.6.1", ""},
+		{"v1.35.9", "3.5.21", ""},
+		{"v1.34.9", "3.6.1", "skips a minor release of Kubernetes (from v1.34.9 to v1.36.3)"},
+		{"v1.36.0", "3.4.30", "skips a minor release of etcd"},
+		{"v0.0.0-unknown", "", ""},
+		{"", "", ""},
+	} {
+		path := filepath.Join(t.TempDir(), "data")
+		d, err := Open(path, current)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(d.WriteStamp(Stamp{Format: Format, Version: "v0.1.0", Kubernetes: test.kubernetes, Etcd: test.etcd}), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		d, err = Open(path, current)
+		if err == nil {
+			err = d.Close()
+		}
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "v0.1.0")) {
+			t.Errorf("from %s and %s: %v", test.kubernetes, test.etcd, err)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package upgrade
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// objects are of every kind that a server stores in its own way.
+const objects = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: buckets.cloud.example.com}
+spec:
+  group: cloud.example.com
+  scope: Namespaced
+  names: {plural: buckets, singular: bucket, kind: Bucket}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {region: {type: string}}}}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: team}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: token, namespace: team}
+stringData: {value: precious}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: robot, namespace: team}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: robot}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{kind: ServiceAccount, name: robot, namespace: team}]
+---
+apiVersion: kube-hyper-mini.io/v1alpha1
+kind: ServiceEndpoint
+metadata: {name: api, namespace: team}
+spec: {targets: ["https://127.0.0.1:1"]}
+`
+
+const bucket = `
+apiVersion: cloud.example.com/v1
+kind: Bucket
+metadata: {name: data, namespace: team}
+spec: {region: eu}
+`
+
+// with starts a server of the binary, "" for the one under test.
+func with(t *testing.T, binary, dir string, args ...string) *harness.Server {
+	t.Helper()
+	options := harness.Options{Dir: dir, Args: args}
+	if binary != "" {
+		options.Wrap = []string{"sh", "-c", `shift; exec "$0" "$@"`, binary} // instead of the binary that follows
+	}
+	s := harness.LaunchWith(t, options)
+	s.WaitReady()
+	return s
+}
+
+// checks that all objects are there and that everything that was handed out
+// still works.
+func checks(t *testing.T, s *harness.Server, token string, kubeconfig []byte) {
+	t.Helper()
+	got := s.Kubectl("", "get", "-n", "team", "secret/token", "bucket/data", "serviceaccount/robot", "serviceendpoint/api", "-o", "jsonpath={.items[*].metadata.name} {.items[0].data.value} {.items[1].spec.region}")
+	if want := "token data robot api cHJlY2lvdXM= eu"; got != want {
+		t.Errorf("the objects are %q, want %q", got, want)
+	}
+	if now, err := os.ReadFile(s.Kubeconfig); err != nil || certificates(now) != certificates(kubeconfig) {
+		t.Errorf("the administrator has another identity: %v", err)
+	}
+	if who := whoIs(t, s, token); who != "system:serviceaccount:team:robot" {
+		t.Errorf("the token is that of %q", who)
+	}
+	s.Kubectl("", "create", "configmap", "-n", "team", fmt.Sprintf("written-%d", s.PID()))
+}
+
+// whoIs asks the server whose the token is.
+func whoIs(t *testing.T, s *harness.Server, token string) string {
+	t.Helper()
+	config := rest.AnonymousClientConfig(s.RESTConfig())
+	config.BearerToken = token
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.UserInfo.Username
+}
+
+// certificates are the lines of a kubeconfig with the authority and the client.
+func certificates(kubeconfig []byte) string {
+	var lines []string
+	for line := range strings.Lines(string(kubeconfig)) {
+		if strings.Contains(line, "-data:") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// TestFromEachRelease fills a server of an earlier release, upgrades it, and
+// goes back by the archive that the upgrade made.
+func TestFromEachRelease(t *testing.T) {
+	for version := range releases {
+		t.Run(version, func(t *testing.T) {
+			binary := release(t, version)
+			for _, crash := range []bool{false, true} {
+				t.Run(fmt.Sprintf("crash %v", crash), func(t *testing.T) { upgrade(t, version, binary, crash) })
+			}
+		})
+	}
+}
+
+func upgrade(t *testing.T, version, binary string, crash bool) {
+	dir := filepath.Join(t.TempDir(), "data")
+	old := with(t, binary, dir)
+	old.Kubectl(objects, "apply", "-f", "-")
+	old.Await("condition=Established", "crd/buckets.cloud.example.com")
+	old.Kubectl(bucket, "apply", "-f", "-")
+	token := old.Kubectl("", "create", "token", "-n", "team", "robot", "--duration", "24h")
+	kubeconfig, err := os.ReadFile(old.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks(t, old, token, kubeconfig)
+	if crash {
+		old.Kill()
+	} else {
+		old.Stop()
+	}
+
+	upgraded := with(t, "", dir)
+	harness.Wants(t, upgraded.Log(), "backup made before the upgrade", "from="+version)
+	if complaints := harness.Complaints(upgraded.Log()); complaints != "" {
+		t.Errorf("the upgrade complains:\n%s", complaints)
+	}
+	checks(t, upgraded, token, kubeconfig)
+	upgraded.Kubectl("", "create", "configmap", "-n", "team", "after")
+	if code := upgraded.Stop(); code != 0 {
+		t.Errorf("the upgraded server ended with %d", code)
+	}
+
+	archives, err := filepath.Glob(filepath.Join(dir, "backups", "before-upgrade-*.tar.gz"))
+	if err != nil || len(archives) != 1 {
+		t.Fatalf("the archives are %v, %v", archives, err)
+	}
+	// The earlier release reads the archive itself.
+	out, err := harness.Run(t, "", binary, "backup", "restore", "--data-dir", dir, archives[0])
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	back := with(t, binary, dir)
+	checks(t, back, token, kubeconfig)
+	if out, err := back.TryKubectl("", "get", "configmap", "-n", "team", "after"); err == nil {
+		t.Errorf("what was written after the upgrade is there:\n%s", out)
+	}
+}
+
+// TestReleasesThatAreRefused: a downgrade and a skipped minor release change
+// nothing.
+func TestReleasesThatAreRefused(t *testing.T) {
+	s := harness.Start(t)
+	s.Stop()
+	stamp := filepath.Join(s.Dir, "version.json")
+	good, err := os.ReadFile(stamp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for content, want := range map[string]string{
+		`{"format": 1, "version": "v9.9.9", "kubernetes": "v1.99.0", "etcd": "3.6.16"}`: "run the newer release",
+		`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.34.0", "etcd": "3.6.1"}`:  "skips a minor release of Kubernetes",
+		`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.4.30"}`: "skips a minor release of etcd",
+	} {
+		if err := os.WriteFile(stamp, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := harness.Runs(t, harness.ExitFailure, "server", "--data-dir", s.Dir, "--port", "0")
+		harness.Wants(t, out, want)
+		if now, err := os.ReadFile(stamp); err != nil || string(now) != content {
+			t.Errorf("the stamp was changed: %s, %v", now, err)
+		}
+	}
+	if err := os.WriteFile(stamp, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	harness.StartIn(t, s.Dir)
+}

@@ -1,0 +1,142 @@
+package etcd
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+)
+
+// StoppedSize is the size in bytes of the data of a member that does not run.
+func StoppedSize(dir string) (int64, error) {
+	size := int64(0)
+	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look at etcd's data: %w", err)
+	}
+	return size, nil
+}
+
+// SnapshotStopped is [Member.Snapshot] of a member that does not run, without
+// changing its data: another release's etcd has not opened it yet. A database
+// that lacks entries of the log, as after a crash, is completed in a copy below
+// scratch, which closing the stream removes.
+func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logger) (io.ReadCloser, error) {
+	if err := checkData(dir); err != nil {
+		return nil, fmt.Errorf("snapshot etcd: %w", err)
+	}
+	applied, err := appliedIndex(databaseFile(dir))
+	if err != nil {
+		return nil, fmt.Errorf("snapshot etcd: %w", err)
+	}
+	logged, err := lastLogged(filepath.Join(dir, "member", "wal"))
+	if err != nil {
+		return nil, fmt.Errorf("snapshot etcd: %w", err)
+	}
+	if logged <= applied {
+		return openSummed(databaseFile(dir))
+	}
+	return snapshotCopy(ctx, dir, scratch, logger)
+}
+
+// summed is a file followed by its SHA-256 sum.
+type summed struct {
+	io.Reader
+	file *os.File
+}
+
+// Close implements io.Closer.
+func (s *summed) Close() error { return s.file.Close() }
+
+func openSummed(path string) (io.ReadCloser, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot etcd: %w", err)
+	}
+	sum := sha256.New()
+	end := &deferred{read: func() []byte { return sum.Sum(nil) }}
+	return &summed{io.MultiReader(io.TeeReader(file, sum), end), file}, nil
+}
+
+// deferred reads bytes that are known at the first Read only.
+type deferred struct {
+	read func() []byte
+	rest []byte
+}
+
+// Read implements io.Reader.
+func (d *deferred) Read(p []byte) (int, error) {
+	if d.read != nil {
+		d.rest, d.read = d.read(), nil
+	}
+	if len(d.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, d.rest)
+	d.rest = d.rest[n:]
+	return n, nil
+}
+
+// snapshotCopy starts a member on a copy, which applies the log.
+func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) (stream io.ReadCloser, err error) {
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return nil, fmt.Errorf("copy etcd's data: %w", err)
+	}
+	to, err := os.MkdirTemp(scratch, "etcd-")
+	if err != nil {
+		return nil, fmt.Errorf("copy etcd's data: %w", err)
+	}
+	copied := &copiedMember{dir: to}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, copied.Close())
+		}
+	}()
+	if err := os.CopyFS(filepath.Join(to, "member"), os.DirFS(filepath.Join(dir, "member"))); err != nil {
+		return nil, fmt.Errorf("copy etcd's data: %w", err)
+	}
+	if copied.member, err = Start(Config{Dir: to, Logger: logger}); err != nil {
+		return nil, fmt.Errorf("complete a copy of etcd's data: %w", err)
+	}
+	if err := copied.member.WaitReady(ctx); err != nil {
+		return nil, fmt.Errorf("complete a copy of etcd's data: %w", err)
+	}
+	if copied.ReadCloser, err = copied.member.Snapshot(ctx); err != nil {
+		return nil, err
+	}
+	return copied, nil
+}
+
+// copiedMember is the snapshot of a member that lives as long as the stream.
+type copiedMember struct {
+	io.ReadCloser
+	member *Member
+	dir    string
+}
+
+// Close implements io.Closer.
+func (c *copiedMember) Close() error {
+	var errs []error
+	if c.ReadCloser != nil {
+		errs = append(errs, c.ReadCloser.Close())
+	}
+	if c.member != nil {
+		errs = append(errs, c.member.Stop(context.Background()))
+	}
+	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+}
