@@ -64,7 +64,19 @@ dpkg -r kube-hyper-mini >/tmp/dpkg.log 2>&1 || fail "remove: $(cat /tmp/dpkg.log
 test ! -e /usr/bin/kube-hyper-mini || fail "remove left the program"
 test -e /var/lib/kube-hyper-mini/version.json -a -e /etc/kube-hyper-mini/config.yaml || fail "remove took data or configuration"
 ok "removed: configuration and data are kept"
+state=/var/lib/kube-hyper-mini
+mkdir -p $state/backups
+touch $state/backups/manual-20260102T030405Z.tar.gz
+chown -R kube-hyper-mini: $state/backups
 dpkg -P kube-hyper-mini >/tmp/dpkg.log 2>&1 || fail "purge: $(cat /tmp/dpkg.log)"
+test "$(cd $state && find . -type f -user root)" = ./backups/manual-20260102T030405Z.tar.gz || fail "purge left $(find $state), not the backup alone"
+grep -q "stay in $state/backups" /tmp/dpkg.log || fail "purge does not say where the backups are"
+ok "purged: the backups are kept"
+dpkg -i /pkg/new/*.deb >/tmp/dpkg.log 2>&1 || fail "install after a purge: $(cat /tmp/dpkg.log)"
+start # beside the backups of root
+stop
+dpkg -r kube-hyper-mini >/tmp/dpkg.log 2>&1
+KUBE_HYPER_MINI_PURGE_BACKUPS=1 dpkg -P kube-hyper-mini >/tmp/dpkg.log 2>&1 || fail "purge: $(cat /tmp/dpkg.log)"
 for path in /var/lib/kube-hyper-mini /etc/kube-hyper-mini /usr/share/doc/kube-hyper-mini; do
 	test ! -e $path || fail "purge left $path"
 done

@@ -205,3 +205,17 @@ func TestReleasesThatAreRefused(t *testing.T) {
 	}
 	harness.StartIn(t, s.Dir)
 }
+
+// TestNewerDefinitionStays: a replica of an older release leaves the type
+// ServiceEndpoint as a newer one has made it.
+func TestNewerDefinitionStays(t *testing.T) {
+	const name = "crd/serviceendpoints.kube-hyper-mini.io"
+	s := harness.Start(t)
+	s.Kubectl("", "annotate", "--overwrite", name, "kube-hyper-mini.io/definition=another", "kube-hyper-mini.io/definition-version=99")
+	s.Kubectl("", "patch", name, "--type=json", "-p", `[{"op": "add", "path": "/spec/names/shortNames/-", "value": "newer"}]`)
+	s.Stop()
+	s = harness.StartIn(t, s.Dir)
+	if names := s.Kubectl("", "get", name, "-o", "jsonpath={.spec.names.shortNames}"); !strings.Contains(names, "newer") {
+		t.Errorf("the newer definition is gone: %s", names)
+	}
+}

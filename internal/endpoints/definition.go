@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -34,6 +35,12 @@ const (
 	fieldManager   = "kube-hyper-mini"
 	// digestAnnotation tells a definition that needs no writing.
 	digestAnnotation = Group + "/definition"
+	// versionAnnotation orders definitions: an older server leaves that of a
+	// newer one as it is.
+	versionAnnotation = Group + "/definition-version"
+	// definitionVersion goes up with each change of the definition; a test
+	// holds it against the digest.
+	definitionVersion = 1
 	servedPoll       = 10 * time.Millisecond
 )
 
@@ -62,6 +69,9 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	switch {
 	case found && existing.GetAnnotations()[digestAnnotation] == wanted.GetAnnotations()[digestAnnotation]:
 		return nil
+	case found && versionOf(existing) > definitionVersion:
+		log.Info("the definition of ServiceEndpoint is that of a newer server", "version", versionOf(existing), "own", definitionVersion)
+		return nil
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("read the definition %s: %w", definitionName, err)
 	}
@@ -74,6 +84,15 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	}
 	_, err = listOnceServed(ctx, client)
 	return err
+}
+
+// versionOf is 0 for a definition that says nothing about it.
+func versionOf(crd *unstructured.Unstructured) int {
+	version, err := strconv.Atoi(crd.GetAnnotations()[versionAnnotation])
+	if err != nil {
+		return 0
+	}
+	return version
 }
 
 // create makes the type exist, and says whether that was needed. One that
@@ -169,7 +188,7 @@ func definition() (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("render the definition %s: %w", definitionName, err)
 	}
 	digest := sha256.Sum256(rendered)
-	crd.SetAnnotations(map[string]string{digestAnnotation: hex.EncodeToString(digest[:8])})
+	crd.SetAnnotations(map[string]string{digestAnnotation: hex.EncodeToString(digest[:8]), versionAnnotation: strconv.Itoa(definitionVersion)})
 	return crd, nil
 }
 
