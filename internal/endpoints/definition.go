@@ -41,7 +41,7 @@ const (
 	// definitionVersion goes up with each change of the definition; a test
 	// holds it against the digest.
 	definitionVersion = 1
-	servedPoll       = 10 * time.Millisecond
+	servedPoll        = 10 * time.Millisecond
 )
 
 var (
