@@ -166,7 +166,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 
 	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
 	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, native.GenericAPIServer)
-	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Definitions(), crdsServed,
+	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Registration(), crdsServed,
 		controlplane.DefaultGenericAPIServicePriorities())
 	if err != nil {
 		return nil, fmt.Errorf("create the aggregator: %w", err)

@@ -59,9 +59,8 @@ func lightOf(crd *apiextensions.CustomResourceDefinition) (*apiextensionsv1.Cust
 	return light, nil
 }
 
-// lightCodec decodes stored CRDs to v1 without schemas. It skips them in
-// protobuf, which is how the API server stores CRDs; other encodings are
-// decoded whole first. It does not encode.
+// lightCodec decodes stored CRDs to v1 without schemas, which it skips in
+// protobuf and JSON. It does not encode.
 type lightCodec struct {
 	// stored decodes to the internal version.
 	stored runtime.Decoder
@@ -129,12 +128,13 @@ var (
 var protobufPrefix = []byte("k8s\x00")
 
 // withoutFields leaves fields out of an object in Kubernetes' protobuf
-// envelope (runtime.Unknown: the object is field 2). Data that is not protobuf,
-// or is malformed, is returned as it is: decoding it tells what is wrong.
+// envelope (runtime.Unknown: the object is field 2), and schemas out of one in
+// JSON. Data that is malformed is returned as it is: decoding it tells what is
+// wrong.
 func withoutFields(data []byte, skipped fieldSet) []byte {
 	message, ok := bytes.CutPrefix(data, protobufPrefix)
 	if !ok {
-		return data
+		return withoutJSON(data)
 	}
 	out := append(make([]byte, 0, 2048), protobufPrefix...)
 	if out, ok = appendWithout(out, message, fieldSet{2: skipped}); !ok {

@@ -90,11 +90,15 @@ func New(config Config, delegate genericapiserver.DelegationTarget) (*Server, er
 // installAPI serves CustomResourceDefinitions.
 func (s *Server) installAPI(config Config, generic genericapiserver.CompletedConfig) (*genericapiserver.APIGroupInfo, error) {
 	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, apiextensionsapiserver.Scheme, metav1.ParameterCodec, apiextensionsapiserver.Codecs)
-	store, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, generic.RESTOptionsGetter)
+	getter, err := newProtobufStorage(generic.RESTOptionsGetter)
+	if err != nil {
+		return nil, err
+	}
+	store, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, getter)
 	if err != nil {
 		return nil, fmt.Errorf("make the storage of CustomResourceDefinitions: %w", err)
 	}
-	if s.definitions, err = newDefinitions(generic.RESTOptionsGetter, store); err != nil {
+	if s.definitions, err = newDefinitions(getter, store); err != nil {
 		return nil, err
 	}
 	s.informer = newLightInformer(s.definitions.source())
@@ -200,6 +204,12 @@ func (s *Server) addHooks(controllers *controllers, synced chan struct{}) error 
 // Definitions is the informer of all CRDs. What it holds has no schemas, printer
 // columns, selectable fields, managed fields or last applied configuration.
 func (s *Server) Definitions() informers.CustomResourceDefinitionInformer { return s.informer }
+
+// Registration is the informer for the registration of APIServices: its lister
+// lists one CRD of each served group version.
+func (s *Server) Registration() informers.CustomResourceDefinitionInformer {
+	return registrationInformer{s.informer}
+}
 
 // List returns all CRDs, without what [Server.Definitions] leaves out. They are
 // read-only. What this server has written is included as soon as the write is
