@@ -322,3 +322,24 @@ func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
 		t.Errorf("a copy of the kubeconfig has stopped working: %v\n%s", err, out)
 	}
 }
+
+// TestOpenKeys: keys and directories that other users could use are mended at
+// the start, which says so.
+func TestOpenKeys(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if code := harness.StartIn(t, dir).Stop(); code != harness.ExitOK {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	key, directory := filepath.Join(dir, "pki", "server-ca.key"), filepath.Join(dir, "pki")
+	if err := errors.Join(os.Chmod(key, 0o644), os.Chmod(directory, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	s := harness.StartIn(t, dir)
+	harness.Wants(t, s.Log(), key+" had the mode 0644", directory+" had the mode 0777", "replace keys")
+	for _, path := range []string{key, directory} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o027 != 0 {
+			t.Errorf("%s has the mode %v, %v", path, info.Mode(), err)
+		}
+	}
+}

@@ -18,7 +18,7 @@ func TestEncryptedResources(t *testing.T) {
 		"widgets.example":                 "groups of custom resources have a dot",
 		"Widgets.example.com":             "capital letter",
 		"*":                               "core API group",
-		"events.events.k8s.io":            "the group of",
+		"events.events.k8s.io":            "Use 'events' instead",
 		"configmaps.*":                    "the group of",
 		"deployments.apps":                "the group of",
 	} {

@@ -1,0 +1,68 @@
+//go:build !windows
+
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	others = 0o007
+	// keyBits are what a key's mode must not have, directoryBits a directory's:
+	// a group may be let in to read the administrator's kubeconfig.
+	keyBits       = 0o077
+	directoryBits = 0o027
+)
+
+// TightenModes takes the rights of other users off the directories and keys of
+// the layout, as far as they belong to this user. It returns a message for each
+// that other users could read or write, with the remedy where it could not be
+// mended.
+func (d *Dir) TightenModes() []string {
+	var messages []string
+	check := func(path string, bits fs.FileMode) {
+		if message := tighten(path, bits); message != "" {
+			messages = append(messages, message)
+		}
+	}
+	check(d.path, directoryBits)
+	for _, name := range []string{"pki", "encryption", "etcd", "etcd/member"} {
+		check(d.Join(name), directoryBits)
+	}
+	for _, pattern := range []string{"pki/*.key", "encryption/*"} {
+		keys, _ := filepath.Glob(d.Join(pattern)) // the pattern is well-formed
+		for _, key := range keys {
+			check(key, keyBits)
+		}
+	}
+	return messages
+}
+
+// tighten looks at the file itself, not at what a link leads to: what is linked
+// belongs to others.
+func tighten(path string, bits fs.FileMode) string {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&bits == 0 {
+		return "" // what cannot be read is reported by who needs it
+	}
+	mode := info.Mode().Perm()
+	uid, _, err := owner(path)
+	if err == nil && uid != os.Geteuid() {
+		err = errors.New("it belongs to another user")
+	}
+	if err == nil {
+		// The other mode bits stay, such as setgid.
+		err = os.Chmod(path, info.Mode()&^bits)
+	}
+	switch {
+	case mode&others == 0:
+		return ""
+	case err != nil:
+		return fmt.Sprintf("%s has the mode %04o, so that other users may use it, which cannot be changed (%v): run chmod o-rwx %s as its owner, and replace keys that others may have read", path, mode, err, path)
+	}
+	return fmt.Sprintf("%s had the mode %04o, so that other users could use it, and has %04o now: replace keys that others may have read", path, mode, mode&^bits)
+}

@@ -1,0 +1,4 @@
+package datadir
+
+// TightenModes does nothing here: access is inherited from the directory above.
+func (d *Dir) TightenModes() []string { return nil }
