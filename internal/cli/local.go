@@ -28,7 +28,8 @@ func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 }
 
 // localKubeconfig replaces the host, and keeps the port, which may have been
-// chosen at the start. The serving certificate has each of these addresses.
+// chosen at the start. The serving certificate has each of these addresses; one
+// that is configured has the name in the kubeconfig.
 func localKubeconfig(data []byte, serving *config.Serving) ([]byte, error) {
 	address := net.ParseIP(serving.BindAddress)
 	if address == nil {
@@ -45,6 +46,9 @@ func localKubeconfig(data []byte, serving *config.Serving) ([]byte, error) {
 		server, err := url.Parse(cluster.Server)
 		if err != nil {
 			return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		}
+		if serving.CertFile != "" {
+			cluster.TLSServerName = server.Hostname()
 		}
 		server.Host = net.JoinHostPort(address.String(), server.Port())
 		cluster.Server = server.String()

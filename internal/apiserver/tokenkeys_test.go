@@ -1,0 +1,86 @@
+package apiserver
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+	apiserverserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+)
+
+// anyClaims accepts every token whose signature verifies.
+type anyClaims struct{}
+
+func (anyClaims) NewPrivateClaims() map[string]any { return map[string]any{} }
+
+func (anyClaims) Validate(context.Context, string, *jwt.Claims, map[string]any) (*apiserverserviceaccount.ServiceAccountInfo, error) {
+	return &apiserverserviceaccount.ServiceAccountInfo{Namespace: "default", Name: "robot"}, nil
+}
+
+type countedListener struct{ calls int }
+
+func (l *countedListener) Enqueue() { l.calls++ }
+
+func ecdsaKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// TestTokenKeysChange: tokens of before verify as long as their key does.
+func TestTokenKeysChange(t *testing.T) {
+	first, second := ecdsaKey(t), ecdsaKey(t)
+	keys, err := NewTokenKeys(first, []crypto.PublicKey{first.Public()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := &countedListener{}
+	keys.AddListener(listener)
+	authenticator := serviceaccount.JWTTokenAuthenticator([]string{issuer}, keys, []string{"api"}, anyClaims{})
+	token := func() string {
+		t.Helper()
+		text, err := keys.GenerateToken(t.Context(), &jwt.Claims{Audience: jwt.Audience{"api"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	accepted := func(token string) bool {
+		_, ok, err := authenticator.AuthenticateToken(t.Context(), token)
+		return ok && err == nil
+	}
+	before := token()
+	if err := keys.Set(second, []crypto.PublicKey{second.Public(), first.Public()}); err != nil {
+		t.Fatal(err)
+	}
+	after := token()
+	if !accepted(before) || !accepted(after) {
+		t.Errorf("in the overlap: old accepted %t, new %t", accepted(before), accepted(after))
+	}
+	if err := keys.Set(second, []crypto.PublicKey{second.Public()}); err != nil {
+		t.Fatal(err)
+	}
+	if accepted(before) || !accepted(after) {
+		t.Errorf("after it: old accepted %t, new %t", accepted(before), accepted(after))
+	}
+	if listener.calls != 2 {
+		t.Errorf("the discovery of keys was told %d times, want 2", listener.calls)
+	}
+	_, unfit, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keys.Set(unfit, []crypto.PublicKey{unfit.Public()}); err == nil || !accepted(token()) {
+		t.Errorf("a key that cannot sign tokens: %v", err)
+	}
+}
