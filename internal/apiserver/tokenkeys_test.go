@@ -18,9 +18,7 @@ import (
 // anyClaims accepts every token whose signature verifies.
 type anyClaims struct{}
 
-func (anyClaims) NewPrivateClaims() map[string]any { return map[string]any{} }
-
-func (anyClaims) Validate(context.Context, string, *jwt.Claims, map[string]any) (*apiserverserviceaccount.ServiceAccountInfo, error) {
+func (anyClaims) Validate(context.Context, string, *jwt.Claims, *map[string]any) (*apiserverserviceaccount.ServiceAccountInfo, error) {
 	return &apiserverserviceaccount.ServiceAccountInfo{Namespace: "default", Name: "robot"}, nil
 }
 
@@ -49,7 +47,7 @@ func TestTokenKeysChange(t *testing.T) {
 	authenticator := serviceaccount.JWTTokenAuthenticator([]string{issuer}, keys, []string{"api"}, anyClaims{})
 	token := func() string {
 		t.Helper()
-		text, err := keys.GenerateToken(t.Context(), &jwt.Claims{Audience: jwt.Audience{"api"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}, nil)
+		text, err := keys.GenerateToken(t.Context(), &jwt.Claims{Audience: jwt.Audience{"api"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}, map[string]any{})
 		if err != nil {
 			t.Fatal(err)
 		}
