@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
@@ -67,6 +69,8 @@ type builder struct {
 	cached    storage.CachePolicy
 	caches    *caches
 	writes    *namespaceWrites
+	drain     *drain
+	stopGrace time.Duration
 	discovery *crds.Discovery
 	rbac      bool // is an authorizer
 }
@@ -82,7 +86,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{config: cfg, options: completed, loopback: newLoopback(), cached: cached, writes: newNamespaceWrites()}
+	b := &builder{config: cfg, options: completed, loopback: newLoopback(), cached: cached, writes: newNamespaceWrites(), drain: newDrain(legacyscheme.Codecs), stopGrace: o.config.Serving.StopGrace.Duration}
 	server, err := b.server(ctx)
 	if err != nil && b.caches != nil {
 		b.caches.stop()
@@ -196,6 +200,8 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		informers:  b.informers,
 		caches:     b.caches,
 		writes:     b.writes,
+		drain:      b.drain,
+		stopGrace:  b.stopGrace,
 		rbac:       b.rbac,
 		resources:  b.generic.MergedResourceConfig,
 		openAPI:    documents.openAPI,

@@ -2,9 +2,11 @@ package apiserver
 
 import (
 	"fmt"
+	"net/http"
 
 	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
 	"k8s.io/apiserver/pkg/admission"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 )
@@ -37,8 +39,18 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 		return nil, fmt.Errorf("configure the aggregator: %w", err)
 	}
 	b.store(&aggregator.GenericConfig.Config)
+	b.wrapChain(&aggregator.GenericConfig.Config)
 	// Upstream's controller for remote APIServices needs Services and
 	// EndpointSlices, which are not served; followRemote adds another.
 	aggregator.ExtraConfig.DisableRemoteAvailableConditionController = true
 	return &configs{native: native, extensions: extensions, aggregator: aggregator}, nil
+}
+
+// wrapChain puts our handlers around and below the handler chain of the
+// aggregator, which all requests pass.
+func (b *builder) wrapChain(c *genericapiserver.Config) {
+	build := c.BuildHandlerChainFunc
+	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		return b.drain.outside(build(b.drain.inside(b.writes.track(handler)), c))
+	}
 }

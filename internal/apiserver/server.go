@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,6 +32,8 @@ type Server struct {
 	caches               *caches
 	writes               *namespaceWrites
 	rbac                 bool
+	drain                *drain
+	stopGrace            time.Duration
 	openAPI              *lazyOpenAPI
 	encryption           value.ResourceTransformers // nil without encryption
 	log                  *slog.Logger
@@ -43,11 +46,34 @@ type Server struct {
 // before Run and before the first write.
 func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
 
-// Run serves until ctx ends and the requests have been drained. It may be
-// called once.
+// Run serves until ctx ends and the requests have been drained; those that
+// outlive the grace are answered with an error. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.caches.stop() // if it did not come to its hooks
-	return s.run(ctx)
+	ended := make(chan struct{})
+	var draining sync.WaitGroup
+	draining.Go(func() { s.endDrain(ctx, ended) })
+	err := s.run(ctx)
+	close(ended)
+	draining.Wait()
+	return err
+}
+
+// endDrain cuts the requests in flight when the grace is over after the end of
+// ctx, unless the server has ended.
+func (s *Server) endDrain(ctx context.Context, ended <-chan struct{}) {
+	defer s.drain.end()
+	select {
+	case <-ctx.Done():
+	case <-ended:
+		return
+	}
+	grace := time.NewTimer(s.server.ShutdownDelayDuration + s.stopGrace)
+	defer grace.Stop()
+	select {
+	case <-grace.C:
+	case <-ended:
+	}
 }
 
 // WarmUp has the server build what it can be ready without, and what the first

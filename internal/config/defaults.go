@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ func Default() *ServerConfiguration {
 			BindAddress: "127.0.0.1",
 			Port:        6443,
 			ExtraSANs:   []string{},
+			StopGrace:   metav1.Duration{Duration: 4 * time.Second},
 		},
 		Kubeconfig: Kubeconfig{Mode: "0600"},
 		Etcd: Etcd{

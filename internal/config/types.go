@@ -60,6 +60,9 @@ type Serving struct {
 	// CAFile has the authorities that clients verify CertFile with. Empty means
 	// <dataDir>/pki/server-ca.crt.
 	CAFile string `json:"caFile"`
+	// StopGrace is how long a stop waits for requests in flight. Those that have
+	// not ended by then are answered with an error that says so.
+	StopGrace metav1.Duration `json:"stopGrace"`
 }
 
 // Kubeconfig says where the administrator's kubeconfig is written.

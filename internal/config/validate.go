@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -69,6 +70,9 @@ func (c *ServerConfiguration) Validate() error {
 	return errors.Join(errs...)
 }
 
+// maxStopGrace is upstream's default timeout of requests: none lasts longer.
+const maxStopGrace = time.Minute
+
 func (c *ServerConfiguration) validateServing(fail func(path, format string, args ...any)) {
 	if net.ParseIP(c.Serving.BindAddress) == nil {
 		fail("serving.bindAddress", "%q is not an IP address; use 127.0.0.1 for this machine only, 0.0.0.0 or :: for every interface", c.Serving.BindAddress)
@@ -78,6 +82,9 @@ func (c *ServerConfiguration) validateServing(fail func(path, format string, arg
 	}
 	if host := c.Serving.ExternalHost; host != "" && !isHost(host) {
 		fail("serving.externalHost", "%q is neither a DNS name nor an IP address", host)
+	}
+	if grace := c.Serving.StopGrace.Duration; grace < 0 || grace > maxStopGrace {
+		fail("serving.stopGrace", "%s is out of range; allowed: 0s to %s", grace, maxStopGrace)
 	}
 	for i, san := range c.Serving.ExtraSANs {
 		if !isHost(strings.TrimPrefix(san, "*.")) {

@@ -1,0 +1,207 @@
+package apiserver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+)
+
+// errStopping is why the context of a request ends that outlives the stop.
+var errStopping = errors.New("the server is stopping")
+
+// restOfBody is how long a client without credentials may take to send the rest
+// of a body after it was refused. Its connection is closed then.
+const restOfBody = 2 * time.Second
+
+// drain cuts the requests that are in flight when the grace of a stop is over:
+// upstream waits for them until their own timeout, a minute.
+type drain struct {
+	serializer runtime.NegotiatedSerializer
+	over       context.Context // ends with the grace
+	end        context.CancelFunc
+}
+
+func newDrain(serializer runtime.NegotiatedSerializer) *drain {
+	d := &drain{serializer: serializer}
+	d.over, d.end = context.WithCancel(context.Background())
+	return d
+}
+
+// outside wraps the handler chain.
+func (d *drain) outside(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		answer := &answer{inner: w, request: r}
+		defer answer.finish()
+		unlink := context.AfterFunc(d.over, func() {
+			if answer.cut(d.serializer) {
+				cancel(errStopping)
+			}
+		})
+		defer unlink()
+		ctx = context.WithValue(ctx, answerKey{}, answer)
+		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), r.WithContext(ctx))
+	})
+}
+
+// inside wraps what the handler chain calls in the end: a request that comes
+// here has passed authentication and authorization.
+func (d *drain) inside(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answer, ok := r.Context().Value(answerKey{}).(*answer); ok {
+			info, known := request.RequestInfoFrom(r.Context())
+			requester, authenticated := request.UserFrom(r.Context())
+			answer.arrived(known && longRunning(r, info), authenticated && requester.GetName() != user.Anonymous)
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+type answerKey struct{}
+
+// answer is the [http.ResponseWriter] of a request that can be cut. Its own
+// goroutine and the one that cuts it may use it at the same time.
+type answer struct {
+	inner   http.ResponseWriter
+	request *http.Request
+
+	mu            sync.Mutex
+	header        http.Header // until the status is written
+	written       bool        // the status is, or the connection was taken over
+	isCut         bool        // what the handler writes is dropped
+	finished      bool
+	longRunning   bool
+	authenticated bool
+}
+
+// Unwrap implements [responsewriter.UserProvidedDecorator].
+func (a *answer) Unwrap() http.ResponseWriter { return a.inner }
+
+// arrived notes what the handler chain has found out about the request.
+func (a *answer) arrived(longRunning, authenticated bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.longRunning, a.authenticated = longRunning, authenticated
+}
+
+// Header implements [http.ResponseWriter]. After the status, it has trailers.
+func (a *answer) Header() http.Header {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.written && !a.isCut {
+		return a.inner.Header()
+	}
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	return a.header
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *answer) WriteHeader(status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writeHeader(status)
+}
+
+func (a *answer) writeHeader(status int) {
+	if a.isCut || a.written {
+		return
+	}
+	a.copyHeader()
+	a.written = status >= http.StatusOK || status == http.StatusSwitchingProtocols // else informational
+	a.inner.WriteHeader(status)
+}
+
+func (a *answer) copyHeader() {
+	maps.Copy(a.inner.Header(), a.header)
+	if a.authenticated || a.request.ProtoMajor != 1 || a.request.ContentLength == 0 {
+		return
+	}
+	// net/http reads the rest of a small body before it sends the status, without
+	// a limit of time. A connection that knows no deadlines is one of a test.
+	_ = http.NewResponseController(a.inner).SetReadDeadline(time.Now().Add(restOfBody))
+}
+
+// Write implements [http.ResponseWriter].
+func (a *answer) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	if a.isCut {
+		a.mu.Unlock()
+		return 0, errStopping
+	}
+	a.writeHeader(http.StatusOK)
+	a.mu.Unlock()
+	return a.inner.Write(p) // nothing else writes once the status is written
+}
+
+// Flush implements [http.Flusher].
+func (a *answer) Flush() {
+	a.mu.Lock()
+	if a.isCut {
+		a.mu.Unlock()
+		return
+	}
+	a.writeHeader(http.StatusOK)
+	a.mu.Unlock()
+	if flusher, ok := a.inner.(http.Flusher); ok {
+		flusher.Flush()
+	}
+}
+
+// Hijack implements [http.Hijacker], where the connection allows it.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	hijacker, ok := a.inner.(http.Hijacker)
+	if !ok || a.isCut {
+		return nil, nil, http.ErrNotSupported
+	}
+	a.written = true
+	return hijacker.Hijack()
+}
+
+// finish is called when the handler has returned: the writer is not valid any
+// more.
+func (a *answer) finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.finished = true
+	if !a.written && !a.isCut {
+		a.copyHeader() // net/http writes the status
+	}
+}
+
+// cut answers a request that has no answer yet, and says whether the request is
+// to end. Watches and the like end otherwise.
+func (a *answer) cut(serializer runtime.NegotiatedSerializer) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.finished || a.longRunning {
+		return false
+	}
+	if a.written {
+		return true // in the middle of an answer
+	}
+	a.isCut = true
+	err := apierrors.NewTimeoutError("the server is stopping and has not waited for the end of this request, which may or may not have been carried out", 0)
+	responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{}, a.inner, a.request)
+	if flusher, ok := a.inner.(http.Flusher); ok {
+		flusher.Flush()
+	}
+	return true
+}
