@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"go.uber.org/zap"
+
+	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // StoppedSize is the size in bytes of the data of a member that does not run.
@@ -37,14 +39,14 @@ func StoppedSize(dir string) (int64, error) {
 // that lacks entries of the log, as after a crash, is completed in a copy below
 // scratch, which closing the stream removes.
 func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logger) (io.ReadCloser, error) {
-	if err := checkData(dir); err != nil {
+	if err := checkData(ctx, dir); err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
 	applied, err := appliedIndex(databaseFile(dir))
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
-	logged, err := lastLogged(filepath.Join(dir, "member", "wal"))
+	logged, err := etcdfiles.LastLogged(filepath.Join(dir, "member", "wal"))
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
@@ -110,7 +112,7 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 	if err := os.CopyFS(filepath.Join(to, "member"), os.DirFS(filepath.Join(dir, "member"))); err != nil {
 		return nil, fmt.Errorf("copy etcd's data: %w", err)
 	}
-	if copied.member, err = Start(Config{Dir: to, Logger: logger}); err != nil {
+	if copied.member, err = Start(ctx, Config{Dir: to, Logger: logger}); err != nil {
 		return nil, fmt.Errorf("complete a copy of etcd's data: %w", err)
 	}
 	if err := copied.member.WaitReady(ctx); err != nil {
