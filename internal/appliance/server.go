@@ -169,12 +169,13 @@ func (s *server) beforeWrites(ctx context.Context) error {
 func (s *server) runControllers(ctx context.Context, ready func()) error {
 	return s.controllers.Run(ctx, controllers.Config{
 		Client: s.api.server.Loopback(), FullRights: !s.api.server.RBAC(),
-		Informers: s.api.server.Informers(),
-		Types:     s.api.server,
-		Content:   s.api.storage,
-		Files:     controllerFiles(s.identity.store),
-		Elect:     s.store.servers() > 1,
-		Alone:     s.store.alone, AfterWrites: s.api.server.AfterWrites,
+		Informers:  s.api.server.Informers(),
+		Types:      s.api.server,
+		Content:    s.api.storage,
+		Population: s.api.storage.NewPopulation(s.log),
+		Files:      controllerFiles(s.identity.store),
+		Elect:      s.store.servers() > 1,
+		Alone:      s.store.alone, AfterWrites: s.api.server.AfterWrites,
 		Selection: s.config.ControllerManager.Controllers,
 		Log:       s.log,
 	}, ready)

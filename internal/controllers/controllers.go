@@ -29,6 +29,9 @@ type Config struct {
 	Types Types
 	// Content tells which types have objects in a namespace; nil if unknown.
 	Content Content
+	// Population tells which types have objects at all. The controllers run it.
+	// If it is nil, garbage collector and quota monitor all types.
+	Population Population
 	// Files are the keys and certificates that some controllers use.
 	Files Files
 	// Elect says that other processes may run controllers on the same store, of

@@ -4,12 +4,15 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/restmapper"
 )
 
 const (
@@ -24,22 +27,20 @@ const (
 	maxQuiet = 3 * time.Second
 	// again is when it is asked once more, for types that took longer.
 	again = time.Second
-	// always is how often it is asked without a reason, as upstream does:
-	// another server's types change without an event here.
+	// always is how often it is asked without a reason, as upstream does, if
+	// there is another server: its types change without an event here.
 	always = 30 * time.Second
 )
 
-// discoverer decides which types the controllers see, and when they look
-// again. Upstream's controllers each poll discovery every 30 s; here one
-// discoverer asks when something has changed and tells the others.
-//
-// It implements [discovery.ServerResourcesInterface] from its cache, keeping
-// what it knew of a group whose server does not answer: a type must not look
-// deleted because it cannot be reached.
+// discoverer knows which types are served. Upstream's controllers each poll
+// discovery every 30 s; here one discoverer asks when something has changed and
+// tells the others. It keeps what it knew of a group whose server does not
+// answer: a type must not look deleted because it cannot be reached.
 type discoverer struct {
-	discovery.ServerResourcesInterface
-	log  *slog.Logger
-	wake chan struct{}
+	client discovery.DiscoveryInterface
+	remote func(schema.GroupVersion) bool // whether another server serves it
+	log    *slog.Logger
+	wake   chan struct{}
 
 	// looking is held from a question to its publication: an old answer must
 	// not come after a newer one.
@@ -47,15 +48,16 @@ type discoverer struct {
 
 	mu        sync.Mutex
 	looks     int // how many have begun
+	groups    []*restmapper.APIGroupResources
 	preferred []*metav1.APIResourceList
 	failure   error
 	changes   int           // how many there were
 	seen      int           // how many of them had their time to show
-	next      chan struct{} // closed when preferred changes
+	next      chan struct{} // closed when groups change
 }
 
-func newDiscoverer(client discovery.ServerResourcesInterface, log *slog.Logger) *discoverer {
-	return &discoverer{ServerResourcesInterface: client, log: log, wake: make(chan struct{}, 1), next: make(chan struct{})}
+func newDiscoverer(client discovery.DiscoveryInterface, remote func(schema.GroupVersion) bool, log *slog.Logger) *discoverer {
+	return &discoverer{client: client, remote: remote, log: log, wake: make(chan struct{}, 1), next: make(chan struct{})}
 }
 
 // changed asks for a new look. It never blocks.
@@ -94,9 +96,26 @@ func (d *discoverer) run(ctx context.Context) {
 				continue
 			}
 			d.settled(looked)
-			timer.Reset(always)
+			if d.anyRemote() {
+				timer.Reset(always)
+			}
 		}
 	}
+}
+
+// anyRemote says whether another server serves some of the types, or nothing is
+// known yet.
+func (d *discoverer) anyRemote() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, group := range d.groups {
+		for _, version := range group.Group.Versions {
+			if d.remote(schema.GroupVersion{Group: group.Group.Name, Version: version.Version}) {
+				return true
+			}
+		}
+	}
+	return len(d.groups) == 0
 }
 
 // count is how many changes there were.
@@ -114,16 +133,28 @@ func (d *discoverer) settled(changes int) {
 	d.seen = changes
 }
 
-// fresh looks first if something changed a moment ago. Whoever acts on the
-// absence of a type wants this.
+// fresh looks if something changed a moment ago. Call it before acting on the
+// absence of a type.
 func (d *discoverer) fresh() {
-	d.mu.Lock()
-	stale := d.changes > d.seen || len(d.preferred) == 0
-	looks := d.looks
-	d.mu.Unlock()
-	if stale {
+	looks := d.begun()
+	if d.stale() {
 		d.lookAfter(looks)
 	}
+}
+
+// begun is how many looks have begun.
+func (d *discoverer) begun() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.looks
+}
+
+// stale says whether something changed that the last look may have come too
+// early for.
+func (d *discoverer) stale() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changes > d.seen || len(d.preferred) == 0
 }
 
 // look asks discovery, publishes what has changed, and returns how long the
@@ -154,19 +185,19 @@ func (d *discoverer) ask() {
 	d.mu.Lock()
 	d.looks++
 	d.mu.Unlock()
-	lists, err := discovery.ServerPreferredResources(d.ServerResourcesInterface.(discovery.DiscoveryInterface))
+	groups, lists, err := discovery.ServerGroupsAndResources(d.client)
 	if len(lists) == 0 {
-		d.log.Debug("discovery has nothing to say", "error", err)
+		d.log.Debug("discovery lists no types", "error", err)
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lists = d.keepUnreachable(lists, err)
+	current := groupTypes(groups, d.keepUnreachable(lists, err))
 	d.failure = err
-	if sameTypes(lists, d.preferred) {
+	if sameTypes(current, d.groups) {
 		return
 	}
-	d.preferred = lists
+	d.groups, d.preferred = current, preferred(current)
 	close(d.next)
 	d.next = make(chan struct{})
 }
@@ -177,9 +208,64 @@ func (d *discoverer) keepUnreachable(lists []*metav1.APIResourceList, err error)
 	if !partial {
 		return lists
 	}
-	for _, known := range d.preferred {
-		if gv, err := schema.ParseGroupVersion(known.GroupVersion); err == nil && failed[gv] != nil {
-			lists = append(lists, known)
+	for _, group := range d.groups {
+		for version, resources := range group.VersionedResources {
+			gv := schema.GroupVersion{Group: group.Group.Name, Version: version}
+			if failed[gv] != nil {
+				lists = append(lists, &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: resources})
+			}
+		}
+	}
+	return lists
+}
+
+// groupTypes sorts the lists of discovery into their groups, without
+// subresources: no controller looks at them.
+func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*restmapper.APIGroupResources {
+	byGroupVersion := make(map[string][]metav1.APIResource, len(lists))
+	for _, list := range lists {
+		var resources []metav1.APIResource
+		for _, resource := range list.APIResources {
+			if !strings.Contains(resource.Name, "/") {
+				resources = append(resources, resource)
+			}
+		}
+		byGroupVersion[list.GroupVersion] = resources
+	}
+	types := make([]*restmapper.APIGroupResources, 0, len(groups))
+	for _, group := range groups {
+		resources := make(map[string][]metav1.APIResource, len(group.Versions))
+		for _, version := range group.Versions {
+			if known, ok := byGroupVersion[version.GroupVersion]; ok {
+				resources[version.Version] = known
+			}
+		}
+		types = append(types, &restmapper.APIGroupResources{Group: *group, VersionedResources: resources})
+	}
+	return types
+}
+
+// preferred lists each resource once, in the version that its group prefers,
+// or else in the first that has it, as [discovery.ServerPreferredResources] does.
+func preferred(groups []*restmapper.APIGroupResources) []*metav1.APIResourceList {
+	var lists []*metav1.APIResourceList
+	for _, group := range groups {
+		seen := map[string]bool{}
+		take := func(version string) {
+			list := &metav1.APIResourceList{GroupVersion: schema.GroupVersion{Group: group.Group.Name, Version: version}.String()}
+			for _, resource := range group.VersionedResources[version] {
+				if !seen[resource.Name] {
+					seen[resource.Name] = true
+					list.APIResources = append(list.APIResources, resource)
+				}
+			}
+			if len(list.APIResources) > 0 {
+				lists = append(lists, list)
+			}
+		}
+		take(group.Group.PreferredVersion.Version)
+		for _, version := range group.Group.Versions {
+			take(version.Version)
 		}
 	}
 	return lists
@@ -193,73 +279,37 @@ func (d *discoverer) snapshot() ([]*metav1.APIResourceList, <-chan struct{}, err
 	return d.preferred, d.next, d.failure
 }
 
-// known lists what was seen at the last look.
-func (d *discoverer) known() []*metav1.APIResourceList {
-	lists, _, _ := d.snapshot()
-	return lists
+// all returns every served version of every type, and a channel that is closed
+// at the next change. Its caller must not change them.
+func (d *discoverer) all() ([]*restmapper.APIGroupResources, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.groups, d.next
 }
 
-// ServerPreferredResources implements [discovery.ServerResourcesInterface].
-func (d *discoverer) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+// namespaced lists the namespaced types in their preferred versions.
+func (d *discoverer) namespaced() ([]*metav1.APIResourceList, error) {
 	lists, _, err := d.snapshot()
-	return lists, err
+	return onlyNamespaced(lists), err
 }
 
-// ServerPreferredNamespacedResources implements [discovery.ServerResourcesInterface].
-func (d *discoverer) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
-	lists, _, err := d.snapshot()
-	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool { return r.Namespaced }), lists), err
+func onlyNamespaced(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
+	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool { return r.Namespaced }), lists)
 }
 
-// knownNamespacedResources is ServerPreferredNamespacedResources for those who
-// would only log that some group cannot be reached, and keep what they knew of
-// it. That is done here, and who looks after the group's server has said it.
-func (d *discoverer) knownNamespacedResources() ([]*metav1.APIResourceList, error) {
-	lists, err := d.ServerPreferredNamespacedResources()
-	if discovery.IsGroupDiscoveryFailedError(err) {
-		err = nil
-	}
-	return lists, err
-}
-
-// follow calls sync, which returns when its context ends, again after each
-// change of types. It is how a controller's own 30 s poll is cut short.
-func (d *discoverer) follow(ctx context.Context, sync func(context.Context)) {
-	for ctx.Err() == nil {
-		lists, next, _ := d.snapshot()
-		if len(lists) == 0 {
-			select { // nothing to sync with yet
-			case <-ctx.Done():
-				return
-			case <-next:
-				continue
-			}
-		}
-		round, cancel := context.WithCancel(ctx)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			sync(round)
-		}()
-		select {
-		case <-ctx.Done():
-		case <-next:
-		}
-		cancel()
-		<-done
-	}
-}
-
-// sameTypes compares types by name and verbs, in any order.
-func sameTypes(a, b []*metav1.APIResourceList) bool {
+// sameTypes compares types by version, name and verbs, in any order.
+func sameTypes(a, b []*restmapper.APIGroupResources) bool {
 	return reflect.DeepEqual(verbsByType(a), verbsByType(b))
 }
 
-func verbsByType(lists []*metav1.APIResourceList) map[string][]string {
+func verbsByType(groups []*restmapper.APIGroupResources) map[string][]string {
 	types := map[string][]string{}
-	for _, list := range lists {
-		for _, resource := range list.APIResources {
-			types[list.GroupVersion+"/"+resource.Name] = resource.Verbs
+	for _, group := range groups {
+		types[group.Group.Name] = []string{group.Group.PreferredVersion.Version}
+		for version, resources := range group.VersionedResources {
+			for _, resource := range resources {
+				types[group.Group.Name+"/"+version+"/"+resource.Name] = append([]string{resource.Kind, strconv.FormatBool(resource.Namespaced)}, resource.Verbs...)
+			}
 		}
 	}
 	return types

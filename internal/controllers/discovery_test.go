@@ -70,6 +70,10 @@ func (s *server) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.Gro
 	return groups, resources, s.failed, nil
 }
 
+func testDiscoverer(s *server) *discoverer {
+	return newDiscoverer(s, func(gv schema.GroupVersion) bool { return gv.Group == "remote.example.org" }, slog.New(slog.DiscardHandler))
+}
+
 func groupVersions(t *testing.T, d *discoverer) []string {
 	t.Helper()
 	lists, _, _ := d.snapshot()
@@ -84,7 +88,7 @@ func groupVersions(t *testing.T, d *discoverer) []string {
 func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
 	remote := schema.GroupVersion{Group: "remote.example.org", Version: "v1"}
 	s := newServer("v1", remote.String())
-	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	d := testDiscoverer(s)
 	d.look()
 	s.serve("v1")
 	s.failed = map[schema.GroupVersion]error{remote: errors.New("503")}
@@ -92,25 +96,22 @@ func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
 	if got := groupVersions(t, d); !slices.Equal(got, []string{remote.String(), "v1"}) {
 		t.Errorf("with a failing server there are %v", got)
 	}
-	if _, err := d.ServerPreferredNamespacedResources(); err == nil {
-		t.Error("nobody is told of the failure")
-	}
-	if lists, err := d.knownNamespacedResources(); err != nil || len(lists) != 2 {
-		t.Errorf("who needs no failure gets %v, %v", lists, err)
+	if _, err := d.namespaced(); err == nil {
+		t.Error("the failure is not returned")
 	}
 	s.failed = nil
 	d.look()
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"v1"}) {
 		t.Errorf("after the group was removed there are %v", got)
 	}
-	if _, err := d.ServerPreferredResources(); err != nil {
+	if _, _, err := d.snapshot(); err != nil {
 		t.Errorf("the failure stays: %v", err)
 	}
 }
 
 func TestFreshAsksOnlyAfterAChange(t *testing.T) {
 	s := newServer("v1")
-	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	d := testDiscoverer(s)
 	d.fresh() // nothing is known yet
 	d.fresh()
 	if s.asked != 1 {
@@ -128,7 +129,7 @@ func TestFreshAsksOnlyAfterAChange(t *testing.T) {
 // overwrite that to a newer one, and a type that has just come would look gone.
 func TestLooksComeOneAfterTheOther(t *testing.T) {
 	s := newServer("v1")
-	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	d := testDiscoverer(s)
 	d.changed()
 	var underWay atomic.Int32
 	s.during = func() {
@@ -151,7 +152,7 @@ func TestLooksComeOneAfterTheOther(t *testing.T) {
 // TestAChangeDuringALookIsNotForgotten: the look may have come too early for it.
 func TestAChangeDuringALookIsNotForgotten(t *testing.T) {
 	s := newServer("v1")
-	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	d := testDiscoverer(s)
 	d.changed()
 	looked := d.count()
 	d.look()
@@ -169,41 +170,9 @@ func TestAChangeDuringALookIsNotForgotten(t *testing.T) {
 	}
 }
 
-func TestFollowStartsOverAfterAChange(t *testing.T) {
-	s := newServer("v1")
-	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(t.Context())
-	rounds, ended := make(chan []string), make(chan struct{})
-	go func() {
-		defer close(ended)
-		d.follow(ctx, func(round context.Context) {
-			rounds <- groupVersions(t, d)
-			<-round.Done()
-		})
-	}()
-	d.look() // follow waits for a first answer
-	if got := <-rounds; !slices.Equal(got, []string{"v1"}) {
-		t.Errorf("the first round saw %v", got)
-	}
-	_, next, _ := d.snapshot()
-	d.look()
-	select {
-	case <-next:
-		t.Error("nothing new, and a new round")
-	default:
-	}
-	s.serve("v1", "new.example.org/v1")
-	d.look()
-	if got := <-rounds; !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
-		t.Errorf("the second round saw %v", got)
-	}
-	cancel()
-	<-ended
-}
-
 func TestRunLooksWhenSomethingChanges(t *testing.T) {
 	s := newServer("v1")
-	d := newDiscoverer(s, slog.New(slog.DiscardHandler))
+	d := testDiscoverer(s)
 	_, next, _ := d.snapshot()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

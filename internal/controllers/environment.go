@@ -8,10 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
 
@@ -27,10 +25,12 @@ type environment struct {
 	runCtx   context.Context // ends the controllers
 	config   Config
 	selected []string
-	types    *discoverer
+	types    *discoverer // all that are served
+	visible  *visibleTypes
 	mapper   meta.ResettableRESTMapper
 
 	anyInformers     *informerSet
+	graphMonitors    *monitors // of the garbage collector
 	informersStarted chan struct{}
 
 	// graph is the garbage collector's, which storage version migration reads.
@@ -55,14 +55,40 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	if err != nil {
 		return nil, err
 	}
-	env.types = newDiscoverer(discoveryClient, cfg.Log)
+	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	cfg.Types.OnChange(env.types.changed)
-	env.anyInformers = newInformerSet(cfg.Informers, informerClient, env.types.known)
-	env.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
-	env.background = []func(context.Context){env.types.run, env.anyInformers.run}
+	env.anyInformers = newInformerSet(cfg.Informers, informerClient)
+	env.mapper = newTypeMapper(env.types)
+	if err := env.chooseTypes(); err != nil {
+		return nil, err
+	}
 	env.graph = garbagecollector.NewDependencyGraphBuilder(ctx, collectorClient, env.mapper,
-		garbagecollector.DefaultIgnoredResources(), env.anyInformers, env.informersStarted)
+		garbagecollector.DefaultIgnoredResources(), env.graphMonitors, env.informersStarted)
 	return env, nil
+}
+
+// chooseTypes sets up what garbage collector and quota see.
+func (e *environment) chooseTypes() error {
+	named := newNamedTypes()
+	if e.config.Types.Serves(resourceQuotas) {
+		if err := named.watch(e.config.Informers.Core().V1().ResourceQuotas().Informer()); err != nil {
+			return fmt.Errorf("watch resource quotas: %w", err)
+		}
+	}
+	if e.config.Types.Serves(migrations) {
+		if err := named.watch(e.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations().Informer()); err != nil {
+			return fmt.Errorf("watch storage version migrations: %w", err)
+		}
+	}
+	e.visible = newVisibleTypes(e.types, e.config, named, e.anyInformers.holds)
+	e.graphMonitors = e.anyInformers.newMonitors()
+	e.background = []func(context.Context){e.types.run, e.visible.run, e.anyInformers.run}
+	if e.config.Population != nil {
+		order := newDeletionOrder(e.visible, e.graphMonitors.synced)
+		e.graphMonitors.wrap = order.handler
+		e.background = append(e.background, e.config.Population.Run, order.run)
+	}
+	return nil
 }
 
 func (e *environment) startInformers(ctx context.Context) {

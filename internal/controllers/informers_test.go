@@ -11,57 +11,119 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/tools/cache"
 )
 
-// TestInformersOfGoneTypesEnd: not at once, and never while the type is there.
-func TestInformersOfGoneTypesEnd(t *testing.T) {
-	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+
+// clock is a time that a test sets.
+type testClock struct{ time.Time }
+
+func (c *testClock) now() time.Time { return c.Time }
+
+func newClock() *testClock { return &testClock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
+
+func testInformers(t *testing.T, now func() time.Time) *informerSet {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	client := metadatafake.NewSimpleMetadataClient(scheme)
-	with := []*metav1.APIResourceList{
-		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "secrets"}}},
-		{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{{Name: "widgets"}}},
-	}
-	types, now := with, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	set := newInformerSet(informers.NewSharedInformerFactory(fake.NewClientset(), 0), client, func() []*metav1.APIResourceList { return types })
-	set.now = func() time.Time { return now }
-	ctx, cancel := context.WithCancel(t.Context())
-	first, err := set.ForResource(widgets)
+	set := newInformerSet(informers.NewSharedInformerFactory(fake.NewClientset(), 0), metadatafake.NewSimpleMetadataClient(scheme))
+	set.now = now
+	return set
+}
+
+// runningMonitor begins a monitor as upstream does. Closing its channel is how
+// upstream lets go of the type.
+func runningMonitor(t *testing.T, m *monitors, resource schema.GroupVersionResource) (cache.SharedIndexInformer, chan struct{}, <-chan struct{}) {
+	t.Helper()
+	shared, err := m.ForResource(resource)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set.Start(ctx.Done())
-	same := func() bool {
-		set.forget()
-		informer, err := set.ForResource(widgets)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return informer == first
+	if _, err := shared.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
+		t.Fatal(err)
 	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		shared.Informer().GetController().Run(stop)
+	}()
+	return shared.Informer().(*monitor).SharedIndexInformer, stop, ended
+}
 
-	types = with[:1]
-	if !same() {
-		t.Error("the informer ends at once")
+// TestInformersEndAfterTheirLastMonitor: not at once, and not while another
+// controller monitors the type.
+func TestInformersEndAfterTheirLastMonitor(t *testing.T) {
+	clock := newClock()
+	set := testInformers(t, clock.now)
+	ctx, cancel := context.WithCancel(t.Context())
+	gc, quota := set.newMonitors(), set.newMonitors()
+	first, stopFirst, firstEnded := runningMonitor(t, gc, widgets)
+	second, stopSecond, secondEnded := runningMonitor(t, quota, widgets)
+	if first != second {
+		t.Fatal("two controllers do not share an informer")
 	}
-	types, now = with, now.Add(2*forgetAfter)
-	if !same() {
-		t.Error("the informer of a type that has come back ends")
+	set.Start(ctx.Done())
+	close(stopFirst)
+	<-firstEnded
+	clock.Time = clock.Add(forgetAfter)
+	set.forget()
+	if first.IsStopped() {
+		t.Fatal("the informer has ended while a controller monitors the type")
 	}
-	types = with[:1]
-	if !same() {
-		t.Error("the first absence counts for the second")
+	third, stopThird, thirdEnded := runningMonitor(t, gc, widgets)
+	if third != first {
+		t.Error("a type that is monitored again has a second informer")
 	}
-	now = now.Add(forgetAfter)
-	if same() {
-		t.Error("the informer of a type that is gone does not end")
+	close(stopSecond)
+	<-secondEnded
+	close(stopThird)
+	<-thirdEnded
+	if wait := set.forget(); wait != forgetAfter || first.IsStopped() {
+		t.Errorf("the informer ends at once; the next look is in %v", wait)
+	}
+	clock.Time = clock.Add(forgetAfter)
+	set.forget()
+	set.running.Wait() // hangs if the informer has not ended
+	if !first.IsStopped() || len(set.watched) != 0 {
+		t.Error("the informer runs on")
 	}
 	cancel()
-	set.running.Wait() // hangs if one has not ended
-	if !first.Informer().IsStopped() {
-		t.Error("the informer runs")
+}
+
+// TestANewMonitorReplacesTheOld: upstream may drop one that it never ran.
+func TestANewMonitorReplacesTheOld(t *testing.T) {
+	set := testInformers(t, newClock().now)
+	gc := set.newMonitors()
+	shared, err := gc.ForResource(widgets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shared.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	runningMonitor(t, gc, widgets)
+	if len(set.released) != 1 || set.released[0].monitor != shared.Informer() {
+		t.Errorf("released: %v", set.released)
+	}
+}
+
+// TestATypeThatWasAwayGetsANewInformer: the old one may be in a long pause
+// between attempts.
+func TestATypeThatWasAwayGetsANewInformer(t *testing.T) {
+	set := testInformers(t, newClock().now)
+	gc := set.newMonitors()
+	first, stop, ended := runningMonitor(t, gc, widgets)
+	set.watched[widgets].gone.Store(true)
+	if second, _, _ := runningMonitor(t, set.newMonitors(), widgets); second != first {
+		t.Error("a type that is still monitored has a second informer")
+	}
+	close(stop)
+	<-ended
+	set.watched[widgets].wanted = 0
+	if third, _, _ := runningMonitor(t, gc, widgets); third == first {
+		t.Error("the informer of a type that was away is used again")
 	}
 }

@@ -205,7 +205,7 @@ func (n *namespaces) delete(ctx context.Context, name string) error {
 // types lists what must be visited: remote types always, own types where the
 // store has objects, and one that always exists so that the list is not empty.
 func (n *namespaces) types(ctx context.Context, namespace string) ([]*metav1.APIResourceList, error) {
-	lists, err := n.env.types.ServerPreferredNamespacedResources()
+	lists, err := n.env.types.namespaced()
 	if n.env.config.Content == nil {
 		return lists, err
 	}

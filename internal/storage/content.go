@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,4 +49,18 @@ func (s *Storage) prefix(resource schema.GroupResource) string {
 		return prefix
 	}
 	return store.CustomResourcePrefix(resource)
+}
+
+// builtInPrefixes are the prefixes that have no group: those of built-in
+// resources.
+func (s *Storage) builtInPrefixes() map[string]struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	prefixes := map[string]struct{}{}
+	for _, prefix := range s.prefixes {
+		if !strings.Contains(prefix, "/") {
+			prefixes[prefix] = struct{}{}
+		}
+	}
+	return prefixes
 }

@@ -40,7 +40,6 @@ func TestHasObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	configMaps, widgets := schema.GroupResource{Resource: "configmaps"}, schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	s.remember(configMaps, "configmaps")
 	for _, test := range []struct {
 		resource  schema.GroupResource

@@ -1,0 +1,117 @@
+package controllers
+
+import (
+	"maps"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	migrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+// namedTypes are the types that an object of the API names and that need a
+// monitor therefore, with objects or without: quota must hear of the first
+// object's deletion, and a storage version migration reads the monitor of its
+// type. It is safe for concurrent use.
+type namedTypes struct {
+	mu    sync.Mutex
+	by    map[string]map[schema.GroupResource]bool // by kind, namespace and name of the object
+	next  chan struct{}                            // closed when a type is named or not any more
+	types map[schema.GroupResource]bool
+}
+
+func newNamedTypes() *namedTypes {
+	return &namedTypes{by: map[string]map[schema.GroupResource]bool{}, next: make(chan struct{})}
+}
+
+// watch follows what the objects of an informer name.
+func (n *namedTypes) watch(informer cache.SharedInformer) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { n.set(obj, names(obj)) },
+		UpdateFunc: func(_, obj any) { n.set(obj, names(obj)) },
+		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			n.set(obj, nil)
+		},
+	})
+	return err
+}
+
+func (n *namedTypes) set(obj any, types map[schema.GroupResource]bool) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return // a tombstone without an object
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := string(accessor.GetUID())
+	if len(types) == 0 {
+		delete(n.by, key)
+	} else {
+		n.by[key] = types
+	}
+	all := map[schema.GroupResource]bool{}
+	for _, types := range n.by {
+		maps.Copy(all, types)
+	}
+	if maps.Equal(all, n.types) {
+		return
+	}
+	n.types = all
+	close(n.next)
+	n.next = make(chan struct{})
+}
+
+// current are the types that are named. Its caller must not change them.
+func (n *namedTypes) current() map[schema.GroupResource]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.types
+}
+
+// changed returns a channel that is closed at the next change.
+func (n *namedTypes) changed() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.next
+}
+
+func names(obj any) map[schema.GroupResource]bool {
+	switch obj := obj.(type) {
+	case *corev1.ResourceQuota:
+		return quotaTypes(obj)
+	case *migrationv1beta1.StorageVersionMigration:
+		if done(obj) {
+			return nil
+		}
+		return map[schema.GroupResource]bool{{Group: obj.Spec.Resource.Group, Resource: obj.Spec.Resource.Resource}: true}
+	}
+	return nil
+}
+
+// quotaTypes are the types whose objects the quota counts: "count/widgets.example.com"
+// or, of a built-in type, "configmaps".
+func quotaTypes(quota *corev1.ResourceQuota) map[schema.GroupResource]bool {
+	types := map[schema.GroupResource]bool{}
+	for name := range quota.Spec.Hard {
+		types[schema.ParseGroupResource(strings.TrimPrefix(string(name), "count/"))] = true
+	}
+	return types
+}
+
+// done says whether a migration has ended.
+func done(migration *migrationv1beta1.StorageVersionMigration) bool {
+	for _, condition := range migration.Status.Conditions {
+		ended := condition.Type == string(migrationv1beta1.MigrationSucceeded) || condition.Type == string(migrationv1beta1.MigrationFailed)
+		if ended && condition.Status == metav1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,309 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// countsPerRequest stays below etcd's default of operations per
+	// transaction (--max-txn-ops).
+	countsPerRequest = 100
+	// populationRetry is the pause before a broken watch is begun again.
+	populationRetry = 500 * time.Millisecond
+	// progressDelay is the time that events get to arrive by themselves before
+	// etcd is asked for the progress of the watch.
+	progressDelay = 2 * time.Millisecond
+	// progressRepeat is the time between two questions for progress.
+	progressRepeat = 50 * time.Millisecond
+)
+
+// Population counts the objects of each resource: once from etcd's index of
+// keys, then from a watch on all keys. It is safe for concurrent use.
+type Population struct {
+	storage *Storage
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	watching context.Context  // of the current watch; nil before it
+	watcher  clientv3.Watcher // of the current watch
+	revision int64            // the counts are those of this revision
+	prefixes map[string]struct{}
+	counts   map[string]int64 // by prefix below the common one
+	counted  map[string]bool  // which counts include the objects from before the watch
+	change   chan struct{}    // closed when a count becomes 0 or leaves it
+	progress chan struct{}    // closed when revision grows
+}
+
+// NewPopulation returns a Population that counts while its Run runs.
+func (s *Storage) NewPopulation(log *slog.Logger) *Population {
+	return &Population{storage: s, log: log, change: make(chan struct{}), progress: make(chan struct{})}
+}
+
+// Run follows the store until ctx ends. When the watch breaks, it begins again
+// with new counts.
+func (p *Population) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := p.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.log.Debug("the watch on all keys of etcd ended, beginning again", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(populationRetry):
+		}
+	}
+}
+
+// follow watches all keys until the watch breaks or ctx ends.
+func (p *Population) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	revision, err := p.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	watcher := p.storage.connection.NewWatcher()
+	defer func() { _ = watcher.Close() }() // its error is that of the cancelled context
+	root := p.root()
+	events := watcher.Watch(ctx, root, clientv3.WithPrefix(), clientv3.WithRev(revision+1))
+	p.begin(ctx, watcher, revision)
+	for response := range events {
+		if err := response.Err(); err != nil {
+			return fmt.Errorf("watch %s: %w", root, err)
+		}
+		p.apply(response)
+	}
+	return errors.New("the watch was closed")
+}
+
+// begin forgets what an earlier watch has counted. Those who follow ask again.
+func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, revision int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watching, p.watcher, p.revision = ctx, watcher, revision
+	p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.builtInPrefixes()
+	p.changed()
+	p.advanced()
+}
+
+// apply counts what the events create and delete.
+func (p *Population) apply(response clientv3.WatchResponse) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	root, changed := len(p.root()), false
+	for _, event := range response.Events {
+		if event.Type == clientv3.EventTypePut && !event.IsCreate() {
+			continue
+		}
+		prefix := p.prefixOf(event.Kv.Key[root:])
+		before := p.counts[string(prefix)]
+		after := before + 1
+		if event.Type == clientv3.EventTypeDelete {
+			after = before - 1
+		}
+		p.counts[string(prefix)] = after
+		changed = changed || before == 0 || after == 0
+	}
+	p.revision = max(p.revision, response.Header.Revision)
+	p.advanced()
+	if changed {
+		p.changed()
+	}
+}
+
+// prefixOf is where the resource of a key is stored: that of a built-in
+// resource, or group/resource.
+func (p *Population) prefixOf(key []byte) []byte {
+	first := bytes.IndexByte(key, '/')
+	if first < 0 {
+		return key
+	}
+	if _, builtIn := p.prefixes[string(key[:first])]; builtIn {
+		return key[:first]
+	}
+	second := bytes.IndexByte(key[first+1:], '/')
+	if second < 0 {
+		return key
+	}
+	return key[:first+1+second]
+}
+
+// changed tells those who wait for a change. Its caller holds mu.
+func (p *Population) changed() {
+	close(p.change)
+	p.change = make(chan struct{})
+}
+
+// advanced tells those who wait for a revision. Its caller holds mu.
+func (p *Population) advanced() {
+	close(p.progress)
+	p.progress = make(chan struct{})
+}
+
+func (p *Population) root() string { return path.Join("/", p.storage.config.Prefix) + "/" }
+
+// Changed returns a channel that is closed when a resource gets its first
+// object or loses its last one. Take it before [Population.Populated].
+func (p *Population) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.change
+}
+
+// Populated returns those of the resources that hold objects, and the prefixes
+// of objects that the watch saw of resources that it was never asked for. It
+// waits for the watch and counts what it has not been asked for before.
+func (p *Population) Populated(ctx context.Context, resources []schema.GroupResource) (populated map[schema.GroupResource]bool, others []string, err error) {
+	if err := p.begun(ctx); err != nil {
+		return nil, nil, err
+	}
+	prefixes := make([]string, len(resources))
+	for i, resource := range resources {
+		prefixes[i] = p.storage.prefix(resource)
+	}
+	if len(p.uncounted(prefixes)) > 0 {
+		// The revision to count at must not have been compacted.
+		revision, err := p.Revision(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := p.Reach(ctx, revision); err != nil {
+			return nil, nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for some := range slices.Chunk(p.uncountedLocked(prefixes), countsPerRequest) {
+		if err := p.count(ctx, some); err != nil {
+			return nil, nil, err
+		}
+	}
+	populated = map[schema.GroupResource]bool{}
+	for i, resource := range resources {
+		if p.counts[prefixes[i]] > 0 {
+			populated[resource] = true
+		}
+	}
+	for prefix, count := range p.counts {
+		if count > 0 && !p.counted[prefix] {
+			others = append(others, prefix)
+		}
+	}
+	return populated, others, nil
+}
+
+func (p *Population) uncounted(prefixes []string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.uncountedLocked(prefixes)
+}
+
+func (p *Population) uncountedLocked(prefixes []string) []string {
+	var uncounted []string
+	for _, prefix := range prefixes {
+		if !p.counted[prefix] {
+			uncounted = append(uncounted, prefix)
+		}
+	}
+	return uncounted
+}
+
+// count asks etcd, which counts in its index of keys and reads no values. The
+// counts are of the revision that the watch has reached. The caller holds mu,
+// so that the watch does not go on meanwhile.
+func (p *Population) count(ctx context.Context, prefixes []string) error {
+	options := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(p.revision)}
+	if p.storage.connection.Single {
+		options = append(options, clientv3.WithSerializable())
+	}
+	operations := make([]clientv3.Op, len(prefixes))
+	for i, prefix := range prefixes {
+		operations[i] = clientv3.OpGet(p.root()+prefix+"/", options...)
+	}
+	response, err := p.storage.connection.Client.Txn(ctx).Then(operations...).Commit()
+	if err != nil {
+		return fmt.Errorf("count the objects in etcd: %w", err)
+	}
+	for i, prefix := range prefixes {
+		p.counts[prefix] = response.Responses[i].GetResponseRange().Count
+		p.counted[prefix] = true
+	}
+	return nil
+}
+
+// begun waits for the first watch.
+func (p *Population) begun(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		begun, change := p.watching != nil, p.change
+		p.mu.Unlock()
+		if begun {
+			return nil
+		}
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the watch on all keys of etcd: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// Revision is the store's current one.
+func (p *Population) Revision(ctx context.Context) (int64, error) {
+	var options []clientv3.OpOption
+	if p.storage.connection.Single {
+		options = append(options, clientv3.WithSerializable())
+	}
+	response, err := p.storage.connection.Client.Get(ctx, p.root()+"health", options...)
+	if err != nil {
+		return 0, fmt.Errorf("read etcd's revision: %w", err)
+	}
+	return response.Header.Revision, nil
+}
+
+// Counted is the revision up to which all changes are counted; 0 before the
+// first watch.
+func (p *Population) Counted() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.revision
+}
+
+// Reach waits until the counts include all changes up to the revision.
+func (p *Population) Reach(ctx context.Context, revision int64) error {
+	delay := time.NewTimer(progressDelay)
+	defer delay.Stop()
+	for {
+		p.mu.Lock()
+		reached, progress := p.watching != nil && p.revision >= revision, p.progress
+		watching, watcher := p.watching, p.watcher
+		p.mu.Unlock()
+		if reached {
+			return nil
+		}
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for revision %d of etcd: %w", revision, context.Cause(ctx))
+		case <-delay.C:
+			if watcher != nil {
+				// The revision may be of a change outside of the prefix. A
+				// failure is that of the watch, which begins again.
+				_ = watcher.RequestProgress(watching)
+			}
+			delay.Reset(progressRepeat)
+		}
+	}
+}

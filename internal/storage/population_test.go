@@ -1,0 +1,171 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	configMaps  = schema.GroupResource{Resource: "configmaps"}
+	apiServices = schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
+	widgets     = schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	gadgets     = schema.GroupResource{Group: "example.com", Resource: "gadgets"}
+	all         = []schema.GroupResource{configMaps, apiServices, widgets, gadgets}
+)
+
+func newPopulation(t *testing.T) (*Population, *clientv3.Client) {
+	t.Helper()
+	s, client := newStorage(t)
+	s.remember(configMaps, "configmaps")
+	s.remember(apiServices, "apiregistration.k8s.io/apiservices")
+	return follow(t, s), client
+}
+
+// follow runs a new Population until the test ends.
+func follow(t *testing.T, s *Storage) *Population {
+	t.Helper()
+	p := s.NewPopulation(slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return p
+}
+
+func put(t *testing.T, client *clientv3.Client, keys ...string) int64 {
+	t.Helper()
+	var revision int64
+	for _, key := range keys {
+		response, err := client.Put(t.Context(), key, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		revision = response.Header.Revision
+	}
+	return revision
+}
+
+func remove(t *testing.T, client *clientv3.Client, key string) int64 {
+	t.Helper()
+	response, err := client.Delete(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.Header.Revision
+}
+
+// expectPopulated compares what holds objects as of the revision.
+func expectPopulated(t *testing.T, p *Population, revision int64, want ...schema.GroupResource) {
+	t.Helper()
+	if err := p.Reach(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	populated, _, err := p.Populated(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range all {
+		if populated[resource] != slices.Contains(want, resource) {
+			t.Errorf("at revision %d: %s holds objects: %v", revision, resource, populated[resource])
+		}
+	}
+}
+
+func TestPopulationCountsCreationsAndDeletions(t *testing.T) {
+	p, client := newPopulation(t)
+	expectPopulated(t, p, 0)
+	changed := p.Changed()
+	revision := put(t, client, "/registry/example.com/widgets/default/a", "/registry/example.com/widgets/default/a", "/registry/configmaps/default/a")
+	<-changed
+	expectPopulated(t, p, revision, widgets, configMaps)
+	revision = put(t, client, "/registry/example.com/widgets/default/b")
+	remove(t, client, "/registry/example.com/widgets/default/a")
+	expectPopulated(t, p, revision, widgets, configMaps)
+	revision = remove(t, client, "/registry/example.com/widgets/default/b")
+	expectPopulated(t, p, revision, configMaps)
+	remove(t, client, "/registry/example.com/widgets/default/never")
+	revision = put(t, client, "/registry/example.com/gadgets/cluster-scoped", "/registry/apiregistration.k8s.io/apiservices/a")
+	expectPopulated(t, p, revision, configMaps, gadgets, apiServices)
+}
+
+// TestPopulationCountsWhatWasThere: objects from before the watch, and those of
+// a type that is asked for later.
+func TestPopulationCountsWhatWasThere(t *testing.T) {
+	s, client := newStorage(t)
+	s.remember(configMaps, "configmaps")
+	put(t, client, "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a", "/registry/example.com/widgets-not/default/a",
+		"/elsewhere/example.com/gadgets/default/a")
+	p := follow(t, s)
+	if _, _, err := p.Populated(t.Context(), []schema.GroupResource{configMaps}); err != nil {
+		t.Fatal(err)
+	}
+	expectPopulated(t, p, put(t, client, "/registry/example.com/widgets/default/b"), configMaps, widgets)
+	remove(t, client, "/registry/example.com/widgets/default/b")
+	expectPopulated(t, p, remove(t, client, "/registry/example.com/widgets/default/a"), configMaps)
+}
+
+// TestPopulationReachesRevisionsOutsideItsPrefix: the watch has no event then.
+func TestPopulationReachesRevisionsOutsideItsPrefix(t *testing.T) {
+	p, client := newPopulation(t)
+	revision := put(t, client, "/elsewhere/a", "/elsewhere/b")
+	if err := p.Reach(t.Context(), revision); err != nil || p.Counted() < revision {
+		t.Errorf("revision %d: %v", revision, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Reach(ctx, revision+1); err == nil || p.Counted() > revision {
+		t.Error("a revision that does not exist was reached")
+	}
+}
+
+// TestPopulationCountsAfterACompaction: the revision of the last event is gone
+// then.
+func TestPopulationCountsAfterACompaction(t *testing.T) {
+	p, client := newPopulation(t)
+	expectPopulated(t, p, 0)
+	put(t, client, "/registry/late.example.com/things/default/a")
+	revision := put(t, client, "/elsewhere/a", "/elsewhere/a")
+	if _, err := client.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	if _, others, err := p.Populated(t.Context(), all); err != nil || len(others) != 1 {
+		t.Errorf("a type with objects that was never asked for: %v, %v", others, err)
+	}
+	late := schema.GroupResource{Group: "late.example.com", Resource: "things"}
+	if populated, others, err := p.Populated(t.Context(), append(all, late)); err != nil || !populated[late] || len(others) != 0 {
+		t.Errorf("got %v, %v", populated, err)
+	}
+}
+
+// TestPopulationCountsManyTypes asks in several transactions.
+func TestPopulationCountsManyTypes(t *testing.T) {
+	s, client := newStorage(t)
+	var resources []schema.GroupResource
+	for i := range 3*countsPerRequest + 1 {
+		resources = append(resources, schema.GroupResource{Group: fmt.Sprintf("g%d.example.com", i), Resource: "things"})
+		if i%2 == 0 {
+			put(t, client, fmt.Sprintf("/registry/g%d.example.com/things/a", i))
+		}
+	}
+	populated, _, err := follow(t, s).Populated(t.Context(), resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, resource := range resources {
+		if populated[resource] != (i%2 == 0) {
+			t.Errorf("%s holds objects: %v", resource, populated[resource])
+		}
+	}
+}
