@@ -38,7 +38,7 @@ func (s *server) serve(groupVersions ...string) {
 	defer s.mu.Unlock()
 	s.lists = nil
 	for _, gv := range groupVersions {
-		s.lists = append(s.lists, &metav1.APIResourceList{GroupVersion: gv, APIResources: []metav1.APIResource{{Name: "things", Namespaced: true, Verbs: metav1.Verbs{"list", "delete"}}}})
+		s.lists = append(s.lists, &metav1.APIResourceList{GroupVersion: gv, APIResources: []metav1.APIResource{{Name: "things", SingularName: "thing", Kind: "Thing", Namespaced: true, Verbs: metav1.Verbs{"list", "watch", "delete"}}}})
 	}
 }
 

@@ -75,7 +75,8 @@ func (s *informerSet) acquire(resource schema.GroupVersionResource) *watchedType
 	return known
 }
 
-// lister lists from the informer of a type, if it has synced.
+// lister lists from the informer of a type, if it has synced, or else from the
+// API server.
 func (s *informerSet) lister(resource schema.GroupVersionResource) cache.GenericLister {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,8 +32,7 @@ func (s *informerSet) newMonitors() *monitors {
 	}
 }
 
-// ForResource implements [informerfactory.InformerFactory]. Upstream asks for
-// the informer of a type to monitor the type, and for the lister to count.
+// ForResource implements [informerfactory.InformerFactory].
 func (m *monitors) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	return &monitoredType{monitors: m, resource: resource}, nil
 }
@@ -55,8 +54,7 @@ func (t *monitoredType) Informer() cache.SharedIndexInformer {
 	return t.monitor
 }
 
-// Lister lists from the informer, or from the API server if there is none that
-// has synced.
+// Lister implements [informers.GenericInformer].
 func (t *monitoredType) Lister() cache.GenericLister { return t.monitors.set.lister(t.resource) }
 
 // Start implements [informerfactory.InformerFactory].

@@ -145,7 +145,7 @@ func (o *deletionOrder) handler(resource schema.GroupVersionResource, next cache
 	if _, ignored := garbagecollector.DefaultIgnoredResources()[resource.GroupResource()]; ignored {
 		return next
 	}
-	return &orderedHandler{order: o, next: next, foreign: o.visible.remote(resource.GroupVersion()), held: map[types.UID]*update{}}
+	return &orderedHandler{order: o, next: next, foreign: o.visible.remote(resource.GroupVersion()), held: map[types.UID]*heldUpdate{}}
 }
 
 // orderedHandler holds back the updates of an object from its deletion on.
@@ -155,11 +155,11 @@ type orderedHandler struct {
 	foreign bool // the objects are another server's, and so are their revisions
 
 	mu   sync.Mutex // held while next is called, so that events of an object keep their order
-	held map[types.UID]*update
+	held map[types.UID]*heldUpdate
 }
 
-// update is an event that is held back.
-type update struct{ previous, current any }
+// heldUpdate is an event that is held back.
+type heldUpdate struct{ previous, current any }
 
 // OnAdd implements [cache.ResourceEventHandler]. An object that is already being
 // deleted is shown as if it were not, and then deleted.
@@ -204,13 +204,13 @@ func (h *orderedHandler) OnDelete(obj any) {
 
 // hold keeps the update. Its caller holds mu.
 func (h *orderedHandler) hold(previous, current any) {
-	held := &update{previous, current}
+	held := &heldUpdate{previous, current}
 	h.held[uid(current)] = held
 	h.order.hold(&heldDeletion{h.revision(current), func() { h.release(held) }})
 }
 
 // release passes a held update on, unless the object has gone meanwhile.
-func (h *orderedHandler) release(held *update) {
+func (h *orderedHandler) release(held *heldUpdate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	id := uid(held.current)

@@ -35,23 +35,28 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	if err != nil {
 		return nil, "", err
 	}
-	quotas := &quotaInformer{ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas()}
 	monitors := env.anyInformers.newMonitors()
 	configuration, err := quotainstall.NewQuotaConfigurationForControllers(servedListers(env), neverStarted)
 	if err != nil {
 		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
 	}
-	discover := env.visible.namespaced
+	evaluators := &evaluators{types: env.types, informers: env.anyInformers, ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators())}
+	quotas := &quotaInformer{ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas(), evaluators: evaluators}
+	discover := func() ([]*metav1.APIResourceList, error) {
+		lists, err := env.visible.namespaced()
+		evaluators.add(lists) // else upstream adds its own, with the monitors
+		return lists, err
+	}
 	controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               client.CoreV1(),
 		ResourceQuotaInformer:     quotas,
 		ResyncPeriod:              func() time.Duration { return quotaPeriod },
 		InformerFactory:           monitors,
 		ReplenishmentResyncPeriod: resyncPeriod,
-		DiscoveryFunc:             func() ([]*metav1.APIResourceList, error) { return discover() },
+		DiscoveryFunc:             discover,
 		IgnoredResourcesFunc:      configuration.IgnoredResources,
 		InformersStarted:          env.informersStarted,
-		Registry:                  generic.NewRegistry(configuration.Evaluators()),
+		Registry:                  evaluators.registry,
 		UpdateFilter:              quotainstall.DefaultUpdateFilter(),
 	})
 	if err != nil {
@@ -63,18 +68,75 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 			func(ctx context.Context) {
 				env.visible.follow(ctx, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
 			},
+			evaluators.run,
 			func(ctx context.Context) { quotas.recalculate(ctx, env.visible, monitors.synced) })
 	}, "", nil
 }
 
+// evaluators knows how to count the objects of every type. Upstream adds the
+// evaluator of a type with its monitor, and a quota that names a type without
+// one refuses its objects.
+type evaluators struct {
+	types     *discoverer
+	informers *informerSet
+	ignored   map[schema.GroupResource]struct{}
+	registry  quota.Registry
+}
+
+// run adds evaluators of new types until ctx ends.
+func (e *evaluators) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, changed, _ := e.types.snapshot()
+		e.addAll()
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+	}
+}
+
+// require looks for new types if one of the given has no evaluator.
+func (e *evaluators) require(resources map[schema.GroupResource]bool) {
+	for resource := range resources {
+		if e.registry.Get(resource) == nil {
+			e.types.fresh()
+			e.addAll()
+			return
+		}
+	}
+}
+
+// add adds the evaluators of those of the namespaced types that can be counted.
+func (e *evaluators) add(lists []*metav1.APIResourceList) {
+	// The error is of an unreadable group version, which has no types.
+	types, _ := resourcequota.GetQuotableResources(func() ([]*metav1.APIResourceList, error) { return lists, nil })
+	for gvr := range types {
+		resource := gvr.GroupResource()
+		if _, ignored := e.ignored[resource]; !ignored && e.registry.Get(resource) == nil {
+			e.registry.Add(generic.NewObjectCountEvaluator(resource, generic.ListResourceUsingListerFunc(e.lister, gvr), ""))
+		}
+	}
+}
+
+// addAll adds the evaluators of all types.
+func (e *evaluators) addAll() {
+	lists, _, _ := e.types.snapshot()
+	e.add(onlyNamespaced(lists))
+}
+
+func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.GenericLister, error) {
+	return e.informers.lister(resource), nil
+}
+
 // quotaInformer is the informer of resource quotas. It can hand a quota to the
-// controller again. Upstream calculates a quota without the types that have no
-// monitor at that moment, and then not again for minutes; until then, objects of
-// such a type are refused.
+// controller again. Upstream calculates a quota without the types that are too
+// new for it, and then not again for minutes; a monitor that begins late has not
+// seen what was deleted before.
 type quotaInformer struct {
 	coreinformers.ResourceQuotaInformer
-	mu      sync.Mutex
-	handler cache.ResourceEventHandler
+	evaluators *evaluators
+	mu         sync.Mutex
+	handler    cache.ResourceEventHandler
 }
 
 // Informer implements [coreinformers.ResourceQuotaInformer].
@@ -90,10 +152,30 @@ type handlerCapture struct {
 
 // AddEventHandlerWithResyncPeriod implements [cache.SharedInformer].
 func (c handlerCapture) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	handler = evaluatedFirst{handler, c.of.evaluators}
 	c.of.mu.Lock()
 	c.of.handler = handler
 	c.of.mu.Unlock()
 	return c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
+}
+
+// evaluatedFirst looks for the types that a quota names before the controller
+// calculates the quota.
+type evaluatedFirst struct {
+	cache.ResourceEventHandler
+	evaluators *evaluators
+}
+
+// OnAdd implements [cache.ResourceEventHandler].
+func (e evaluatedFirst) OnAdd(obj any, isInInitialList bool) {
+	e.evaluators.require(names(obj))
+	e.ResourceEventHandler.OnAdd(obj, isInInitialList)
+}
+
+// OnUpdate implements [cache.ResourceEventHandler].
+func (e evaluatedFirst) OnUpdate(previous, current any) {
+	e.evaluators.require(names(current))
+	e.ResourceEventHandler.OnUpdate(previous, current)
 }
 
 // recalculate hands quotas to the controller again when the types that they name

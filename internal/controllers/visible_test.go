@@ -1,0 +1,282 @@
+package controllers
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+// store is a Population that a test sets.
+type store struct {
+	mu       sync.Mutex
+	objects  map[schema.GroupResource]bool
+	revision int64
+	change   chan struct{}
+}
+
+func newStore() *store {
+	return &store{objects: map[schema.GroupResource]bool{}, change: make(chan struct{})}
+}
+
+func (s *store) set(revision int64, groups ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects, s.revision = map[schema.GroupResource]bool{}, revision
+	for _, group := range groups {
+		s.objects[schema.GroupResource{Group: group, Resource: "things"}] = true
+	}
+	close(s.change)
+	s.change = make(chan struct{})
+}
+
+func (s *store) Run(ctx context.Context) { <-ctx.Done() }
+
+func (s *store) Populated(_ context.Context, resources []schema.GroupResource) (map[schema.GroupResource]bool, []string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	populated, others := map[schema.GroupResource]bool{}, []string(nil)
+	for resource := range s.objects {
+		if slices.Contains(resources, resource) {
+			populated[resource] = true
+		} else {
+			others = append(others, resource.String())
+		}
+	}
+	return populated, others, nil
+}
+
+func (s *store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.change
+}
+
+func (s *store) Revision(context.Context) (int64, error) { return s.Counted(), nil }
+
+func (s *store) Counted() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revision
+}
+
+func (s *store) Reach(context.Context, int64) error { return nil }
+
+// testVisible returns the visible types of a server, its clock, and which types
+// informers hold objects of.
+func testVisible(s *server, content Population) (*visibleTypes, *testClock, map[string]bool) {
+	all, clock, held := testDiscoverer(s), newClock(), map[string]bool{}
+	cfg := Config{Types: remoteOnly{}, Population: content, Log: slog.New(slog.DiscardHandler)}
+	v := newVisibleTypes(all, cfg, newNamedTypes(), func(gvr schema.GroupVersionResource) bool { return held[gvr.Group] })
+	v.now = clock.now
+	all.look()
+	return v, clock, held
+}
+
+type remoteOnly struct{ Types }
+
+func (remoteOnly) Remote(gv schema.GroupVersion) bool { return gv.Group == "remote.example.org" }
+
+func update(t *testing.T, v *visibleTypes) time.Duration {
+	t.Helper()
+	again, err := v.update(t.Context(), v.content.Changed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+func expectVisible(t *testing.T, v *visibleTypes, want ...string) {
+	t.Helper()
+	lists, _, _ := v.snapshot()
+	var got []string
+	for _, list := range lists {
+		got = append(got, list.GroupVersion)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("visible: %v, want %v", got, want)
+	}
+}
+
+func TestTypesWithObjectsAreVisible(t *testing.T) {
+	content := newStore()
+	v, _, _ := testVisible(newServer("a.example.org/v1", "b.example.org/v1", "remote.example.org/v1"), content)
+	update(t, v)
+	expectVisible(t, v, "remote.example.org/v1")
+	content.set(5, "b.example.org")
+	update(t, v)
+	expectVisible(t, v, "remote.example.org/v1", "b.example.org/v1")
+}
+
+// TestATypeStaysVisibleAfterItsLastObject: for a while, and until no informer
+// holds an object of it.
+func TestATypeStaysVisibleAfterItsLastObject(t *testing.T) {
+	content := newStore()
+	v, clock, held := testVisible(newServer("a.example.org/v1"), content)
+	content.set(1, "a.example.org")
+	held["a.example.org"] = true
+	update(t, v)
+	content.set(2)
+	if again := update(t, v); again != emptyFor {
+		t.Errorf("the next update is due in %v", again)
+	}
+	expectVisible(t, v, "a.example.org/v1")
+	clock.Time = clock.Add(emptyFor)
+	if again := update(t, v); again != visibleRetry {
+		t.Errorf("with an informer that lags behind, the next update is due in %v", again)
+	}
+	expectVisible(t, v, "a.example.org/v1")
+	delete(held, "a.example.org")
+	content.set(3, "a.example.org")
+	update(t, v)
+	content.set(4)
+	if again := update(t, v); again != emptyFor {
+		t.Errorf("after a new object, the next update is due in %v", again)
+	}
+	clock.Time = clock.Add(emptyFor)
+	update(t, v)
+	expectVisible(t, v)
+}
+
+// TestATypeThatIsNewerThanDiscovery: its first object makes the controllers ask
+// discovery again, and once only.
+func TestATypeThatIsNewerThanDiscovery(t *testing.T) {
+	s, content := newServer("a.example.org/v1"), newStore()
+	v, _, _ := testVisible(s, content)
+	update(t, v)
+	s.serve("a.example.org/v1", "new.example.org/v1")
+	content.set(7, "new.example.org", "left-behind.example.org")
+	update(t, v)
+	expectVisible(t, v, "new.example.org/v1")
+	asked := s.asked
+	if update(t, v); s.asked != asked {
+		t.Error("it asks again for objects whose type is not served")
+	}
+}
+
+func TestNamedTypesAreVisible(t *testing.T) {
+	v, _, _ := testVisible(newServer("a.example.org/v1", "b.example.org/v1"), newStore())
+	changed := v.named.changed()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+	quota.Spec.Hard = corev1.ResourceList{"count/things.b.example.org": resource.MustParse("1"), "secrets": resource.MustParse("1")}
+	v.named.set(quota, names(quota))
+	<-changed
+	update(t, v)
+	expectVisible(t, v, "b.example.org/v1")
+	v.named.set(quota, nil)
+	if len(v.named.current()) != 0 {
+		t.Errorf("named after the quota is gone: %v", v.named.current())
+	}
+}
+
+// TestShows: the lists may be behind the store.
+func TestShows(t *testing.T) {
+	content := newStore()
+	v, _, _ := testVisible(newServer("a.example.org/v1"), content)
+	if v.shows(0) {
+		t.Error("it shows a revision before the first update")
+	}
+	content.set(5, "a.example.org")
+	update(t, v)
+	for revision, want := range map[int64]bool{4: true, 5: true, 6: false} {
+		if v.shows(revision) != want {
+			t.Errorf("revision %d is shown: %v", revision, !want)
+		}
+	}
+	content.set(9)
+	if v.shows(9) || !v.shows(5) {
+		t.Error("before the update that a change needs, it must show the revision before and not that of the change")
+	}
+}
+
+func TestFollowStartsOverAfterAChange(t *testing.T) {
+	content := newStore()
+	v, _, _ := testVisible(newServer("v1", "remote.example.org/v1"), content)
+	ctx, cancel := context.WithCancel(t.Context())
+	rounds, ended := make(chan int), make(chan struct{})
+	go func() {
+		defer close(ended)
+		v.follow(ctx, func(round context.Context) {
+			lists, _, _ := v.snapshot()
+			rounds <- len(lists)
+			<-round.Done()
+		})
+	}()
+	update(t, v) // follow waits for a first answer
+	if got := <-rounds; got != 1 {
+		t.Errorf("the first round saw %d types", got)
+	}
+	_, next, _ := v.snapshot()
+	update(t, v)
+	select {
+	case <-next:
+		t.Error("nothing new, and a new round")
+	default:
+	}
+	content.set(1, "")
+	update(t, v)
+	if got := <-rounds; got != 2 {
+		t.Errorf("the second round saw %d types", got)
+	}
+	cancel()
+	<-ended
+}
+
+func TestRunUpdatesWhenObjectsCome(t *testing.T) {
+	content := newStore()
+	v, _, _ := testVisible(newServer("a.example.org/v1"), content)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		v.run(ctx)
+	}()
+	_, next, _ := v.snapshot()
+	content.set(1, "a.example.org")
+	<-next
+	expectVisible(t, v, "a.example.org/v1")
+	cancel()
+	<-ended
+}
+
+func TestTypeMapper(t *testing.T) {
+	s := newServer("v1", "a.example.org/v1")
+	d := testDiscoverer(s)
+	d.look()
+	m := newTypeMapper(d)
+	kind, err := m.KindFor(schema.GroupVersionResource{Group: "a.example.org", Version: "v1", Resource: "things"})
+	if err != nil || kind.Kind != "Thing" {
+		t.Errorf("got %v, %v", kind, err)
+	}
+	if mapping, err := m.RESTMapping(schema.GroupKind{Kind: "Thing"}, "v1"); err != nil || mapping.Resource.Group != "" {
+		t.Errorf("the core's: %v, %v", mapping, err)
+	}
+	if kinds, err := m.KindsFor(schema.GroupVersionResource{Resource: "things"}); err != nil || len(kinds) != 2 {
+		t.Errorf("in any group: %v, %v", kinds, err)
+	}
+	later := schema.GroupKind{Group: "b.example.org", Kind: "Thing"}
+	if _, err := m.RESTMapping(later, "v1"); !meta.IsNoMatchError(err) {
+		t.Errorf("a group that does not exist: %v", err)
+	}
+	s.serve("v1", "b.example.org/v1")
+	d.changed()
+	if _, err := m.RESTMapping(later, "v1"); err != nil {
+		t.Errorf("a group that is newer than the last look: %v", err)
+	}
+	if _, err := m.RESTMapping(schema.GroupKind{Group: "a.example.org", Kind: "Thing"}, "v1"); !meta.IsNoMatchError(err) {
+		t.Errorf("a group that is gone: %v", err)
+	}
+}
+
+var _ cache.ResourceEventHandler = (*orderedHandler)(nil)
