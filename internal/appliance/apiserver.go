@@ -14,6 +14,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -26,7 +27,7 @@ type apiServers struct {
 	services []config.ServiceEndpoint
 	listener net.Listener
 	identity *identity
-	store    store
+	store    datastore.Datastore
 	notReady func() error
 	before   func(context.Context) error // once the store is readable, before anything is written
 	paths    map[string]http.Handler
@@ -48,10 +49,10 @@ func (a *apiServers) closeListener() {
 // run serves until ctx ends and the requests have been drained. It is ready when
 // the controllers can start.
 func (a *apiServers) run(ctx context.Context, ready func()) error {
-	if err := a.store.register(ctx); err != nil {
+	if err := a.store.Register(ctx); err != nil {
 		return err
 	}
-	a.storage = storage.New(a.store.connection(), a.options.Storage())
+	a.storage = storage.New(a.store.Connection(), a.options.Storage())
 	defer a.storage.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -59,7 +60,7 @@ func (a *apiServers) run(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	err = a.store.waitReady(ctx)
+	err = a.store.WaitReady(ctx)
 	if err == nil {
 		err = a.before(ctx)
 	}
@@ -101,7 +102,7 @@ func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
 		TokenKeys: a.identity.tokenKeys,
 		Revoked:   a.identity.store.Revoked,
 		Endpoints: services,
-		Servers:   a.store.servers(),
+		Servers:   a.store.Servers(),
 		Log:       a.log,
 		ReadyChecks: []healthz.HealthChecker{
 			healthz.NamedCheck(readyCheck, func(*http.Request) error { return a.notReady() }),

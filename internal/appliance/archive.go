@@ -16,6 +16,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
@@ -31,17 +32,17 @@ const storeStart = time.Minute
 
 // withStore calls use with the store of a data directory that no server uses
 // (datadir.ErrLocked if one does), for as long as that takes.
-func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, use func(context.Context, *datadir.Dir, store) error) (err error) {
+func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, use func(context.Context, *datadir.Dir, datastore.Datastore) error) (err error) {
 	dir, err := datadir.Open(cfg.DataDir, currentStamp(), cfg.NamedPaths()...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	store := newStore(cfg, dir, log)
-	return lifecycle.While(ctx, lifecycle.Part{Name: "etcd", Run: store.run}, func(ctx context.Context) error {
+	store := datastore.New(cfg, dir, log)
+	return lifecycle.While(ctx, lifecycle.Part{Name: "etcd", Run: store.Run}, func(ctx context.Context) error {
 		starting, cancel := context.WithTimeout(ctx, storeStart)
 		defer cancel()
-		if err := store.waitReady(starting); err != nil {
+		if err := store.WaitReady(starting); err != nil {
 			return err
 		}
 		return use(ctx, dir, store)
@@ -54,7 +55,7 @@ func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *s
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return fmt.Errorf("nothing to save: %w", err) // before anything is made
 	}
-	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store store) error {
+	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
 		a := newArchivist(cfg, dir, *dir.Previous, store, log)
 		return errors.Join(a.produce(a.stamp, options)(ctx, w), backup.SweepSpool(dir.Path()))
 	})

@@ -19,6 +19,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 )
 
 const (
@@ -61,7 +62,7 @@ type archivist struct {
 	config *config.ServerConfiguration
 	dir    *datadir.Dir
 	stamp  datadir.Stamp
-	store  store
+	store  datastore.Datastore
 	log    *slog.Logger
 	turn   chan struct{} // holds one token
 
@@ -69,7 +70,7 @@ type archivist struct {
 	account Backups
 }
 
-func newArchivist(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store store, log *slog.Logger) *archivist {
+func newArchivist(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *archivist {
 	a := &archivist{config: cfg, dir: dir, stamp: stamp, store: store, log: log, turn: make(chan struct{}, 1)}
 	a.turn <- struct{}{}
 	return a
@@ -101,7 +102,7 @@ func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.
 		}
 		source := backup.Source{
 			DataDir: a.dir.Path(), Stamp: stamp, Prefix: a.config.Etcd.External.Prefix,
-			Config: effective, ConfigFiles: a.config.InputFiles(), Snapshot: a.store.snapshot,
+			Config: effective, ConfigFiles: a.config.InputFiles(), Snapshot: a.store.Snapshot,
 			Spooled: release,
 		}
 		if err := a.room(ctx, a.dir.Path()); err != nil {
@@ -114,7 +115,7 @@ func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.
 
 // room says whether a directory has room for a copy of the database.
 func (a *archivist) room(ctx context.Context, dir string) error {
-	status, err := a.store.connection().Status(ctx)
+	status, err := a.store.Connection().Status(ctx)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (c certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	identity := c.server.identity
-	done, err := change.apply(identity.store, c.server.store.servers() > 1, func() error { return c.trusted(r.Context()) }, identity.follow)
+	done, err := change.apply(identity.store, c.server.store.Servers() > 1, func() error { return c.trusted(r.Context()) }, identity.follow)
 	if done != nil {
 		identity.tell(done.Changes)
 	}

@@ -12,6 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 )
 
 // rotatePath rotates the encryption key at a POST and answers with progress, a
@@ -69,7 +70,7 @@ func (k keyRotator) rotate(ctx context.Context, report func(encryption.Progress)
 		return err
 	}
 	defer release()
-	connection := s.store.connection()
+	connection := s.store.Connection()
 	return (&encryption.Rotation{
 		File: encryptionFileIn(s.dir), Store: connection.GatedKV(), Root: s.config.Etcd.External.Prefix,
 		Encrypt: s.api.server.Encrypt,
@@ -139,8 +140,8 @@ func RotateKeyStopped(ctx context.Context, cfg *config.ServerConfiguration, log 
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return fmt.Errorf("nothing to rotate: %w", err) // before anything is made
 	}
-	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store store) error {
-		connection := store.connection()
+	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
+		connection := store.Connection()
 		return (&encryption.Rotation{
 			File: encryptionFileIn(dir), Store: connection.GatedKV(), Root: cfg.Etcd.External.Prefix, Report: report,
 		}).Run(ctx)

@@ -11,7 +11,8 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/maintenance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 )
 
 // defragmentPath defragments the database at a POST and answers with what it
@@ -23,18 +24,18 @@ var errExternal = errors.New("the configuration has an external etcd, which is d
 
 // refusal says why writes are refused, or nothing.
 func (s *server) refusal() error {
-	if keeper := s.store.maintenance(); keeper != nil && keeper.Refusal() != "" {
+	if keeper := s.store.Maintenance(); keeper != nil && keeper.Refusal() != "" {
 		return errors.New(keeper.Refusal())
 	}
 	return nil
 }
 
 // defragmenter serves defragmentPath.
-type defragmenter struct{ store store }
+type defragmenter struct{ store datastore.Datastore }
 
 // ServeHTTP implements [http.Handler].
 func (d defragmenter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	keeper := d.store.maintenance()
+	keeper := d.store.Maintenance()
 	if keeper == nil {
 		http.Error(w, errExternal.Error(), http.StatusNotImplemented)
 		return
@@ -82,8 +83,8 @@ func DefragmentStopped(ctx context.Context, cfg *config.ServerConfiguration, log
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return done, fmt.Errorf("nothing to defragment: %w", err) // before anything is made
 	}
-	err = withStore(ctx, cfg, log, func(ctx context.Context, _ *datadir.Dir, store store) error {
-		done, err = store.maintenance().Defragment(ctx)
+	err = withStore(ctx, cfg, log, func(ctx context.Context, _ *datadir.Dir, store datastore.Datastore) error {
+		done, err = store.Maintenance().Defragment(ctx)
 		return err
 	})
 	return done, err

@@ -11,6 +11,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
@@ -40,32 +41,27 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	defer p.end()
 	p.announce("kube-hyper-mini etcd")
 	identity := &identity{config: cfg, dir: p.dir, etcdHost: host, newIdentity: checked.newIdentity, log: log}
-	member := &embeddedEtcd{config: cfg.Etcd.Embedded, data: p.dir, log: log, level: cfg.Logging.Verbosity}
+	member := datastore.NewEmbedded(cfg, p.dir, log)
 	return p.run(ctx, life{
 		start: func(ctx context.Context) error {
 			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: identity.run}); err != nil {
 				return err
 			}
-			member.listener = &etcd.Listener{
+			member.Listener = &etcd.Listener{
 				Address:  listen,
 				CertFile: identity.store.Cert(pki.EtcdServer), KeyFile: identity.store.Key(pki.EtcdServer),
 				ClientCAFile: identity.store.Cert(pki.EtcdCA),
 			}
-			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.run}); err != nil {
+			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.Run}); err != nil {
 				return err
 			}
-			return member.waitReady(ctx)
+			return member.WaitReady(ctx)
 		},
 		ready: func(context.Context) {
 			log.Info("ready", "endpoint", "https://"+listen, "took", p.took())
 			log.Info("API servers need the identity: kube-hyper-mini bundle create --data-dir " + p.dir.Path() + " FILE")
 		},
-		healthy: func(ctx context.Context) error {
-			if _, err := member.member.Client().Get(ctx, "health"); err != nil && !member.keeper.Defragmenting() {
-				return err
-			}
-			return nil
-		},
+		healthy: member.Healthy,
 	})
 }
 

@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
@@ -60,7 +58,7 @@ type server struct {
 	*process
 	facts Status
 
-	store       store
+	store       datastore.Datastore
 	identity    *identity
 	api         *apiServers
 	controllers *controllers.Runner // nil where they run elsewhere
@@ -82,7 +80,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, withCont
 		return err
 	}
 	defer p.end()
-	listener, err := listen(&p.config.Serving)
+	listener, err := apiserver.Listen(&p.config.Serving)
 	if err != nil {
 		return err
 	}
@@ -111,7 +109,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, withCont
 
 // compose makes the parts that are needed before the API server is.
 func (s *server) compose(checked *Checked) {
-	s.store = newStore(s.config, s.dir, s.log)
+	s.store = datastore.New(s.config, s.dir, s.log)
 	s.archivist = newArchivist(s.config, s.dir, s.stamp, s.store, s.log)
 	s.identity = &identity{config: s.config, dir: s.dir, url: s.facts.Server, newIdentity: checked.newIdentity, log: s.log}
 	s.api.options, s.api.services, s.api.log = checked.options, s.config.ServiceEndpoints, s.log
@@ -128,7 +126,7 @@ func (s *server) start(ctx context.Context) error {
 	if err := backup.SweepSpool(s.dir.Path()); err != nil {
 		return err
 	}
-	err := s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.run}, lifecycle.Part{Name: "identity", Run: s.identity.run})
+	err := s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run}, lifecycle.Part{Name: "identity", Run: s.identity.run})
 	if err != nil {
 		return err
 	}
@@ -143,7 +141,7 @@ func (s *server) start(ctx context.Context) error {
 	if s.events, err = newEvents(s.api.server); err != nil {
 		return err
 	}
-	if keeper := s.store.maintenance(); keeper != nil {
+	if keeper := s.store.Maintenance(); keeper != nil {
 		keeper.Tell(s.events.record)
 	}
 	if s.config.Manifests.Dir != "" {
@@ -157,7 +155,7 @@ func (s *server) start(ctx context.Context) error {
 // beforeWrites is what must be known and done when the store can be read, and
 // before anything is written to it.
 func (s *server) beforeWrites(ctx context.Context) error {
-	if err := s.identity.canDecrypt(ctx, s.store.connection().Client, s.config.Etcd.External.Prefix); err != nil {
+	if err := s.identity.canDecrypt(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix); err != nil {
 		return err
 	}
 	if err := s.dir.FinishFirstStart(s.stamp); err != nil {
@@ -174,8 +172,8 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Content:    s.api.storage,
 		Population: s.api.storage.NewPopulation(s.log),
 		Files:      controllerFiles(s.identity.store),
-		Elect:      s.store.servers() > 1,
-		Alone:      s.store.alone, AfterWrites: s.api.server.AfterWrites,
+		Elect:      s.store.Servers() > 1,
+		Alone:      s.store.Alone, AfterWrites: s.api.server.AfterWrites,
 		Selection: s.config.ControllerManager.Controllers,
 		Log:       s.log,
 	}, ready)
@@ -234,21 +232,4 @@ func (s *server) notReady() error {
 		return errors.New("the controllers do not run yet, or not any more")
 	}
 	return s.refusal()
-}
-
-// listen takes the port before anything is written.
-func listen(serving *config.Serving) (net.Listener, error) {
-	address := net.JoinHostPort(serving.BindAddress, strconv.Itoa(serving.Port))
-	listener, err := net.Listen("tcp", address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s is taken by another program: stop it, or choose another port with --port (0 takes a free one)", address)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("%s is not an address of this machine: set serving.bindAddress to one that is, or to 0.0.0.0", serving.BindAddress)
-	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("%s may not be used by this user: choose a port above 1023 with --port", address)
-	case err != nil:
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
-	}
-	return bounded(listener), nil
 }

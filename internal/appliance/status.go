@@ -97,7 +97,7 @@ func (s *server) status(r *http.Request) Status {
 		status.Database.SizeBytes, status.Database.InUseBytes, status.Database.Revision = etcd.DbSize, etcd.DbSizeInUse, etcd.Header.Revision
 		status.Versions.Etcd = etcd.Version
 	}
-	if keeper := s.store.maintenance(); keeper != nil {
+	if keeper := s.store.Maintenance(); keeper != nil {
 		status.Database.NearQuota, status.Database.ReadOnly = keeper.NearQuota(), keeper.Refusal()
 	}
 	if err != nil && status.Database.ReadOnly == "" {

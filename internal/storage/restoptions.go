@@ -64,7 +64,7 @@ func (s *Storage) newStore(config *storagebackend.ConfigForResource, newFunc, ne
 	if s.connection.Single {
 		own.KV = localReads{own.KV}
 	}
-	own.KV, own.Lease = patientKV{own.KV, &s.connection}, patientLease{own.Lease, &s.connection}
+	own.KV, own.Lease = gatedKV{own.KV, &s.connection}, gatedLease{own.Lease, &s.connection}
 	return store.New(&own, s.compactor, config, newFunc, newListFunc, resourcePrefix)
 }
 

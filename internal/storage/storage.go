@@ -30,17 +30,8 @@ type Connection struct {
 	// write when it has applied it, so that what it reads locally is as fresh
 	// as what a quorum would confirm.
 	Single bool
-	// Refusal is why the store takes no writes at the moment and what to do, or
-	// empty. It may be nil.
-	Refusal func() string
-	// Busy says that the store keeps everybody waiting and is well. It may be
-	// nil.
-	Busy func() bool
-	// Enter waits while the store is busy; what it returns is called when the
-	// write is over. etcd gives a write a few seconds, and its client does not
-	// know then what has become of it. A write that puts something may be
-	// refused for want of room. It may be nil.
-	Enter func(puts bool) (leave func(), err error)
+	// Gate regulates access; nil for a store that is maintained elsewhere.
+	Gate Gate
 }
 
 // Config says how to store.
@@ -93,16 +84,17 @@ func (s *Storage) Close() {
 	s.compactor.Stop()
 }
 
-// Health reads a key through the quorum. A store that is busy is healthy.
+// Health reads a key through the quorum. A store that is
+// defragmented is healthy.
 func (s *Storage) Health(ctx context.Context) error {
 	if ctx.Err() != nil { // an etcd in this process may answer all the same
 		return fmt.Errorf("read from etcd: %w", context.Cause(ctx))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	busy := func() bool { return s.connection.Busy != nil && s.connection.Busy() }
-	before := busy()
-	if err := store.Probe(ctx, s.connection.Client, s.config.Prefix); err != nil && !before && !busy() {
+	gate := s.connection.gate()
+	before := gate.Defragmenting()
+	if err := store.Probe(ctx, s.connection.Client, s.config.Prefix); err != nil && !before && !gate.Defragmenting() {
 		return fmt.Errorf("read from etcd: %w", err)
 	}
 	return nil

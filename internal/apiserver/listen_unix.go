@@ -1,6 +1,6 @@
 //go:build !windows
 
-package appliance
+package apiserver
 
 import (
 	"math"

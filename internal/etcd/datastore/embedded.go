@@ -1,4 +1,4 @@
-package appliance
+package datastore
 
 import (
 	"context"
@@ -9,34 +9,35 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
-// embeddedEtcd is the store inside the process.
-type embeddedEtcd struct {
+// Embedded is the etcd member inside the process.
+type Embedded struct {
 	config config.EmbeddedEtcd
 	data   *datadir.Dir
 	log    *slog.Logger
 	level  int
-	// listener is nil in the server, which alone uses the member.
-	listener *etcd.Listener
+	// Listener serves API servers in other processes; nil for none. Set it before
+	// Run.
+	Listener *etcd.Listener
 
 	member *etcd.Member
 	keeper *maintenance.Keeper
 }
 
-// run runs the member until ctx ends. It is ready before the election, during
-// which the API servers are built; see waitReady.
-func (e *embeddedEtcd) run(ctx context.Context, ready func()) error {
+// Run implements [Datastore]. It is ready before the election, during which the API
+// servers are built; see WaitReady.
+func (e *Embedded) Run(ctx context.Context, ready func()) error {
 	if err := e.open(ctx); err != nil {
 		return err
 	}
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		if e.member.WaitReady(ctx) == nil { // its error is that of waitReady and of run
+		if e.member.WaitReady(ctx) == nil { // its error is that of WaitReady and of Run
 			e.keeper.Run(ctx)
 		}
 	}()
@@ -54,7 +55,7 @@ func (e *embeddedEtcd) run(ctx context.Context, ready func()) error {
 }
 
 // open starts the member.
-func (e *embeddedEtcd) open(ctx context.Context) error {
+func (e *Embedded) open(ctx context.Context) error {
 	dir := e.data.Join("etcd")
 	if e.data.Previous != nil && !etcd.Exists(dir) {
 		return fmt.Errorf("%s was used before, and %s has no data any more: bring it back, or restore a backup with \"kube-hyper-mini backup restore FILE\"; to start empty on purpose, or after an external etcd, remove %s",
@@ -71,7 +72,7 @@ func (e *embeddedEtcd) open(ctx context.Context) error {
 		QuotaBytes: e.config.QuotaBackend.Value(),
 		Fsync:      e.config.Fsync,
 		Logger:     logging.Zap(e.log, e.level),
-		Listener:   e.listener,
+		Listener:   e.Listener,
 	})
 	if err != nil {
 		return err
@@ -84,17 +85,17 @@ func (e *embeddedEtcd) open(ctx context.Context) error {
 	return nil
 }
 
-// connection is how the API servers reach the member.
-func (e *embeddedEtcd) connection() storage.Connection {
+// Connection implements [Datastore].
+func (e *Embedded) Connection() storage.Connection {
 	return storage.Connection{
 		Client: e.member.Client(), NewWatcher: e.member.NewWatcher, Endpoint: "embedded", Single: true,
-		Refusal: e.keeper.Refusal, Busy: e.keeper.Defragmenting, Enter: e.keeper.Enter,
+		Gate: e.keeper,
 	}
 }
 
-// waitReady also waits until the keeper has looked: a quota that was raised
-// ends the refusal of writes.
-func (e *embeddedEtcd) waitReady(ctx context.Context) error {
+// WaitReady implements [Datastore]. It also waits until the keeper has looked once:
+// a quota that was raised ends the refusal of writes.
+func (e *Embedded) WaitReady(ctx context.Context) error {
 	if err := e.member.WaitReady(ctx); err != nil {
 		return err
 	}
@@ -108,14 +109,27 @@ func (e *embeddedEtcd) waitReady(ctx context.Context) error {
 	}
 }
 
-func (e *embeddedEtcd) snapshot(ctx context.Context) (io.ReadCloser, error) {
+// Snapshot implements [Datastore].
+func (e *Embedded) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	return e.member.Snapshot(ctx)
 }
 
-func (e *embeddedEtcd) maintenance() *maintenance.Keeper { return e.keeper }
+// Maintenance implements [Datastore].
+func (e *Embedded) Maintenance() *maintenance.Keeper { return e.keeper }
 
-func (e *embeddedEtcd) servers() int { return 1 }
+// Servers implements [Datastore].
+func (e *Embedded) Servers() int { return 1 }
 
-func (e *embeddedEtcd) register(context.Context) error { return nil }
+// Register implements [Datastore].
+func (e *Embedded) Register(context.Context) error { return nil }
 
-func (e *embeddedEtcd) alone(context.Context) (bool, error) { return true, nil }
+// Alone implements [Datastore].
+func (e *Embedded) Alone(context.Context) (bool, error) { return true, nil }
+
+// Healthy reads a key. A member that is defragmented is healthy.
+func (e *Embedded) Healthy(ctx context.Context) error {
+	if _, err := e.member.Client().Get(ctx, "health"); err != nil && !e.keeper.Defragmenting() {
+		return err
+	}
+	return nil
+}

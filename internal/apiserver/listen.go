@@ -1,0 +1,47 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/net/netutil"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// connectionShare of the files that the process may open are for connections
+// of clients; at the limit, further clients wait to be accepted. The others are
+// for what must go on: etcd gives up when it cannot open the next file of its
+// log.
+const connectionShare, connectionShareOf = 3, 4
+
+// bounded bounds how many connections the listener accepts at a time.
+func bounded(listener net.Listener) net.Listener {
+	files, ok := fileLimit()
+	if !ok {
+		return listener
+	}
+	return netutil.LimitListener(listener, max(files/connectionShareOf*connectionShare, 1))
+}
+
+// Listen takes the port that the configuration names. The listener accepts as many
+// connections at a time as the limit of open files allows.
+func Listen(serving *config.Serving) (net.Listener, error) {
+	address := net.JoinHostPort(serving.BindAddress, strconv.Itoa(serving.Port))
+	listener, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is taken by another program: stop it, or choose another port with --port (0 takes a free one)", address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s is not an address of this machine: set serving.bindAddress to one that is, or to 0.0.0.0", serving.BindAddress)
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("%s may not be used by this user: choose a port above 1023 with --port", address)
+	case err != nil:
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return bounded(listener), nil
+}

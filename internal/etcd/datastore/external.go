@@ -1,0 +1,90 @@
+package datastore
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+// leaveTimeout bounds how long a stop tries to remove this server from those
+// that use the store. Its entry expires by itself.
+const leaveTimeout = 2 * time.Second
+
+// External is a cluster that is run elsewhere.
+type External struct {
+	config config.ExternalEtcd
+	log    *slog.Logger
+	level  int
+
+	client *clientv3.Client
+	member *fleet.Member // after register
+}
+
+// Run implements [Datastore]. A lost connection is made again, and readiness
+// follows it.
+func (e *External) Run(ctx context.Context, ready func()) error {
+	client, err := etcd.Connect(ctx, etcd.External{
+		Endpoints: e.config.Endpoints, CAFile: e.config.CAFile, CertFile: e.config.CertFile, KeyFile: e.config.KeyFile,
+		Logger: logging.Zap(e.log, e.level),
+	})
+	if err != nil {
+		return err
+	}
+	e.client = client
+	ready()
+	<-ctx.Done()
+	if e.member != nil {
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer cancel()
+		e.member.Leave(leaving)
+	}
+	if err := client.Close(); err != nil {
+		return fmt.Errorf("close the connection to %s: %w", strings.Join(e.config.Endpoints, ", "), err)
+	}
+	return nil
+}
+
+// Connection implements [Datastore].
+func (e *External) Connection() storage.Connection {
+	return storage.Connection{
+		Client:     e.client,
+		NewWatcher: func() clientv3.Watcher { return clientv3.NewWatcher(e.client) },
+		Endpoint:   e.config.Endpoints[0],
+		Members:    e.config.Endpoints,
+	}
+}
+
+// WaitReady implements [Datastore].
+func (e *External) WaitReady(context.Context) error { return nil } // Run has waited
+
+// Snapshot implements [Datastore].
+func (e *External) Snapshot(ctx context.Context) (io.ReadCloser, error) {
+	return e.client.Snapshot(ctx)
+}
+
+// Maintenance implements [Datastore].
+func (e *External) Maintenance() *maintenance.Keeper { return nil }
+
+// Servers implements [Datastore].
+func (e *External) Servers() int { return Several }
+
+// Register implements [Datastore].
+func (e *External) Register(ctx context.Context) (err error) {
+	e.member, err = fleet.Join(ctx, e.client, e.config.Prefix, e.log)
+	return err
+}
+
+// Alone implements [Datastore].
+func (e *External) Alone(ctx context.Context) (bool, error) { return e.member.Alone(ctx) }

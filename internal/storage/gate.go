@@ -1,0 +1,147 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Gate regulates access to a store that this process maintains. Its methods are
+// safe for concurrent use.
+type Gate interface {
+	// Enter blocks while the database is defragmented. etcd gives a write a few
+	// seconds, after which its client does not know whether it was applied. A
+	// write that puts something is refused, with an error that names the remedy,
+	// when there is no room. leave is called when the write has ended.
+	Enter(puts bool) (leave func(), err error)
+	// Defragmenting says whether reads and writes block at the moment. A store
+	// that is defragmented is healthy.
+	Defragmenting() bool
+	// Refusal is why the store takes no writes at the moment and the remedy, or
+	// empty.
+	Refusal() string
+}
+
+// openGate is the gate of a store that is maintained elsewhere.
+type openGate struct{}
+
+// Enter implements [Gate].
+func (openGate) Enter(bool) (leave func(), err error) { return func() {}, nil }
+
+// Defragmenting implements [Gate].
+func (openGate) Defragmenting() bool { return false }
+
+// Refusal implements [Gate].
+func (openGate) Refusal() string { return "" }
+
+func (c *Connection) gate() Gate {
+	if c.Gate == nil {
+		return openGate{}
+	}
+	return c.Gate
+}
+
+// GatedKV writes as the API servers do: a write blocks while the database is
+// defragmented, and is refused while the store takes no writes.
+func (c *Connection) GatedKV() clientv3.KV { return gatedKV{c.Client.KV, c} }
+
+// gatedKV blocks writes during a defragmentation and turns etcd's NOSPACE, which
+// clients would see as an internal error, into a Status with code 507 that names
+// the remedy. All writes of the API servers are transactions.
+type gatedKV struct {
+	clientv3.KV
+	connection *Connection
+}
+
+// Txn implements [clientv3.KV].
+func (p gatedKV) Txn(ctx context.Context) clientv3.Txn {
+	return &gatedTxn{Txn: p.KV.Txn(ctx), connection: p.connection}
+}
+
+type gatedTxn struct {
+	clientv3.Txn
+	connection *Connection
+	puts       bool
+}
+
+// If implements [clientv3.Txn].
+func (t *gatedTxn) If(comparisons ...clientv3.Cmp) clientv3.Txn {
+	t.Txn = t.Txn.If(comparisons...)
+	return t
+}
+
+// Then implements [clientv3.Txn].
+func (t *gatedTxn) Then(operations ...clientv3.Op) clientv3.Txn {
+	t.Txn = t.Txn.Then(operations...)
+	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
+	return t
+}
+
+// Else implements [clientv3.Txn].
+func (t *gatedTxn) Else(operations ...clientv3.Op) clientv3.Txn {
+	t.Txn = t.Txn.Else(operations...)
+	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
+	return t
+}
+
+// Commit implements [clientv3.Txn].
+func (t *gatedTxn) Commit() (*clientv3.TxnResponse, error) {
+	leave, err := t.connection.enter(t.puts)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	response, err := t.Txn.Commit()
+	return response, t.connection.explain(err)
+}
+
+// gatedLease does the same for the leases of events.
+type gatedLease struct {
+	clientv3.Lease
+	connection *Connection
+}
+
+// Grant implements [clientv3.Lease].
+func (p gatedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+	leave, err := p.connection.enter(true)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	response, err := p.Lease.Grant(ctx, ttl)
+	return response, p.connection.explain(err)
+}
+
+func (c *Connection) enter(puts bool) (leave func(), err error) {
+	if leave, err = c.gate().Enter(puts); err != nil {
+		return nil, noRoom(err.Error())
+	}
+	return leave, nil
+}
+
+// ReasonInsufficientStorage is the reason of a write that was refused for want
+// of room. Upstream has none for it.
+const ReasonInsufficientStorage metav1.StatusReason = "InsufficientStorage"
+
+func (c *Connection) explain(err error) error {
+	if !errors.Is(err, rpctypes.ErrNoSpace) {
+		return err
+	}
+	message := "etcd's database is full: it reads and deletes, and refuses other writes; delete objects, or raise the quota of etcd"
+	if refusal := c.gate().Refusal(); refusal != "" {
+		message = refusal
+	}
+	return noRoom(message)
+}
+
+func noRoom(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: ReasonInsufficientStorage, Message: message,
+	}}
+}
