@@ -2,6 +2,7 @@ package aggregation
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -95,13 +96,54 @@ func TestConfiguredEndpoints(t *testing.T) {
 		t.Errorf("the aggregated server after a start: %v", err)
 	}
 
-	// An object wins, and gives way.
+	// An object does not win, and says so.
 	second.endpoint("configured", "api", target(harness.FreePort(t)))
-	second.waitAvailable(group, "False", "FailedConnection")
-	if err := second.Dynamic().Resource(serviceEndpoints).Namespace("configured").Delete(t.Context(), "api", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	second.waitStatus("configured", "api", "the object is not used")
+	if _, err := second.Client().Discovery().ServerResourcesForGroupVersion(group + "/v1alpha1"); err != nil {
+		t.Errorf("the aggregated server with an object of its name: %v", err)
 	}
-	second.waitAvailable(group, "True", "Passed")
+}
+
+// waitStatus waits until the message of a ServiceEndpoint's condition has a text,
+// and returns the message.
+func (e *environment) waitStatus(namespace, name, text string) (message string) {
+	e.t.Helper()
+	harness.Eventually(e.t, name+" has the status "+text, func() error {
+		message = e.Kubectl("", "get", "serviceendpoint", name, "-n", namespace, "-o", "jsonpath={.status.reachable} {.status.conditions[0].message}")
+		if !strings.Contains(message, text) {
+			return errors.New(message)
+		}
+		return nil
+	})
+	return message
+}
+
+// TestServiceEndpointPolicy: authors of ServiceEndpoints do not learn which ports
+// of denied addresses answer, and the server does not connect to them.
+func TestServiceEndpointPolicy(t *testing.T) {
+	t.Parallel()
+	b := newBackends(t, "policy.example.com")
+	config := serverConfig(t, `serviceEndpointPolicy: {deniedNetworks: [127.0.0.0/8, "::1"]}`+"\n")
+	e := newEnvironment(t, "--config", config)
+	open, closed := b.api, target(harness.FreePort(t))
+	statuses := map[string][]string{}
+	for name, url := range map[string]string{"open": open, "closed": closed} {
+		literal, resolved := url, strings.Replace(url, "127.0.0.1", "localhost", 1)
+		e.endpoint("policy", name, literal)
+		e.endpoint("policy", name+"-name", resolved)
+		for kind, object := range map[string]string{literal: name, resolved: name + "-name"} {
+			message := e.waitStatus("policy", object, "0/1 ")
+			statuses[kind[:len("https://127")]] = append(statuses[kind[:len("https://127")]], strings.ReplaceAll(message, strings.TrimPrefix(kind, "https://"), "TARGET"))
+		}
+	}
+	for kind, messages := range statuses {
+		if len(messages) != 2 || messages[0] != messages[1] {
+			t.Errorf("%s: the status tells an open port from a closed one: %q", kind, messages)
+		}
+	}
+	e.WaitLog("a ServiceEndpoint has a target that is not allowed")
+	e.apiService("policy.example.com", "policy", "open", b.ca.bundle)
+	e.waitAvailable("policy.example.com", "False", "FailedConnection")
 }
 
 // TestEgress has all connections to other servers go through a proxy, to the

@@ -124,7 +124,7 @@ func newWorld(t *testing.T) *world {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	r, err := endpoints.New([]config.ServiceEndpoint{{Namespace: "ns", Name: "svc", Targets: []string{server.URL}}})
+	r, err := endpoints.New([]config.ServiceEndpoint{{Namespace: "ns", Name: "svc", Targets: []string{server.URL}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

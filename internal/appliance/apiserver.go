@@ -91,7 +91,11 @@ func (a *apiServers) run(ctx context.Context, ready func()) error {
 
 // build makes the chain while the store starts.
 func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
-	services, err := endpoints.New(a.services)
+	policy, err := endpoints.NewPolicy(a.identity.config)
+	if err != nil {
+		return nil, err
+	}
+	services, err := endpoints.New(a.services, policy)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -40,9 +41,12 @@ func Default() *ServerConfiguration {
 		},
 		ControllerManager: ControllerManager{Controllers: []string{"*"}},
 		ServiceEndpoints:  []ServiceEndpoint{},
-		Manifests:         Manifests{WaitForReady: true},
-		Backup:            Backup{Keep: 7, EncryptTo: []string{}, Endpoint: On, BeforeUpgrade: true},
-		Logging:           Logging{Format: "text"},
+		ServiceEndpointPolicy: ServiceEndpointPolicy{
+			AllowedNetworks: []string{}, DeniedNetworks: slices.Clone(metadataNetworks), AllowedPorts: []Scalar{}, DeniedPorts: []Scalar{},
+		},
+		Manifests: Manifests{WaitForReady: true},
+		Backup:    Backup{Keep: 7, EncryptTo: []string{}, Endpoint: On, BeforeUpgrade: true},
+		Logging:   Logging{Format: "text"},
 	}
 }
 

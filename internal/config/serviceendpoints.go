@@ -11,7 +11,7 @@ import (
 
 // ServiceEndpoint says where the server behind a `service:` reference of an
 // APIService or a webhook is, for what must work before any ServiceEndpoint
-// object exists. An object of the same namespace and name wins.
+// object exists. It wins over an object of the same namespace and name.
 type ServiceEndpoint struct {
 	// Namespace and Name are those of the Service that is referred to.
 	Namespace string `json:"namespace"`

@@ -32,9 +32,11 @@ type ServerConfiguration struct {
 	ControllerManager ControllerManager `json:"controllerManager"`
 	// ServiceEndpoints are the servers that `service:` references mean.
 	ServiceEndpoints []ServiceEndpoint `json:"serviceEndpoints"`
-	Manifests        Manifests         `json:"manifests"`
-	Backup           Backup            `json:"backup"`
-	Logging          Logging           `json:"logging"`
+	// ServiceEndpointPolicy bounds the targets of ServiceEndpoint objects.
+	ServiceEndpointPolicy ServiceEndpointPolicy `json:"serviceEndpointPolicy"`
+	Manifests             Manifests             `json:"manifests"`
+	Backup                Backup                `json:"backup"`
+	Logging               Logging               `json:"logging"`
 
 	// file is what it was loaded from; empty for the defaults.
 	file string

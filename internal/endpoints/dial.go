@@ -35,7 +35,7 @@ func (e *ConnectError) Unwrap() error { return e.cause }
 
 // Direct is the dialer below [Resolver.Dialer] where no other is configured.
 func Direct() utilnet.DialFunc {
-	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, ControlContext: checkResolved}).DialContext
 }
 
 // Dialer returns a dial function that understands the hosts which the
@@ -58,8 +58,8 @@ func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 		if targets == nil {
 			return upstream(ctx, network, ref, port, base)
 		}
-		race := &race{resolver: r, ref: ref, network: network, base: base}
-		connection, target, err := race.run(ctx, r.health.order(targets, r.turn.Add(1)))
+		race := &race{resolver: r, ref: ref, base: base, policy: r.policyOf(ref)}
+		connection, target, err := race.run(ctx, r.healthOf(ref).order(targets, r.turn.Add(1)))
 		if err != nil || !pooled {
 			return connection, err
 		}
@@ -87,8 +87,8 @@ func upstream(ctx context.Context, network string, ref Reference, port string, b
 type race struct {
 	resolver *Resolver
 	ref      Reference
-	network  string
 	base     utilnet.DialFunc
+	policy   *Policy
 }
 
 type attempt struct {
@@ -135,8 +135,8 @@ func (d *race) run(ctx context.Context, targets []string) (net.Conn, string, err
 func (d *race) dial(ctx context.Context, target string, results chan<- attempt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 	defer cancel()
-	connection, err := d.base(ctx, d.network, target)
-	if d.resolver.health.mark(target, err) {
+	connection, err := connect(ctx, d.base, d.policy, target)
+	if d.resolver.healthOf(d.ref).mark(target, err) {
 		d.resolver.Changed(d.ref)
 	}
 	results <- attempt{connection: connection, target: target, err: err}
@@ -149,4 +149,19 @@ func discard(results <-chan attempt, pending int) {
 			_ = late.connection.Close() // nothing was sent on it
 		}
 	}
+}
+
+// connect is base within the policy. A base that leaves names to another
+// machine, as an egress proxy, is checked for literal addresses and ports only.
+func connect(ctx context.Context, base utilnet.DialFunc, policy *Policy, target string) (net.Conn, error) {
+	if err := policy.checkTarget(target); err != nil {
+		return nil, err
+	}
+	connection, err := base(withPolicy(ctx, policy), "tcp", target)
+	var denied *DeniedError
+	if errors.As(err, &denied) {
+		// Without the address that the name has.
+		return nil, &DeniedError{Target: target, Resolved: true}
+	}
+	return connection, err
 }

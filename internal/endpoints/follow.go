@@ -58,7 +58,7 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
 	}
 	prober := &prober{
-		resolver: r, client: dynamicClient, dial: dial, store: informer.Informer().GetStore(),
+		resolver: r, client: dynamicClient, dial: dial, log: log, store: informer.Informer().GetStore(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[Reference](minReprobe, maxReprobe),
 			workqueue.TypedRateLimitingQueueConfig[Reference]{Name: "ServiceEndpoints"}),
 	}

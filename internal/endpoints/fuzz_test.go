@@ -44,7 +44,7 @@ func FuzzReference(f *testing.F) {
 	f.Add("n.s", "svc.ns", int32(0), "https://a")
 	f.Add("targets-1", "targets-2", int32(65536), "")
 	f.Fuzz(func(t *testing.T, namespace, name string, port int32, target string) {
-		r, err := New([]config.ServiceEndpoint{{Namespace: namespace, Name: name, Targets: []string{target}}})
+		r, err := New([]config.ServiceEndpoint{{Namespace: namespace, Name: name, Targets: []string{target}}}, nil)
 		if err != nil {
 			return
 		}

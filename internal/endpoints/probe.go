@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -42,6 +43,8 @@ type prober struct {
 	dial     utilnet.DialFunc
 	store    cache.Store
 	queue    workqueue.TypedRateLimitingInterface[Reference]
+	log      *slog.Logger
+	denied   sync.Map // reference and target -> true, of those that were logged
 }
 
 // status of a ServiceEndpoint.
@@ -101,6 +104,12 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 		// What cannot be read is written anew.
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &current)
 	}
+	if p.resolver.configured(ref) {
+		return true, p.write(ctx, ref, current, status{Reachable: "", Conditions: current.Conditions}, metav1.Condition{
+			Type: Reachable, Status: metav1.ConditionUnknown, Reason: "Configured", ObservedGeneration: object.GetGeneration(),
+			Message: "the object is not used: serviceEndpoints in the server's configuration has an entry for this Service",
+		})
+	}
 	reached, failures := p.reach(ctx, ref, targets)
 	if ctx.Err() != nil {
 		return true, nil
@@ -115,20 +124,41 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	case failures != nil:
 		condition.Reason, condition.Message = "SomeTargetsReachable", failures.Error()
 	}
-	wanted := status{Reachable: fmt.Sprintf("%d/%d", reached, len(targets)), Conditions: current.Conditions}
+	return failures == nil, p.write(ctx, ref, current, status{Reachable: fmt.Sprintf("%d/%d", reached, len(targets)), Conditions: current.Conditions}, condition)
+}
+
+// write writes the wanted status with the condition if it differs from the
+// current one.
+func (p *prober) write(ctx context.Context, ref Reference, current, wanted status, condition metav1.Condition) error {
 	if changed := meta.SetStatusCondition(&wanted.Conditions, condition); !changed && wanted.Reachable == current.Reachable {
-		return failures == nil, nil
+		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"status": wanted})
 	if err != nil {
-		return true, err
+		return err
 	}
 	_, err = p.client.Resource(serviceEndpoints).Namespace(ref.Namespace).Patch(ctx, ref.Name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		return nil
 	}
-	return failures == nil, err
+	return err
+}
+
+// told is what the status says of a target that could not be connected to. Of
+// addresses that the policy denies it says nothing; the log does, once.
+func (p *prober) told(ref Reference, target string, err error) error {
+	var denied *DeniedError
+	if !errors.As(err, &denied) {
+		return err
+	}
+	if _, logged := p.denied.LoadOrStore(ref.String()+" "+target, true); !logged {
+		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref, "target", target, "reason", denied)
+	}
+	if denied.Resolved {
+		return fmt.Errorf("%s is not reachable", target)
+	}
+	return denied
 }
 
 // reach counts the targets that speak TLS and joins what is wrong with the
@@ -143,8 +173,9 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 			if ctx.Err() != nil {
 				return
 			}
-			news := p.resolver.health.mark(target, connected)
-			if p.resolver.health.markMute(target, connected == nil && errs[i] != nil) || news {
+			health := p.resolver.healthOf(ref)
+			news := health.mark(target, connected)
+			if health.markMute(target, connected == nil && errs[i] != nil) || news {
 				p.resolver.Changed(ref)
 			}
 		})
@@ -166,9 +197,9 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 func (p *prober) handshake(ctx context.Context, ref Reference, target string) (connected, spoken error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	connection, err := p.dial(ctx, "tcp", target)
+	connection, err := connect(ctx, p.dial, p.resolver.policyOf(ref), target)
 	if err != nil {
-		return err, err
+		return err, p.told(ref, target, err)
 	}
 	client := tls.Client(connection, &tls.Config{ServerName: ref.host(), InsecureSkipVerify: true}) //nolint:gosec // see above
 	err = client.HandshakeContext(ctx)

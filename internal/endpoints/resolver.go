@@ -54,20 +54,21 @@ func (e *UnresolvedError) Unwrap() error { return e.cause }
 // Resolver knows the targets of references. It is safe for concurrent use.
 type Resolver struct {
 	static map[Reference][]string
-	health *health
+	policy *Policy // of objects
 	turn   atomic.Uint32
 	synced chan struct{} // closed when live holds the first list
 
 	mu        sync.RWMutex
 	live      map[Reference][]string
+	healths   map[Reference]*health // of each reference its own: what one namespace finds out is not told to others
 	listeners []func(Reference)
 }
 
 // New returns a resolver that knows the entries of the configuration. Live
-// objects come with [Resolver.Run].
-func New(entries []config.ServiceEndpoint) (*Resolver, error) {
+// objects come with [Resolver.Run], and lead where policy allows.
+func New(entries []config.ServiceEndpoint, policy *Policy) (*Resolver, error) {
 	r := &Resolver{
-		static: map[Reference][]string{}, health: newHealth(), synced: make(chan struct{}), live: map[Reference][]string{},
+		static: map[Reference][]string{}, policy: policy, synced: make(chan struct{}), live: map[Reference][]string{}, healths: map[Reference]*health{},
 	}
 	for i, entry := range entries {
 		addresses, err := addresses(entry.Targets)
@@ -125,11 +126,7 @@ func (r *Resolver) set(ref Reference, addresses []string) {
 	if slices.Equal(previous, addresses) {
 		return
 	}
-	for _, address := range previous {
-		if !slices.Contains(addresses, address) {
-			r.health.forget(address)
-		}
-	}
+	r.forgetHealth(ref, previous, addresses)
 	r.Changed(ref)
 }
 
@@ -145,15 +142,51 @@ func (r *Resolver) removeUnless(exists func(Reference) bool) {
 	}
 }
 
-// targets returns what is known at this moment: an object wins over the
-// configuration.
+// targets returns what is known at this moment: the configuration wins over an
+// object.
 func (r *Resolver) targets(ref Reference) []string {
+	if static := r.static[ref]; static != nil {
+		return static
+	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if live, ok := r.live[ref]; ok {
-		return live
+	return r.live[ref]
+}
+
+// configured tells whether the configuration has the reference.
+func (r *Resolver) configured(ref Reference) bool { return r.static[ref] != nil }
+
+// policyOf is what bounds the targets of a reference: nothing where they are
+// from the configuration.
+func (r *Resolver) policyOf(ref Reference) *Policy {
+	if r.configured(ref) {
+		return nil
 	}
-	return r.static[ref]
+	return r.policy
+}
+
+// healthOf is what is known of a reference's targets.
+func (r *Resolver) healthOf(ref Reference) *health {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.healths[ref] == nil {
+		r.healths[ref] = newHealth()
+	}
+	return r.healths[ref]
+}
+
+func (r *Resolver) forgetHealth(ref Reference, previous, current []string) {
+	if current == nil && !r.configured(ref) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.healths, ref)
+		return
+	}
+	for _, address := range previous {
+		if !slices.Contains(current, address) {
+			r.healthOf(ref).forget(address)
+		}
+	}
 }
 
 // find is targets for somebody who is about to act on there being none: it

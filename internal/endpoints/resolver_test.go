@@ -44,7 +44,7 @@ func refusing(t *testing.T) string {
 
 func newResolver(t *testing.T, entries ...config.ServiceEndpoint) *Resolver {
 	t.Helper()
-	r, err := New(entries)
+	r, err := New(entries, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func dialRef(t *testing.T, r *Resolver) (net.Conn, error) {
 
 var ref = Reference{"ns", "svc"}
 
-func TestObjectsWinOverTheConfiguration(t *testing.T) {
+func TestTheConfigurationWinsOverObjects(t *testing.T) {
 	static, live := listen(t), listen(t)
 	r := newResolver(t, config.ServiceEndpoint{Namespace: "ns", Name: "svc", Targets: []string{"https://" + static}})
 	dials := func(want string) {
@@ -82,7 +82,7 @@ func TestObjectsWinOverTheConfiguration(t *testing.T) {
 	}
 	dials(static) // before anything is synced
 	r.set(ref, []string{live})
-	dials(live)
+	dials(static)
 	r.set(ref, nil)
 	dials(static)
 }
@@ -91,7 +91,7 @@ func TestAHealthyTargetIsFoundAmongDeadOnes(t *testing.T) {
 	good := listen(t)
 	r := newResolver(t)
 	now := time.Now() // at which what is dead stays dead
-	r.health.now = func() time.Time { return now }
+	r.healthOf(ref).now = func() time.Time { return now }
 	var mu sync.Mutex
 	told := 0
 	r.OnChange(func(Reference) { mu.Lock(); told++; mu.Unlock() })
@@ -106,7 +106,7 @@ func TestAHealthyTargetIsFoundAmongDeadOnes(t *testing.T) {
 		}
 	}
 	for turn := range uint32(5) {
-		if first := r.health.order(r.targets(ref), turn)[0]; first != good {
+		if first := r.healthOf(ref).order(r.targets(ref), turn)[0]; first != good {
 			t.Errorf("with the others known to be dead, %s is tried first", first)
 		}
 	}
@@ -288,9 +288,9 @@ func TestATargetThatDoesNotSpeakIsTriedLast(t *testing.T) {
 	if told == before {
 		t.Error("nobody is told")
 	}
-	r.health.mark(mumbles, nil) // another connection was accepted
+	r.healthOf(ref).mark(mumbles, nil) // another connection was accepted
 	for turn := range uint32(4) {
-		if first := r.health.order(targets, turn)[0]; first != talks {
+		if first := r.healthOf(ref).order(targets, turn)[0]; first != talks {
 			t.Errorf("%s is tried first", first)
 		}
 	}
