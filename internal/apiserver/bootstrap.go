@@ -15,6 +15,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 const (
@@ -70,7 +71,7 @@ func (s *Server) install(ctx context.Context, client kubernetes.Interface, confi
 		if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
 			return nil // the configuration switched RBAC off
 		}
-		if err := EnsureRBAC(ctx, client, s.log); err != nil {
+		if err := kube.EnsureRBAC(ctx, client, s.log); err != nil {
 			return fmt.Errorf("make the bootstrap RBAC policy: %w", err)
 		}
 		return s.AwaitPolicy(ctx)

@@ -64,7 +64,7 @@ type builder struct {
 	options   options.CompletedOptions
 	generic   *genericapiserver.Config
 	informers informers.SharedInformerFactory
-	loopback  *loopback
+	loopback  *kube.Loopback
 	remote    remote
 	cached    storage.CachePolicy
 	caches    *caches
@@ -86,7 +86,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{config: cfg, options: completed, loopback: newLoopback(), cached: cached, writes: newNamespaceWrites(), drain: newDrain(legacyscheme.Codecs), stopGrace: o.config.Serving.StopGrace.Duration}
+	b := &builder{config: cfg, options: completed, loopback: kube.NewLoopback(), cached: cached, writes: newNamespaceWrites(), drain: newDrain(legacyscheme.Codecs), stopGrace: o.config.Serving.StopGrace.Duration}
 	server, err := b.server(ctx)
 	if err != nil && b.caches != nil {
 		b.caches.stop()
@@ -192,7 +192,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)
 	}
 	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions)
-	b.loopback.serve(aggregator.GenericAPIServer.Handler)
+	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
 	return &Server{
 		run:        prepared.Run,

@@ -148,7 +148,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &builder{config: cfg, options: completed, loopback: newLoopback(), writes: newNamespaceWrites()}
+	b := &builder{config: cfg, options: completed, loopback: kube.NewLoopback(), writes: newNamespaceWrites()}
 	if b.cached, err = cachePolicy(completed.Etcd); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	their, _, _, err = controlplane.BuildGenericConfig(theirCompleted, []*runtime.Scheme{legacyscheme.Scheme}, kube.DefaultResources(), openAPIDefinitions())
+	their, _, _, err = controlplane.BuildGenericConfig(theirCompleted, []*runtime.Scheme{legacyscheme.Scheme}, kube.DefaultResources(), kube.OpenAPIDefinitions())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	s := b.options
 	c := genericapiserver.NewConfig(legacyscheme.Codecs)
 	c.MergedResourceConfig = kube.DefaultResources()
-	c.LoopbackClientConfig = b.loopback.clientConfig()
+	c.LoopbackClientConfig = b.loopback.ClientConfig()
 	b.discovery = crds.NewDiscovery(aggregated.NewResourceManager("apis"))
 	c.AggregatedDiscoveryGroupManager = b.discovery
 	c.LongRunningFunc = longRunning
@@ -110,7 +110,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 		}
 	}
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
-	kube.DisableRBACHook(c) // EnsureRBAC does the same work
+	kube.DisableRBACHook(c) // kube.EnsureRBAC does the same work
 	if !b.needsIdentityLease(c) {
 		kube.DisableIdentityLease(c)
 	}
@@ -142,7 +142,7 @@ func (b *builder) applyTracing() error {
 }
 
 func (b *builder) applyOpenAPI() error {
-	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(openAPIDefinitions())
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(kube.OpenAPIDefinitions())
 	namer := openapinamer.NewDefinitionNamer([]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}...)
 	b.generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	b.generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // TestFlagsAreChecked stops at the flags: feature gates are process globals,
@@ -41,7 +42,7 @@ func TestFlagsAreChecked(t *testing.T) {
 }
 
 func TestSchemasOfServedTypesAreComplete(t *testing.T) {
-	definitions := openAPIDefinitions()(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
+	definitions := kube.OpenAPIDefinitions()(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
 	for _, name := range []string{"io.k8s.api.core.v1.ConfigMap", "io.k8s.api.rbac.v1.ClusterRoleList", "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
 		"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService"} {
 		if _, ok := definitions[name]; !ok {
@@ -63,7 +64,7 @@ func TestSchemasOfServedTypesAreComplete(t *testing.T) {
 }
 
 func TestSchemasDifferByReferenceStyle(t *testing.T) {
-	source := openAPIDefinitions()
+	source := kube.OpenAPIDefinitions()
 	style := func(prefix string) common.ReferenceCallback {
 		return func(name string) spec.Ref { return spec.MustCreateRef(prefix + name) }
 	}

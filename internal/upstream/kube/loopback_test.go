@@ -1,4 +1,4 @@
-package apiserver
+package kube
 
 import (
 	"context"
@@ -14,8 +14,8 @@ type contextKey struct{}
 
 func serving(t *testing.T, handler http.HandlerFunc) *http.Client {
 	t.Helper()
-	l := newLoopback()
-	l.serve(handler)
+	l := NewLoopback()
+	l.Serve(handler)
 	return &http.Client{Transport: l}
 }
 
@@ -107,7 +107,7 @@ func TestLoopbackEndsWithItsClient(t *testing.T) {
 
 func TestLoopbackWaitsForTheChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLoopback()
+		l := NewLoopback()
 		client := &http.Client{Transport: l}
 		answered := make(chan error, 1)
 		go func() {
@@ -118,12 +118,12 @@ func TestLoopbackWaitsForTheChain(t *testing.T) {
 			answered <- err
 		}()
 		synctest.Wait() // it is waiting
-		l.serve(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		l.Serve(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		if err := <-answered; err != nil {
 			t.Error(err)
 		}
 	})
-	never := &http.Client{Transport: newLoopback()}
+	never := &http.Client{Transport: NewLoopback()}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://apiserver.invalid/", nil)
