@@ -1,11 +1,22 @@
 #!/usr/bin/env bash
 # Makes the archives of a release, with checksums and bills of materials, of
 # the last commit: changes that are not committed are not in it. The same
-# commit gives the same bytes, wherever it is built.
+# commit gives the same bytes, wherever it is built. Beside each archive lies its
+# provenance (in-toto, SLSA v1). The manifests for a cluster name the image of this
+# version.
 #   release.sh VERSION DIR [OS/ARCH ...]
+# SIGNING_KEY, an OpenSSH private key, signs SHA256SUMS, and with it all files, as
+# SHA256SUMS.sig, without a network. Verify them with
+#   ssh-keygen -Y verify -f ALLOWED_SIGNERS -I NAME -n kube-hyper-mini-release -s SHA256SUMS.sig <SHA256SUMS
+#   sha256sum --check SHA256SUMS
+# BUILDER_ID is the URI of who builds, for the provenance.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1
+if [ -n "${SIGNING_KEY:-}" ]; then
+	SIGNING_KEY=$(realpath -e "$SIGNING_KEY") # before an hour of building
+	command -v ssh-keygen >/dev/null || { echo "ssh-keygen is not installed, which signs: apt-get install openssh-client" >&2; exit 1; }
+fi
 mkdir -p "$2"
 out=$(realpath "$2")
 shift 2
@@ -21,9 +32,12 @@ trap 'rm -rf "$work"' EXIT
 git clone --quiet --shared . "$work/source"
 cd "$work/source"
 
+COMMIT=$(git rev-parse HEAD) GO_VERSION=$(go env GOVERSION)
+export COMMIT GO_VERSION
 kubernetes=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 flags="-s -w -buildid= -X kube-hyper-mini.io/kube-hyper-mini/internal/version.release=$version"
 flags="$flags -X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
+export LDFLAGS=$flags
 (cd packaging/tools && go build -o "$work/release" ./release)
 
 build() { # OS ARCH FILE
@@ -49,9 +63,19 @@ for platform in "$@"; do
 	cp -r share "$work/$name/"
 	"$work/release" sbom "$program" "$out/$name.sbom.json"
 	"$work/release" archive "$archive" "$work/$name"
+	PLATFORM=$platform "$work/release" provenance "$archive" "$out/$name.provenance.json"
 	rm -r "${work:?}/$name"
 done
+# The manifests, with the image that this release has.
+name=kube-hyper-mini_${version#v}_kubernetes
+cp -r source/packaging/kubernetes "$work/$name"
+sed -i "s/^  newTag: .*/  newTag: $version/" "$work/$name"/*/kustomization.yaml
+"$work/release" archive "$out/$name.tar.gz" "$work/$name"
 cd "$out"
 sha256sum "kube-hyper-mini_${version#v}"_* >SHA256SUMS
+if [ -n "${SIGNING_KEY:-}" ]; then
+	rm -f SHA256SUMS.sig
+	ssh-keygen -q -Y sign -f "$SIGNING_KEY" -n kube-hyper-mini-release SHA256SUMS
+fi
 echo "$out:"
 ls -lh "$out"

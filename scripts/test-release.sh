@@ -10,6 +10,10 @@ platform=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
 git clone --quiet --shared . "$work/source"
 name=kube-hyper-mini_0.0.1_${platform/\//_}
 
+ssh-keygen -q -t ed25519 -N '' -C test -f "$work/key"
+echo "releaser namespaces=\"kube-hyper-mini-release\" $(cut -d' ' -f1,2 "$work/key.pub")" >"$work/allowed"
+export SIGNING_KEY=$work/key
+
 for run in one two; do
 	mkdir -p "$work/$run/tmp"
 	TMPDIR=$work/$run/tmp "$work/source/scripts/release.sh" v0.0.1 "$work/$run/dist" "$platform" >"$work/log" 2>&1 ||
@@ -19,6 +23,20 @@ diff --recursive "$work/one/dist" "$work/two/dist" || { echo "FAILED: two builds
 echo "ok: two builds give the same bytes: $(cat "$work/one/dist/SHA256SUMS")"
 cd "$work/one/dist"
 sha256sum --check --quiet SHA256SUMS
+verify() { ssh-keygen -q -Y verify -f "$work/allowed" -I releaser -n kube-hyper-mini-release -s SHA256SUMS.sig; }
+verify <SHA256SUMS || { echo "FAILED: the signature of the checksums does not verify" >&2; exit 1; }
+if { cat SHA256SUMS; echo more; } | verify 2>/dev/null; then
+	echo "FAILED: changed checksums verify" >&2
+	exit 1
+fi
+echo "ok: the checksums are signed"
+grep -q "\"gitCommit\": \"$(git -C "$work/source" rev-parse HEAD)\"" "$name.provenance.json" &&
+	grep -q "$(sha256sum "$name.tar.gz" | cut -d' ' -f1)" "$name.provenance.json" ||
+	{ echo "FAILED: the provenance does not name the commit and the archive" >&2; exit 1; }
+echo "ok: the provenance names the commit and the archive"
+tar -xzOf kube-hyper-mini_0.0.1_kubernetes.tar.gz kube-hyper-mini_0.0.1_kubernetes/embedded/kustomization.yaml | grep -q 'newTag: v0.0.1$' ||
+	{ echo "FAILED: the manifests do not name the image of the release" >&2; exit 1; }
+echo "ok: the manifests name the image of the release"
 tar -xzf "$name.tar.gz"
 case $("$name/kube-hyper-mini" version) in
 *v0.0.1*) echo "ok: the archive's program runs: $("$name/kube-hyper-mini" version | head -1)" ;;

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -128,6 +129,28 @@ func TestThePackagedConfigurationsAreValid(t *testing.T) {
 		}
 		if out, code := harness.CLI(t, "config", "validate", config); code != 0 {
 			t.Errorf("%s: exit code %d:\n%s", name, code, out)
+		}
+	}
+}
+
+// TestImageTagExists: the kustomizations name the image of the newest release in
+// the changelog.
+func TestImageTagExists(t *testing.T) {
+	root := harness.Root(t)
+	read := func(elem ...string) string {
+		data, err := os.ReadFile(filepath.Join(append([]string{root, "packaging"}, elem...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	newest := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\]`).FindStringSubmatch(read("CHANGELOG.md"))
+	if newest == nil {
+		t.Fatal("the changelog names no release")
+	}
+	for _, kind := range []string{"embedded", "external"} {
+		if text := read("kubernetes", kind, "kustomization.yaml"); !strings.Contains(text, "\n  newTag: v"+newest[1]+"\n") {
+			t.Errorf("the kustomization of %s does not name v%s:\n%s", kind, newest[1], text)
 		}
 	}
 }
