@@ -32,12 +32,15 @@ func (s *server) dropRetired(ctx context.Context) {
 		s.log.Error("replaced authorities stay trusted by aggregated API servers", "error", err)
 		return
 	}
-	for {
+	for repeated := false; ; {
 		changed := s.identity.store.Changed()
 		retired, err := s.identity.store.Retired()
-		var again <-chan time.Time
+		dropped := false
 		if err == nil && retired != nil {
-			err = dropFromConfigMap(ctx, client, retired)
+			dropped, err = dropFromConfigMap(ctx, client, retired)
+		}
+		var again <-chan time.Time
+		if retired != nil && !repeated || dropped || err != nil {
 			again = time.After(retiredAgain)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -47,14 +50,18 @@ func (s *server) dropRetired(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-changed:
+			repeated = false
 		case <-again:
+			repeated = true
 		}
 	}
 }
 
-func dropFromConfigMap(ctx context.Context, client kubernetes.Interface, retired func(*x509.Certificate) bool) error {
+// dropFromConfigMap says whether there was something to drop.
+func dropFromConfigMap(ctx context.Context, client kubernetes.Interface, retired func(*x509.Certificate) bool) (dropped bool, err error) {
 	maps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		dropped = false
 		found, err := maps.Get(ctx, authenticationConfigMap, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -62,7 +69,6 @@ func dropFromConfigMap(ctx context.Context, client kubernetes.Interface, retired
 		if err != nil {
 			return err
 		}
-		changed := false
 		for _, key := range []string{"client-ca-file", "requestheader-client-ca-file"} {
 			list, err := cert.ParseCertsPEM([]byte(found.Data[key]))
 			if err != nil {
@@ -76,16 +82,16 @@ func dropFromConfigMap(ctx context.Context, client kubernetes.Interface, retired
 			if err != nil {
 				return err
 			}
-			found.Data[key], changed = string(encoded), true
+			found.Data[key], dropped = string(encoded), true
 		}
-		if !changed {
+		if !dropped {
 			return nil
 		}
 		_, err = maps.Update(ctx, found, metav1.UpdateOptions{})
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("take replaced authorities out of config map %s/%s: %w", metav1.NamespaceSystem, authenticationConfigMap, err)
+		return false, fmt.Errorf("take replaced authorities out of config map %s/%s: %w", metav1.NamespaceSystem, authenticationConfigMap, err)
 	}
-	return nil
+	return dropped, nil
 }

@@ -108,8 +108,8 @@ none. No request fails meanwhile, and no restart is needed.
                    extension-apiserver-authentication by themselves.
   service-account  The key of tokens. Programs renew tokens that they request;
                    those in secrets must be made again in the overlap: delete the
-                   secret's "token". Who verifies tokens elsewhere reads
-                   /openid/v1/jwks again, within an hour.
+                   secret's "token". Programs that verify tokens by
+                   /openid/v1/jwks read it again, within an hour.
 
 Where several servers share one etcd, each must trust the new one first:
   1. certs rotate NAME --prepare     on one of them

@@ -4,16 +4,11 @@ import (
 	"crypto"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // kinds are the names that commands have for what can be rotated, by file name.
@@ -31,65 +26,6 @@ func fileOf(kind string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%q cannot be rotated; allowed: %v", kind, Kinds())
-}
-
-// The phases of a rotation, in their order.
-const (
-	// preparing: the new one is being made and becomes trusted.
-	preparing = "preparing"
-	// prepared: the new one is trusted and does not sign yet.
-	prepared = "prepared"
-	// switching: the new one is about to sign.
-	switching = "switching"
-	// signing: the new one signs, and the old one is trusted until Until.
-	signing = "signing"
-)
-
-// rotation is an entry of the journal.
-type rotation struct {
-	Phase string `json:"phase"`
-	// From is the fingerprint of the key that is replaced.
-	From string `json:"from"`
-	// To is that of the new key, once it is prepared.
-	To      string    `json:"to,omitempty"`
-	Started time.Time `json:"started"`
-	// Overlap is how long the old one stays trusted, in nanoseconds; Until is
-	// when that ends, once the new one signs.
-	Overlap time.Duration `json:"overlap"`
-	Until   time.Time     `json:"until,omitzero"`
-}
-
-// journal is the content of rotations.json.
-type journal struct {
-	// Rotations that are under way, by file name.
-	Rotations map[string]*rotation `json:"rotations"`
-	// Retired are the fingerprints of authorities that are not trusted any more.
-	Retired []string `json:"retired,omitempty"`
-}
-
-func (s *Store) journalFile() string { return filepath.Join(s.dir, "rotations.json") }
-
-func (s *Store) readJournal() (*journal, error) {
-	j := &journal{Rotations: map[string]*rotation{}}
-	data, err := os.ReadFile(s.journalFile())
-	if errors.Is(err, os.ErrNotExist) {
-		return j, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, j)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the rotations that are under way in %s: %w; take the file from a backup", s.journalFile(), err)
-	}
-	return j, nil
-}
-
-func (s *Store) writeJournal(j *journal) error {
-	data, err := json.MarshalIndent(j, "", "  ")
-	if err != nil {
-		return fmt.Errorf("render %s: %w", s.journalFile(), err)
-	}
-	return datadir.WriteFile(s.journalFile(), append(data, '\n'), 0o600)
 }
 
 // Prepare makes a new authority or token key and trusts it; it does not sign
@@ -117,7 +53,29 @@ func (s *Store) Prepare(kind string) ([]Change, error) {
 			return nil, err
 		}
 	}
-	return s.ensure(false)
+	return s.ensureOrUndo(name)
+}
+
+// ensureOrUndo takes back the step of a rotation that cannot be taken, as with
+// files that cannot be replaced: a step that is left over would fail each start.
+func (s *Store) ensureOrUndo(name string) ([]Change, error) {
+	changes, err := s.ensure(false)
+	if err == nil {
+		return changes, nil
+	}
+	j, undoErr := s.readJournal()
+	if undoErr != nil || j.Rotations[name] == nil {
+		return changes, errors.Join(err, undoErr)
+	}
+	switch r := j.Rotations[name]; r.Phase {
+	case preparing:
+		delete(j.Rotations, name)
+		undoErr = errors.Join(s.writeJournal(j), removeFile(s.nextKey(name)), removeFile(s.cross(name)))
+	case switching:
+		r.Phase = prepared
+		undoErr = s.writeJournal(j)
+	}
+	return changes, errors.Join(err, undoErr)
 }
 
 // Prepared says whether [Store.Prepare] has been done and [Store.Switch] has
@@ -179,7 +137,7 @@ func (s *Store) Switch(kind string, overlap time.Duration) ([]Change, error) {
 	if err := s.writeJournal(j); err != nil {
 		return nil, err
 	}
-	return s.ensure(false)
+	return s.ensureOrUndo(name)
 }
 
 // Finish ends the overlap now: the old one is not trusted any more.

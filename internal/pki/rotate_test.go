@@ -304,6 +304,30 @@ func TestRotationsThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestARotationThatCannotBeWritten leaves a server that starts and renews.
+func TestARotationThatCannotBeWritten(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	before := snapshot(t, s.dir)
+	if err := os.Mkdir(s.verifyKeys(), 0o700); err != nil { // in the way of what the rotation writes
+		t.Fatal(err)
+	}
+	if _, err := s.Prepare("service-account"); err == nil || !strings.Contains(err.Error(), s.verifyKeys()) {
+		t.Fatalf("it said: %v", err)
+	}
+	remove(t, s.verifyKeys())
+	if changes, err := s.Ensure(); err != nil || len(changes) > 0 {
+		t.Errorf("afterwards it made %v, %v", changes, err)
+	}
+	remove(t, s.journalFile())
+	for file, content := range snapshot(t, s.dir) {
+		if before[file] != content {
+			t.Errorf("%s was left or changed", file)
+		}
+	}
+	rotate(t, s, "service-account", 0)
+}
+
 func TestRevokeAdmin(t *testing.T) {
 	s := New(t.TempDir(), names)
 	ensure(t, s)
