@@ -17,6 +17,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/memory"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
@@ -203,6 +204,7 @@ func (s *server) ready(ctx context.Context) {
 	}
 	s.log.Info("try: kubectl --kubeconfig " + s.config.Kubeconfig.Path + " get namespaces")
 	s.api.server.WarmUp()
+	s.supervisor.Go(ctx, "memory", memory.Return)
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) })
 	s.supervisor.Go(ctx, "key rotation", keyRotator{s}.resume)
 	s.supervisor.Go(ctx, "retired authorities", s.dropRetired)

@@ -1,0 +1,2 @@
+// Package memory returns memory to the system when a process has come to rest.
+package memory

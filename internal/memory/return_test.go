@@ -1,0 +1,31 @@
+package memory
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+var sink [][]byte
+
+func TestUnusedCountsGarbage(t *testing.T) {
+	debug.FreeOSMemory()
+	before := readHeap()
+	if before.allocated == 0 || before.objects == 0 {
+		t.Fatalf("the runtime has no such metrics: %+v", before)
+	}
+	for range 64 {
+		sink = append(sink, make([]byte, 1<<20))
+	}
+	debug.FreeOSMemory()
+	if used := readHeap(); used.live < before.live+64<<20 || used.unused() > 32<<20 {
+		t.Errorf("64 MB in use are counted as unused: %+v", used)
+	}
+	sink = nil
+	if garbage := readHeap(); garbage.allocated < before.allocated+64<<20 {
+		t.Errorf("allocations are not counted: %+v", garbage)
+	}
+	debug.FreeOSMemory()
+	if after := readHeap(); after.live > before.live+32<<20 || after.unused() > 32<<20 {
+		t.Errorf("memory was not returned: %+v", after)
+	}
+}
