@@ -40,9 +40,12 @@ func NewLoopback() *Loopback { return &Loopback{built: make(chan struct{})} }
 // system:masters) and differs in each process.
 func (l *Loopback) ClientConfig() *rest.Config {
 	return &rest.Config{
-		Host:               "https://apiserver.invalid", // never resolved
-		BearerToken:        uuid.New().String(),
-		Transport:          l,
+		Host:        "https://apiserver.invalid", // never resolved
+		BearerToken: uuid.New().String(),
+		// Not Transport: webhooks at the Service default/kubernetes use this
+		// configuration with the certificate authorities of their caBundle, which
+		// client-go refuses beside a Transport.
+		WrapTransport:      func(http.RoundTripper) http.RoundTripper { return l },
 		QPS:                -1, // flow control is the server's job
 		DisableCompression: true,
 		ContentConfig:      rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"},
