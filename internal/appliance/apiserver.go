@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"log/slog"
 	"net"
@@ -13,8 +14,11 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -24,18 +28,19 @@ const readyCheck = "kube-hyper-mini"
 // apiServers is the chain of API servers with its storage.
 type apiServers struct {
 	options  *apiserver.Options
-	services []config.ServiceEndpoint
+	config   *config.ServerConfiguration
 	listener net.Listener
-	identity *identity
+	identity *identity.Identity
 	store    datastore.Datastore
 	notReady func() error
 	before   func(context.Context) error // once the store is readable, before anything is written
 	paths    map[string]http.Handler
 	log      *slog.Logger
 
-	storage *storage.Storage
-	server  *apiserver.Server // set before it serves
-	serves  atomic.Bool       // whether server has come to run, and closes the listener
+	tokenKeys *apiserver.TokenKeys
+	storage   *storage.Storage
+	server    *apiserver.Server // set before it serves
+	serves    atomic.Bool       // whether server has come to run, and closes the listener
 }
 
 // closeListener closes the listener unless the server does, which panics when
@@ -89,13 +94,23 @@ func (a *apiServers) run(ctx context.Context, ready func()) error {
 	return serving.Wait()
 }
 
+// useTokenKeys has the API server sign and verify service account tokens with the
+// keys.
+func (a *apiServers) useTokenKeys(signer crypto.Signer, verify []crypto.PublicKey) (err error) {
+	if a.tokenKeys != nil {
+		return a.tokenKeys.Set(signer, verify)
+	}
+	a.tokenKeys, err = apiserver.NewTokenKeys(signer, verify)
+	return err
+}
+
 // build makes the chain while the store starts.
 func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
-	policy, err := endpoints.NewPolicy(a.identity.config)
+	policy, err := endpoints.NewPolicy(a.config)
 	if err != nil {
 		return nil, err
 	}
-	services, err := endpoints.New(a.services, policy)
+	services, err := endpoints.New(a.config.ServiceEndpoints, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +118,8 @@ func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
 		Listener:  a.listener,
 		Storage:   a.storage,
 		Files:     a.files(),
-		TokenKeys: a.identity.tokenKeys,
-		Revoked:   a.identity.store.Revoked,
+		TokenKeys: a.tokenKeys,
+		Revoked:   a.identity.Store().Revoked,
 		Endpoints: services,
 		Servers:   a.store.Servers(),
 		Log:       a.log,
@@ -119,4 +134,33 @@ func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
 		server.Handle(path, handler)
 	}
 	return server, nil
+}
+
+// files are what the API server serves and verifies with.
+func (a *apiServers) files() apiserver.Files {
+	store, cfg := a.identity.Store(), a.config
+	files := apiserver.Files{
+		ServingCert: store.Cert(pki.APIServer), ServingKey: store.Key(pki.APIServer),
+		ClientCAs:      []string{store.Cert(pki.ClientCA)},
+		FrontProxyCA:   store.Cert(pki.FrontProxyCA),
+		FrontProxyCert: store.Cert(pki.FrontProxy), FrontProxyKey: store.Key(pki.FrontProxy),
+		EncryptionConfig: a.identity.GeneratedEncryption(),
+	}
+	if cfg.Serving.CertFile != "" {
+		files.ServingCert, files.ServingKey = cfg.Serving.CertFile, cfg.Serving.KeyFile
+	}
+	if more := cfg.APIServer.Authentication.ClientCAFile; more != "" {
+		files.ClientCAs = append(files.ClientCAs, more)
+	}
+	return files
+}
+
+func controllerFiles(store *pki.Store) controllers.Files {
+	return controllers.Files{
+		ServerCA:          store.ServerCA(),
+		ClientCA:          store.SigningCert(pki.ClientCA),
+		ClientCAKey:       store.Key(pki.ClientCA),
+		ServiceAccountKey: store.Key(pki.ServiceAccount),
+		Changed:           store.Changed,
+	}
 }

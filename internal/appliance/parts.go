@@ -12,6 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
@@ -22,7 +23,7 @@ func RunAPIServer(ctx context.Context, checked *Checked, log *slog.Logger) error
 	if len(checked.config.Etcd.External.Endpoints) == 0 {
 		return errNeeds("etcd.external.endpoints", "names no etcd, and the API server alone has none of its own: set it, or run `kube-hyper-mini server`")
 	}
-	return runServer(ctx, checked, log, false)
+	return runServer(ctx, checked, log, "kube-hyper-mini apiserver", nil)
 }
 
 // RunEtcd runs the etcd member alone, on a listener that only holders of a
@@ -40,17 +41,17 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	}
 	defer p.end()
 	p.announce("kube-hyper-mini etcd")
-	identity := &identity{config: cfg, dir: p.dir, etcdHost: host, newIdentity: checked.newIdentity, log: log}
+	ident := identity.New(identity.Config{Config: cfg, Dir: p.dir, EtcdHost: host, AllowNew: checked.newIdentity, Log: log})
 	member := datastore.NewEmbedded(cfg, p.dir, log)
 	return p.run(ctx, life{
 		start: func(ctx context.Context) error {
-			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: identity.run}); err != nil {
+			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: ident.Run}); err != nil {
 				return err
 			}
 			member.Listener = &etcd.Listener{
 				Address:  listen,
-				CertFile: identity.store.Cert(pki.EtcdServer), KeyFile: identity.store.Key(pki.EtcdServer),
-				ClientCAFile: identity.store.Cert(pki.EtcdCA),
+				CertFile: ident.Store().Cert(pki.EtcdServer), KeyFile: ident.Store().Key(pki.EtcdServer),
+				ClientCAFile: ident.Store().Cert(pki.EtcdCA),
 			}
 			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.Run}); err != nil {
 				return err
@@ -79,21 +80,21 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 	}
 	defer p.end()
 	p.announce("kube-hyper-mini controllers")
-	identity := &identity{config: cfg, dir: p.dir, newIdentity: checked.newIdentity, log: log}
+	ident := identity.New(identity.Config{Config: cfg, Dir: p.dir, AllowNew: checked.newIdentity, Log: log})
 	runner := &controllers.Runner{}
 	var client kubernetes.Interface
 	return p.run(ctx, life{
 		start: func(ctx context.Context) error {
-			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: identity.run}); err != nil {
+			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: ident.Run}); err != nil {
 				return err
 			}
-			remote := remoteClient(cfg.ControllerManager.Server, identity.store)
+			remote := remoteClient(cfg.ControllerManager.Server, ident.Store())
 			if client, err = kubernetes.NewForConfig(remote); err != nil {
 				return fmt.Errorf("make the client: %w", err)
 			}
 			return p.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: func(ctx context.Context, ready func()) error {
 				return runner.Run(ctx, controllers.Config{
-					Client: remote, Files: controllerFiles(identity.store),
+					Client: remote, Files: controllerFiles(ident.Store()),
 					Elect: true, Selection: cfg.ControllerManager.Controllers, Log: log,
 				}, ready)
 			}})

@@ -32,7 +32,7 @@ func begin(cfg *config.ServerConfiguration, log *slog.Logger) (*process, error) 
 	if err != nil {
 		return nil, err
 	}
-	p := &process{config: cfg, log: log, notifier: notifier, stamp: currentStamp(), started: time.Now()}
+	p := &process{config: cfg, log: log, notifier: notifier, stamp: datadir.CurrentStamp(), started: time.Now()}
 	if p.dir, err = datadir.Open(cfg.DataDir, p.stamp, cfg.NamedPaths()...); err != nil {
 		return nil, err
 	}

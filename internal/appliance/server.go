@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/memory"
@@ -57,25 +61,28 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 // server is the whole control plane, or an API server without controllers.
 type server struct {
 	*process
-	facts Status
+	url string // of the API
 
 	store       datastore.Datastore
-	identity    *identity
+	archiver    *backup.Archiver
+	identity    *identity.Identity
 	api         *apiServers
 	controllers *controllers.Runner // nil where they run elsewhere
 	manifests   atomic.Pointer[manifests.Applier]
-	events      *events // once the API is served
-	archivist   *archivist
+	events      *admin.Events // once the API is served
+	rotator     *admin.KeyRotator
 	readySince  atomic.Pointer[time.Time]
 }
 
 // Run starts the server and returns when ctx has ended and everything has
 // stopped, or when a part has failed and the others have stopped.
 func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
-	return runServer(ctx, checked, log, true)
+	return runServer(ctx, checked, log, "kube-hyper-mini", &controllers.Runner{})
 }
 
-func runServer(ctx context.Context, checked *Checked, log *slog.Logger, withControllers bool) error {
+// runServer runs the server: it takes the data directory and the port, composes the
+// parts, and has the supervisor start and stop them.
+func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name string, runner *controllers.Runner) error {
 	p, err := begin(checked.config, log)
 	if err != nil {
 		return err
@@ -85,41 +92,35 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, withCont
 	if err != nil {
 		return err
 	}
-	s := &server{process: p, api: &apiServers{listener: listener}}
+	s := &server{process: p, controllers: runner, api: &apiServers{listener: listener}}
 	defer s.api.closeListener()
-	url, err := serverURL(&p.config.Serving, listener.Addr())
-	if err != nil {
+	if s.url, err = identity.ServerURL(&p.config.Serving, listener.Addr()); err != nil {
 		return err
 	}
-	s.facts = Status{
-		Started: p.started, PID: os.Getpid(), Server: url, DataDir: p.dir.Path(),
-		Versions: Versions{Server: p.stamp.Version, Kubernetes: p.stamp.Kubernetes, Etcd: p.stamp.Etcd, Go: version.Go()},
-	}
-	if len(p.config.Etcd.External.Endpoints) == 0 {
-		s.facts.Database.QuotaBytes = p.config.Etcd.Embedded.QuotaBackend.Value()
-	}
-	if withControllers {
-		s.controllers = &controllers.Runner{}
-		p.announce("kube-hyper-mini")
-	} else {
-		p.announce("kube-hyper-mini apiserver")
-	}
+	p.announce(name)
 	s.compose(checked)
 	return p.run(ctx, life{start: s.start, ready: s.ready, healthy: s.healthy, stopping: s.stopping})
 }
 
-// compose makes the parts that are needed before the API server is.
+// compose makes what the API server is built from.
 func (s *server) compose(checked *Checked) {
 	s.store = datastore.New(s.config, s.dir, s.log)
-	s.archivist = newArchivist(s.config, s.dir, s.stamp, s.store, s.log)
-	s.identity = &identity{config: s.config, dir: s.dir, url: s.facts.Server, newIdentity: checked.newIdentity, log: s.log}
-	s.api.options, s.api.services, s.api.log = checked.options, s.config.ServiceEndpoints, s.log
+	s.archiver = admin.NewArchiver(s.config, s.dir, s.stamp, s.store, s.log)
+	s.identity = identity.New(identity.Config{
+		Config: s.config, Dir: s.dir, URL: s.url, AllowNew: checked.newIdentity, UseTokenKeys: s.api.useTokenKeys, Log: s.log,
+	})
+	s.api.options, s.api.config, s.api.log = checked.options, s.config, s.log
 	s.api.identity, s.api.store = s.identity, s.store
 	s.api.notReady, s.api.before = s.notReady, s.beforeWrites
-	s.api.paths = map[string]http.Handler{
-		statusPath: s, backupPath: onlyPost(s.archivist.endpoint()), defragmentPath: onlyPost(defragmenter{s.store}),
-		rotatePath: onlyPost(keyRotator{s}), certificatesPath: onlyPost(certificates{s}),
+	s.rotator = &admin.KeyRotator{
+		Config: s.config, Dir: s.dir, Ready: func() bool { return s.readySince.Load() != nil }, Archiver: s.archiver, Store: s.store,
+		Encrypt: func(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
+			return s.api.server.Encrypt(ctx, resource)
+		},
+		Log: s.log,
 	}
+	certificates := &admin.Certificates{Identity: s.identity, Several: s.store.Servers() > 1, ClientCAs: checked.options.ClientCAs}
+	s.api.paths = admin.Handlers(s.status, s.archiver.Endpoint(), s.store, s.rotator, certificates)
 }
 
 // start brings the parts up, stage by stage.
@@ -127,7 +128,7 @@ func (s *server) start(ctx context.Context) error {
 	if err := backup.SweepSpool(s.dir.Path()); err != nil {
 		return err
 	}
-	err := s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run}, lifecycle.Part{Name: "identity", Run: s.identity.run})
+	err := s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run}, lifecycle.Part{Name: "identity", Run: s.identity.Run})
 	if err != nil {
 		return err
 	}
@@ -139,11 +140,12 @@ func (s *server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.events, err = newEvents(s.api.server); err != nil {
+	served := s.api.server.Serves(corev1.SchemeGroupVersion.WithResource("events"))
+	if s.events, err = admin.NewEvents(s.api.server.Loopback(), served); err != nil {
 		return err
 	}
 	if keeper := s.store.Maintenance(); keeper != nil {
-		keeper.Tell(s.events.record)
+		keeper.Tell(s.events.Record)
 	}
 	if s.config.Manifests.Dir != "" {
 		if err := s.startManifests(ctx); err != nil {
@@ -156,13 +158,13 @@ func (s *server) start(ctx context.Context) error {
 // beforeWrites is what must be known and done when the store can be read, and
 // before anything is written to it.
 func (s *server) beforeWrites(ctx context.Context) error {
-	if err := s.identity.canDecrypt(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix); err != nil {
+	if err := s.identity.CanDecrypt(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix); err != nil {
 		return err
 	}
 	if err := s.dir.FinishFirstStart(s.stamp); err != nil {
 		return err
 	}
-	return s.archivist.beforeUpgrade(ctx)
+	return s.archiver.BeforeUpgrade(ctx)
 }
 
 func (s *server) runControllers(ctx context.Context, ready func()) error {
@@ -172,7 +174,7 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Types:      s.api.server,
 		Content:    s.api.storage,
 		Population: s.api.storage.NewPopulation(s.log),
-		Files:      controllerFiles(s.identity.store),
+		Files:      controllerFiles(s.identity.Store()),
 		Elect:      s.store.Servers() > 1,
 		Alone:      s.store.Alone, AfterWrites: s.api.server.AfterWrites,
 		Selection: s.config.ControllerManager.Controllers,
@@ -198,16 +200,16 @@ func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
 	if refusal := s.refusal(); refusal != nil {
-		s.log.Warn("up, and not ready", "server", s.facts.Server, "reason", refusal)
+		s.log.Warn("up, and not ready", "server", s.url, "reason", refusal)
 	} else {
-		s.log.Info("ready", "server", s.facts.Server, "took", s.took())
+		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
 	s.log.Info("try: kubectl --kubeconfig " + s.config.Kubeconfig.Path + " get namespaces")
 	s.api.server.WarmUp()
 	s.supervisor.Go(ctx, "memory", memory.Return)
-	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archivist.keepSchedule(ctx, s.events) })
-	s.supervisor.Go(ctx, "key rotation", keyRotator{s}.resume)
-	s.supervisor.Go(ctx, "retired authorities", s.dropRetired)
+	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archiver.KeepSchedule(ctx, s.events.Record) })
+	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
+	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })
 }
 
 func (s *server) healthy(ctx context.Context) error { return s.api.storage.Health(ctx) }
@@ -216,7 +218,7 @@ func (s *server) healthy(ctx context.Context) error { return s.api.storage.Healt
 func (s *server) stopping() {
 	s.readySince.Store(nil)
 	if s.events != nil {
-		s.events.stop()
+		s.events.Stop()
 	}
 }
 
@@ -234,4 +236,35 @@ func (s *server) notReady() error {
 		return errors.New("the controllers do not run yet, or not any more")
 	}
 	return s.refusal()
+}
+
+// refusal says why writes are refused, or is nil.
+func (s *server) refusal() error {
+	if keeper := s.store.Maintenance(); keeper != nil && keeper.Refusal() != "" {
+		return errors.New(keeper.Refusal())
+	}
+	return nil
+}
+
+// status is what the server's status is made of.
+func (s *server) status() admin.StatusSource {
+	facts := admin.Status{
+		Started: s.started, PID: os.Getpid(), Server: s.url, DataDir: s.dir.Path(),
+		Versions: admin.Versions{Server: s.stamp.Version, Kubernetes: s.stamp.Kubernetes, Etcd: s.stamp.Etcd, Go: version.Go()},
+	}
+	if len(s.config.Etcd.External.Endpoints) == 0 {
+		facts.Database.QuotaBytes = s.config.Etcd.Embedded.QuotaBackend.Value()
+	}
+	return admin.StatusSource{
+		Facts: facts, Parts: s.supervisor.Parts, NotReady: s.notReady,
+		ReadySince: func() (since time.Time) {
+			if ready := s.readySince.Load(); ready != nil {
+				since = *ready
+			}
+			return since
+		},
+		Controllers: s.controllers.Names,
+		Storage:     s.api.storage, Maintenance: s.store.Maintenance(),
+		Backups: s.archiver.Account, Certificates: s.identity.Store().Expiry,
+	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -159,7 +159,7 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 		return nil, err
 	}
 	return func(ctx context.Context, w io.Writer) error {
-		err := appliance.ArchiveStopped(ctx, cfg, log, w, options)
+		err := admin.ArchiveStopped(ctx, cfg, log, w, options)
 		if !errors.Is(err, datadir.ErrLocked) {
 			return err
 		}
@@ -167,7 +167,7 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 		if err != nil {
 			return err
 		}
-		return appliance.ArchiveRunning(ctx, cfg, kubeconfig, w, options)
+		return admin.ArchiveRunning(ctx, cfg, kubeconfig, w, options)
 	}, nil
 }
 

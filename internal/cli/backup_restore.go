@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 )
 
 func newBackupRestore() *cobra.Command {
@@ -34,7 +34,7 @@ the server is still started with --config.`,
 			if err != nil {
 				return err
 			}
-			restored, err := appliance.Restore(cfg, log, args[0], key.key)
+			restored, err := admin.Restore(cfg, log, args[0], key.key)
 			if err != nil {
 				return err
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 )
 
 func newBundle() *cobra.Command {
@@ -40,7 +40,7 @@ func newBundleCreate() *cobra.Command {
 				return err
 			}
 			return saveArchive(cmd, cfg, args[0], to, func(ctx context.Context, w io.Writer) error {
-				return appliance.Bundle(ctx, cfg, w)
+				return admin.Bundle(ctx, cfg, w)
 			})
 		},
 	}
@@ -60,7 +60,7 @@ func newBundleImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m, err := appliance.ImportBundle(cfg, args[0], key.key)
+			m, err := admin.ImportBundle(cfg, args[0], key.key)
 			if err != nil {
 				return err
 			}

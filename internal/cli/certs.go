@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
@@ -44,7 +44,7 @@ keys of service account tokens.`,
 			if err != nil {
 				return err
 			}
-			list, err := appliance.ListCertificates(cfg)
+			list, err := admin.ListCertificates(cfg)
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func printCertificates(w io.Writer, list []pki.Entry) error {
 
 func newCertsRotate() *cobra.Command {
 	flags := &configFlags{}
-	change := appliance.CertificateChange{}
+	change := admin.CertificateChange{}
 	kinds := strings.Join(pki.Kinds(), "|")
 	cmd := &cobra.Command{
 		Use:   "rotate " + kinds,
@@ -150,7 +150,7 @@ rotation that a crash cuts short goes on at the next start.`,
 	return cmd
 }
 
-func tellRotated(w io.Writer, change appliance.CertificateChange, done *appliance.CertificatesChanged) error {
+func tellRotated(w io.Writer, change admin.CertificateChange, done *admin.CertificatesChanged) error {
 	for _, c := range done.Changes {
 		if _, err := fmt.Fprintf(w, "%s: %s\n", c.Name, c.Reason); err != nil {
 			return err
@@ -181,7 +181,7 @@ clients reach directly know nothing of it: "certs rotate client --overlap 0s"
 ends all client certificates everywhere.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := changeCertificates(cmd, flags, appliance.CertificateChange{RevokeAdmin: true}); err != nil {
+			if _, err := changeCertificates(cmd, flags, admin.CertificateChange{RevokeAdmin: true}); err != nil {
 				return err
 			}
 			cfg, err := completed(cmd, flags)
@@ -198,7 +198,7 @@ ends all client certificates everywhere.`,
 
 // changeCertificates asks the running server, or changes the data directory
 // when none runs.
-func changeCertificates(cmd *cobra.Command, flags *configFlags, change appliance.CertificateChange) (*appliance.CertificatesChanged, error) {
+func changeCertificates(cmd *cobra.Command, flags *configFlags, change admin.CertificateChange) (*admin.CertificatesChanged, error) {
 	cfg, err := completed(cmd, flags)
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func changeCertificates(cmd *cobra.Command, flags *configFlags, change appliance
 	if err != nil {
 		return nil, err
 	}
-	done, err := appliance.ChangeCertificatesStopped(cfg, log, change)
+	done, err := admin.ChangeCertificatesStopped(cfg, log, change)
 	if !errors.Is(err, datadir.ErrLocked) {
 		return done, err
 	}
@@ -215,5 +215,5 @@ func changeCertificates(cmd *cobra.Command, flags *configFlags, change appliance
 	if err != nil {
 		return nil, err
 	}
-	return appliance.ChangeCertificatesRunning(cmd.Context(), kubeconfig, change)
+	return admin.ChangeCertificatesRunning(cmd.Context(), kubeconfig, change)
 }

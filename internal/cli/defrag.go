@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
@@ -32,13 +32,13 @@ is free (etcd.embedded.defragment in the configuration).`,
 			if err != nil {
 				return err
 			}
-			done, err := appliance.DefragmentStopped(cmd.Context(), cfg, log)
+			done, err := admin.DefragmentStopped(cmd.Context(), cfg, log)
 			if errors.Is(err, datadir.ErrLocked) {
 				kubeconfig, readErr := readLocalKubeconfig(cmd, flags)
 				if readErr != nil {
 					return readErr
 				}
-				done, err = appliance.DefragmentRunning(cmd.Context(), kubeconfig)
+				done, err = admin.DefragmentRunning(cmd.Context(), kubeconfig)
 			}
 			if err != nil {
 				return err

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 )
@@ -48,13 +48,13 @@ kubeconfig is in the data directory; anybody who may POST to the path
 				return err
 			}
 			report := func(progress encryption.Progress) error { return printRotation(cmd, progress) }
-			err = appliance.RotateKeyStopped(cmd.Context(), cfg, log, report)
+			err = admin.RotateKeyStopped(cmd.Context(), cfg, log, report)
 			if errors.Is(err, datadir.ErrLocked) {
 				kubeconfig, readErr := readLocalKubeconfig(cmd, flags)
 				if readErr != nil {
 					return readErr
 				}
-				err = appliance.RotateKeyRunning(cmd.Context(), kubeconfig, report)
+				err = admin.RotateKeyRunning(cmd.Context(), kubeconfig, report)
 			}
 			return err
 		},

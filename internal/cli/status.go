@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
 
 func newStatus() *cobra.Command {
@@ -52,7 +53,7 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 }
 
 // awaitStatus asks until the server is ready or the time is up.
-func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*appliance.Status, error) {
+func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*admin.Status, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), wait)
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
@@ -60,8 +61,8 @@ func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*a
 	for {
 		data, err := readLocalKubeconfig(cmd, flags)
 		if err == nil {
-			var status *appliance.Status
-			if status, err = appliance.QueryStatus(cmd.Context(), data); err == nil && (status.Ready || wait == 0) {
+			var status *admin.Status
+			if status, err = admin.QueryStatus(cmd.Context(), data); err == nil && (status.Ready || wait == 0) {
 				return status, nil
 			} else if err == nil && ctx.Err() != nil {
 				return status, nil
@@ -96,7 +97,7 @@ func printJSON(w io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-func printStatus(w io.Writer, status *appliance.Status, output string) error {
+func printStatus(w io.Writer, status *admin.Status, output string) error {
 	if output == "json" {
 		return printJSON(w, status)
 	}
@@ -141,11 +142,14 @@ func printStatus(w io.Writer, status *appliance.Status, output string) error {
 	for _, name := range names {
 		row("certificate", "%s, until %s", name, status.Certificates[name].Local().Format(time.DateOnly))
 	}
+	if status.CertificatesError != "" {
+		row("certificate", "%s", status.CertificatesError)
+	}
 	return table.Flush()
 }
 
 // backupRows tell of the scheduled backups, if there is a schedule.
-func backupRows(b appliance.Backups) []string {
+func backupRows(b backup.Account) []string {
 	var rows []string
 	if b.Error != "" {
 		rows = append(rows, "FAILED: "+b.Error)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
@@ -16,7 +16,7 @@ func newVersion() *cobra.Command {
 		Use:   "version",
 		Short: "Print the versions of this program and of what it is made of",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := appliance.Versions{Server: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd(), Go: version.Go()}
+			v := admin.Versions{Server: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd(), Go: version.Go()}
 			switch output {
 			case "json":
 				encoder := json.NewEncoder(cmd.OutOrStdout())

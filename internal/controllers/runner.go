@@ -35,8 +35,11 @@ type Runner struct {
 }
 
 // Names lists the controllers that run in this process. It is safe for concurrent
-// use.
+// use; a nil Runner runs none.
 func (r *Runner) Names() []string {
+	if r == nil {
+		return nil
+	}
 	if names := r.names.Load(); names != nil {
 		return slices.Clone(*names)
 	}

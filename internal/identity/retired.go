@@ -1,4 +1,4 @@
-package appliance
+package identity
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/retry"
 )
@@ -22,19 +23,19 @@ const (
 	retiredAgain = 2 * time.Minute
 )
 
-// dropRetired takes authorities that a rotation has replaced out of the config
+// DropRetired takes authorities that a rotation has replaced out of the config
 // map for aggregated API servers, until ctx ends. Upstream's controller
 // (k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust)
 // only adds to it, and drops what has expired.
-func (s *server) dropRetired(ctx context.Context) {
-	client, err := kubernetes.NewForConfig(s.api.server.Loopback())
+func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		s.log.Error("replaced authorities stay trusted by aggregated API servers", "error", err)
+		i.log.Error("replaced authorities stay trusted by aggregated API servers", "error", err)
 		return
 	}
 	for repeated := false; ; {
-		changed := s.identity.store.Changed()
-		retired, err := s.identity.store.Retired()
+		changed := i.store.Changed()
+		retired, err := i.store.Retired()
 		dropped := false
 		if err == nil && retired != nil {
 			dropped, err = dropFromConfigMap(ctx, client, retired)
@@ -44,7 +45,7 @@ func (s *server) dropRetired(ctx context.Context) {
 			again = time.After(retiredAgain)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("replaced authorities are still trusted by aggregated API servers, trying again", "error", err)
+			i.log.Warn("replaced authorities are still trusted by aggregated API servers, trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -1,4 +1,4 @@
-package appliance
+package identity
 
 import (
 	"crypto"
@@ -11,17 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
 // ensureKeys opens the store of certificates and keys, makes what is missing in
 // a new directory and signs again what is due.
-func (i *identity) ensureKeys() error {
-	store, err := newStoreOfKeys(i.config, i.dir.Join("pki"))
+func (i *Identity) ensureKeys() error {
+	store, err := OpenStore(i.config, i.dir.Join("pki"))
 	if err != nil {
 		return err
 	}
@@ -34,24 +32,25 @@ func (i *identity) ensureKeys() error {
 		i.store.AddEtcd(etcdNames)
 	}
 	ensure := i.store.Ensure
-	if i.dir.Previous == nil || i.newIdentity {
+	if i.dir.Previous == nil || i.allowNew {
 		ensure = i.store.Create
 	}
 	changes, err := ensure()
 	if err != nil {
-		return i.explain(err)
+		return i.Explain(err)
 	}
 	if i.dir.Previous != nil {
-		i.tell(changes)
+		i.LogChanges(changes)
 	}
 	if err := i.checkServing(); err != nil {
 		return err
 	}
-	return i.useTokenKeys()
+	return i.readTokenKeys()
 }
 
-// newStoreOfKeys is the store that the configuration describes.
-func newStoreOfKeys(cfg *config.ServerConfiguration, dir string) (*pki.Store, error) {
+// OpenStore returns the store of certificates and keys in dir that the
+// configuration describes. It reads nothing.
+func OpenStore(cfg *config.ServerConfiguration, dir string) (*pki.Store, error) {
 	names, err := servingNames(&cfg.Serving)
 	if err != nil {
 		return nil, err
@@ -63,9 +62,9 @@ func newStoreOfKeys(cfg *config.ServerConfiguration, dir string) (*pki.Store, er
 	return store, nil
 }
 
-// explain adds the remedy to the error of a used directory that has lost its
+// Explain adds the remedy to the error of a used directory that has lost its
 // identity.
-func (i *identity) explain(err error) error {
+func (i *Identity) Explain(err error) error {
 	var missing *pki.MissingError
 	if !errors.As(err, &missing) {
 		return err
@@ -87,8 +86,8 @@ func listed(files []string) string {
 	return strings.Join(files, ", ") + " are"
 }
 
-// tell logs what was made or signed again, and why.
-func (i *identity) tell(changes []pki.Change) {
+// LogChanges logs what was made or signed again, and why.
+func (i *Identity) LogChanges(changes []pki.Change) {
 	for _, change := range changes {
 		if strings.Contains(change.Reason, "not valid before") {
 			i.log.Warn("a certificate was signed again: the clock was ahead when it was made", "name", change.Name, "reason", change.Reason)
@@ -99,28 +98,28 @@ func (i *identity) tell(changes []pki.Change) {
 }
 
 // renewed follows up a round of renewals.
-func (i *identity) renewed(changes []pki.Change, err error) {
-	i.tell(changes)
-	if followErr := i.follow(); err == nil {
+func (i *Identity) renewed(changes []pki.Change, err error) {
+	i.LogChanges(changes)
+	if followErr := i.Follow(); err == nil {
 		err = followErr
 	}
 	if err != nil {
-		i.log.Error("renewing certificates failed, trying again", "error", i.explain(err))
+		i.log.Error("renewing certificates failed, trying again", "error", i.Explain(err))
 	}
 }
 
-// follow has the parts of this process that do not watch the files use what
+// Follow has the parts of this process that do not watch the files use what
 // changed in them.
-func (i *identity) follow() error {
+func (i *Identity) Follow() error {
 	i.following.Lock()
 	defer i.following.Unlock()
-	return errors.Join(i.useTokenKeys(), i.writeKubeconfig())
+	return errors.Join(i.readTokenKeys(), i.WriteKubeconfig())
 }
 
-func (i *identity) useTokenKeys() error {
+func (i *Identity) readTokenKeys() error {
 	keys, err := i.store.TokenKeys()
 	if err != nil {
-		return i.explain(err)
+		return i.Explain(err)
 	}
 	verify := append([]crypto.PublicKey{}, keys.Verify...)
 	for _, file := range i.config.APIServer.Authentication.ServiceAccountKeyFiles {
@@ -130,16 +129,15 @@ func (i *identity) useTokenKeys() error {
 		}
 		verify = append(verify, more...)
 	}
-	if i.tokenKeys != nil {
-		return i.tokenKeys.Set(keys.Signer, verify)
+	if i.useTokenKeys == nil {
+		return nil
 	}
-	i.tokenKeys, err = apiserver.NewTokenKeys(keys.Signer, verify)
-	return err
+	return i.useTokenKeys(keys.Signer, verify)
 }
 
 // checkServing refuses a configured certificate that clients of the kubeconfig
 // would not accept.
-func (i *identity) checkServing() error {
+func (i *Identity) checkServing() error {
 	serving := &i.config.Serving
 	if serving.CertFile == "" || i.url == "" {
 		return nil
@@ -193,33 +191,4 @@ func readChain(path string) ([]*x509.Certificate, error) {
 		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
 	}
 	return chain, nil
-}
-
-// files are what the API server serves and verifies with.
-func (a *apiServers) files() apiserver.Files {
-	store, cfg := a.identity.store, a.identity.config
-	files := apiserver.Files{
-		ServingCert: store.Cert(pki.APIServer), ServingKey: store.Key(pki.APIServer),
-		ClientCAs:      []string{store.Cert(pki.ClientCA)},
-		FrontProxyCA:   store.Cert(pki.FrontProxyCA),
-		FrontProxyCert: store.Cert(pki.FrontProxy), FrontProxyKey: store.Key(pki.FrontProxy),
-		EncryptionConfig: a.identity.encryption,
-	}
-	if cfg.Serving.CertFile != "" {
-		files.ServingCert, files.ServingKey = cfg.Serving.CertFile, cfg.Serving.KeyFile
-	}
-	if more := cfg.APIServer.Authentication.ClientCAFile; more != "" {
-		files.ClientCAs = append(files.ClientCAs, more)
-	}
-	return files
-}
-
-func controllerFiles(store *pki.Store) controllers.Files {
-	return controllers.Files{
-		ServerCA:          store.ServerCA(),
-		ClientCA:          store.SigningCert(pki.ClientCA),
-		ClientCAKey:       store.Key(pki.ClientCA),
-		ServiceAccountKey: store.Key(pki.ServiceAccount),
-		Changed:           store.Changed,
-	}
 }

@@ -1,4 +1,4 @@
-package appliance
+package admin
 
 import (
 	"context"
@@ -42,18 +42,6 @@ func ask(ctx context.Context, kubeconfig []byte, method, path string, timeout ti
 // unexpected is the error of an answer that is not what was asked for.
 func unexpected(host string, response *http.Response, body []byte) error {
 	return fmt.Errorf("the server at %s answers %s: %s", host, response.Status, strings.TrimSpace(string(body)))
-}
-
-// onlyPost is a handler for what a request changes or reveals.
-func onlyPost(handler http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
-			http.Error(w, "this path answers to a POST", http.StatusMethodNotAllowed)
-			return
-		}
-		handler.ServeHTTP(w, r)
-	})
 }
 
 // QueryStatus asks the server that the kubeconfig points to.

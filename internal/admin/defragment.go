@@ -1,4 +1,4 @@
-package appliance
+package admin
 
 import (
 	"context"
@@ -21,14 +21,6 @@ const defragmentPath = "/kube-hyper-mini/defragment"
 
 // errExternal says who looks after a store that is not ours.
 var errExternal = errors.New("the configuration has an external etcd, which is defragmented with etcd's own tools (etcdctl defrag)")
-
-// refusal says why writes are refused, or nothing.
-func (s *server) refusal() error {
-	if keeper := s.store.Maintenance(); keeper != nil && keeper.Refusal() != "" {
-		return errors.New(keeper.Refusal())
-	}
-	return nil
-}
 
 // defragmenter serves defragmentPath.
 type defragmenter struct{ store datastore.Datastore }

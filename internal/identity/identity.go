@@ -1,7 +1,8 @@
-package appliance
+package identity
 
 import (
 	"context"
+	"crypto"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,7 +13,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
@@ -20,27 +20,64 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
-// identity keeps the certificates and keys, the encryption key and the
+// Config of an identity.
+type Config struct {
+	Config *config.ServerConfiguration
+	Dir    *datadir.Dir
+	// URL of the API, for the kubeconfig; empty where none is served.
+	URL string
+	// EtcdHost is where an etcd listens; empty for none.
+	EtcdHost string
+	// AllowNew has a used directory given the authorities that it lacks.
+	AllowNew bool
+	// UseTokenKeys is called with the keys of service account tokens, at the start
+	// and when they change; nil where no tokens are signed.
+	UseTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
+	Log          *slog.Logger
+}
+
+// Identity keeps the certificates and keys, the encryption key and the
 // administrator's kubeconfig.
-type identity struct {
-	config *config.ServerConfiguration
-	dir    *datadir.Dir
-	url    string // of the API; empty where none is served
-	log    *slog.Logger
-	// etcdHost is where an etcd listens; empty for none.
-	etcdHost string
-	// newIdentity has a used directory given the authorities that it lacks.
-	newIdentity bool
+type Identity struct {
+	config       *config.ServerConfiguration
+	dir          *datadir.Dir
+	url          string
+	etcdHost     string
+	allowNew     bool
+	useTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
+	log          *slog.Logger
 
 	store      *pki.Store
 	following  sync.Mutex // held while others are told of changes
-	tokenKeys  *apiserver.TokenKeys
-	encryption string // the EncryptionConfiguration, or empty
+	encryption string     // the EncryptionConfiguration that the server has made, or empty
 }
 
-// run makes what is missing and renews certificates until ctx ends. A failed
-// renewal is tried again.
-func (i *identity) run(ctx context.Context, ready func()) error {
+// New returns an identity that has read nothing yet.
+func New(cfg Config) *Identity {
+	return &Identity{
+		config: cfg.Config, dir: cfg.Dir, url: cfg.URL, etcdHost: cfg.EtcdHost, allowNew: cfg.AllowNew,
+		useTokenKeys: cfg.UseTokenKeys, log: cfg.Log,
+	}
+}
+
+// Open returns the identity of a data directory that no server uses, over a store of
+// its certificates and keys. It is not to be run.
+func Open(cfg Config, store *pki.Store) *Identity {
+	i := New(cfg)
+	i.store = store
+	return i
+}
+
+// Store has the certificates and keys, once the identity is ready.
+func (i *Identity) Store() *pki.Store { return i.store }
+
+// GeneratedEncryption is the EncryptionConfiguration in the data directory, or
+// empty if the configuration names another one or none is used.
+func (i *Identity) GeneratedEncryption() string { return i.encryption }
+
+// Run is that of a [lifecycle.Part]: it makes what is missing and renews
+// certificates until ctx ends. A failed renewal is tried again.
+func (i *Identity) Run(ctx context.Context, ready func()) error {
 	if err := i.ensure(); err != nil {
 		return err
 	}
@@ -49,7 +86,7 @@ func (i *identity) run(ctx context.Context, ready func()) error {
 	return nil
 }
 
-func (i *identity) ensure() error {
+func (i *Identity) ensure() error {
 	if err := i.ensureKeys(); err != nil {
 		return err
 	}
@@ -63,10 +100,11 @@ func (i *identity) ensure() error {
 			i.encryption = file
 		}
 	}
-	return i.writeKubeconfig()
+	return i.WriteKubeconfig()
 }
 
-func (i *identity) writeKubeconfig() error {
+// WriteKubeconfig writes the administrator's kubeconfig where a server is known.
+func (i *Identity) WriteKubeconfig() error {
 	if i.url == "" {
 		return nil
 	}
@@ -86,10 +124,10 @@ func (i *identity) writeKubeconfig() error {
 	return kubeconfig.Write(i.config.Kubeconfig.Path, data, os.FileMode(mode))
 }
 
-// canDecrypt refuses a store whose objects are encrypted with other keys than
+// CanDecrypt refuses a store whose objects are encrypted with other keys than
 // the configured ones: the server would never be ready. It logs which resources
 // are encrypted.
-func (i *identity) canDecrypt(ctx context.Context, client clientv3.KV, prefix string) error {
+func (i *Identity) CanDecrypt(ctx context.Context, client clientv3.KV, prefix string) error {
 	file := i.encryptionFile()
 	if file == "" {
 		i.log.Info("no resource is encrypted in etcd")
@@ -107,7 +145,7 @@ func (i *identity) canDecrypt(ctx context.Context, client clientv3.KV, prefix st
 }
 
 // encryptionFile is the EncryptionConfiguration in use, or empty.
-func (i *identity) encryptionFile() string {
+func (i *Identity) encryptionFile() string {
 	if file := i.config.APIServer.Encryption.ConfigFile; file != "" {
 		return file
 	}
@@ -152,8 +190,8 @@ func servingNames(serving *config.Serving) (pki.Names, error) {
 	return names, nil
 }
 
-// serverURL is what goes into the kubeconfig.
-func serverURL(serving *config.Serving, address net.Addr) (string, error) {
+// ServerURL is the address of the API in the kubeconfig.
+func ServerURL(serving *config.Serving, address net.Addr) (string, error) {
 	_, port, err := net.SplitHostPort(address.String())
 	if err != nil {
 		return "", fmt.Errorf("read the listening address: %w", err)

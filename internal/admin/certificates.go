@@ -1,4 +1,4 @@
-package appliance
+package admin
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
@@ -82,23 +83,28 @@ func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow
 	return done, err
 }
 
-// certificates serves certificatesPath.
-type certificates struct{ server *server }
+// Certificates changes the identity of a running server.
+type Certificates struct {
+	Identity *identity.Identity
+	// Several says that other servers use the same store.
+	Several bool
+	// ClientCAs are the authorities of clients that the API server trusts, as PEM.
+	ClientCAs func() []byte
+}
 
-// ServeHTTP implements [http.Handler].
-func (c certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements [http.Handler] for certificatesPath.
+func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	change, err := parseCertificateChange(r.URL.Query())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	identity := c.server.identity
-	done, err := change.apply(identity.store, c.server.store.Servers() > 1, func() error { return c.trusted(r.Context()) }, identity.follow)
+	done, err := change.apply(c.Identity.Store(), c.Several, func() error { return c.trusted(r.Context()) }, c.Identity.Follow)
 	if done != nil {
-		identity.tell(done.Changes)
+		c.Identity.LogChanges(done.Changes)
 	}
 	if err != nil {
-		http.Error(w, identity.explain(err).Error(), http.StatusConflict)
+		http.Error(w, c.Identity.Explain(err).Error(), http.StatusConflict)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -112,8 +118,8 @@ const (
 
 // trusted returns when the API server trusts the clients' authorities that are
 // in the file: it follows the file in its own time.
-func (c certificates) trusted(ctx context.Context) error {
-	want, err := os.ReadFile(c.server.identity.store.Cert(pki.ClientCA))
+func (c *Certificates) trusted(ctx context.Context) error {
+	want, err := os.ReadFile(c.Identity.Store().Cert(pki.ClientCA))
 	if err != nil {
 		return fmt.Errorf("read the authorities of clients: %w", err)
 	}
@@ -121,7 +127,7 @@ func (c certificates) trusted(ctx context.Context) error {
 	defer cancel()
 	ticker := time.NewTicker(trustPoll)
 	defer ticker.Stop()
-	for !bytes.Contains(c.server.api.options.ClientCAs(), bytes.TrimSpace(want)) {
+	for !bytes.Contains(c.ClientCAs(), bytes.TrimSpace(want)) {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the new authority is trusted on disk and does not sign yet: %w; run the command again", context.Cause(ctx))
@@ -177,23 +183,24 @@ func ChangeCertificatesStopped(cfg *config.ServerConfiguration, log *slog.Logger
 	if err := datadir.Removable(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("no certificates to change: %w", err) // before anything is made
 	}
-	dir, err := datadir.Open(cfg.DataDir, currentStamp())
+	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	store, err := newStoreOfKeys(cfg, dir.Join("pki"))
+	store, err := identity.OpenStore(cfg, dir.Join("pki"))
 	if err != nil {
 		return nil, err
 	}
-	i := &identity{config: cfg, dir: dir, log: log, store: store}
-	if i.url, err = kubeconfig.Server(cfg.Kubeconfig.Path); err != nil {
+	server, err := kubeconfig.Server(cfg.Kubeconfig.Path)
+	if err != nil {
 		return nil, err
 	}
+	i := identity.Open(identity.Config{Config: cfg, Dir: dir, URL: server, Log: log}, store)
 	trusted := func() error { return nil } // the next start reads all files
-	done, err = change.apply(store, len(cfg.Etcd.External.Endpoints) > 0, trusted, i.writeKubeconfig)
+	done, err = change.apply(store, len(cfg.Etcd.External.Endpoints) > 0, trusted, i.WriteKubeconfig)
 	if err != nil {
-		return nil, i.explain(err)
+		return nil, i.Explain(err)
 	}
 	return done, nil
 }
@@ -204,7 +211,7 @@ func ListCertificates(cfg *config.ServerConfiguration) ([]pki.Entry, error) {
 	if err := datadir.Removable(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("no certificates to list: %w", err)
 	}
-	store, err := newStoreOfKeys(cfg, filepath.Join(cfg.DataDir, "pki"))
+	store, err := identity.OpenStore(cfg, filepath.Join(cfg.DataDir, "pki"))
 	if err != nil {
 		return nil, err
 	}

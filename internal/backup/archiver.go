@@ -1,4 +1,4 @@
-package appliance
+package backup
 
 import (
 	"context"
@@ -16,19 +16,12 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 )
 
-const (
-	// backupPath delivers an archive to a POST.
-	backupPath = "/kube-hyper-mini/backup"
-
-	// keepUpgrades is how many archives from before upgrades stay.
-	keepUpgrades = 3
-)
+// keepUpgrades is how many archives from before upgrades stay.
+const keepUpgrades = 3
 
 var (
 	backupTime = metrics.NewGaugeVec(&metrics.GaugeOpts{
@@ -37,7 +30,7 @@ var (
 	}, []string{"result"})
 	backupSize = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_backup_size_bytes", StabilityLevel: metrics.ALPHA,
-		Help: "Size of the last scheduled backup.",
+		Help: "Size of the last scheduled ",
 	})
 	backupDuration = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_backup_duration_seconds", StabilityLevel: metrics.ALPHA,
@@ -45,8 +38,8 @@ var (
 	})
 )
 
-// Backups is the account of the scheduled ones.
-type Backups struct {
+// Account of the scheduled backups.
+type Account struct {
 	// Next is when the next one begins; zero without a schedule.
 	Next time.Time `json:"next,omitzero"`
 	// Last is when the last one succeeded, and File its path.
@@ -56,29 +49,51 @@ type Backups struct {
 	Error string `json:"error,omitempty"`
 }
 
-// archivist makes archives of the server: one at a time, since each needs room
-// on the disk.
-type archivist struct {
-	config *config.ServerConfiguration
-	dir    *datadir.Dir
-	stamp  datadir.Stamp
-	store  datastore.Datastore
-	log    *slog.Logger
-	turn   chan struct{} // holds one token
+// Record tells the users of the API of an event.
+type Record func(kind, reason, format string, args ...any)
+
+// Archiver makes archives of a server: one at a time, since each needs room on the
+// disk. It is safe for concurrent use.
+type Archiver struct {
+	config   *config.ServerConfiguration
+	dir      *datadir.Dir
+	stamp    datadir.Stamp
+	snapshot func(context.Context) (io.ReadCloser, error)
+	size     func(context.Context) (int64, error)
+	log      *slog.Logger
+	turn     chan struct{} // holds one token
 
 	mu      sync.Mutex
-	account Backups
+	account Account
 }
 
-func newArchivist(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *archivist {
-	a := &archivist{config: cfg, dir: dir, stamp: stamp, store: store, log: log, turn: make(chan struct{}, 1)}
+// ArchiverConfig is what archives are made of.
+type ArchiverConfig struct {
+	// Config is the server's, whose section backup says when and where.
+	Config *config.ServerConfiguration
+	Dir    *datadir.Dir
+	// Stamp says which release has written the data.
+	Stamp datadir.Stamp
+	// Snapshot streams the store with its sum at the end, and Size is that of its
+	// database in bytes.
+	Snapshot func(context.Context) (io.ReadCloser, error)
+	Size     func(context.Context) (int64, error)
+	Log      *slog.Logger
+}
+
+// NewArchiver returns an archiver that does nothing yet.
+func NewArchiver(cfg ArchiverConfig) *Archiver {
+	a := &Archiver{
+		config: cfg.Config, dir: cfg.Dir, stamp: cfg.Stamp, snapshot: cfg.Snapshot, size: cfg.Size, log: cfg.Log,
+		turn: make(chan struct{}, 1),
+	}
 	a.turn <- struct{}{}
 	return a
 }
 
-// takeTurn waits until no archive is made and no key rotated, and keeps both
+// TakeTurn waits until no archive is made and no key rotated, and keeps both
 // away until release is called.
-func (a *archivist) takeTurn(ctx context.Context) (release func(), err error) {
+func (a *Archiver) TakeTurn(ctx context.Context) (release func(), err error) {
 	select {
 	case <-a.turn:
 		return func() { a.turn <- struct{}{} }, nil
@@ -87,10 +102,13 @@ func (a *archivist) takeTurn(ctx context.Context) (release func(), err error) {
 	}
 }
 
+// Produce makes an archive of the data.
+func (a *Archiver) Produce(options Options) Produce { return a.produce(a.stamp, options) }
+
 // produce makes an archive of data with the stamp.
-func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.Produce {
+func (a *Archiver) produce(stamp datadir.Stamp, options Options) Produce {
 	return func(ctx context.Context, w io.Writer) error {
-		release, err := a.takeTurn(ctx)
+		release, err := a.TakeTurn(ctx)
 		if err != nil {
 			return err
 		}
@@ -100,64 +118,65 @@ func (a *archivist) produce(stamp datadir.Stamp, options backup.Options) backup.
 		if err != nil {
 			return err
 		}
-		source := backup.Source{
+		source := Source{
 			DataDir: a.dir.Path(), Stamp: stamp, Prefix: a.config.Etcd.External.Prefix,
-			Config: effective, ConfigFiles: a.config.InputFiles(), Snapshot: a.store.Snapshot,
+			Config: effective, ConfigFiles: a.config.InputFiles(), Snapshot: a.snapshot,
 			Spooled: release,
 		}
 		if err := a.room(ctx, a.dir.Path()); err != nil {
 			return err
 		}
-		_, err = backup.Write(ctx, w, source, options)
+		_, err = Write(ctx, w, source, options)
 		return err
 	}
 }
 
 // room says whether a directory has room for a copy of the database.
-func (a *archivist) room(ctx context.Context, dir string) error {
-	status, err := a.store.Connection().Status(ctx)
+func (a *Archiver) room(ctx context.Context, dir string) error {
+	size, err := a.size(ctx)
 	if err != nil {
 		return err
 	}
-	return datadir.Room(dir, status.DbSize, a.dir.Path())
+	return datadir.Room(dir, size, a.dir.Path())
 }
 
 // save makes an archive in the configured directory and removes old ones that
 // were made for the same reason.
-func (a *archivist) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int) (string, error) {
-	dir, seal := a.config.Backup.Dir, backup.Seal{Recipients: a.config.Backup.EncryptTo}
+func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int) (string, error) {
+	dir, seal := a.config.Backup.Dir, Seal{Recipients: a.config.Backup.EncryptTo}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the directory for backups: %w", err)
 	}
 	if err := a.room(ctx, dir); err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, backup.FileName(reason, seal, time.Now()))
-	if _, err := backup.Save(ctx, path, seal, a.produce(stamp, backup.Options{Reason: reason})); err != nil {
+	path := filepath.Join(dir, FileName(reason, seal, time.Now()))
+	if _, err := Save(ctx, path, seal, a.produce(stamp, Options{Reason: reason})); err != nil {
 		return "", err
 	}
-	if _, err := backup.Prune(dir, reason, keep); err != nil {
+	if _, err := Prune(dir, reason, keep); err != nil {
 		a.log.Warn("old backups stay", "error", err)
 	}
 	return path, nil
 }
 
-// beforeUpgrade makes an archive of what another release has left.
-func (a *archivist) beforeUpgrade(ctx context.Context) error {
+// BeforeUpgrade makes an archive of what another release has left.
+func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 	previous := a.dir.Previous
 	if previous == nil || *previous == a.stamp || !a.config.Backup.BeforeUpgrade {
 		return nil
 	}
-	path, err := a.save(ctx, *previous, backup.ReasonUpgrade, keepUpgrades)
+	path, err := a.save(ctx, *previous, ReasonUpgrade, keepUpgrades)
 	if err != nil {
-		return fmt.Errorf("make a backup before %s takes over from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.stamp.Version, previous.Version, err)
+		return fmt.Errorf("make a backup before %s takes over from %s: %w; remove the cause, or set beforeUpgrade to false", a.stamp.Version, previous.Version, err)
 	}
 	a.log.Info("backup made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "file", path)
 	return nil
 }
 
-// keepSchedule makes the scheduled backups until ctx ends.
-func (a *archivist) keepSchedule(ctx context.Context, events *events) {
+// KeepSchedule makes the scheduled backups until ctx ends, and records an event for
+// each.
+func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 	if a.config.Backup.Schedule == "" {
 		return
 	}
@@ -167,7 +186,7 @@ func (a *archivist) keepSchedule(ctx context.Context, events *events) {
 		return
 	}
 	legacyregistry.MustRegister(backupTime, backupSize, backupDuration)
-	path, last, err := backup.Latest(a.config.Backup.Dir, backup.ReasonScheduled)
+	path, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)
 	if err != nil {
 		a.log.Warn("the schedule of backups begins anew", "error", err)
 	}
@@ -180,7 +199,7 @@ func (a *archivist) keepSchedule(ctx context.Context, events *events) {
 		backupTime.WithLabelValues("success").Set(float64(last.Unix()))
 	}
 	for a.waitFor(ctx, schedule, last) {
-		a.scheduled(ctx, events)
+		a.scheduled(ctx, record)
 		last = time.Now()
 	}
 }
@@ -191,7 +210,7 @@ const clockCheck = time.Minute
 
 // waitFor returns true when the schedule's next time after last has come, at
 // once if that was while nobody was there to see it, and false when ctx ends.
-func (a *archivist) waitFor(ctx context.Context, schedule cron.Schedule, last time.Time) bool {
+func (a *Archiver) waitFor(ctx context.Context, schedule cron.Schedule, last time.Time) bool {
 	for {
 		now := time.Now().Round(0) // the clock on the wall
 		next := schedule.Next(last)
@@ -214,9 +233,9 @@ func (a *archivist) waitFor(ctx context.Context, schedule cron.Schedule, last ti
 }
 
 // scheduled makes one backup and tells how it went.
-func (a *archivist) scheduled(ctx context.Context, events *events) {
+func (a *Archiver) scheduled(ctx context.Context, record Record) {
 	began := time.Now()
-	path, err := a.save(ctx, a.stamp, backup.ReasonScheduled, a.config.Backup.Keep)
+	path, err := a.save(ctx, a.stamp, ReasonScheduled, a.config.Backup.Keep)
 	if ctx.Err() != nil {
 		return
 	}
@@ -226,7 +245,7 @@ func (a *archivist) scheduled(ctx context.Context, events *events) {
 		a.account.Error = err.Error()
 		backupTime.WithLabelValues("failure").SetToCurrentTime()
 		a.log.Error("the scheduled backup failed", "error", err)
-		events.record(corev1.EventTypeWarning, "BackupFailed", "The scheduled backup failed: %v", err)
+		record(corev1.EventTypeWarning, "BackupFailed", "The scheduled backup failed: %v", err)
 		return
 	}
 	a.account.Last, a.account.File, a.account.Error = time.Now(), path, ""
@@ -236,20 +255,20 @@ func (a *archivist) scheduled(ctx context.Context, events *events) {
 		backupSize.Set(float64(info.Size()))
 	}
 	a.log.Info("backup made", "file", path, "took", time.Since(began).Round(time.Millisecond).String())
-	events.record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
+	record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
 }
 
-func (a *archivist) accounts() Backups {
+// Account is what has become of the scheduled backups.
+func (a *Archiver) Account() Account {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.account
 }
 
-// endpoint delivers archives to the POSTs of those who may.
-func (a *archivist) endpoint() http.Handler {
+// Endpoint delivers archives to the POSTs of those who may.
+func (a *Archiver) Endpoint() http.Handler {
 	if a.config.Backup.Endpoint == config.Off {
-		return backup.EndpointOff()
+		return EndpointOff()
 	}
-	produce := func(options backup.Options) backup.Produce { return a.produce(a.stamp, options) }
-	return backup.NewEndpoint(a.config.Backup.EncryptTo, produce, a.log)
+	return NewEndpoint(a.config.Backup.EncryptTo, a.Produce, a.log)
 }

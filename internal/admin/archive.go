@@ -1,4 +1,4 @@
-package appliance
+package admin
 
 import (
 	"context"
@@ -19,13 +19,10 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
-// currentStamp is what this release writes into data directories.
-func currentStamp() datadir.Stamp {
-	return datadir.Stamp{Format: datadir.Format, Version: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd()}
-}
+// backupPath delivers an archive to a POST.
+const backupPath = "/kube-hyper-mini/backup"
 
 // storeStart is how long a store may take to be readable when no server runs.
 const storeStart = time.Minute
@@ -33,7 +30,7 @@ const storeStart = time.Minute
 // withStore calls use with the store of a data directory that no server uses
 // (datadir.ErrLocked if one does), for as long as that takes.
 func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, use func(context.Context, *datadir.Dir, datastore.Datastore) error) (err error) {
-	dir, err := datadir.Open(cfg.DataDir, currentStamp(), cfg.NamedPaths()...)
+	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp(), cfg.NamedPaths()...)
 	if err != nil {
 		return err
 	}
@@ -56,8 +53,8 @@ func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *s
 		return fmt.Errorf("nothing to save: %w", err) // before anything is made
 	}
 	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
-		a := newArchivist(cfg, dir, *dir.Previous, store, log)
-		return errors.Join(a.produce(a.stamp, options)(ctx, w), backup.SweepSpool(dir.Path()))
+		archiver := NewArchiver(cfg, dir, *dir.Previous, store, log)
+		return errors.Join(archiver.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
 	})
 }
 
@@ -120,7 +117,7 @@ func ImportBundle(cfg *config.ServerConfiguration, archive string, key backup.Ke
 }
 
 func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.Key) backup.RestoreConfig {
-	restore := backup.RestoreConfig{Archive: archive, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: currentStamp()}
+	restore := backup.RestoreConfig{Archive: archive, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
 	// Archives that lie in the data directory belong to whoever makes them, not
 	// to what they are about.
 	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {
@@ -128,4 +125,18 @@ func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.K
 		restore.Keep = append(restore.Keep, name)
 	}
 	return restore
+}
+
+// NewArchiver returns the archiver of a store.
+func NewArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *backup.Archiver {
+	return backup.NewArchiver(backup.ArchiverConfig{
+		Config: cfg, Dir: dir, Stamp: stamp, Snapshot: store.Snapshot, Log: log,
+		Size: func(ctx context.Context) (int64, error) {
+			status, err := store.Connection().Status(ctx)
+			if err != nil {
+				return 0, err
+			}
+			return status.DbSize, nil
+		},
+	})
 }

@@ -1,4 +1,4 @@
-package appliance
+package admin
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"log/slog"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
@@ -39,12 +42,23 @@ func rotatable(cfg *config.ServerConfiguration) error {
 
 func encryptionFileIn(dir *datadir.Dir) string { return dir.Join("encryption", "config.yaml") }
 
-// keyRotator serves rotatePath and continues what a crash interrupted.
-type keyRotator struct{ server *server }
+// KeyRotator rotates the encryption key of a running server.
+type KeyRotator struct {
+	Config *config.ServerConfiguration
+	Dir    *datadir.Dir
+	// Ready says whether the server is.
+	Ready func() bool
+	// Archiver makes no archive during a rotation.
+	Archiver *backup.Archiver
+	Store    datastore.Datastore
+	// Encrypt is that of [encryption.Rotation].
+	Encrypt func(ctx context.Context, resource schema.GroupResource) ([]byte, error)
+	Log     *slog.Logger
+}
 
-// ServeHTTP implements [http.Handler].
-func (k keyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := rotatable(k.server.config); err != nil {
+// ServeHTTP implements [http.Handler] for rotatePath.
+func (k *KeyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := rotatable(k.Config); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
@@ -60,22 +74,21 @@ func (k keyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // rotate rotates while no archive is made: an archive has the objects and the
 // keys of one moment.
-func (k keyRotator) rotate(ctx context.Context, report func(encryption.Progress) error) error {
-	s := k.server
-	if s.readySince.Load() == nil {
+func (k *KeyRotator) rotate(ctx context.Context, report func(encryption.Progress) error) error {
+	if !k.Ready() {
 		return errors.New("the server is still starting: try again when it is ready")
 	}
-	release, err := s.archivist.takeTurn(ctx)
+	release, err := k.Archiver.TakeTurn(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	connection := s.store.Connection()
+	connection := k.Store.Connection()
 	return (&encryption.Rotation{
-		File: encryptionFileIn(s.dir), Store: connection.GatedKV(), Root: s.config.Etcd.External.Prefix,
-		Encrypt: s.api.server.Encrypt,
+		File: encryptionFileIn(k.Dir), Store: connection.GatedKV(), Root: k.Config.Etcd.External.Prefix,
+		Encrypt: k.Encrypt,
 		Report: func(progress encryption.Progress) error {
-			logRotation(s.log, progress)
+			logRotation(k.Log, progress)
 			return report(progress)
 		},
 	}).Run(ctx)
@@ -90,14 +103,14 @@ func logRotation(log *slog.Logger, progress encryption.Progress) {
 	}
 }
 
-// resume continues an interrupted rotation, in the background.
-func (k keyRotator) resume(ctx context.Context) {
-	if rotatable(k.server.config) != nil || !encryption.Interrupted(encryptionFileIn(k.server.dir)) {
+// Resume continues an interrupted rotation, in the background.
+func (k *KeyRotator) Resume(ctx context.Context) {
+	if rotatable(k.Config) != nil || !encryption.Interrupted(encryptionFileIn(k.Dir)) {
 		return
 	}
 	err := k.rotate(ctx, func(encryption.Progress) error { return nil })
 	if err != nil && ctx.Err() == nil {
-		k.server.log.Warn("the rotation of the encryption key is unfinished: run `kube-hyper-mini encryption rotate` when the cause is removed", "error", err)
+		k.Log.Warn("the rotation of the encryption key is unfinished: run `kube-hyper-mini encryption rotate` when the cause is removed", "error", err)
 	}
 }
 

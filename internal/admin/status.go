@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+// statusPath serves the status.
+const statusPath = "/kube-hyper-mini/status"
+
+// Status is what `status -o json` prints and statusPath serves.
+type Status struct {
+	// Ready means that an authenticated write has worked and that the
+	// controllers run.
+	Ready bool `json:"ready"`
+	// Reason says why the server is not ready.
+	Reason string `json:"reason,omitempty"`
+	// Started is when the process began, ReadySince when it became ready.
+	Started    time.Time `json:"started"`
+	ReadySince time.Time `json:"readySince,omitzero"`
+	// StartSeconds is the time between the two.
+	StartSeconds float64 `json:"startSeconds,omitempty"`
+	// PID of the server.
+	PID int `json:"pid"`
+	// Server is the URL of the API.
+	Server  string `json:"server"`
+	DataDir string `json:"dataDir"`
+	// Components in the order in which they came up.
+	Components []lifecycle.Status `json:"components"`
+	// Controllers that run.
+	Controllers []string       `json:"controllers,omitempty"`
+	Versions    Versions       `json:"versions"`
+	Database    Database       `json:"database"`
+	Backups     backup.Account `json:"backups"`
+	// Certificates map each certificate to its end.
+	Certificates map[string]time.Time `json:"certificates"`
+	// CertificatesError says why they could not be read.
+	CertificatesError string `json:"certificatesError,omitempty"`
+}
+
+// Versions of the product and of what it is made of.
+type Versions struct {
+	Server     string `json:"server"`
+	Kubernetes string `json:"kubernetes"`
+	Etcd       string `json:"etcd"`
+	Go         string `json:"go"`
+}
+
+// Database is etcd's account of itself, in bytes.
+type Database struct {
+	SizeBytes  int64 `json:"sizeBytes"`
+	InUseBytes int64 `json:"inUseBytes"`
+	QuotaBytes int64 `json:"quotaBytes,omitempty"`
+	Revision   int64 `json:"revision"`
+	// NearQuota means that the database takes 80 % of its quota or more.
+	NearQuota bool `json:"nearQuota,omitempty"`
+	// ReadOnly is why writes are refused, and what to do.
+	ReadOnly string `json:"readOnly,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// StatusSource is what the status of a running server is made of. The functions are
+// called at each request.
+type StatusSource struct {
+	// Facts are what does not change.
+	Facts Status
+	// Parts of the process that are up.
+	Parts func() []lifecycle.Status
+	// NotReady says why the server is not ready, or is nil.
+	NotReady func() error
+	// ReadySince is when the server became ready; zero before, and during a stop.
+	ReadySince func() time.Time
+	// Controllers that run in this process.
+	Controllers func() []string
+	// Storage is the connection to etcd.
+	Storage *storage.Storage
+	// Maintenance of the store; nil if it is maintained elsewhere.
+	Maintenance *maintenance.Keeper
+	// Backups is the account of the scheduled ones.
+	Backups func() backup.Account
+	// Certificates map each certificate to its end.
+	Certificates func() (map[string]time.Time, error)
+}
+
+// StatusHandler answers with the status; the status code is that of /readyz.
+func StatusHandler(source func() StatusSource) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := source().status(r.Context())
+		w.Header().Set("Content-Type", "application/json")
+		if !status.Ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		_ = encoder.Encode(status) // the client may have gone
+	})
+}
+
+func (s StatusSource) status(ctx context.Context) Status {
+	status := s.Facts
+	status.Components = s.Parts()
+	if err := s.NotReady(); err != nil {
+		status.Reason = err.Error()
+	} else if since := s.ReadySince(); !since.IsZero() {
+		status.Ready = true
+		status.ReadySince = since
+		status.StartSeconds = since.Sub(status.Started).Seconds()
+	}
+	status.Controllers = s.Controllers()
+	if status.Ready {
+		if err := s.Storage.Health(ctx); err != nil {
+			status.Ready, status.Reason = false, err.Error()
+		}
+	}
+	s.addDatabase(ctx, &status)
+	status.Backups = s.Backups()
+	certificates, err := s.Certificates()
+	if err != nil {
+		status.CertificatesError = err.Error()
+	}
+	status.Certificates = certificates
+	return status
+}
+
+func (s StatusSource) addDatabase(ctx context.Context, status *Status) {
+	etcd, err := s.Storage.Status(ctx)
+	if etcd != nil {
+		status.Database.SizeBytes, status.Database.InUseBytes, status.Database.Revision = etcd.DbSize, etcd.DbSizeInUse, etcd.Header.Revision
+		status.Versions.Etcd = etcd.Version
+	}
+	if s.Maintenance != nil {
+		status.Database.NearQuota, status.Database.ReadOnly = s.Maintenance.NearQuota(), s.Maintenance.Refusal()
+	}
+	if err != nil && status.Database.ReadOnly == "" {
+		status.Database.Error = err.Error()
+	}
+}
