@@ -26,6 +26,15 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 )
 
+// Upstream fact: when a remote APIService is available
+//
+// Mirrors: k8s.io/kube-aggregator/pkg/controllers/status/remote.AvailableConditionController.sync
+//   k8s.io/kube-aggregator/pkg/controllers/status/remote.AvailableConditionController.updateAPIServiceStatus
+//   k8s.io/kube-aggregator/pkg/controllers/status/metrics.Metrics
+// Why: the controller of Kubernetes needs Services and EndpointSlices.
+// Gain: aggregated API servers can be used.
+// Breaks: the condition means something else than with kube-apiserver.
+
 const (
 	// availabilityWorkers is more than upstream's 5: a check of a server that
 	// drops packets holds one for seconds, and must not hold up the others.

@@ -18,6 +18,20 @@ import (
 	openapiv3 "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
 )
 
+// Upstream fact: who asks remote servers for discovery and OpenAPI
+//
+// Mirrors: k8s.io/kube-aggregator/pkg/apiserver.DiscoveryAggregationController
+//   k8s.io/kube-aggregator/pkg/apiserver.discoveryManager.fetchFreshDiscoveryForService
+//   k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.SpecAggregator
+//   k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.SpecProxier
+//   k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.Downloader.Download
+// Why: the parts of Kubernetes that merge the documents ask the servers
+//   themselves, and hold locks meanwhile that all readers of the merged
+//   documents wait for.
+// Gain: with an aggregated server that does not answer, the slowest request
+//   for OpenAPI takes 0.05 s instead of 60 s (bench, silent-remote).
+// Breaks: documents of remote servers are missing or old.
+
 const (
 	// documentWorkers fetch at the same time. A server that never answers holds
 	// one for as long as a document may take.

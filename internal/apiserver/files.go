@@ -21,6 +21,18 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
+// Upstream fact: the parts of the options that read files
+//
+// Mirrors: k8s.io/apiserver/pkg/server/options/encryptionconfig.LoadEncryptionConfig
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.loadConfig
+//   k8s.io/kubernetes/pkg/kubeapiserver/options.BuiltInAuthenticationOptions.ToAuthenticationConfig
+// Why: Kubernetes reads the files when it applies the options, after the data
+//   directory was written, and connects to KMS plugins.
+// Gain: mistakes in a file are reported with its name before anything is
+//   written.
+// Breaks: a file is accepted by the check and refused by the start, or the
+//   other way round.
+
 // checkFiles reads the files of upstream's kinds as the start will. Upstream
 // finds their mistakes when it applies them, by when there is a data directory
 // and no telling a mistake from a failure that goes away.

@@ -34,6 +34,16 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
+// Upstream fact: how kube-apiserver applies its options
+//
+// Mirrors: k8s.io/kubernetes/pkg/controlplane/apiserver.BuildGenericConfig
+//   k8s.io/kubernetes/pkg/controlplane/apiserver.BuildAuthorizer
+// Why: BuildGenericConfig makes a loopback client with a certificate of its
+//   own and dials etcd at its address.
+// Gain: a cold start of 0.27 s, and an etcd without a port (bench, start).
+// Breaks: an option has no effect, or is applied in another order.
+//   TestDifferencesFromKubeAPIServer compares the two configurations.
+
 // informerResync is that of kube-apiserver's own informers.
 const informerResync = 10 * time.Minute
 

@@ -27,6 +27,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// Upstream fact: the cleaner of legacy tokens asks which pods mount them
+//
+// Mirrors: k8s.io/kubernetes/pkg/controller/serviceaccount.NewLegacySATokenCleaner
+//   k8s.io/kubernetes/pkg/controller/serviceaccount.LegacySATokenCleaner.Run
+//   k8s.io/client-go/tools/cache.ToListWatcherWithWatchListSemantics
+// Why: no pods are served, and an informer that never syncs would hold the
+//   cleaner.
+// Gain: unused legacy tokens are removed.
+// Breaks: the cleaner does not run.
+
 const (
 	// The numbers and durations are kube-controller-manager's defaults.
 	csrWorkers             = 5

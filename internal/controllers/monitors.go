@@ -10,6 +10,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// Upstream fact: what garbage collector and quota do with an informer
+//
+// Mirrors: k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.controllerFor
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.syncMonitors
+//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
+//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.SyncMonitors
+//   k8s.io/controller-manager/pkg/informerfactory.InformerFactory
+// Why: both add one handler to the informer of a type, take its controller,
+//   and stop that when the type is gone. The shared factory of Kubernetes
+//   never ends an informer.
+// Gain: types without objects, and CRDs that were deleted, cost no informer.
+// Breaks: an informer ends too early, so that owners are not followed, or
+//   never.
+
 // monitors is the [informerfactory.InformerFactory] of one controller. The
 // controller's handlers on a type stay until a minute after the controller has
 // let go of the type. It is safe for concurrent use.

@@ -20,6 +20,22 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// Upstream fact: what the handler of custom resources asks its informer
+//
+// Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP
+//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
+//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition
+//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.removeStorage_locked
+//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.removeDeadStorage
+//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.GetCustomResourceListerCollectionDeleter
+// Why: it asks for a CRD by the name in the path, to route, and then by the
+//   name of what it got, to build the type. It builds a type anew when its CRD
+//   changes, and drops one when its CRD is gone.
+// Gain: a type that is not in use has no storage, no cache and no schemas in
+//   memory.
+// Breaks: custom resources are not found, or served by an old version of their
+//   CRD.
+
 const (
 	// idleAfter is how long a type is kept ready to serve after its last
 	// request has ended.

@@ -25,6 +25,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// Upstream fact: how the apiextensions server is assembled
+//
+// Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.completedConfig.New
+//   k8s.io/apiextensions-apiserver/pkg/apiserver.NewCustomResourceDefinitionHandler
+// Why: its informer, and with it each CRD with its schemas, stays in memory.
+// Gain: memory follows the types in use, not those installed.
+// Breaks: a controller, a hook or a path of the apiextensions server is
+//   missing.
+
 // Config is what the server needs besides upstream's configuration.
 type Config struct {
 	// Upstream is the configuration of upstream's server.

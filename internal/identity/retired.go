@@ -15,6 +15,14 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
+// Upstream fact: the config map for aggregated API servers only grows
+//
+// Mirrors: k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust.Controller.syncConfigMap
+//   k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust.combineCertLists
+// Why: its controller adds authorities and drops only those that have expired.
+// Gain: an authority that was replaced is not trusted any more.
+// Breaks: the two write against each other, or a replaced authority stays.
+
 const (
 	// authenticationConfigMap tells aggregated API servers whom to trust.
 	authenticationConfigMap = "extension-apiserver-authentication"
