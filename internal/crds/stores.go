@@ -1,10 +1,13 @@
 package crds
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -45,7 +48,7 @@ func (s *stores) GetRESTOptions(resource schema.GroupResource, example runtime.O
 		if err != nil {
 			return nil, nil, err
 		}
-		return store, s.remember(destroy), nil
+		return readyStore{store}, s.remember(destroy), nil
 	}
 	return options, nil
 }
@@ -75,5 +78,55 @@ func (s *stores) closeAll() {
 	s.mu.Unlock()
 	for _, destroy := range open {
 		destroy()
+	}
+}
+
+const (
+	// readyTimeout bounds how long a read waits for a watch cache to fill.
+	readyTimeout = 10 * time.Second
+	// readyPoll is how often it looks.
+	readyPoll = time.Millisecond
+)
+
+// readyStore has reads wait until the watch cache below has been filled, which
+// takes milliseconds for a small type that is asked for the first time. Until
+// then the cache refuses them with "storage is (re)initializing", a 429
+// (CacheDelegator of k8s.io/apiserver/pkg/storage/cacher).
+type readyStore struct{ storage.Interface }
+
+// Get implements [storage.Interface].
+func (r readyStore) Get(ctx context.Context, key string, options storage.GetOptions, obj runtime.Object) error {
+	r.wait(ctx)
+	return r.Interface.Get(ctx, key, options, obj)
+}
+
+// GetList implements [storage.Interface].
+func (r readyStore) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
+	r.wait(ctx)
+	return r.Interface.GetList(ctx, key, options, list)
+}
+
+// Watch implements [storage.Interface].
+func (r readyStore) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
+	r.wait(ctx)
+	return r.Interface.Watch(ctx, key, options)
+}
+
+// wait returns when the store is ready, or when the caller should hear that it
+// is not.
+func (r readyStore) wait(ctx context.Context) {
+	if r.ReadinessCheck() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for r.ReadinessCheck() != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
 	}
 }

@@ -1,0 +1,303 @@
+package crds
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	utilwebhook "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/dynamic"
+	clientrest "k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+var widgetResource = schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "widgets"}
+
+// testServer is the front with upstream's handler over an embedded etcd.
+type testServer struct {
+	front    *front
+	registry *registry
+	objects  dynamic.NamespaceableResourceInterface
+}
+
+// testGetter hands out the storage of CRDs or of custom resources.
+func testGetter(t *testing.T, store *storage.Storage) genericregistry.RESTOptionsGetter {
+	t.Helper()
+	options := *genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))
+	getter, err := store.CustomResourceGetter(apiextensionsoptions.NewCRDRESTOptionsGetter(options, nil, nil),
+		func(resource schema.GroupResource) bool { return resource == widgetResource.GroupResource() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return getter
+}
+
+func newTestServer(t *testing.T) *testServer {
+	t.Helper()
+	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := member.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	store := storage.New(storage.Connection{Client: member.Client(), NewWatcher: member.NewWatcher, Endpoint: "embedded", Single: true},
+		storage.Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute})
+	getter := &stores{RESTOptionsGetter: testGetter(t, store)}
+	protobuf, err := newProtobufStorage(testGetter(t, store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, protobuf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions, err := newDefinitions(protobuf, crds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog := newCatalog()
+	f := &front{catalog: catalog, definitions: definitions, discovery: http.NotFoundHandler(), delegate: http.NotFoundHandler(), single: true, types: map[string]*servedType{}}
+	f.handler, err = apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, handlerInformer{front: f}, f.delegate, getter,
+		admission.NewChainHandler(), nil, utilwebhook.NewDefaultServiceResolver(), nil, 1,
+		authorizerfactory.NewAlwaysAllowAuthorizer(), time.Minute, time.Minute, nil, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog.listen(f.changed)
+	s := &testServer{front: f, registry: &registry{REST: crds, catalog: catalog}}
+	s.registry.names = newNames(catalog, stored)
+	crds.CreateStrategy = establishing{crds.CreateStrategy}
+	s.objects = serveFront(t, f).Resource(widgetResource)
+	t.Cleanup(func() {
+		getter.closeAll()
+		definitions.destroy()
+		crds.Destroy()
+		store.Close()
+		if err := member.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// serveFront returns a client of the front.
+func serveFront(t *testing.T, f *front) dynamic.Interface {
+	t.Helper()
+	infos := &request.RequestInfoFactory{APIPrefixes: sets.NewString("apis", "api"), GrouplessAPIPrefixes: sets.NewString("api")}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, err := infos.NewRequestInfo(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		ctx := request.WithNamespace(request.WithRequestInfo(r.Context(), info), info.Namespace)
+		f.ServeHTTP(w, r.WithContext(request.WithUser(ctx, &user.DefaultInfo{Name: "test"})))
+	}))
+	t.Cleanup(server.Close)
+	client, err := dynamic.NewForConfig(&clientrest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// definitionContext is that of a request for CRDs.
+func definitionContext(t *testing.T) context.Context {
+	return request.WithNamespace(request.WithRequestInfo(t.Context(), &request.RequestInfo{
+		APIGroup: "apiextensions.k8s.io", APIVersion: "v1", Resource: "customresourcedefinitions",
+	}), "")
+}
+
+// install creates the CRD of widgets.
+func (s *testServer) install(t *testing.T) {
+	t.Helper()
+	crd := widgets()
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	crd.ObjectMeta = metav1.ObjectMeta{Name: crd.Name}
+	for i := range crd.Spec.Versions {
+		crd.Spec.Versions[i].SelectableFields, crd.Spec.Versions[i].DeprecationWarning = nil, nil
+	}
+	ctx := definitionContext(t)
+	created, err := s.registry.Create(ctx, internal(t, crd), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !apiextensions.IsCRDConditionTrue(created.(*apiextensions.CustomResourceDefinition), apiextensions.Established) {
+		t.Fatalf("not established: %+v", created)
+	}
+}
+
+func widget(name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(3)}}}
+	object.SetAPIVersion("example.com/v2")
+	object.SetKind("Widget")
+	object.SetName(name)
+	return object
+}
+
+// change gives the type another schema.
+func (s *testServer) change(t *testing.T, description string) {
+	t.Helper()
+	ctx := definitionContext(t)
+	obj, err := s.registry.Get(ctx, "widgets.example.com", &metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := obj.DeepCopyObject().(*apiextensions.CustomResourceDefinition)
+	crd.Spec.Versions[1].Schema.OpenAPIV3Schema.Description = description
+	if _, _, err := s.registry.Update(ctx, crd.Name, rest.DefaultUpdatedObjectInfo(crd), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIdleTypesAreLetGoUnderLoad: requests come while their type is let go,
+// again and again, and none fails.
+func TestIdleTypesAreLetGoUnderLoad(t *testing.T) {
+	s := newTestServer(t)
+	s.install(t)
+	if s.front.resident() != 0 {
+		t.Fatal("a CRD that nobody has used is resident")
+	}
+	const clients, rounds = 4, 25
+	var all sync.WaitGroup
+	for client := range clients {
+		all.Go(func() {
+			for round := range rounds {
+				name := fmt.Sprintf("w%d-%d", client, round)
+				created, err := s.objects.Namespace("default").Create(t.Context(), widget(name), metav1.CreateOptions{})
+				if err != nil {
+					t.Errorf("create %s: %v", name, err)
+					continue
+				}
+				got, err := s.objects.Namespace("default").Get(t.Context(), name, metav1.GetOptions{})
+				if err != nil || got.GetResourceVersion() != created.GetResourceVersion() {
+					t.Errorf("get %s: %v, version %q, want %q", name, err, got.GetResourceVersion(), created.GetResourceVersion())
+				}
+				if _, err := s.objects.List(t.Context(), metav1.ListOptions{}); err != nil {
+					t.Errorf("list: %v", err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		all.Wait()
+	}()
+	gone := 0
+	for loaded := true; loaded || gone == 0; {
+		select {
+		case <-done:
+			loaded = false
+		default:
+		}
+		gone += s.front.letGo(time.Now().Add(time.Hour))
+	}
+	if resident := s.front.resident(); resident != 0 || len(s.front.types) != 0 {
+		t.Errorf("%d types are resident, %d known, after all were let go", resident, len(s.front.types))
+	}
+	list, err := s.objects.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != clients*rounds {
+		t.Errorf("%v: %d objects, want %d", err, len(list.Items), clients*rounds)
+	}
+	if s.front.resident() != 1 {
+		t.Error("the type did not come back")
+	}
+}
+
+// TestWatchedTypesStay: a watch is use, however quiet it is.
+func TestWatchedTypesStay(t *testing.T) {
+	s := newTestServer(t)
+	s.install(t)
+	watcher, err := s.objects.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gone := s.front.letGo(time.Now().Add(time.Hour)); gone != 0 {
+		t.Errorf("%d watched types were let go", gone)
+	}
+	if _, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if event := <-watcher.ResultChan(); event.Type != watch.Added {
+		t.Errorf("got %+v", event)
+	}
+	watcher.Stop()
+}
+
+// TestChangedTypesAreBuiltAgain: the new schema is served when the change is
+// answered. A watch of the old one ends, as upstream.
+func TestChangedTypesAreBuiltAgain(t *testing.T) {
+	s := newTestServer(t)
+	s.install(t)
+	one, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := s.objects.Watch(t.Context(), metav1.ListOptions{ResourceVersion: one.GetResourceVersion()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.change(t, "changed")
+	if s.front.resident() != 0 {
+		t.Error("the old schema is still served")
+	}
+	for event := range watcher.ResultChan() {
+		if event.Type == watch.Error {
+			t.Errorf("the watch ends with %+v", event.Object)
+		}
+	}
+	list, err := s.objects.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%v: %+v", err, list)
+	}
+	watcher, err = s.objects.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	if _, err := s.objects.Namespace("default").Create(t.Context(), widget("two"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if event := <-watcher.ResultChan(); event.Type != watch.Added || event.Object.(*unstructured.Unstructured).GetName() != "two" {
+		t.Errorf("got %+v", event)
+	}
+}
+
+func TestUnknownTypesAreLeftToTheDelegate(t *testing.T) {
+	s := newTestServer(t)
+	if _, err := s.objects.List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v", err)
+	}
+	if len(s.front.types) != 0 {
+		t.Errorf("unknown types are remembered: %v", s.front.types)
+	}
+}

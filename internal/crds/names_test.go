@@ -1,0 +1,114 @@
+package crds
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+func stored(context.Context, string) (bool, error) { return true, nil }
+
+func named(name string, names apiextensions.CustomResourceDefinitionNames) *apiextensions.CustomResourceDefinition {
+	crd := &apiextensions.CustomResourceDefinition{}
+	crd.Name, crd.Spec.Group, crd.Spec.Names = name, "example.com", names
+	return crd
+}
+
+// TestNamesInUse: the catalog has widgets.example.com with all kinds of names.
+func TestNamesInUse(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		crd         *apiextensions.CustomResourceDefinition
+		exists      bool
+		established bool
+	}{
+		{"free", named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "gear", Kind: "Gear", ListKind: "GearList"}), true, true},
+		{"itself", named("widgets.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"}), true, true},
+		{"singular", named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "widget", Kind: "Gear", ListKind: "GearList"}), true, false},
+		{"short name", named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "gear", ShortNames: []string{"g", "wd"}, Kind: "Gear", ListKind: "GearList"}), true, false},
+		{"a short name that is a plural", named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "gear", ShortNames: []string{"widgets"}, Kind: "Gear", ListKind: "GearList"}), true, false},
+		{"kind", named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "gear", Kind: "Widget", ListKind: "GearList"}), true, false},
+		{"a kind that is a list kind", named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "gear", Kind: "WidgetList", ListKind: "GearList"}), true, false},
+		{"a kind that is a plural", named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "gear", Kind: "widgets", ListKind: "GearList"}), true, true},
+		{"of a CRD that is gone", named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "gear", Kind: "Widget", ListKind: "GearList"}), false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCatalog()
+			c.wrote(light("widgets", "example.com", "1", 5))
+			n := newNames(c, func(context.Context, string) (bool, error) { return test.exists, nil })
+			ctx, release := n.begin(t.Context())
+			establishing{customresourcedefinition.NewStrategy(apiextensionsapiserver.Scheme)}.PrepareForCreate(ctx, test.crd)
+			if got := apiextensions.IsCRDConditionTrue(test.crd, apiextensions.Established); got != test.established {
+				t.Errorf("established: %t, conditions %+v", got, test.crd.Status.Conditions)
+			}
+			if got := test.crd.Status.AcceptedNames.Plural != ""; got != test.established {
+				t.Errorf("accepted names: %+v", test.crd.Status.AcceptedNames)
+			}
+			if release(); len(n.claimed) != 0 {
+				t.Error("names are still claimed")
+			}
+		})
+	}
+}
+
+// TestOneOfManyGetsTheKind: CRDs with one kind are created at the same time.
+func TestOneOfManyGetsTheKind(t *testing.T) {
+	c := newCatalog()
+	n := newNames(c, stored)
+	var winners atomic.Int32
+	var all sync.WaitGroup
+	for _, plural := range []string{"as", "bs", "cs", "ds", "es", "fs", "gs", "hs"} {
+		all.Go(func() {
+			crd := named(plural+".example.com", apiextensions.CustomResourceDefinitionNames{Plural: plural, Singular: plural + "ingular", Kind: "Same", ListKind: "SameList"})
+			ctx, release := n.begin(context.Background())
+			defer release()
+			establishing{customresourcedefinition.NewStrategy(apiextensionsapiserver.Scheme)}.PrepareForCreate(ctx, crd)
+			if apiextensions.IsCRDConditionTrue(crd, apiextensions.NamesAccepted) {
+				winners.Add(1)
+				written, err := lightOf(crd)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				written.ResourceVersion = "5"
+				c.wrote(written)
+			}
+		})
+	}
+	all.Wait()
+	if winners.Load() != 1 {
+		t.Errorf("%d CRDs have the kind", winners.Load())
+	}
+}
+
+func TestStatusUpdatesDoNotTakeNames(t *testing.T) {
+	c := newCatalog()
+	c.wrote(light("widgets", "example.com", "1", 5))
+	n := newNames(c, stored)
+	old := named("gears.example.com", apiextensions.CustomResourceDefinitionNames{})
+	for _, test := range []struct {
+		name    string
+		names   apiextensions.CustomResourceDefinitionNames
+		refused bool
+	}{
+		{"nothing", apiextensions.CustomResourceDefinitionNames{}, false},
+		{"free", apiextensions.CustomResourceDefinitionNames{Kind: "Gear"}, false},
+		{"in use", apiextensions.CustomResourceDefinitionNames{Kind: "Widget"}, true},
+		{"a short name in use", apiextensions.CustomResourceDefinitionNames{Kind: "Gear", ShortNames: []string{"wd"}}, true},
+	} {
+		updated := old.DeepCopy()
+		updated.Status.AcceptedNames = test.names
+		claim := &claim{names: n}
+		_, err := claim.guard(t.Context(), updated, old)
+		if apierrors.IsInvalid(err) != test.refused || err != nil && !test.refused {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		claim.release()
+	}
+}
