@@ -29,9 +29,8 @@ const (
 // controllers: when all checks of /readyz but ownCheck succeed. Call it while the
 // server runs.
 func (s *Server) Bootstrap(ctx context.Context, ownCheck string) error {
-	config := s.Loopback()
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "bootstrap"))
+	config := s.bootstrapConfig()
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make the bootstrap client: %w", err)
 	}
@@ -82,10 +81,10 @@ func (s *Server) install(ctx context.Context, client kubernetes.Interface, confi
 
 // ProveWrite makes the authenticated write that readiness stands for, on the one
 // object that every configuration has: it records the time of the start on the
-// namespace kube-system. A store without room for writes is no error: the server
-// reads and deletes then, and is not ready.
+// namespace kube-system. Admission does not see it. A store without room for
+// writes is no error: the server serves reads and deletions, which make room.
 func (s *Server) ProveWrite(ctx context.Context, started time.Time) error {
-	client, err := kubernetes.NewForConfig(s.Loopback())
+	client, err := kubernetes.NewForConfig(s.bootstrapConfig())
 	if err != nil {
 		return fmt.Errorf("make the client for the first write: %w", err)
 	}

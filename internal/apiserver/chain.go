@@ -70,6 +70,7 @@ type builder struct {
 	caches    *caches
 	writes    *namespaceWrites
 	drain     *drain
+	bootstrap bootstrapToken
 	stopGrace time.Duration
 	discovery *crds.Discovery
 	rbac      bool // is an authorizer
@@ -86,7 +87,10 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{config: cfg, options: completed, loopback: kube.NewLoopback(), cached: cached, writes: newNamespaceWrites(), drain: newDrain(legacyscheme.Codecs), stopGrace: o.config.Serving.StopGrace.Duration}
+	b := &builder{
+		config: cfg, options: completed, loopback: kube.NewLoopback(), cached: cached, writes: newNamespaceWrites(),
+		drain: newDrain(legacyscheme.Codecs), stopGrace: o.config.Serving.StopGrace.Duration, bootstrap: newBootstrapToken(),
+	}
 	server, err := b.server(ctx)
 	if err != nil && b.caches != nil {
 		b.caches.stop()
@@ -121,6 +125,7 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
+	b.generic.AdmissionControl = bootstrapAdmission{b.generic.AdmissionControl}
 	b.caches = newCaches(ctx)
 	return b.delegates(native, initializers)
 }
@@ -201,6 +206,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		caches:     b.caches,
 		writes:     b.writes,
 		drain:      b.drain,
+		bootstrap:  b.bootstrap,
 		stopGrace:  b.stopGrace,
 		rbac:       b.rbac,
 		resources:  b.generic.MergedResourceConfig,

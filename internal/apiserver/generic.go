@@ -105,6 +105,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 		{"authentication", func() error {
 			return s.Authentication.ApplyTo(ctx, &c.Authentication, c.SecureServing, c.EgressSelector, c.OpenAPIConfig, c.OpenAPIV3Config, client, b.informers, c.APIServerID)
 		}},
+		{"bootstrap", func() error { b.bootstrap.authenticate(c); return nil }},
 		{"anonymous access", func() error { return allowAnonymousHealth(c, s.Authentication.AuthenticationConfigFile) }},
 		{"revocation", func() error {
 			if b.config.Revoked != nil {

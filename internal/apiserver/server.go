@@ -33,6 +33,7 @@ type Server struct {
 	writes               *namespaceWrites
 	rbac                 bool
 	drain                *drain
+	bootstrap            bootstrapToken
 	stopGrace            time.Duration
 	openAPI              *lazyOpenAPI
 	encryption           value.ResourceTransformers // nil without encryption
@@ -112,3 +113,10 @@ func (s *Server) AfterWrites(namespace string, f func()) { s.writes.afterWrites(
 
 // RBAC says whether RBAC is one of the authorizers.
 func (s *Server) RBAC() bool { return s.rbac }
+
+// bootstrapConfig is Loopback for the writes that admission does not see.
+func (s *Server) bootstrapConfig() *rest.Config {
+	config := s.Loopback()
+	config.BearerToken = string(s.bootstrap)
+	return rest.AddUserAgent(config, "bootstrap")
+}

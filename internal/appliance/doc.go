@@ -6,5 +6,6 @@
 // answer, the controllers. Stop is the same in reverse, etcd last.
 //
 // Ready has one meaning, for /readyz, systemd, `status` and the tests: an
-// authenticated write has worked and the controllers run.
+// authenticated write has worked and the controllers run. A full database, which
+// takes deletions only, does not end it.
 package appliance

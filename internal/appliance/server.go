@@ -200,7 +200,7 @@ func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
 	if refusal := s.refusal(); refusal != nil {
-		s.log.Warn("up, and not ready", "server", s.url, "reason", refusal)
+		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
 	} else {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
@@ -222,7 +222,9 @@ func (s *server) stopping() {
 	}
 }
 
-// notReady says why the server is not ready, or nothing.
+// notReady says why the server is not ready, or nothing. A server whose database is
+// full is ready: a load balancer that left it out would cut off the deletions
+// that make room. Status, events, metrics and the log say that it refuses writes.
 func (s *server) notReady() error {
 	if s.readySince.Load() == nil {
 		if applier := s.manifests.Load(); applier != nil {
@@ -235,7 +237,7 @@ func (s *server) notReady() error {
 		}
 		return errors.New("the controllers do not run yet, or not any more")
 	}
-	return s.refusal()
+	return nil
 }
 
 // refusal says why writes are refused, or is nil.

@@ -26,6 +26,9 @@ func newStatus() *cobra.Command {
 		Short: "Say whether the server is ready, since when, and what it is made of",
 		Long: `Say whether the server is ready, since when, and what it is made of.
 
+A server whose database is full is ready: it serves reads and deletions. The
+line "read-only" says so, and what to do.
+
 Exit codes: 0 ready, 3 not ready or not running.`,
 		Example: `  kube-hyper-mini status
   kube-hyper-mini status --wait 30s -o json`,
