@@ -39,6 +39,8 @@ var badConfigurations = map[string]struct {
 	"group":                {"apiServer:\n  runtimeConfig:\n    nothing.example.com/v1: true", 5, []string{"apiServer.runtimeConfig", "nothing.example.com"}},
 	"missing file":         {"apiServer:\n  audit:\n    policyFile: /nowhere/policy.yaml", 5, []string{"apiServer.audit.policyFile", "/nowhere/policy.yaml", "no such file"}},
 	"half of a pair":       {"etcd:\n  external:\n    endpoints: ['https://localhost:2379']\n    certFile: /dev/null", 6, []string{"etcd.external.certFile", "go together"}},
+	"client authority":     {"apiServer:\n  authentication:\n    clientCAFile: /dev/null", 5, []string{"apiServer.authentication.clientCAFile", "/dev/null"}},
+	"token key":            {"apiServer:\n  authentication:\n    serviceAccountKeyFiles: [/dev/null]", 5, []string{"apiServer.authentication.serviceAccountKeyFiles[0]", "/dev/null holds no RSA or ECDSA key"}},
 	"encrypted resource":   {"apiServer:\n  encryption:\n    resources: ['secrets, configmaps']", 5, []string{"apiServer.encryption.resources[0]", "is not a resource"}},
 	"no such resource":     {"apiServer:\n  encryption:\n    resources: [secret]", 5, []string{"apiServer.encryption.resources[0]", `did you mean "secrets"?`}},
 	"flag without effect":  {"apiServer:\n  flags:\n    etcd-servers-overrides: /events#http://localhost:2379", 5, []string{"apiServer.flags.etcd-servers-overrides", "is not supported"}},

@@ -140,12 +140,14 @@ func TestRotation(t *testing.T) {
 	defer stop()
 
 	oldCA := string(readFile(t, filepath.Join(s.Dir, "pki", "server-ca.crt")))
+	var joe []byte
 	kinds := []string{"server", "client", "front-proxy", "service-account"}
 	for _, kind := range kinds {
 		harness.Wants(t, certs(t, s, "rotate", kind), kind+": the old one is trusted until ")
 		moreAnswers(t, clients)
 		// What the new one signs is accepted at once.
-		for name, kubeconfig := range map[string][]byte{"the administrator": readFile(t, s.Kubeconfig), "a new user": userKubeconfig(t, s, "joe"), "a new token": withToken(t, s, "default/robot")} {
+		joe = userKubeconfig(t, s, "joe")
+		for name, kubeconfig := range map[string][]byte{"the administrator": readFile(t, s.Kubeconfig), "a new user": joe, "a new token": withToken(t, s, "default/robot")} {
 			if err := newClient(t, name, kubeconfig, true).ask(t.Context()); err != nil {
 				t.Errorf("after the rotation of %s, %s: %v", kind, name, err)
 			}
@@ -187,8 +189,10 @@ func TestRotation(t *testing.T) {
 			return nil
 		})
 	}
-	if err := newClient(t, "the administrator", readFile(t, s.Kubeconfig), true).ask(t.Context()); err != nil {
-		t.Errorf("the new kubeconfig: %v", err)
+	for name, kubeconfig := range map[string][]byte{"the administrator's new kubeconfig": readFile(t, s.Kubeconfig), "a user of the overlap": joe} {
+		if err := newClient(t, name, kubeconfig, true).ask(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	if out, err := outsider(t, s, "--token", kept)("auth", "whoami"); err == nil {
 		t.Errorf("a token in a secret outlives its key: %s", out)

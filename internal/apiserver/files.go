@@ -16,9 +16,11 @@ import (
 	"k8s.io/apiserver/pkg/audit/policy"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/util/cert"
 	tracingv1 "k8s.io/component-base/tracing/api/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
 // Upstream fact: the parts of the options that read files
@@ -38,15 +40,20 @@ import (
 // and no telling a mistake from a failure that goes away.
 func (o *Options) checkFiles() error {
 	checks := map[string]func(path string) error{
-		"apiServer.admission.configFile":      o.checkAdmission,
-		"apiServer.authentication.configFile": o.checkAuthentication,
-		"apiServer.audit.policyFile":          checkAudit,
-		"apiServer.encryption.configFile":     checkEncryption,
-		"apiServer.tracing.configFile":        checkTracing,
+		"apiServer.admission.configFile":        o.checkAdmission,
+		"apiServer.authentication.configFile":   o.checkAuthentication,
+		"apiServer.authentication.clientCAFile": checkAuthorities,
+		"apiServer.audit.policyFile":            checkAudit,
+		"apiServer.encryption.configFile":       checkEncryption,
+		"apiServer.tracing.configFile":          checkTracing,
+		"serving.caFile":                        checkAuthorities,
 	}
 	var errs []error
 	for _, field := range o.config.Fields() {
 		check := checks[field.Path]
+		if strings.HasPrefix(field.Path, "apiServer.authentication.serviceAccountKeyFiles[") {
+			check = checkTokenKeys
+		}
 		if check == nil || field.Value == "" {
 			continue
 		}
@@ -59,6 +66,16 @@ func (o *Options) checkFiles() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func checkAuthorities(path string) error {
+	_, err := cert.CertsFromFile(path)
+	return err
+}
+
+func checkTokenKeys(path string) error {
+	_, err := pki.ReadPublicKeys(path)
+	return err
 }
 
 func (o *Options) checkAdmission(path string) error {
