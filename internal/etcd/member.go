@@ -47,6 +47,18 @@ const (
 	electionMillis = 5 * tickMillis // the least that etcd accepts
 )
 
+const (
+	// catchUpEntries is how much of its log etcd keeps in memory for followers,
+	// of which a single member has none. etcd's 5,000 entries may be CRDs of
+	// 50 kB. 0 would be the default.
+	catchUpEntries = 1
+	// snapshotCount is how many entries a start reads from the log at most. Each
+	// snapshot costs a few syncs, and etcd's count is 10,000.
+	snapshotCount = 1000
+	// logFiles is how many files of the log stay after a snapshot, of 64 MB each.
+	logFiles = 1
+)
+
 // quotaReserve is for what is under way when the quota is reached.
 const quotaReserve = 64 << 20
 
@@ -163,6 +175,7 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	// come before it, and says that it did not. It should not get there.
 	c.QuotaBackendBytes = cfg.QuotaBytes + cfg.QuotaBytes/10 + quotaReserve
 	c.UnsafeNoFsync = !cfg.Fsync
+	c.SnapshotCount, c.SnapshotCatchUpEntries, c.MaxWalFiles = snapshotCount, catchUpEntries, logFiles
 	// On two cores a request that had to wait for a core is no news.
 	c.WarningApplyDuration, c.WarningUnaryRequestDuration = 500*time.Millisecond, 500*time.Millisecond
 	// The API server compacts (see package storage).

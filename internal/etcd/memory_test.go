@@ -1,0 +1,52 @@
+package etcd
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"go.uber.org/zap"
+)
+
+// TestLogInMemory: what was written is in the database, and etcd need not keep
+// it in the memory of the log as well, before a restart or after.
+func TestLogInMemory(t *testing.T) {
+	const count, size = 1200, 50_000
+	config := Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 256 << 20, Logger: zap.NewNop()}
+	before := heap()
+	m := startWith(t, config)
+	value := make([]byte, size)
+	for i := range value {
+		value[i] = byte(rand.IntN(256))
+	}
+	for i := range count {
+		if _, err := m.Client().Put(t.Context(), fmt.Sprint("key", i), string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(when string) {
+		t.Helper()
+		if grown := heap() - before; grown > count*size/2 {
+			t.Errorf("%s: %d MB of heap, with %d MB of values in the database", when, grown>>20, count*size>>20)
+		}
+	}
+	expect("after the writes")
+	stop(t, m)
+	m = startWith(t, config)
+	defer stop(t, m)
+	if _, err := m.Client().Get(t.Context(), "key"); err != nil {
+		t.Fatal(err)
+	}
+	expect("after a restart")
+}
+
+// heap is what is live, in bytes.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what finalizers have released
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
