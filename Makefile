@@ -64,7 +64,7 @@ platforms:
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -o /dev/null . || exit 1; \
 	done
 
-## bench: both sides side by side; RUN=name for one figure, RUNS=n for the number of runs
+## bench: both sides side by side; RUN=name for one figure, RUNS=n for the number of runs; RUN=crds loads the CRDs of ../shared/crds
 bench:
 	cd e2e && go run ./bench $(if $(RUN),-run $(RUN)) $(if $(RUNS),-runs $(RUNS))
 

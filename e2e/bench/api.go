@@ -71,6 +71,45 @@ type statusError struct {
 // Error implements error.
 func (e *statusError) Error() string { return fmt.Sprintf("%s: %d %s", e.request, e.code, e.text) }
 
+// accept gets a path in the given media type.
+func (a *api) accept(ctx context.Context, path, mediaType string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.server+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("GET %s: %w", path, err)
+	}
+	request.Header.Set("Accept", mediaType)
+	return a.send(request)
+}
+
+// apply makes an object by server-side apply.
+func (a *api) apply(ctx context.Context, d definition, name string) error {
+	url := a.server + d.path(crdNamespace) + "/" + name + "?fieldManager=bench"
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, url, bytes.NewReader(d.object(name)))
+	if err != nil {
+		return fmt.Errorf("PATCH %s: %w", url, err)
+	}
+	request.Header.Set("Content-Type", "application/apply-patch+yaml")
+	_, err = a.send(request)
+	return err
+}
+
+// send returns the body of a successful answer.
+func (a *api) send(request *http.Request) ([]byte, error) {
+	response, err := a.http.Do(request)
+	if err != nil {
+		return nil, err // names method and URL
+	}
+	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the answer to %s %s: %w", request.Method, request.URL, err)
+	}
+	if response.StatusCode >= 300 {
+		return nil, &statusError{code: response.StatusCode, request: request.Method + " " + request.URL.String(), text: string(text[:min(len(text), 1000)])}
+	}
+	return text, nil
+}
+
 // open sends a request and returns a successful answer, whose body the caller
 // closes. target is a path, or a URL for a server that is not the API server.
 func (a *api) open(ctx context.Context, method, target string, body []byte) (*http.Response, error) {

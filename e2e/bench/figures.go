@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -74,6 +77,10 @@ func figures(s settings) []figure {
 		list = append(list, figure{"namespace-empty-crds", []row{
 			{name: fmt.Sprintf("empty namespace deletion with %d CRDs", s.crds), unit: inSeconds, limit: 0.3},
 		}, measureEmptyNamespace(s.crds)})
+	}
+	// The archive is no part of the repository.
+	if _, err := os.Stat(s.crdArchive); err == nil || slices.Contains(strings.Split(s.run, ","), "crds") {
+		list = append(list, crdFigure(s))
 	}
 	return list
 }

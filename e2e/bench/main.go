@@ -28,8 +28,12 @@ type settings struct {
 	idle   time.Duration
 	settle time.Duration
 	crds   int
-	keep   bool
-	list   bool
+	// crdArchive has the CRDs of the figure crds, and crdTimes is how often it
+	// repeats them; 0 is once and four times.
+	crdArchive string
+	crdTimes   int
+	keep       bool
+	list       bool
 }
 
 func main() {
@@ -60,6 +64,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags.DurationVar(&s.idle, "idle", time.Minute, "how long idle servers are watched")
 	flags.DurationVar(&s.settle, "settle", 30*time.Second, "how long a started server is left alone before it counts as idle")
 	flags.IntVar(&s.crds, "crds", 600, "CRDs for namespace-empty-crds; 0 leaves that figure out")
+	flags.StringVar(&s.crdArchive, "crd-archive", filepath.Join("..", defaultArchive), "CRDs for the figure crds: a .tar or .tar.xz of YAML files")
+	flags.IntVar(&s.crdTimes, "crds-times", 0, "how often the figure crds repeats the archive, under other groups and kinds (default: once, and four times)")
 	flags.BoolVar(&s.keep, "keep", false, "leave the data directories and logs where they are")
 	flags.BoolVar(&s.list, "list", false, "list the figures and end")
 	flags.Usage = func() {
@@ -75,6 +81,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	switch {
 	case flags.NArg() > 0:
 		return s, fmt.Errorf("unexpected argument %q: figures are named with -run", flags.Arg(0))
+	case s.crdTimes < 0:
+		return s, fmt.Errorf("-crds-times %d: it is a number of times", s.crdTimes)
 	case s.runs < 1:
 		return s, fmt.Errorf("-runs %d: at least one run is needed", s.runs)
 	case s.side != "" && s.side != "ours" && s.side != "theirs":

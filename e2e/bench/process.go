@@ -115,6 +115,24 @@ func (p *process) usage() (usage, error) {
 	return u, nil
 }
 
+// resetPeak begins a new measurement of the peak.
+func (p *process) resetPeak() error {
+	const peak = "5" // see clear_refs in proc(5)
+	if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "clear_refs"), []byte(peak), 0); err != nil {
+		return fmt.Errorf("reset the highest memory of %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// peak is the highest resident memory since resetPeak, in bytes.
+func (p *process) peak() (float64, error) {
+	status, err := procFields(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "status"))
+	if err != nil {
+		return 0, fmt.Errorf("read the highest memory of %s: %w", p.name, err)
+	}
+	return status["VmHWM"] * 1024, nil
+}
+
 // procFields reads lines of the form "Name: 123 kB".
 func procFields(path string) (map[string]float64, error) {
 	text, err := os.ReadFile(path)

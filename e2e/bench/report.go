@@ -104,7 +104,9 @@ func (r *report) add(f figure, samples map[string][][]float64) {
 func column(runs [][]float64, i int) []float64 {
 	values := make([]float64, 0, len(runs))
 	for _, run := range runs {
-		values = append(values, run[i])
+		if !math.IsNaN(run[i]) { // it could not be measured
+			values = append(values, run[i])
+		}
 	}
 	return values
 }

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// crdGoals are the goals for a set of CRDs; 0 is none.
+type crdGoals struct {
+	established, list, openAPIv2, warm                  float64 // seconds
+	highest, after, listMemory, openAPIv2Memory, client float64 // bytes
+	idle                                                float64 // percent of a core
+}
+
+// goalsOf are the goals of a set, by how often it repeats the archive.
+var goalsOf = map[int]crdGoals{
+	1:  {established: 3, highest: 250e6, after: 150e6, warm: 0.4, list: 1, listMemory: 300e6, openAPIv2: 3, openAPIv2Memory: 300e6, idle: 0.2},
+	4:  {established: 12, highest: 500e6, after: 220e6, warm: 0.8, list: 3, listMemory: 800e6, openAPIv2: 12, openAPIv2Memory: 1e9, client: 1e9, idle: 0.5},
+	16: {established: 60, after: 500e6, warm: 2},
+}
+
+// crdStep measures something on a server that has the CRDs, and returns a value
+// for each of its rows.
+type crdStep struct {
+	rows    func(crdGoals) []row
+	measure func(r *crdRun, ctx context.Context) ([]float64, error)
+}
+
+// crdRun is a server on which the steps run.
+type crdRun struct {
+	fixture
+	bench *bench
+	side  side
+	set   []definition
+	empty idleUsage // before the CRDs
+}
+
+// idleUsage is what a server takes that has nothing to do.
+type idleUsage struct{ memory, goroutines, cpu float64 }
+
+// crdFigure loads CRDs and runs all steps on each set.
+func crdFigure(s settings) figure {
+	sets := []int{1, 4}
+	if s.crdTimes > 0 {
+		sets = []int{s.crdTimes}
+	}
+	f := figure{name: "crds"}
+	for _, times := range sets {
+		for _, step := range crdSteps {
+			for _, row := range step.rows(goalsOf[times]) {
+				row.name = fmt.Sprintf("CRDs x%d: %s", times, row.name)
+				f.rows = append(f.rows, row)
+			}
+		}
+	}
+	f.measure = func(ctx context.Context, b *bench, side side) (values []float64, err error) {
+		for _, times := range sets {
+			measured, err := b.measureCRDs(ctx, side, times)
+			if err != nil {
+				return nil, err
+			}
+			values = append(values, measured...)
+		}
+		return values, nil
+	}
+	return f
+}
+
+// measureCRDs runs the steps on one set. A step that fails has no values, and
+// the others go on.
+func (b *bench) measureCRDs(ctx context.Context, side side, times int) (values []float64, err error) {
+	set, err := readDefinitions(ctx, b.crdArchive, times)
+	if err != nil {
+		return nil, err
+	}
+	err = b.withFixture(ctx, side, func(f fixture) error {
+		r := &crdRun{fixture: f, bench: b, side: side, set: set}
+		if err := pause(ctx, b.settle); err != nil {
+			return err
+		}
+		var err error
+		if r.empty, err = r.idle(ctx); err != nil {
+			return err
+		}
+		for _, step := range crdSteps {
+			rows := step.rows(goalsOf[times])
+			measured, err := step.measure(r, ctx)
+			if err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				b.say("%d CRDs, %s: %s: %v", len(set), side.name, rows[0].name, err)
+				measured = make([]float64, len(rows))
+				for i := range measured {
+					measured[i] = math.NaN()
+				}
+			}
+			for i, row := range rows {
+				b.say("%d CRDs, %s: %s: %s (goal %s)", len(set), side.name, row.name, row.unit.format(measured[i]), row.target())
+			}
+			values = append(values, measured...)
+		}
+		return nil
+	})
+	return values, err
+}
+
+// idle watches the server for a while.
+func (r *crdRun) idle(ctx context.Context) (idleUsage, error) {
+	before, err := r.usage()
+	if err != nil {
+		return idleUsage{}, err
+	}
+	began := time.Now()
+	if err := pause(ctx, r.bench.idle); err != nil {
+		return idleUsage{}, err
+	}
+	span := since(began)
+	after, err := r.usage()
+	if err != nil {
+		return idleUsage{}, err
+	}
+	goroutines, err := r.goroutines(ctx)
+	return idleUsage{after.anonymous + after.file, goroutines, (after.cpu - before.cpu) / span * 100}, err
+}
+
+// memory is the resident memory of all processes.
+func (r *crdRun) memory() (float64, error) {
+	used, err := r.usage()
+	return used.anonymous + used.file, err
+}
+
+// peak is the highest resident memory of all processes during do.
+func (r *crdRun) peak(do func() error) (float64, error) {
+	for _, stage := range r.stages {
+		for _, p := range stage {
+			if err := p.resetPeak(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	var sum float64
+	for _, stage := range r.stages {
+		for _, p := range stage {
+			peak, err := p.peak()
+			if err != nil {
+				return 0, err
+			}
+			sum += peak
+		}
+	}
+	return sum, nil
+}
+
+// grown is by how much the memory of all processes rises during do, and the time
+// that do takes.
+func (r *crdRun) grown(do func() error) (bytes, seconds float64, err error) {
+	before, err := r.memory()
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	highest, err := r.peak(func() error {
+		defer func() { seconds = since(began) }()
+		return do()
+	})
+	return max(0, highest-before), seconds, err
+}

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	crdClients    = 8  // that create CRDs
+	crdProbes     = 20 // types that are listed once all CRDs are there
+	coldTypes     = 5  // types for each first request
+	usedTypes     = 10
+	usedObjects   = 100
+	listingUsers  = 10
+	crdPatience   = 10 * time.Minute
+	crdNamespace  = "default"
+	afterwards    = time.Minute
+	tableAccept   = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	discoveryType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+)
+
+var anyType = func(definition) bool { return true }
+
+// crdSteps run in this order.
+var crdSteps = []crdStep{
+	{func(g crdGoals) []row {
+		return []row{{name: "first POST until all are Established and listed", unit: inSeconds, limit: g.established},
+			{name: "resident memory, highest while they come", unit: inBytes, limit: g.highest}}
+	}, (*crdRun).load},
+	{func(g crdGoals) []row {
+		return []row{{name: "resident memory a minute after", unit: inBytes, limit: g.after},
+			{name: "goroutines a minute after, beyond an empty server's", unit: plain, limit: 100},
+			{name: "CPU at rest, beyond an empty server's", unit: inPercent, limit: g.idle}}
+	}, (*crdRun).rested},
+	{func(crdGoals) []row {
+		return []row{{name: "size of /metrics", unit: inBytes, limit: 2e6}, {name: "time of /metrics", unit: inSeconds, limit: 0.3}}
+	}, (*crdRun).scrape},
+	{func(crdGoals) []row {
+		return []row{{name: "first LIST of a cold type", unit: inSeconds, limit: 0.05}, {name: "first create", unit: inSeconds, limit: 0.05},
+			{name: "first server-side apply", unit: inSeconds, limit: 0.05}}
+	}, (*crdRun).firstRequests},
+	{func(crdGoals) []row {
+		return []row{{name: "each type in use, memory", unit: inBytes, limit: 1e6}, {name: "each type in use, goroutines", unit: plain, limit: 20}}
+	}, (*crdRun).inUse},
+	{func(g crdGoals) []row { return []row{{name: "kubectl get crds", unit: inSeconds, limit: g.list}} }, (*crdRun).table},
+	{func(g crdGoals) []row {
+		return []row{{name: "list and watch of all CRDs by 10 clients", unit: inSeconds}, {name: "memory for it", unit: inBytes, limit: g.listMemory}}
+	}, (*crdRun).listByMany},
+	{func(crdGoals) []row {
+		return []row{{name: "first /openapi/v3 document of a group", unit: inSeconds, limit: 0.2}, {name: "discovery whole", unit: inSeconds, limit: 0.1}}
+	}, (*crdRun).documents},
+	{func(g crdGoals) []row {
+		return []row{{name: "/openapi/v2", unit: inSeconds, limit: g.openAPIv2}, {name: "memory for /openapi/v2", unit: inBytes, limit: g.openAPIv2Memory}}
+	}, (*crdRun).openAPIv2},
+	{func(g crdGoals) []row {
+		return []row{{name: "resident memory while one client lists and watches every type", unit: inBytes, limit: g.client}}
+	}, (*crdRun).watchAll},
+	{func(g crdGoals) []row {
+		return []row{{name: "database and log on disk", unit: inBytes}, {name: "warm start to ready", unit: inSeconds, limit: g.warm}}
+	}, (*crdRun).restart},
+	{func(crdGoals) []row {
+		return []row{{name: "memory a minute after all CRDs were deleted, of an empty server's", unit: plain, limit: 1.15}}
+	}, (*crdRun).deleteAll},
+}
+
+// load creates all CRDs, and lists some of their types when all are Established.
+func (r *crdRun) load(ctx context.Context) ([]float64, error) {
+	var seconds float64
+	highest, err := r.peak(func() error {
+		began := time.Now()
+		defer func() { seconds = since(began) }()
+		if err := r.inParallel(ctx, crdClients, len(r.set), func(ctx context.Context, client *api, i int) error {
+			answer, err := client.do(ctx, http.MethodPost, crdsPath, r.set[i].body)
+			for err == nil && !established(answer) {
+				if err = pause(ctx, poll); err == nil {
+					answer, err = client.do(ctx, http.MethodGet, crdsPath+"/"+r.set[i].name, nil)
+				}
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, d := range pick(r.set, crdProbes, anyType) {
+			if err := r.await(ctx, "a custom resource to be listed", func(ctx context.Context) error {
+				return r.discard(ctx, http.MethodGet, d.path(crdNamespace), nil)
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return []float64{seconds, highest}, err
+}
+
+// established says whether a CRD has that condition.
+func established(crd []byte) bool {
+	var c struct {
+		Status struct {
+			Conditions []struct{ Type, Status string }
+		}
+	}
+	if decode(crd, &c) != nil {
+		return false
+	}
+	for _, condition := range c.Status.Conditions {
+		if condition.Type == "Established" && condition.Status == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *crdRun) rested(ctx context.Context) ([]float64, error) {
+	if err := pause(ctx, max(0, afterwards-r.bench.idle)); err != nil {
+		return nil, err
+	}
+	now, err := r.idle(ctx)
+	return []float64{now.memory, now.goroutines - r.empty.goroutines, now.cpu - r.empty.cpu}, err
+}
+
+func (r *crdRun) scrape(ctx context.Context) ([]float64, error) {
+	var size int
+	began := time.Now()
+	for _, url := range r.metrics {
+		text, err := r.do(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return nil, err
+		}
+		size += len(text)
+	}
+	return []float64{float64(size), since(began)}, nil
+}
+
+// firstRequests takes the median of several types for each kind of request.
+func (r *crdRun) firstRequests(ctx context.Context) ([]float64, error) {
+	cold := pick(r.set, 3*coldTypes+1, func(d definition) bool { return d.namespaced && d.bare })
+	if len(cold) < 4 {
+		return nil, errors.New("too few types have objects without a spec")
+	}
+	cold = cold[1:] // the first has been listed
+	requests := []func(d definition) error{
+		func(d definition) error { return r.discard(ctx, http.MethodGet, d.path(crdNamespace), nil) },
+		func(d definition) error {
+			return r.discard(ctx, http.MethodPost, d.path(crdNamespace), d.object("first"))
+		},
+		func(d definition) error { return r.apply(ctx, d, "first") },
+	}
+	samples := make([][]float64, len(requests))
+	for i, d := range cold {
+		began := time.Now()
+		if err := requests[i%len(requests)](d); err != nil {
+			return nil, err
+		}
+		samples[i%len(requests)] = append(samples[i%len(requests)], since(began))
+	}
+	return []float64{median(samples[0]), median(samples[1]), median(samples[2])}, nil
+}
+
+// retried sends a request again that a server has put off (429). kube-apiserver
+// does so while it fills the watch cache of a type.
+func retried(ctx context.Context, send func() error) error {
+	for {
+		err := send()
+		var status *statusError
+		if !errors.As(err, &status) || status.code != http.StatusTooManyRequests {
+			return err
+		}
+		if err := pause(ctx, poll); err != nil {
+			return err
+		}
+	}
+}
+
+// inUse fills types with objects and watches each.
+func (r *crdRun) inUse(ctx context.Context) ([]float64, error) {
+	used := pick(r.set, usedTypes, func(d definition) bool { return d.namespaced && d.bare })
+	before, err := r.idle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range used {
+		if err := retried(ctx, func() error { return r.discard(ctx, http.MethodGet, d.path(crdNamespace), nil) }); err != nil {
+			return nil, err
+		}
+		w, err := r.watch(ctx, d.path(crdNamespace), "")
+		if err != nil {
+			return nil, err
+		}
+		defer w.close()
+		if err := r.inParallel(ctx, crdClients, usedObjects, func(ctx context.Context, client *api, i int) error {
+			return client.discard(ctx, http.MethodPost, d.path(crdNamespace), d.object(objectName(i)))
+		}); err != nil {
+			return nil, err
+		}
+	}
+	after, err := r.idle(ctx)
+	n := float64(len(used))
+	return []float64{(after.memory - before.memory) / n, (after.goroutines - before.goroutines) / n}, err
+}
+
+func (r *crdRun) table(ctx context.Context) ([]float64, error) {
+	began := time.Now()
+	_, err := r.accept(ctx, crdsPath, tableAccept)
+	return []float64{since(began)}, err
+}
+
+func (r *crdRun) listByMany(ctx context.Context) ([]float64, error) {
+	grown, seconds, err := r.grown(func() error {
+		return r.inParallel(ctx, listingUsers, listingUsers, func(ctx context.Context, client *api, _ int) error {
+			if err := client.discard(ctx, http.MethodGet, crdsPath, nil); err != nil {
+				return err
+			}
+			w, err := client.watch(ctx, crdsPath, "")
+			if err != nil {
+				return err
+			}
+			defer w.close()
+			for range r.set {
+				if _, err := w.next(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	return []float64{seconds, grown}, err
+}
+
+func (r *crdRun) documents(ctx context.Context) ([]float64, error) {
+	d := r.set[len(r.set)/3]
+	began := time.Now()
+	if err := r.discard(ctx, http.MethodGet, "/openapi/v3/apis/"+d.group+"/"+d.version, nil); err != nil {
+		return nil, err
+	}
+	document := since(began)
+	began = time.Now()
+	text, err := r.accept(ctx, "/apis", discoveryType)
+	seconds := since(began)
+	if err == nil && !bytes.Contains(text, []byte(d.plural)) {
+		err = fmt.Errorf("discovery does not have %s", d.name)
+	}
+	return []float64{document, seconds}, err
+}
+
+func (r *crdRun) openAPIv2(ctx context.Context) ([]float64, error) {
+	grown, seconds, err := r.grown(func() error { return r.discard(ctx, http.MethodGet, "/openapi/v2", nil) })
+	return []float64{seconds, grown}, err
+}
+
+// watchAll lists every type and leaves a watch open on each.
+func (r *crdRun) watchAll(ctx context.Context) ([]float64, error) {
+	highest, err := r.peak(func() error {
+		for _, d := range r.set {
+			path := strings.Replace(d.path(crdNamespace), "/namespaces/"+crdNamespace, "", 1)
+			var list []byte
+			if err := retried(ctx, func() (err error) {
+				list, err = r.do(ctx, http.MethodGet, path, nil)
+				return err
+			}); err != nil {
+				return err
+			}
+			version, err := resourceVersion(list)
+			if err != nil {
+				return err
+			}
+			w, err := r.watch(ctx, path, "resourceVersion="+version)
+			if err != nil {
+				return err
+			}
+			defer w.close()
+		}
+		return nil
+	})
+	return []float64{highest}, err
+}
+
+// restart stops the server, measures what is on the disk, and starts it again.
+func (r *crdRun) restart(ctx context.Context) ([]float64, error) {
+	if err := r.stop(); err != nil {
+		return nil, err
+	}
+	var size float64
+	err := filepath.WalkDir(r.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.Contains(path, string(filepath.Separator)+"member"+string(filepath.Separator)) {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += float64(info.Size())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("measure the database: %w", err)
+	}
+	c, err := r.side.start(ctx, r.dir)
+	if err != nil {
+		return nil, err
+	}
+	*r.cluster = *c
+	client, err := newAPI(c.config)
+	if err != nil {
+		return nil, err
+	}
+	r.close()
+	*r.api = *client
+	return []float64{size, c.firstWrite.Seconds()}, nil
+}
+
+func (r *crdRun) deleteAll(ctx context.Context) ([]float64, error) {
+	deadline, cancel := context.WithTimeout(ctx, crdPatience)
+	defer cancel()
+	if err := r.discard(deadline, http.MethodDelete, crdsPath, nil); err != nil {
+		return nil, err
+	}
+	for {
+		list, err := r.do(ctx, http.MethodGet, crdsPath+"?limit=1&fieldSelector=metadata.name%3D"+r.set[0].name, nil)
+		if err != nil {
+			return nil, err
+		}
+		rest, err := r.do(ctx, http.MethodGet, crdsPath+"/"+r.set[len(r.set)-1].name, nil)
+		var absent *statusError
+		if errors.As(err, &absent) && absent.code == http.StatusNotFound && !bytes.Contains(list, []byte(r.set[0].name)) {
+			break
+		}
+		if err := pause(ctx, 10*poll); err != nil {
+			return nil, fmt.Errorf("the CRDs are not gone, the last is %d bytes: %w", len(rest), err)
+		}
+	}
+	if err := pause(ctx, afterwards); err != nil {
+		return nil, err
+	}
+	now, err := r.memory()
+	return []float64{now / r.empty.memory}, err
+}
