@@ -1,0 +1,60 @@
+package logging
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/logs"
+)
+
+const (
+	// maxRejections bounds how many rejections are remembered.
+	maxRejections = 200
+	// maxMessage bounds the length of a logged message, which is a webhook's.
+	maxMessage = 200
+)
+
+// rejections remembers which rejections by webhooks were logged. Clients are
+// told of each; the log has one line for those that are the same. It is safe for
+// concurrent use.
+type rejections struct {
+	mu     sync.Mutex
+	logged map[string]bool
+}
+
+var webhookRejections rejections
+
+// log handles a message that is a rejection and tells whether it is one.
+func (r *rejections) log(handler slog.Handler, text string) bool {
+	webhook, message, ok := logs.WebhookRejection(text)
+	if !ok {
+		return false
+	}
+	if len(message) > maxMessage {
+		message = message[:maxMessage] + "..."
+	}
+	level := slog.LevelInfo
+	if !r.isNew(webhook + "\n" + message) {
+		level = slog.LevelDebug
+	}
+	record := newRecord(level, "a webhook rejected a request")
+	record.AddAttrs(slog.String("webhook", webhook), slog.String("message", message))
+	if handler.Enabled(context.Background(), level) {
+		_ = handler.Handle(context.Background(), record) // the log is the last resort
+	}
+	return true
+}
+
+func (r *rejections) isNew(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.logged[key] {
+		return false
+	}
+	if r.logged == nil || len(r.logged) >= maxRejections {
+		r.logged = map[string]bool{}
+	}
+	r.logged[key] = true
+	return true
+}
