@@ -33,29 +33,24 @@ type informerFactory interface {
 	WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool
 }
 
-// caches fills the informers' caches before anybody looks at them, which was
-// two thirds of the time from the first byte served to the first write.
-//
-// Upstream starts informers in hooks, beside the controllers that wait for
-// them. Those look at once, in vain, and again after 100 ms
-// (cache.WaitForCacheSync), and so do the admission plugins for policies from
-// when they are made. A write that comes while a plugin waits is itself kept for
-// 100 ms (admission.Handler.WaitForReady).
+// caches fills the informers' caches before the server's hooks run, so that the
+// controllers and admission plugins that wait for them do not wait for their next
+// look.
 type caches struct {
 	factories []informerFactory
 	ctx       context.Context // ends the informers
 	stop      context.CancelFunc
 	filled    atomic.Bool
-	looked    chan struct{} // closed when whoever waits has seen what is filled
+	seen      chan struct{} // closed when a wait that began with the plugins' has ended
 }
 
-// newCaches is called when the admission plugins have just been made: it looks
-// when they look. The caller calls stop where endWith cannot.
+// newCaches is called when the admission plugins have just been made: its wait
+// polls at the same times as theirs. The caller calls stop where endWith cannot.
 func newCaches(ctx context.Context) *caches {
-	c := &caches{looked: make(chan struct{})}
+	c := &caches{seen: make(chan struct{})}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		defer close(c.looked)
+		defer close(c.seen)
 		cache.WaitForCacheSync(c.ctx.Done(), c.filled.Load)
 	}()
 	return c
@@ -74,10 +69,10 @@ func (c *caches) endWith(server *genericapiserver.GenericAPIServer) error {
 	return nil
 }
 
-// fill starts the informers, and returns when they have read what there is and
-// the admission plugins have seen it. What takes longer than a moment is waited
-// for by those who need it, as upstream. An audit backend that batches takes
-// these requests into its buffer, and runs with the server.
+// fill starts the informers, and returns when they have read all objects and the
+// admission plugins have seen that, or after cacheHeadStart: then the parts that
+// need a cache wait for it, as in kube-apiserver. An audit backend that batches
+// takes these requests into its buffer, and runs with the server.
 func (c *caches) fill(ctx context.Context) {
 	for _, factory := range c.factories {
 		factory.Start(c.ctx.Done())
@@ -89,7 +84,7 @@ func (c *caches) fill(ctx context.Context) {
 	}
 	c.filled.Store(true)
 	select {
-	case <-c.looked:
+	case <-c.seen:
 	case <-moment.Done():
 	}
 }
