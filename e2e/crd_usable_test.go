@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"sigs.k8s.io/yaml"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// strict fails the test for each answer that is an error, also those that the
+// client would retry.
+type strict struct {
+	t    *testing.T
+	next http.RoundTripper
+}
+
+func (s strict) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := s.next.RoundTrip(r)
+	if err == nil && response.StatusCode >= http.StatusBadRequest {
+		s.t.Errorf("%s %s: %s", r.Method, r.URL.Path, response.Status)
+	}
+	return response, err
+}
+
+// parse reads a manifest.
+func parse(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &obj.Object); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// condition is the status of a CRD's condition, empty if there is none.
+func condition(crd *unstructured.Unstructured, name string) string {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == name {
+			return fmt.Sprint(c["status"])
+		}
+	}
+	return ""
+}
+
+// TestDefinedTypesAreUsableAtOnce: a client that creates a CRD uses it as soon
+// as that is answered, and no answer is an error.
+func TestDefinedTypesAreUsableAtOnce(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	config := s.RESTConfig()
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return strict{t, next} })
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := unique("g") + ".example.com"
+	for round := range 20 {
+		k := kind{group, fmt.Sprintf("things%d", round), fmt.Sprintf("thing%d", round), fmt.Sprintf("Thing%d", round)}
+		created, err := client.Resource(crdResource).Create(t.Context(), parse(t, k.definition("Namespaced")), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if condition(created, "NamesAccepted") != "True" || condition(created, "Established") != "True" {
+			t.Fatalf("the answer is not established: %v", created.Object["status"])
+		}
+		custom(t, client.Resource(k.resource()).Namespace("default"), k, "one")
+		if list, err := client.Resource(k.resource()).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
+			t.Fatalf("%v: %v", err, list)
+		}
+		_, resources, _, err := described.GroupsAndMaybeResources()
+		if err != nil || resources[k.resource().GroupVersion()] == nil || !strings.Contains(fmt.Sprint(resources[k.resource().GroupVersion()].APIResources), k.plural) {
+			t.Fatalf("%v: discovery lacks %s", err, k.plural)
+		}
+		if err := client.Resource(crdResource).Delete(t.Context(), k.crd(), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := newKind()
+	s.Kubectl(k.definition("Namespaced"), "create", "-f", "-")
+	harness.Wants(t, s.Kubectl(k.object("one", ""), "create", "-n", "default", "-f", "-"), "created")
+	s.Kubectl("", "delete", "crd", k.crd())
+}
+
+// TestOneOfManyDefinitionsGetsTheKind: CRDs of one group and kind are created at
+// the same time. When the one that has the kind is deleted, another gets it.
+func TestOneOfManyDefinitionsGetsTheKind(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	definitions := s.Dynamic().Resource(crdResource)
+	k := newKind()
+	const twins = 6
+	var all sync.WaitGroup
+	created := make([]*unstructured.Unstructured, twins)
+	for i := range twins {
+		twin := kind{k.group, fmt.Sprintf("twins%d", i), fmt.Sprintf("twin%d", i), "Same"}
+		all.Go(func() {
+			var err error
+			if created[i], err = definitions.Create(t.Context(), parse(t, twin.definition("Namespaced")), metav1.CreateOptions{}); err != nil {
+				t.Errorf("create %s: %v", twin.plural, err)
+			}
+		})
+	}
+	if all.Wait(); t.Failed() {
+		return
+	}
+	accepted := func() (names []string, refused int) {
+		for _, twin := range created {
+			crd, err := definitions.Get(t.Context(), twin.GetName(), metav1.GetOptions{})
+			switch {
+			case err != nil: // deleted
+			case condition(crd, "Established") == "True":
+				names = append(names, twin.GetName())
+			case condition(crd, "NamesAccepted") == "False":
+				refused++
+			}
+		}
+		return names, refused
+	}
+	await := func(left int) (winner string) {
+		harness.Eventually(t, "one CRD has the kind", func() error {
+			names, refused := accepted()
+			if len(names) != 1 || refused != left-1 {
+				return fmt.Errorf("%q have it, %d are refused", names, refused)
+			}
+			winner = names[0]
+			return nil
+		})
+		return winner
+	}
+	first := await(twins)
+	if err := definitions.Delete(t.Context(), first, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if second := await(twins - 1); second == first {
+		t.Errorf("%s still has the kind", first)
+	}
+	for _, twin := range created {
+		_ = definitions.Delete(t.Context(), twin.GetName(), metav1.DeleteOptions{}) // one is gone
+	}
+}
+
+// TestSchemaChangesWhileWatched: a changed schema applies as soon as the change
+// is answered, and an informer of the type goes on.
+func TestSchemaChangesWhileWatched(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	client := s.Dynamic()
+	k := newKind()
+	definition := strings.Replace(k.definition("Namespaced"), "{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object}", 1)
+	if _, err := client.Resource(crdResource).Create(t.Context(), parse(t, definition), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+	informer := factory.ForResource(k.resource())
+	informer.Informer()
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	for round := range 5 {
+		field := fmt.Sprintf("field%d", round)
+		patch := fmt.Sprintf(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties","value":{%q:{"type":"string"}}}]`, field)
+		s.Kubectl("", "patch", "crd", k.crd(), "--type", "json", "-p", patch)
+		made := parse(t, k.object(fmt.Sprintf("w%d", round), field+": kept"))
+		made, err := client.Resource(k.resource()).Namespace("default").Create(t.Context(), made, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.Object[field] != "kept" {
+			t.Errorf("%s was dropped after the schema had it: %v", field, made.Object)
+		}
+		harness.Eventually(t, "the informer sees "+made.GetName(), func() error {
+			_, err := informer.Lister().Get("default/" + made.GetName())
+			return err
+		})
+	}
+	s.Kubectl("", "delete", "crd", k.crd())
+}
