@@ -1,6 +1,8 @@
 package upgrade
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -148,6 +150,10 @@ func upgrade(t *testing.T, version, binary string, crash bool) {
 	} else {
 		old.Stop()
 	}
+	left, err := os.ReadFile(filepath.Join(dir, "etcd", "member", "snap", "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	upgraded := with(t, "", dir)
 	harness.Wants(t, upgraded.Log(), "backup made before the upgrade", "from="+version)
@@ -164,6 +170,9 @@ func upgrade(t *testing.T, version, binary string, crash bool) {
 	if err != nil || len(archives) != 1 {
 		t.Fatalf("the archives are %v, %v", archives, err)
 	}
+	if saved := snapshotIn(t, archives[0]); !crash && !bytes.Equal(saved[:len(saved)-sha256.Size], left) {
+		t.Error("the database in the archive is not the one that the earlier release has left")
+	}
 	// The earlier release reads the archive itself.
 	out, err := harness.Run(t, "", binary, "backup", "restore", "--data-dir", dir, archives[0])
 	if err != nil {
@@ -174,6 +183,20 @@ func upgrade(t *testing.T, version, binary string, crash bool) {
 	if out, err := back.TryKubectl("", "get", "configmap", "-n", "team", "after"); err == nil {
 		t.Errorf("what was written after the upgrade is there:\n%s", out)
 	}
+}
+
+// snapshotIn is the database in an archive, with its sum at the end.
+func snapshotIn(t *testing.T, archive string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := harness.Run(t, "", "tar", "-xz", "-f", archive, "-C", dir, "etcd/snapshot.db"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "etcd", "snapshot.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // TestReleasesThatAreRefused: a downgrade and a skipped minor release change

@@ -47,15 +47,28 @@ func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.L
 }
 
 // ArchiveStopped makes an archive of a data directory that no server uses
-// (datadir.ErrLocked if one does). The configuration has been completed.
-func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) error {
+// (datadir.ErrLocked if one does). The configuration has been completed. The data
+// of an embedded etcd stays as it is.
+func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) (err error) {
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return fmt.Errorf("nothing to save: %w", err) // before anything is made
 	}
-	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
-		archiver := NewArchiver(cfg, dir, *dir.Previous, store, log)
-		return errors.Join(archiver.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
-	})
+	if len(cfg.Etcd.External.Endpoints) > 0 {
+		return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
+			archiver := NewArchiver(cfg, dir, *dir.Previous, store, log)
+			return errors.Join(archiver.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
+		})
+	}
+	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp(), cfg.NamedPaths()...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	if !etcd.Exists(dir.Join("etcd")) {
+		return fmt.Errorf("nothing to save: %s has no data of etcd; name the external one in the configuration, if that is where the objects are", dir.Path())
+	}
+	archiver := NewStoppedArchiver(cfg, dir, *dir.Previous, log)
+	return errors.Join(archiver.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
 }
 
 // ArchiveRunning asks the server that the kubeconfig points to for an archive
@@ -125,6 +138,18 @@ func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.K
 		restore.Keep = append(restore.Keep, name)
 	}
 	return restore
+}
+
+// NewStoppedArchiver returns the archiver of an embedded etcd that does not run.
+func NewStoppedArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, log *slog.Logger) *backup.Archiver {
+	data := dir.Join("etcd")
+	return backup.NewArchiver(backup.ArchiverConfig{
+		Config: cfg, Dir: dir, Stamp: stamp, Log: log,
+		Size: func(context.Context) (int64, error) { return etcd.StoppedSize(data) },
+		Snapshot: func(ctx context.Context) (io.ReadCloser, error) {
+			return etcd.SnapshotStopped(ctx, data, backup.SpoolDir(dir.Path()), logging.Zap(log, cfg.Logging.Verbosity))
+		},
+	})
 }
 
 // NewArchiver returns the archiver of a store.

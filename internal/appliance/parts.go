@@ -53,10 +53,15 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 				CertFile: ident.Store().Cert(pki.EtcdServer), KeyFile: ident.Store().Key(pki.EtcdServer),
 				ClientCAFile: ident.Store().Cert(pki.EtcdCA),
 			}
-			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.Run}); err != nil {
+			if err := p.beforeOpening(ctx); err != nil {
 				return err
 			}
-			return member.WaitReady(ctx)
+			return p.reading(ctx, func() error {
+				if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.Run}); err != nil {
+					return err
+				}
+				return member.WaitReady(ctx)
+			})
 		},
 		ready: func(context.Context) {
 			log.Info("ready", "endpoint", "https://"+listen, "took", p.took())

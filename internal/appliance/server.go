@@ -17,6 +17,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
@@ -128,7 +129,12 @@ func (s *server) start(ctx context.Context) error {
 	if err := backup.SweepSpool(s.dir.Path()); err != nil {
 		return err
 	}
-	err := s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run}, lifecycle.Part{Name: "identity", Run: s.identity.Run})
+	if err := s.beforeOpening(ctx); err != nil {
+		return err
+	}
+	err := s.reading(ctx, func() error {
+		return s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run}, lifecycle.Part{Name: "identity", Run: s.identity.Run})
+	})
 	if err != nil {
 		return err
 	}
@@ -152,19 +158,40 @@ func (s *server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.api.server.ProveWrite(ctx, s.started)
+	if err := s.api.server.ProveWrite(ctx, s.started); err != nil {
+		return err
+	}
+	if s.external() {
+		if err := s.releases().Record(ctx, s.stamp); err != nil {
+			s.log.Warn("an older release will not be refused on this etcd", "error", err)
+		}
+	}
+	return nil
+}
+
+// releases are those that have written to the external etcd.
+func (s *server) releases() *etcd.Releases {
+	return etcd.NewReleases(s.store.Connection().Client, s.config.Etcd.External.Prefix)
 }
 
 // beforeWrites is what must be known and done when the store can be read, and
 // before anything is written to it.
 func (s *server) beforeWrites(ctx context.Context) error {
+	if s.external() {
+		if err := s.releases().Check(ctx, s.stamp); err != nil {
+			return err
+		}
+	}
 	if err := s.identity.CanDecrypt(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix); err != nil {
 		return err
 	}
 	if err := s.dir.FinishFirstStart(s.stamp); err != nil {
 		return err
 	}
-	return s.archiver.BeforeUpgrade(ctx)
+	if s.external() {
+		return s.archiver.BeforeUpgrade(ctx)
+	}
+	return nil
 }
 
 func (s *server) runControllers(ctx context.Context, ready func()) error {

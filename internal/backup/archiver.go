@@ -30,7 +30,7 @@ var (
 	}, []string{"result"})
 	backupSize = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_backup_size_bytes", StabilityLevel: metrics.ALPHA,
-		Help: "Size of the last scheduled ",
+		Help: "Size of the last scheduled backup.",
 	})
 	backupDuration = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_backup_duration_seconds", StabilityLevel: metrics.ALPHA,
@@ -160,7 +160,8 @@ func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string,
 	return path, nil
 }
 
-// BeforeUpgrade makes an archive of what another release has left.
+// BeforeUpgrade makes an archive of what another release has left. An embedded
+// etcd must not have started: a newer one may convert the data.
 func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 	previous := a.dir.Previous
 	if previous == nil || *previous == a.stamp || !a.config.Backup.BeforeUpgrade {
@@ -168,7 +169,7 @@ func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 	}
 	path, err := a.save(ctx, *previous, ReasonUpgrade, keepUpgrades)
 	if err != nil {
-		return fmt.Errorf("make a backup before %s takes over from %s: %w; remove the cause, or set beforeUpgrade to false", a.stamp.Version, previous.Version, err)
+		return fmt.Errorf("make a backup before %s takes over from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.stamp.Version, previous.Version, err)
 	}
 	a.log.Info("backup made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "file", path)
 	return nil

@@ -96,17 +96,21 @@ func Write(ctx context.Context, w io.Writer, source Source, options Options) (*M
 // spoolDir is where snapshots are copied to, below the data directory.
 const spoolDir = "snapshot.tmp"
 
+// SpoolDir is the directory for copies of etcd's data on their way into an
+// archive.
+func SpoolDir(dataDir string) string { return filepath.Join(dataDir, spoolDir) }
+
 // SweepSpool removes copies that a server left when it was killed. Call it
 // with the data directory locked.
 func SweepSpool(dataDir string) error {
-	if err := os.RemoveAll(filepath.Join(dataDir, spoolDir)); err != nil {
+	if err := os.RemoveAll(SpoolDir(dataDir)); err != nil {
 		return fmt.Errorf("remove an unfinished snapshot: %w", err)
 	}
 	return nil
 }
 
 func spoolBelow(ctx context.Context, source Source) (entry, *Snapshot, error) {
-	dir := filepath.Join(source.DataDir, spoolDir)
+	dir := SpoolDir(source.DataDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return entry{}, nil, fmt.Errorf("make room for a snapshot: %w", err)
 	}

@@ -109,7 +109,7 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 			err = errors.Join(err, copied.Close())
 		}
 	}()
-	if err := os.CopyFS(filepath.Join(to, "member"), os.DirFS(filepath.Join(dir, "member"))); err != nil {
+	if err := copyPrivate(filepath.Join(dir, "member"), filepath.Join(to, "member")); err != nil {
 		return nil, fmt.Errorf("copy etcd's data: %w", err)
 	}
 	if copied.member, err = Start(ctx, Config{Dir: to, Logger: logger}); err != nil {
@@ -122,6 +122,38 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 		return nil, err
 	}
 	return copied, nil
+}
+
+// copyPrivate copies a directory for this user alone, as etcd wants its data.
+func copyPrivate(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		if entry.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		return copyFile(path, target)
+	})
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }() // only read
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, source)
+	return errors.Join(err, file.Close())
 }
 
 // copiedMember is the snapshot of a member that lives as long as the stream.
