@@ -33,7 +33,10 @@ func issued(t *testing.T, dir, authority, name string, template *x509.Certificat
 		t.Fatal(err)
 	}
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
+	if template.NotBefore.IsZero() {
+		template.NotBefore = time.Now().Add(-time.Hour)
+	}
+	template.NotAfter = time.Now().Add(24 * time.Hour)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	ca, caKey := readCertificate(t, filepath.Join(pki, authority+".crt")), readKey(t, filepath.Join(pki, authority+".key"))
 	der, err := x509.CreateCertificate(rand.Reader, template, ca, readKey(t, keyFile).Public(), caKey)
@@ -141,6 +144,9 @@ func TestServingCertificatesThatAreRefused(t *testing.T) {
 	elsewhere := t.TempDir()
 	placeAuthority(t, elsewhere, "company-ca")
 	certFile, keyFile := issued(t, elsewhere, "company-ca", "serving", serverTemplate("localhost"))
+	future := serverTemplate("localhost")
+	future.NotBefore = time.Now().Add(time.Hour)
+	futureCert, futureKey := issued(t, elsewhere, "company-ca", "future", future)
 	_, otherKey := issued(t, elsewhere, "company-ca", "other", serverTemplate("localhost"))
 	ca := filepath.Join(elsewhere, "pki", "company-ca.crt")
 	for name, test := range map[string]struct{ serving, want string }{
@@ -149,6 +155,7 @@ func TestServingCertificatesThatAreRefused(t *testing.T) {
 		"no file":        {fmt.Sprintf("certFile: /missing.crt, keyFile: %q", keyFile), "/missing.crt"},
 		"a CA alone":     {fmt.Sprintf("caFile: %q", ca), "is what clients verify serving.certFile with"},
 		"another name":   {fmt.Sprintf("certFile: %q, keyFile: %q, caFile: %q", certFile, keyFile, ca), "set serving.externalHost"},
+		"not valid yet":  {fmt.Sprintf("externalHost: localhost, certFile: %q, keyFile: %q, caFile: %q", futureCert, futureKey, ca), "correct the clock"},
 		"another issuer": {fmt.Sprintf("externalHost: localhost, certFile: %q, keyFile: %q", certFile, keyFile), "serving.caFile"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ image: build
 release:
 	scripts/release.sh $(VERSION) $(DIST)
 
-## packaging-test: packages, image and release for real (Debian, root; apt-get install systemd systemd-container buildah iproute2 procps ca-certificates rpm)
+## packaging-test: packages, image and release for real (Debian, root; apt-get install systemd systemd-container buildah iproute2 procps ca-certificates openssh-client rpm)
 packaging-test: test-deb test-rpm test-systemd test-image test-release test-install
 
 test-deb: $(PACKAGED) $(KUBECTL)

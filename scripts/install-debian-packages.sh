@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the packaging tests need.
 set -euo pipefail
-packages=(systemd systemd-container buildah iproute2 procps ca-certificates rpm)
+packages=(systemd systemd-container buildah iproute2 procps ca-certificates openssh-client rpm)
 case "${1:-install}" in
 check) dpkg -s "${packages[@]}" >/dev/null 2>&1 ;;
 install)

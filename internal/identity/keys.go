@@ -164,7 +164,11 @@ func (i *Identity) checkServing() error {
 	for _, crt := range chain[1:] {
 		options.Intermediates.AddCert(crt)
 	}
-	if _, err := chain[0].Verify(options); err != nil {
+	_, err = chain[0].Verify(options)
+	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: correct the clock, or replace the certificate or its authority", err)}
+	}
+	if err != nil {
 		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("clients would verify it with %s and refuse it: %v; name its authorities with serving.caFile", i.store.ServerCA(), err)}
 	}
 	return nil

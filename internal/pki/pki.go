@@ -280,6 +280,10 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (reason string, err error) {
 		return "", nil
 	}
 	if ca.key == nil {
+		if len(chain) > 0 && s.now().Before(chain[0].NotBefore) {
+			return "", fmt.Errorf("%s is not valid before %s, and the clock says %s: correct the clock, or place a certificate that is valid",
+				s.Cert(l.name), chain[0].NotBefore.Format(time.RFC3339), s.now().Format(time.RFC3339))
+		}
 		if len(chain) > 0 && s.now().Before(chain[0].NotAfter) {
 			return "", nil // placed by an administrator, who renews it
 		}

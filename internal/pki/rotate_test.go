@@ -443,6 +443,20 @@ func TestMadeWithAClockThatWasAhead(t *testing.T) {
 	}
 }
 
+// TestAPlacedCertificateThatIsNotValidYet cannot be signed again, and is named.
+func TestAPlacedCertificateThatIsNotValidYet(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	s.now = func() time.Time { return time.Now().Add(48 * time.Hour) }
+	remove(t, s.Cert(APIServer))
+	ensure(t, s)
+	remove(t, s.Key(ServerCA))
+	s.now = time.Now
+	if _, err := s.Ensure(); err == nil || !strings.Contains(err.Error(), s.Cert(APIServer)+" is not valid before") {
+		t.Errorf("it said: %v", err)
+	}
+}
+
 // TestSeveralAuthoritiesAreTrusted: the file is a bundle, of which one signs.
 func TestSeveralAuthoritiesAreTrusted(t *testing.T) {
 	other := New(t.TempDir(), names)
