@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -117,5 +118,36 @@ func TestNewTokensAreValidOnEveryServer(t *testing.T) {
 		if _, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}); err != nil {
 			t.Fatalf("token %d is refused by the other server: %v", i, err)
 		}
+	}
+}
+
+// TestAStallOfEtcd: a server outlives an etcd that is silent for longer than a
+// lease is renewed, and runs the controllers again.
+func TestAStallOfEtcd(t *testing.T) {
+	members := cluster(t, 1)
+	s := server(t, endpoints(members), "")
+	s.WaitLog("this server runs the controllers now")
+	process := members[0].cmd.Process
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Signal(syscall.SIGCONT) }) // else it could not be stopped
+	s.WaitLog("lost the controller lease")
+	if err := process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the server runs the controllers again", func() error {
+		if n := strings.Count(s.Log(), "this server runs the controllers now"); n != 2 {
+			return fmt.Errorf("it has begun %d times", n)
+		}
+		return nil
+	})
+	createNamespace(t, s, "after-the-stall")
+	populated(t, s, "after-the-stall")
+	s.Kubectl("", "create", "quota", "some", "-n", "after-the-stall", "--hard=configmaps=9")
+	s.Await("jsonpath={.status.used.configmaps}", "quota/some", "-n", "after-the-stall")
+	s.Kubectl("", "delete", "namespace", "after-the-stall")
+	if code := s.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
 	}
 }

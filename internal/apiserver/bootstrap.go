@@ -102,6 +102,23 @@ func (s *Server) ProveWrite(ctx context.Context, started time.Time) error {
 	return nil
 }
 
+// pingTimeout bounds one Ping.
+const pingTimeout = 10 * time.Second
+
+// Ping makes a request that needs nothing but the API server itself.
+func (s *Server) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	client, err := kubernetes.NewForConfig(s.bootstrapConfig())
+	if err != nil {
+		return fmt.Errorf("make the client: %w", err)
+	}
+	if _, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx); err != nil {
+		return fmt.Errorf("ask the API server whether it answers: %w", err)
+	}
+	return nil
+}
+
 // WaitsFor names what Bootstrap or ProveWrite waits for, or is empty.
 func (s *Server) WaitsFor() string { return s.progress.reason() }
 

@@ -2,11 +2,9 @@ package appliance
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
@@ -72,7 +70,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 }
 
 // RunControllers runs the controllers alone, against the API servers at the
-// configured address, until ctx ends or the lease on them is lost. The
+// configured address, until ctx ends. The
 // identity in the data directory is that of the API servers.
 func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	cfg := checked.config
@@ -87,16 +85,12 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 	p.announce("kube-hyper-mini controllers")
 	ident := identity.New(identity.Config{Config: cfg, Dir: p.dir, AllowNew: checked.newIdentity, Log: log})
 	runner := &controllers.Runner{}
-	var client kubernetes.Interface
 	return p.run(ctx, life{
 		start: func(ctx context.Context) error {
 			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: ident.Run}); err != nil {
 				return err
 			}
 			remote := remoteClient(cfg.ControllerManager.Server, ident.Store())
-			if client, err = kubernetes.NewForConfig(remote); err != nil {
-				return fmt.Errorf("make the client: %w", err)
-			}
 			return p.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: func(ctx context.Context, ready func()) error {
 				return runner.Run(ctx, controllers.Config{
 					Client: remote, Files: controllerFiles(ident.Store()),
@@ -107,7 +101,9 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 		ready: func(context.Context) {
 			log.Info("ready", "server", cfg.ControllerManager.Server, "took", p.took())
 		},
-		healthy: func(ctx context.Context) error { return controllers.Healthy(ctx, client) },
+		// Without an API server the controllers wait. To start them again would
+		// not help.
+		healthy: func(context.Context) error { return nil },
 	})
 }
 

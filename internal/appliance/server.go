@@ -239,7 +239,14 @@ func (s *server) ready(ctx context.Context) {
 	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })
 }
 
-func (s *server) healthy(ctx context.Context) error { return s.api.storage.Health(ctx) }
+// healthy is for the watchdog. To start a server again does not bring an external
+// etcd back, so only the server itself counts there.
+func (s *server) healthy(ctx context.Context) error {
+	if len(s.config.Etcd.External.Endpoints) > 0 {
+		return s.api.server.Ping(ctx)
+	}
+	return s.api.storage.Health(ctx)
+}
 
 // stopping is called before the parts are stopped.
 func (s *server) stopping() {

@@ -47,6 +47,8 @@ type Config struct {
 	// Selection is the configuration's list (see [Select]).
 	Selection []string
 	Log       *slog.Logger
+
+	informersStop <-chan struct{} // ends Informers; nil means with the controllers
 }
 
 // Types is the API server's account of what it serves.

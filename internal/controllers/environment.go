@@ -58,6 +58,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	cfg.Types.OnChange(env.types.changed)
 	env.anyInformers = newInformerSet(cfg.Informers, informerClient)
+	env.anyInformers.typedStop = cfg.informersStop
 	env.mapper = newTypeMapper(env.types)
 	if err := env.chooseTypes(); err != nil {
 		return nil, err

@@ -29,6 +29,10 @@ type informerSet struct {
 	typed  informers.SharedInformerFactory
 	client metadata.Interface
 	now    func() time.Time
+	// typedStop ends the typed informers; nil means with the others. A factory
+	// starts an informer once, and those that are shared with the API server must
+	// serve the controllers of the next term, too.
+	typedStop <-chan struct{}
 
 	running  sync.WaitGroup
 	mu       sync.Mutex
@@ -122,7 +126,11 @@ func keepForMonitors(obj any) (any, error) {
 
 // Start implements [informerfactory.InformerFactory].
 func (s *informerSet) Start(stop <-chan struct{}) {
-	s.typed.Start(stop)
+	typedStop := stop
+	if s.typedStop != nil {
+		typedStop = s.typedStop
+	}
+	s.typed.Start(typedStop)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, watched := range s.watched {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,12 +48,24 @@ func (r *Runner) Names() []string {
 }
 
 // Run runs the controllers until ctx ends. It is ready when they run, or when it
-// stands for election. A lost lease is an error.
+// stands for election. When the lease is lost the controllers end, and the process
+// stands for election again: etcd may have been away for a moment, and the API
+// server of the process goes on.
 func (r *Runner) Run(ctx context.Context, cfg Config, ready func()) error {
-	if cfg.Elect {
-		return r.runElected(ctx, cfg, ready)
+	if !cfg.Elect {
+		return r.run(ctx, cfg, ready)
 	}
-	return r.run(ctx, cfg, ready)
+	if cfg.Informers != nil {
+		cfg.informersStop = ctx.Done()
+	}
+	ready = sync.OnceFunc(ready)
+	for {
+		err := r.runElected(ctx, cfg, ready)
+		if ctx.Err() != nil || !errors.Is(err, errLeaseLost) {
+			return err
+		}
+		cfg.Log.Warn("lost the controller lease; its controllers have ended, and this server stands for election again")
+	}
 }
 
 // run runs the controllers, and what they need from an API server in another
@@ -114,9 +127,7 @@ func (r *Runner) runElected(ctx context.Context, cfg Config, ready func()) error
 	return err
 }
 
-// errLeaseLost means that another process runs the controllers by now. As
-// kube-controller-manager, this one ends rather than run them too; the service
-// manager starts it again.
+// errLeaseLost ends the controllers: another process may run them by now.
 var errLeaseLost = errors.New("the lease on the controllers was lost")
 
 func newElector(clientConfig *rest.Config, elected func()) (*leaderelection.LeaderElector, error) {
@@ -143,10 +154,4 @@ func newElector(clientConfig *rest.Config, elected func()) (*leaderelection.Lead
 		return nil, fmt.Errorf("stand for election: %w", err)
 	}
 	return elector, nil
-}
-
-// Healthy reads the lease, which shows that the API server answers.
-func Healthy(ctx context.Context, client kubernetes.Interface) error {
-	_, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, leaseName, metav1.GetOptions{})
-	return err
 }
