@@ -15,9 +15,9 @@ import (
 const checkedValues = 100
 
 // CheckReadable returns an error with the remedy when the objects in etcd below
-// root are encrypted with other keys than those in the file. It decrypts one
-// value for each key that encrypts one of the first values of each resource.
-// Values of KMS plugins are left out, since the plugin may be away.
+// root are encrypted with other keys than those in the file: for each key of the
+// first values of each resource, one value must be decrypted. Values of KMS
+// plugins are left out, since the plugin may be away.
 func CheckReadable(ctx context.Context, kv clientv3.KV, root, file string) error {
 	c, err := read(file)
 	if err != nil || c == nil {
@@ -60,19 +60,26 @@ func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resourc
 	if err != nil {
 		return fmt.Errorf("look for encrypted %s: %w", resource, err)
 	}
-	checked := map[string]bool{}
+	readable, unreadable := map[string]bool{}, map[string]string{} // by key; the first object that cannot be decrypted
 	for _, stored := range answer.Kvs {
 		key := keyOf(stored.Value)
-		if key == "" || checked[key] || strings.HasPrefix(key, kmsPrefix) {
+		if key == "" || readable[key] || strings.HasPrefix(key, kmsPrefix) {
 			continue
 		}
-		checked[key] = true
 		_, err := ring.decrypt(ctx, string(stored.Key), stored.Value)
 		switch {
 		case errors.Is(err, errNoKey):
 			return fmt.Errorf("%s in etcd are encrypted with another key than those in %s, namely %s: put the right file there, from a backup or from the server that wrote them (its whole identity: kube-hyper-mini bundle)", resource, file, describe(key))
-		case err != nil:
-			return fmt.Errorf("%s in etcd are encrypted with another key under the name that %s has in %s (%s cannot be decrypted): put the former key back, from a backup, and give each key a name of its own; `kube-hyper-mini encryption rotate` makes a new key", resource, describe(key), file, stored.Key)
+		case err == nil:
+			readable[key] = true
+		case unreadable[key] == "":
+			unreadable[key] = string(stored.Key)
+		}
+	}
+	for key, object := range unreadable {
+		// One damaged object among others says nothing about the key.
+		if !readable[key] {
+			return fmt.Errorf("%s in etcd are encrypted with another key under the name that %s has in %s (%s cannot be decrypted): put the former key back, from a backup, and give each key a name of its own; `kube-hyper-mini encryption rotate` makes a new key", resource, describe(key), file, object)
 		}
 	}
 	return nil

@@ -317,6 +317,9 @@ func TestCheckReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := c.secretboxKeys()[0]
+	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/0-damaged", secretboxPrefix+key.Name+":damaged"); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct{ old, new, want string }{
 		"own key":                       {},
 		"another key":                   {key.Name, "local-other", "namely secretbox key"},
