@@ -101,7 +101,7 @@ func TestStatusCommand(t *testing.T) {
 	harness.Wants(t, harness.Runs(t, harness.ExitNotReady, "status", "--data-dir", dir), "start the server first")
 
 	s := harness.StartIn(t, dir)
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", dir), "ready", "since", "etcd", "controllers", "certificate", "quota 8GiB")
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", dir), "ready", "since", "etcd", "controllers", "certificate", "quota 8.0 GiB")
 	var status struct {
 		Ready        bool
 		ReadySince   time.Time

@@ -196,7 +196,7 @@ func TestDefrag(t *testing.T) {
 	defrag := func() {
 		t.Helper()
 		out, code := harness.CLI(t, "defrag", "--data-dir", s.Dir)
-		if code != 0 || !regexp.MustCompile(`(?m)^defragmented the database from \d+MiB to \d+MiB in `).MatchString(out) {
+		if code != 0 || !regexp.MustCompile(`(?m)^defragmented the database from [\d.]+ MiB to [\d.]+ MiB in `).MatchString(out) {
 			t.Errorf("it says, with exit code %d:\n%s", code, out)
 		}
 	}

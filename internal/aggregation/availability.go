@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,7 +13,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
@@ -24,6 +22,8 @@ import (
 	"k8s.io/kube-aggregator/pkg/controllers/status/metrics"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // Upstream fact: when a remote APIService is available
@@ -72,9 +72,9 @@ type Availability struct {
 	client  apiregistrationclient.APIServicesGetter
 	lister  listers.APIServiceLister
 	synced  cache.InformerSynced
-	queue   workqueue.TypedRateLimitingInterface[string]
+	loop    *reconcile.Loop[string]
 	metrics *metrics.Metrics
-	said    sync.Map // the reason that was logged last, by name
+	logged  logging.Changes // reasons, by the name of the APIService
 }
 
 // NewAvailability prepares the controller. Call it before the informers start.
@@ -86,10 +86,10 @@ func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
 	a := &Availability{
 		config: cfg, client: client.ApiregistrationV1(), lister: cfg.APIServices.Lister(),
 		metrics: metrics.New(),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRecheck, maxRecheck),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "RemoteAvailabilityController"}),
 	}
+	a.loop = reconcile.New(reconcile.Config[string]{
+		Name: "RemoteAvailabilityController", Workers: availabilityWorkers, MinRetry: minRecheck, MaxRetry: maxRecheck, Handle: a.handle,
+	})
 	handler, err := cfg.APIServices.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
 		AddFunc:    a.enqueue,
 		UpdateFunc: func(_, current any) { a.enqueue(current) },
@@ -111,7 +111,7 @@ func (a *Availability) enqueue(obj any) {
 		obj = tombstone.Obj
 	}
 	if service, ok := obj.(*apiregistrationv1.APIService); ok {
-		a.queue.Add(service.Name)
+		a.loop.Add(service.Name)
 	}
 }
 
@@ -124,46 +124,29 @@ func (a *Availability) recheck(ref endpoints.Reference) {
 	}
 	for _, service := range services {
 		if service.Spec.Service != nil && reference(service) == ref {
-			a.queue.Add(service.Name)
+			a.loop.Add(service.Name)
 		}
 	}
 }
 
 // Run checks until ctx ends.
 func (a *Availability) Run(ctx context.Context) {
-	defer a.queue.ShutDown()
 	if !cache.WaitForCacheSync(ctx.Done(), a.synced) {
+		a.loop.Stop()
 		return
 	}
-	var workers sync.WaitGroup
-	for range availabilityWorkers {
-		workers.Go(func() {
-			for a.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	a.queue.ShutDown()
-	workers.Wait()
+	a.loop.Run(ctx)
 }
 
-func (a *Availability) next(ctx context.Context) bool {
-	name, shutdown := a.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer a.queue.Done(name)
+func (a *Availability) handle(ctx context.Context, name string) reconcile.Result {
 	available, err := a.sync(ctx, name)
-	switch {
-	case err == nil && available:
-		a.queue.Forget(name)
-	case err != nil && ctx.Err() == nil && !apierrors.IsConflict(err):
-		utilruntime.HandleErrorWithContext(ctx, err, "Updating the availability of an APIService failed", "APIService", name)
-		fallthrough
-	default:
-		a.queue.AddRateLimited(name)
+	if err == nil && available {
+		return reconcile.Done()
 	}
-	return true
+	if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) {
+		utilruntime.HandleErrorWithContext(ctx, err, "Updating the availability of an APIService failed", "APIService", name)
+	}
+	return reconcile.Retry()
 }
 
 // sync checks one APIService and writes what it found. It says whether there
@@ -189,7 +172,7 @@ func (a *Availability) sync(ctx context.Context, name string) (bool, error) {
 	updated := original.DeepCopy()
 	helper.SetAPIServiceCondition(updated, condition)
 	a.metrics.SetUnavailableGauge(updated)
-	a.say(original, condition)
+	a.logChange(original, condition)
 	available := condition.Status == apiregistrationv1.ConditionTrue
 	if equality.Semantic.DeepEqual(original.Status, updated.Status) {
 		return available, nil
@@ -203,15 +186,14 @@ func (a *Availability) sync(ctx context.Context, name string) (bool, error) {
 
 func (a *Availability) forget(name string) {
 	a.metrics.ForgetAPIService(name)
-	a.said.Delete(name)
+	a.logged.Forget(name)
 }
 
-// say logs what a check found if that is news: the log has a line for each
-// change and none for each check.
-func (a *Availability) say(service *apiregistrationv1.APIService, found apiregistrationv1.APIServiceCondition) {
-	previous, known := a.said.Swap(service.Name, found.Reason)
+// logChange logs what a check found if that differs from the check before.
+func (a *Availability) logChange(service *apiregistrationv1.APIService, found apiregistrationv1.APIServiceCondition) {
+	previous, known := a.logged.Swap(service.Name, found.Reason)
 	if !known && helper.IsAPIServiceConditionTrue(service, apiregistrationv1.Available) {
-		previous = reasonPassed // an earlier process has said so
+		previous = reasonPassed // an earlier process has logged it
 	}
 	switch {
 	case previous == found.Reason:

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -16,6 +15,8 @@ import (
 	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 	openapiv2 "k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator"
 	openapiv3 "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // Upstream fact: who asks remote servers for discovery and OpenAPI
@@ -60,7 +61,7 @@ type Documents struct {
 	caller *Caller
 	lister listers.APIServiceLister
 	synced cache.InformerSynced
-	queue  workqueue.TypedRateLimitingInterface[string]
+	loop   *reconcile.Loop[string]
 	log    *slog.Logger
 	sinks  Sinks
 
@@ -75,9 +76,9 @@ type Documents struct {
 func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *slog.Logger) (*Documents, error) {
 	d := &Documents{
 		caller: caller, lister: services.Lister(), log: log, known: map[string]*documentCache{}, heard: make(chan struct{}),
-		// Without a name, which would give it metrics and wake it up twice a second.
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRefetch, maxRefetch)),
 	}
+	// Without a name, which would give it metrics and wake it up twice a second.
+	d.loop = reconcile.New(reconcile.Config[string]{Workers: documentWorkers, MinRetry: minRefetch, MaxRetry: maxRefetch, Handle: d.handle})
 	handler, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    d.changed,
 		UpdateFunc: func(_, current any) { d.changed(current) },
@@ -108,7 +109,7 @@ func (d *Documents) changed(obj any) {
 	}
 	d.mu.Unlock()
 	if c != nil || service.Spec.Service != nil {
-		d.queue.Add(service.Name)
+		d.loop.Add(service.Name)
 	}
 }
 
@@ -116,21 +117,12 @@ func (d *Documents) changed(obj any) {
 // one; the discovery sink must not run before [Documents.Heard] says so.
 func (d *Documents) Run(ctx context.Context, sinks Sinks) {
 	d.sinks = sinks
-	defer d.queue.ShutDown()
 	if !cache.WaitForCacheSync(ctx.Done(), d.synced) {
+		d.loop.Stop()
 		return
 	}
 	d.expect()
-	var workers sync.WaitGroup
-	for range documentWorkers {
-		workers.Go(func() {
-			for d.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	d.queue.ShutDown()
-	workers.Wait()
+	d.loop.Run(ctx)
 }
 
 // Heard is closed when each server that was available when the process began
@@ -172,29 +164,21 @@ func (d *Documents) asked(name string) {
 	}
 }
 
-func (d *Documents) next(ctx context.Context) bool {
-	name, shutdown := d.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer d.queue.Done(name)
+func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 	service, err := d.lister.Get(name)
 	switch {
 	case err != nil || service.Spec.Service == nil:
 		d.forget(name)
 		d.asked(name)
-		d.queue.Forget(name)
 	case !isAvailable(service):
 		d.cacheOf(service)
 		d.asked(name)
-		d.queue.Forget(name)
 	case d.refresh(ctx, service):
-		d.queue.Forget(name)
-		d.queue.AddAfter(name, refreshPeriod)
+		return reconcile.After(refreshPeriod)
 	default:
-		d.queue.AddRateLimited(name)
+		return reconcile.Retry()
 	}
-	return true
+	return reconcile.Done()
 }
 
 // cacheOf returns the cache of an APIService. From the first time on discovery lists it.

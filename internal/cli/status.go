@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -174,9 +174,5 @@ func bytes(n int64) string {
 	if n < 0 {
 		return "unknown"
 	}
-	const mib = 1 << 20
-	if n >= mib {
-		n = n / mib * mib
-	}
-	return resource.NewQuantity(n, resource.BinarySI).String() + "B"
+	return humanize.IBytes(uint64(n))
 }

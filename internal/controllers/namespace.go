@@ -16,8 +16,10 @@ import (
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/kubernetes/pkg/controller/namespace/deletion"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // Upstream fact: how the content of a namespace is deleted
@@ -41,6 +43,8 @@ const (
 	// fleetGrace is upstream's namespaceDeletionGracePeriod: the time for
 	// other API servers to see that a namespace is terminating.
 	fleetGrace = 5 * time.Second
+	// minNamespaceRetry is the first wait before a namespace is looked at again.
+	minNamespaceRetry = 100 * time.Millisecond
 	// maxNamespaceRetry bounds the wait before a namespace that still has
 	// content is looked at again.
 	maxNamespaceRetry = 5 * time.Second
@@ -54,9 +58,9 @@ type namespaces struct {
 	env     *environment
 	client  kubernetes.Interface
 	objects metadata.Interface
-	queue   workqueue.TypedRateLimitingInterface[string]
+	loop    *reconcile.Loop[string]
 	lister  listers.NamespaceLister
-	said    sync.Map // the failure that was logged last, by name
+	logged  logging.Changes // failures, by the name of the namespace
 
 	mu          sync.Mutex
 	terminating map[types.UID]time.Time // since when this process has known
@@ -75,12 +79,12 @@ func buildNamespaces(_ context.Context, env *environment) (func(context.Context)
 	n := &namespaces{
 		env:    env,
 		client: client, objects: objects,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, maxNamespaceRetry),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "namespace"}),
 		lister:      env.config.Informers.Core().V1().Namespaces().Lister(),
 		terminating: map[types.UID]time.Time{},
 	}
+	n.loop = reconcile.New(reconcile.Config[string]{
+		Name: "namespace", Workers: namespaceWorkers, MinRetry: minNamespaceRetry, MaxRetry: maxNamespaceRetry, Handle: n.handle,
+	})
 	informer := env.config.Informers.Core().V1().Namespaces().Informer()
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    n.enqueue,
@@ -90,7 +94,7 @@ func buildNamespaces(_ context.Context, env *environment) (func(context.Context)
 	if err != nil {
 		return nil, "", fmt.Errorf("watch namespaces: %w", err)
 	}
-	return n.run, "", nil
+	return n.loop.Run, "", nil
 }
 
 // enqueue is called when the cache that admission reads has the namespace: what
@@ -107,10 +111,10 @@ func (n *namespaces) enqueue(obj any) {
 	}
 	n.mu.Unlock()
 	if n.env.config.AfterWrites == nil {
-		n.queue.Add(namespace.Name)
+		n.loop.Add(namespace.Name)
 		return
 	}
-	n.env.config.AfterWrites(namespace.Name, func() { n.queue.Add(namespace.Name) })
+	n.env.config.AfterWrites(namespace.Name, func() { n.loop.Add(namespace.Name) })
 }
 
 func (n *namespaces) forget(obj any) {
@@ -148,52 +152,25 @@ func (n *namespaces) graceLeft(ctx context.Context, name string) (time.Duration,
 	return fleetGrace - time.Since(since), nil
 }
 
-func (n *namespaces) run(ctx context.Context) {
-	var workers sync.WaitGroup
-	for range namespaceWorkers {
-		workers.Go(func() {
-			for n.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	n.queue.ShutDown()
-	workers.Wait()
-}
-
-func (n *namespaces) next(ctx context.Context) bool {
-	name, shutdown := n.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer n.queue.Done(name)
+// handle works on one namespace. An aggregated server that is down holds a
+// namespace for as long as it is; the namespace's conditions say which.
+func (n *namespaces) handle(ctx context.Context, name string) reconcile.Result {
 	left, err := n.graceLeft(ctx, name)
 	if left > 0 {
-		n.queue.AddAfter(name, left)
-		return true
+		return reconcile.After(left)
 	}
 	if err == nil {
 		err = n.delete(ctx, name)
 	}
 	if err == nil {
-		n.queue.Forget(name)
-		n.said.Delete(name)
-		return true
+		n.logged.Forget(name)
+		return reconcile.Done()
 	}
-	n.queue.AddRateLimited(name)
 	var remaining *deletion.ResourcesRemainingError
-	if !errors.As(err, &remaining) && ctx.Err() == nil {
-		n.say(name, err)
-	}
-	return true
-}
-
-// say logs a failure that is news. An aggregated server that is down holds a
-// namespace for as long as it is; the namespace's conditions say which.
-func (n *namespaces) say(name string, err error) {
-	if previous, _ := n.said.Swap(name, err.Error()); previous != err.Error() {
+	if !errors.As(err, &remaining) && ctx.Err() == nil && n.logged.Changed(name, err.Error()) {
 		n.env.config.Log.Warn("a namespace cannot be deleted yet", "namespace", name, "error", err)
 	}
+	return reconcile.Retry()
 }
 
 // delete makes a deleter for one namespace, because the types to visit depend

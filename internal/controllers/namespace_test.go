@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // testNamespaces has one terminating namespace, "old".
@@ -28,7 +29,7 @@ func testNamespaces(t *testing.T, cfg Config) (*namespaces, *corev1.Namespace) {
 	}
 	return &namespaces{
 		env:         &environment{config: cfg},
-		queue:       workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		loop:        reconcile.New(reconcile.Config[string]{MinRetry: time.Second, MaxRetry: time.Second}),
 		lister:      listers.NewNamespaceLister(indexer),
 		terminating: map[types.UID]time.Time{},
 	}, old
@@ -71,11 +72,11 @@ func TestWritesInFlight(t *testing.T) {
 	var ended func()
 	n, old := testNamespaces(t, Config{AfterWrites: func(_ string, f func()) { ended = f }})
 	n.enqueue(old)
-	if n.queue.Len() != 0 {
+	if n.loop.Len() != 0 {
 		t.Error("the namespace is in the queue while a request is in flight")
 	}
 	ended()
-	if n.queue.Len() != 1 {
+	if n.loop.Len() != 1 {
 		t.Error("the namespace is not in the queue after the requests")
 	}
 }

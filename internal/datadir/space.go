@@ -1,14 +1,25 @@
 package datadir
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+)
 
 // ErrNoSpace means that writing would not leave the disk the room that is
 // needed.
 var ErrNoSpace = fmt.Errorf("not enough room on the disk")
 
-// reserve is what has to stay free for etcd: its log is extended in steps of
-// 64 MiB, and a database grows before it is compacted.
-const reserve = 256 << 20
+// maxReserve is enough for the next file of etcd's log, of 64 MiB.
+const maxReserve = 96 << 20
+
+// Reserve is how much of a disk of total bytes has to stay free for a server: etcd
+// extends its log in steps and ends when it cannot. With less, the server takes no
+// writes. On a small disk it is a tenth.
+func Reserve(total int64) int64 { return min(maxReserve, total/10) }
+
+// bytes writes a size for people.
+func bytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
 // Room returns an error that is ErrNoSpace when n bytes more in the directory
 // would fill its disk; on the disk of the data directory, up to what the server
@@ -25,12 +36,12 @@ func Room(dir string, n int64, dataDir string) error {
 	}
 	// File systems that share a pool have the same room left.
 	same := dir == dataDir || total == ours || free == oursFree
-	const mib = 1 << 20
+	keep := 2 * Reserve(ours) // what is written meanwhile must not use up the reserve
 	switch {
 	case free < n:
-		return fmt.Errorf("%w: %s has %d MiB left, %d MiB are wanted; make room or choose another directory", ErrNoSpace, dir, free/mib, n/mib)
-	case free < n+reserve && same:
-		return fmt.Errorf("%w: %s has %d MiB left, %d MiB are wanted and %d MiB have to stay free for the server; make room or choose another directory", ErrNoSpace, dir, free/mib, n/mib, int64(reserve)/mib)
+		return fmt.Errorf("%w: %s has %s left, %s are wanted; make room or choose another directory", ErrNoSpace, dir, bytes(free), bytes(n))
+	case free < n+keep && same:
+		return fmt.Errorf("%w: %s has %s left, %s are wanted and %s have to stay free for the server; make room or choose another directory", ErrNoSpace, dir, bytes(free), bytes(n), bytes(keep))
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
@@ -59,18 +59,19 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	}
 	prober := &prober{
 		resolver: r, client: dynamicClient, dial: dial, log: log, store: informer.Informer().GetStore(),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[Reference](minReprobe, maxReprobe),
-			workqueue.TypedRateLimitingQueueConfig[Reference]{Name: "ServiceEndpoints"}),
 	}
-	r.OnChange(prober.queue.Add)
-	handler, err := informer.Informer().AddEventHandler(r.handler(prober.queue))
+	prober.loop = reconcile.New(reconcile.Config[Reference]{
+		Name: "ServiceEndpoints", Workers: probeWorkers, MinRetry: minReprobe, MaxRetry: maxReprobe, Handle: prober.handle,
+	})
+	r.OnChange(prober.loop.Add)
+	handler, err := informer.Informer().AddEventHandler(r.handler(prober.loop))
 	if err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { informer.Informer().RunWithContext(ctx) })
-	running.Go(func() { prober.run(ctx) })
+	running.Go(func() { prober.loop.Run(ctx) })
 	if cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
 		r.removeUnless(func(ref Reference) bool {
 			_, exists, err := prober.store.GetByKey(ref.String())
@@ -109,10 +110,10 @@ func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandl
 }
 
 // handler applies objects to the resolver and hands them to the prober.
-func (r *Resolver) handler(queue workqueue.TypedRateLimitingInterface[Reference]) cache.ResourceEventHandler {
+func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventHandler {
 	apply := func(obj any) {
 		if object, ok := obj.(*unstructured.Unstructured); ok {
-			queue.Add(r.use(object))
+			loop.Add(r.use(object))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

@@ -21,7 +21,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // Reachable is the condition of a ServiceEndpoint with a target that speaks TLS.
@@ -42,7 +43,7 @@ type prober struct {
 	client   dynamic.Interface
 	dial     utilnet.DialFunc
 	store    cache.Store
-	queue    workqueue.TypedRateLimitingInterface[Reference]
+	loop     *reconcile.Loop[Reference]
 	log      *slog.Logger
 	denied   sync.Map // reference and target -> true, of those that were logged
 }
@@ -53,35 +54,15 @@ type status struct {
 	Conditions []metav1.Condition `json:"conditions"`
 }
 
-func (p *prober) run(ctx context.Context) {
-	var workers sync.WaitGroup
-	for range probeWorkers {
-		workers.Go(func() {
-			for p.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	p.queue.ShutDown()
-	workers.Wait()
-}
-
-func (p *prober) next(ctx context.Context) bool {
-	ref, shutdown := p.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer p.queue.Done(ref)
+func (p *prober) handle(ctx context.Context, ref Reference) reconcile.Result {
 	well, err := p.probe(ctx, ref)
 	if err != nil && ctx.Err() == nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "Updating the status of a ServiceEndpoint failed", "serviceEndpoint", ref)
 	}
 	if well && err == nil {
-		p.queue.Forget(ref)
-	} else {
-		p.queue.AddRateLimited(ref) // nobody says when a target is back
+		return reconcile.Done()
 	}
-	return true
+	return reconcile.Retry() // nothing tells when a target is back
 }
 
 // probe asks all targets of an object and writes its status if that is news.

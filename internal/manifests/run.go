@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // look is how often the directory is looked at.
@@ -88,7 +90,7 @@ func (a *Applier) follow(ctx context.Context, report func(error)) {
 	defer ticker.Stop()
 	var known map[string]fileState
 	backoff, due := retries(), time.Time{}
-	pending, said := true, ""
+	pending, logged := true, &logging.Changes{}
 	for {
 		files, err := scan(a.dir)
 		changed := err == nil && !maps.Equal(files, known)
@@ -96,7 +98,7 @@ func (a *Applier) follow(ctx context.Context, report func(error)) {
 			backoff, known, pending = retries(), files, true
 		}
 		if err != nil {
-			pending = true // the directory went away; said once, tried again
+			pending = true // the directory went away; logged once, tried again
 		}
 		if changed || pending && !time.Now().Before(due) {
 			result := applied{failed: err}
@@ -107,7 +109,10 @@ func (a *Applier) follow(ctx context.Context, report func(error)) {
 				return
 			}
 			pending, due = result.failed != nil, time.Now().Add(backoff.Step())
-			said = a.say(result, said, changed)
+			if changed {
+				logged.Forget(a.dir)
+			}
+			a.logRound(result, logged)
 			report(result.failed)
 		}
 		select {
@@ -118,16 +123,14 @@ func (a *Applier) follow(ctx context.Context, report func(error)) {
 	}
 }
 
-// say logs a round: a failure once and not at each try. It returns what was
-// said, to compare the next one with.
-func (a *Applier) say(result applied, said string, changed bool) string {
+// logRound logs what a round came to, and a failure that repeats once.
+func (a *Applier) logRound(result applied, logged *logging.Changes) {
 	if result.failed == nil {
 		a.log.Info("manifests applied", "dir", a.dir, "objects", result.objects)
-		return ""
+		logged.Forget(a.dir)
+		return
 	}
-	text := result.failed.Error()
-	if text != said || changed {
+	if text := result.failed.Error(); logged.Changed(a.dir, text) {
 		a.log.Error("applying manifests failed, trying again", "dir", a.dir, "error", text)
 	}
-	return text
 }

@@ -22,11 +22,6 @@ const (
 	// roomy is how much of the quota may be taken when writes begin again.
 	// Closer to the quota they would soon be refused again.
 	roomy = 0.95
-	// etcd takes 64 MB for each next file of its log ahead of time, and gives
-	// up when it cannot.
-	reserve = 96 << 20
-	// On a small disk a tenth of it is the reserve.
-	reservePart = 10
 	// startPause is how long a new process does not defragment.
 	startPause = 5 * time.Minute
 	// pause is between two defragmentations that nobody has asked for: what is
@@ -198,7 +193,7 @@ func (k *Keeper) situation() (situation, error) {
 	return s, err
 }
 
-func (s situation) reserve() int64 { return min(reserve, s.total/reservePart) }
+func (s situation) reserve() int64 { return datadir.Reserve(s.total) }
 
 func (s situation) diskFull() bool { return s.free < s.reserve() }
 

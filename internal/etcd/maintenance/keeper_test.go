@@ -207,7 +207,7 @@ func TestAFullDiskIsNotWrittenTo(t *testing.T) {
 	k.free = 50 * mib
 	k.look(t.Context())
 	k.look(t.Context())
-	if k.put(1, one) == nil || !strings.Contains(k.Refusal(), "has only 50MiB left") {
+	if k.put(1, one) == nil || !strings.Contains(k.Refusal(), "has only 50 MiB left") {
 		t.Errorf("it writes, or does not say why not: %q", k.Refusal())
 	}
 	k.free = 100 * mib // more than at which it has stopped, but not much

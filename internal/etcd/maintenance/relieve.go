@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // refuse stops writes before etcd meets a full disk, at which it would give
@@ -131,12 +131,4 @@ func (k *Keeper) setRefusal(refusal string) {
 }
 
 // size writes bytes for people.
-func size(n int64) string {
-	for _, unit := range []int64{1 << 30, 1 << 20} {
-		if n >= 10*unit {
-			n = n / unit * unit
-			break
-		}
-	}
-	return resource.NewQuantity(n, resource.BinarySI).String() + "B"
-}
+func size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }

@@ -1,0 +1,92 @@
+package reconcile
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Result says when a key is handled again. The zero value means not before it is
+// added again.
+type Result struct {
+	retry bool
+	after time.Duration
+}
+
+// Done means that the key needs no more work.
+func Done() Result { return Result{} }
+
+// After means that the key is due again after the time.
+func After(delay time.Duration) Result { return Result{after: delay} }
+
+// Retry means that the key is due again, after a time that doubles with each
+// retry.
+func Retry() Result { return Result{retry: true} }
+
+// Config of a loop over keys of a type.
+type Config[K comparable] struct {
+	// Name of the queue in upstream's workqueue metrics; empty for none.
+	Name string
+	// Workers is how many keys are handled at a time.
+	Workers int
+	// MinRetry and MaxRetry bound the time before a retry.
+	MinRetry, MaxRetry time.Duration
+	// Handle does the work for one key. The same key is not handled twice at a
+	// time.
+	Handle func(ctx context.Context, key K) Result
+}
+
+// Loop handles keys. It is safe for concurrent use.
+type Loop[K comparable] struct {
+	config Config[K]
+	queue  workqueue.TypedRateLimitingInterface[K]
+}
+
+// New returns a loop that does not run yet; keys may be added.
+func New[K comparable](config Config[K]) *Loop[K] {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[K](config.MinRetry, config.MaxRetry)
+	return &Loop[K]{config: config, queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name})}
+}
+
+// Add has the key handled soon. It does nothing when the loop has ended.
+func (l *Loop[K]) Add(key K) { l.queue.Add(key) }
+
+// Len is how many keys are due and not handled yet.
+func (l *Loop[K]) Len() int { return l.queue.Len() }
+
+// Run handles keys until ctx ends, and returns when no worker runs. Call it once.
+func (l *Loop[K]) Run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range l.config.Workers {
+		workers.Go(func() {
+			for l.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	l.queue.ShutDown()
+	workers.Wait()
+}
+
+// Stop ends a loop that is not run.
+func (l *Loop[K]) Stop() { l.queue.ShutDown() }
+
+func (l *Loop[K]) next(ctx context.Context) bool {
+	key, shutdown := l.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer l.queue.Done(key)
+	result := l.config.Handle(ctx, key)
+	if result.retry {
+		l.queue.AddRateLimited(key)
+		return true
+	}
+	l.queue.Forget(key)
+	if result.after > 0 {
+		l.queue.AddAfter(key, result.after)
+	}
+	return true
+}
