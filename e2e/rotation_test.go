@@ -244,6 +244,40 @@ func awaitAuthenticationConfig(t *testing.T, s *harness.Server) {
 	})
 }
 
+// TestRotationOutlivesAKill: wherever the kill hits, the next start goes on, old
+// credentials work, and the rotation can be ended.
+func TestRotationOutlivesAKill(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	old, port := readFile(t, s.Kubeconfig), portOf(t, s)
+	var rotating sync.WaitGroup
+	rotating.Go(func() { harness.CLI(t, "certs", "rotate", "client", "--data-dir", s.Dir) })
+	harness.Eventually(t, "the rotation has begun", func() error {
+		_, err := os.Stat(filepath.Join(s.Dir, "pki", "rotations.json"))
+		return err
+	})
+	s.Kill()
+	rotating.Wait()
+	s = harness.StartIn(t, s.Dir, "--port", port)
+	s.Kubectl("", "get", "namespaces")
+	admin := newClient(t, "the old administrator", old, true)
+	if err := admin.ask(t.Context()); err != nil {
+		t.Errorf("%s: %v", admin.name, err)
+	}
+	if out, code := harness.CLI(t, "certs", "rotate", "client", "--data-dir", s.Dir, "--finish"); code != harness.ExitOK {
+		harness.Wants(t, out, "no rotation of client waits for its end") // the kill came before the switch
+		certs(t, s, "rotate", "client")
+		certs(t, s, "rotate", "client", "--finish")
+	}
+	harness.Eventually(t, "the old certificate is refused", func() error {
+		if admin.ask(t.Context()) == nil {
+			return errors.New("it is accepted")
+		}
+		return nil
+	})
+	s.Kubectl("", "get", "namespaces")
+}
+
 // TestRotationOfAStoppedServer: without an overlap, and with mistakes.
 func TestRotationOfAStoppedServer(t *testing.T) {
 	t.Parallel()
