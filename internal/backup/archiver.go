@@ -186,7 +186,7 @@ func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 		a.log.Error("no backups are made", "error", err) // the configuration was valid
 		return
 	}
-	legacyregistry.MustRegister(backupTime, backupSize, backupDuration)
+	legacyregistry.MustRegister(backupTime, backupSize, backupDuration, backupOverdue)
 	path, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)
 	if err != nil {
 		a.log.Warn("the schedule of backups begins anew", "error", err)
@@ -200,7 +200,8 @@ func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 		backupTime.WithLabelValues("success").Set(float64(last.Unix()))
 	}
 	for a.waitFor(ctx, schedule, last) {
-		a.scheduled(ctx, record)
+		patience := max(time.Until(schedule.Next(time.Now())), minOverdue)
+		a.watchOverdue(ctx, patience, record, func() { a.scheduled(ctx, record) })
 		last = time.Now()
 	}
 }

@@ -25,7 +25,7 @@ func Default() *ServerConfiguration {
 		Etcd: Etcd{
 			Embedded: EmbeddedEtcd{
 				QuotaBackend: resource.MustParse("8Gi"), Fsync: true, Listen: "127.0.0.1:2379",
-				Defragment: Defragment{FreePercent: 50, MinimumSize: resource.MustParse("128Mi")},
+				Defragment: Defragment{FreePercent: 50, MinimumSize: resource.MustParse("128Mi"), MaximumInUse: resource.MustParse("256Mi"), Window: "02:00-05:00"},
 			},
 			External: ExternalEtcd{Endpoints: []string{}, Prefix: "/registry"},
 		},

@@ -98,15 +98,6 @@ type EmbeddedEtcd struct {
 	Defragment Defragment `json:"defragment"`
 }
 
-// Defragment is a matter of the size of the database's file, and of the part
-// of it that is not in use.
-type Defragment struct {
-	// FreePercent of the file; 0 never defragments.
-	FreePercent int `json:"freePercent"`
-	// MinimumSize of the file.
-	MinimumSize resource.Quantity `json:"minimumSize"`
-}
-
 // ExternalEtcd points to an etcd cluster that is run elsewhere. The names are
 // those of kube-apiserver's --etcd-* flags.
 type ExternalEtcd struct {

@@ -123,12 +123,7 @@ func (c *ServerConfiguration) validateEtcd(fail func(path, format string, args .
 	if quota := c.Etcd.Embedded.QuotaBackend; quota.Value() < minQuota {
 		fail("etcd.embedded.quotaBackend", "%s is too small; at least 64Mi, 8Gi is the default", quota.String())
 	}
-	if percent := c.Etcd.Embedded.Defragment.FreePercent; percent < 0 || percent > 100 {
-		fail("etcd.embedded.defragment.freePercent", "%d is not a percentage; allowed: 1 to 100, or 0 to defragment on command only", percent)
-	}
-	if minimum := c.Etcd.Embedded.Defragment.MinimumSize; minimum.Sign() < 0 {
-		fail("etcd.embedded.defragment.minimumSize", "%s is negative; write 0 for a database of any size", minimum.String())
-	}
+	c.Etcd.Embedded.Defragment.validate(fail)
 	if host, port, err := net.SplitHostPort(c.Etcd.Embedded.Listen); err != nil || net.ParseIP(host) == nil || !isPort(port) {
 		fail("etcd.embedded.listen", "%q is not an IP address with a port; write 127.0.0.1:2379, or 0.0.0.0:2379 for every interface", c.Etcd.Embedded.Listen)
 	}

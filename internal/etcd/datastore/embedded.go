@@ -81,6 +81,7 @@ func (e *Embedded) open(ctx context.Context) error {
 	e.keeper = maintenance.New(maintenance.Config{
 		Database: member, Dir: dir, Log: e.log,
 		Threshold: float64(e.config.Defragment.FreePercent) / 100, MinimumSize: e.config.Defragment.MinimumSize.Value(),
+		MaximumInUse: e.config.Defragment.MaximumInUse.Value(), Window: e.config.Defragment.Window.Contains,
 	})
 	return nil
 }

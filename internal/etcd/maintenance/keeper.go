@@ -58,7 +58,11 @@ type Config struct {
 	// below which it is not.
 	Threshold   float64
 	MinimumSize int64
-	Log         *slog.Logger
+	// MaximumInUse is how many bytes may be in use for that at any time; with
+	// more it waits until Window, which may be nil for never, is true.
+	MaximumInUse int64
+	Window       func(time.Time) bool
+	Log          *slog.Logger
 }
 
 // Record tells the users of the API of an event.
@@ -244,8 +248,13 @@ func (k *Keeper) tellNear(s situation) {
 
 // fragmented says whether a defragmentation is worth that everybody waits.
 func (k *Keeper) fragmented(s situation) bool {
-	return k.config.Threshold > 0 && s.size >= k.config.MinimumSize && s.copyable() && time.Now().After(k.rested) &&
+	return k.config.Threshold > 0 && s.size >= k.config.MinimumSize && s.copyable() && time.Now().After(k.rested) && k.allowed(s, time.Now()) &&
 		float64(s.size-s.inUse) >= k.config.Threshold*float64(s.size)
+}
+
+// allowed says whether users may wait now for as long as it takes.
+func (k *Keeper) allowed(s situation, now time.Time) bool {
+	return s.inUse <= k.config.MaximumInUse || k.config.Window != nil && k.config.Window(now)
 }
 
 // rest defragments because it is time to.
@@ -298,6 +307,7 @@ func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, er
 	}
 	took := time.Since(began)
 	d.Seconds = took.Seconds()
+	defragmentSeconds.Set(d.Seconds)
 	d.After, _, _ = k.config.Database.Sizes()
 	defragmentations.WithLabelValues(cause, "success").Inc()
 	k.config.Log.Info("database defragmented", "before", size(d.Before), "after", size(d.After), "took", took.Round(time.Millisecond).String(), "cause", cause)

@@ -42,7 +42,7 @@ func keep(t *testing.T, dir string, quota int64) *kept {
 		t.Fatal(err)
 	}
 	k := &kept{t: t, member: member, log: &bytes.Buffer{}, free: 1 << 40}
-	k.Keeper = New(Config{Database: member, Dir: dir, Threshold: 0.5, MinimumSize: 2 * mib, Log: slog.New(slog.NewTextHandler(k.log, nil))})
+	k.Keeper = New(Config{Database: member, Dir: dir, Threshold: 0.5, MinimumSize: 2 * mib, MaximumInUse: 1 << 40, Log: slog.New(slog.NewTextHandler(k.log, nil))})
 	k.disk = func(string) (int64, int64, error) { return k.free, 1 << 40, nil }
 	k.Tell(func(_, reason, _ string, _ ...any) { k.events = append(k.events, reason) })
 	t.Cleanup(k.stop)

@@ -20,9 +20,13 @@ var (
 		Name: "kube_hyper_mini_database_defragmentations_total", StabilityLevel: metrics.ALPHA,
 		Help: "Defragmentations of the embedded database, by cause (fragmentation, no-space, command) and result.",
 	}, []string{"cause", "result"})
+	defragmentSeconds = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_database_defragmentation_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "How long the last defragmentation of the embedded database took, during which reads and writes waited.",
+	})
 )
 
-var register = sync.OnceFunc(func() { legacyregistry.MustRegister(nearGauge, readOnlyGauge, defragmentations) })
+var register = sync.OnceFunc(func() { legacyregistry.MustRegister(nearGauge, readOnlyGauge, defragmentations, defragmentSeconds) })
 
 func number(yes bool) float64 {
 	if yes {

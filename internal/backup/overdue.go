@@ -1,0 +1,51 @@
+package backup
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/metrics"
+)
+
+// minOverdue is how long a scheduled backup may take at least, however close the
+// next one is.
+const minOverdue = time.Minute
+
+var backupOverdue = metrics.NewGauge(&metrics.GaugeOpts{
+	Name: "kube_hyper_mini_backup_overdue", StabilityLevel: metrics.ALPHA,
+	Help: "1 while a scheduled backup has not ended when the next one was due.",
+})
+
+// watchOverdue calls save, and tells the user once when save has not ended after
+// patience.
+func (a *Archiver) watchOverdue(ctx context.Context, patience time.Duration, record Record, save func()) {
+	began := time.Now()
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		case <-timer.C:
+			a.overdue(began, record)
+		}
+	})
+	save()
+	close(ended)
+	watching.Wait()
+	backupOverdue.Set(0)
+}
+
+func (a *Archiver) overdue(began time.Time, record Record) {
+	const text = "the scheduled backup is overdue: it has not ended; look at the disk of the backups, and at backups and key rotations that it may wait for"
+	backupOverdue.Set(1)
+	a.mu.Lock()
+	a.account.Error = text + ", since " + began.Format(time.DateTime)
+	a.mu.Unlock()
+	a.log.Warn(text, "began", began, "dir", a.config.Backup.Dir)
+	record(corev1.EventTypeWarning, "BackupOverdue", "%s", text)
+}
