@@ -155,6 +155,27 @@ func TestOneOfManyDefinitionsGetsTheKind(t *testing.T) {
 	}
 }
 
+// TestTypesAreCounted: a CRD that is not used is installed and not resident.
+func TestTypesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	used, unused := newKind(), newKind()
+	for _, k := range []kind{used, unused} {
+		s.Kubectl(k.definition("Namespaced"), "create", "-f", "-")
+	}
+	s.Kubectl(used.object("one", ""), "create", "-n", "default", "-f", "-")
+	definitions := len(strings.Fields(s.Kubectl("", "get", "crd", "-o", "name")))
+	harness.Wants(t, s.Kubectl("", "get", "--raw", "/kube-hyper-mini/status"),
+		fmt.Sprintf(`"installed": %d`, definitions), `"populated": 1`)
+	metrics := s.Kubectl("", "get", "--raw", "/metrics")
+	harness.Wants(t, metrics, fmt.Sprintf("\nkube_hyper_mini_custom_types_installed %d\n", definitions))
+	for line := range strings.Lines(metrics) {
+		if value, ok := strings.CutPrefix(line, "kube_hyper_mini_custom_types_resident "); ok && strings.TrimSpace(value) == fmt.Sprint(definitions) {
+			t.Errorf("all %d types are resident", definitions)
+		}
+	}
+}
+
 // TestSchemaChangesWhileWatched: a changed schema applies as soon as the change
 // is answered, and an informer of the type goes on.
 func TestSchemaChangesWhileWatched(t *testing.T) {

@@ -39,6 +39,9 @@ type Status struct {
 	Versions    Versions       `json:"versions"`
 	Database    Database       `json:"database"`
 	Backups     backup.Account `json:"backups"`
+	// CustomTypes counts CustomResourceDefinitions; nil before the server is
+	// ready.
+	CustomTypes *CustomTypes `json:"customTypes,omitempty"`
 	// Certificates map each certificate to its end.
 	Certificates map[string]time.Time `json:"certificates"`
 	// CertificatesError says why they could not be read.
@@ -66,6 +69,13 @@ type Database struct {
 	Error    string `json:"error,omitempty"`
 }
 
+// CustomTypes counts types that CustomResourceDefinitions define.
+type CustomTypes struct {
+	Installed int `json:"installed"`
+	// Populated types have objects.
+	Populated int `json:"populated"`
+}
+
 // StatusSource is what the status of a running server is made of. The functions are
 // called at each request.
 type StatusSource struct {
@@ -85,6 +95,8 @@ type StatusSource struct {
 	Maintenance *maintenance.Keeper
 	// Backups is the account of the scheduled ones.
 	Backups func() backup.Account
+	// CustomTypes are counted when the server is ready.
+	CustomTypes func(context.Context) (CustomTypes, error)
 	// Certificates map each certificate to its end.
 	Certificates func() (map[string]time.Time, error)
 }
@@ -120,6 +132,11 @@ func (s StatusSource) status(ctx context.Context) Status {
 		}
 	}
 	s.addDatabase(ctx, &status)
+	if status.Ready {
+		if types, err := s.CustomTypes(ctx); err == nil { // otherwise Health says so
+			status.CustomTypes = &types
+		}
+	}
 	status.Backups = s.Backups()
 	certificates, err := s.Certificates()
 	if err != nil {

@@ -188,7 +188,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		return nil, fmt.Errorf("prepare the controllers for remote API servers: %w", err)
 	}
 	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
-	installMetrics(aggregator.GenericAPIServer.Handler.NonGoRestfulMux)
+	installMetrics(aggregator.GenericAPIServer.Handler.NonGoRestfulMux, extensions.Metrics()...)
 	if err := b.caches.endWith(aggregator.GenericAPIServer); err != nil {
 		return nil, err
 	}
@@ -210,6 +210,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		stopGrace:  b.stopGrace,
 		rbac:       b.rbac,
 		resources:  b.generic.MergedResourceConfig,
+		crds:       extensions,
 		openAPI:    documents.openAPI,
 		encryption: b.generic.ResourceTransformers,
 		log:        b.config.Log,

@@ -10,10 +10,12 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// installMetrics serves one /metrics with upstream's registry and with that
-// of etcd, which registers in prometheus' default one.
-func installMetrics(mux *mux.PathRecorderMux) {
-	scrape := promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{})
+// installMetrics serves one /metrics with upstream's registry, that of etcd,
+// which registers in prometheus' default one, and the server's own.
+func installMetrics(mux *mux.PathRecorderMux, own ...prometheus.Collector) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(own...)
+	scrape := promhttp.HandlerFor(prometheus.Gatherers{prometheus.GathererFunc(gather), registry}, promhttp.HandlerOpts{})
 	reset := legacyregistry.HandlerWithReset()
 	mux.Unregister("/metrics")
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
@@ -30,6 +31,7 @@ type Server struct {
 	informers            informers.SharedInformerFactory
 	resources            *serverstorage.ResourceConfig
 	caches               *caches
+	crds                 *crds.Server
 	writes               *namespaceWrites
 	rbac                 bool
 	drain                *drain
@@ -120,3 +122,6 @@ func (s *Server) bootstrapConfig() *rest.Config {
 	config.BearerToken = string(s.bootstrap)
 	return rest.AddUserAgent(config, "bootstrap")
 }
+
+// CustomTypes counts the types that CRDs define, and those that have objects.
+func (s *Server) CustomTypes(ctx context.Context) (crds.Types, error) { return s.crds.Types(ctx) }

@@ -302,5 +302,11 @@ func (s *server) status() admin.StatusSource {
 		Controllers: s.controllers.Names,
 		Storage:     s.api.storage, Maintenance: s.store.Maintenance(),
 		Backups: s.archiver.Account, Certificates: s.identity.Store().Expiry,
+		CustomTypes: s.customTypes,
 	}
+}
+
+func (s *server) customTypes(ctx context.Context) (admin.CustomTypes, error) {
+	types, err := s.api.server.CustomTypes(ctx)
+	return admin.CustomTypes(types), err
 }

@@ -125,6 +125,9 @@ func printStatus(w io.Writer, status *admin.Status, output string) error {
 		}
 		row("database", "%s, %s in use, %srevision %d", bytes(status.Database.SizeBytes), bytes(status.Database.InUseBytes), quota, status.Database.Revision)
 	}
+	if types := status.CustomTypes; types != nil {
+		row("types", "%d custom resource definitions, %d with objects", types.Installed, types.Populated)
+	}
 	if status.Database.ReadOnly != "" {
 		row("read-only", "%s", status.Database.ReadOnly)
 	}

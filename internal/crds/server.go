@@ -244,10 +244,3 @@ func (s *Server) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 		reflect.TypeFor[*apiextensionsv1.CustomResourceDefinition](): cache.WaitFor(wait.ContextForChannel(stop), "", s.filled.HasSyncedChecker()),
 	}
 }
-
-// Installed is how many CRDs there are, Resident how many types are ready to
-// serve because they are, or recently were, in use.
-func (s *Server) Installed() int { return s.catalog.size() }
-
-// Resident is documented at [Server.Installed].
-func (s *Server) Resident() int { return s.front.resident() }
