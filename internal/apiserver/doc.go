@@ -5,4 +5,7 @@
 // it, without touching files. [New] builds the chain over a storage and a
 // listener that somebody else made. [Server.Run] serves until its context
 // ends.
+//
+// DIFFERENCES.md lists what differs from kube-apiserver, and why; a test compares
+// both.
 package apiserver

@@ -63,10 +63,14 @@ type life struct {
 	stopping func()                      // before the first part is stopped
 }
 
+// stopTimeout is what each part has to stop in, besides the grace for requests.
+const stopTimeout = 20 * time.Second
+
 // run runs the parts until ctx ends or one fails.
 func (p *process) run(ctx context.Context, life life) error {
 	p.supervisor = lifecycle.New(ctx, lifecycle.Config{
-		Log: p.log,
+		Log:         p.log,
+		StopTimeout: stopTimeout + p.config.Serving.StopGrace.Duration,
 		Ready: func(ctx context.Context) {
 			life.ready(ctx)
 			p.notify("READY=1")
