@@ -1,0 +1,37 @@
+package logs
+
+import (
+	"regexp"
+	"strconv"
+	"syscall"
+)
+
+// badVerb is what fmt makes of an error that is formatted with %w outside of
+// fmt.Errorf, as bbolt does (go.etcd.io/bbolt, Tx.write and DB.grow).
+var badVerb = regexp.MustCompile(`%!w\((?:\*fs\.PathError=&\{(\S+) (.+?) (\d+)\}|syscall\.Errno=(\d+)|\*errors\.errorString=&\{(.+?)\}|<nil>)\)`)
+
+// PlainErrors writes the errors in a message of etcd or bbolt as they read, where
+// the library has formatted them with the wrong verb.
+func PlainErrors(message string) string {
+	return badVerb.ReplaceAllStringFunc(message, func(found string) string {
+		parts := badVerb.FindStringSubmatch(found)
+		switch {
+		case parts[1] != "":
+			return parts[1] + " " + parts[2] + ": " + errno(parts[3])
+		case parts[4] != "":
+			return errno(parts[4])
+		case parts[5] != "":
+			return parts[5]
+		default:
+			return "no error"
+		}
+	})
+}
+
+func errno(digits string) string {
+	number, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil {
+		return digits
+	}
+	return syscall.Errno(number).Error()
+}
