@@ -25,7 +25,7 @@ func TestRootCommandsKeepTheOwner(t *testing.T) {
 	root := func(args ...string) { harness.Runs(t, harness.ExitOK, append(args, "--data-dir", s.Dir)...) }
 	root("backup", "save")
 	s.Stop()
-	root("backup", "save")
+	root("backup", "save", filepath.Join(s.Dir, "backups", "stopped.tar.gz"))
 	root("defrag")
 	archives, err := filepath.Glob(filepath.Join(s.Dir, "backups", "manual-*"))
 	if err != nil || len(archives) == 0 {
