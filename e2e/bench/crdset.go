@@ -100,12 +100,12 @@ func newDefinition(text []byte, copy int) (definition, error) {
 		spec["group"] = fmt.Sprintf("copy%d.%s", copy, spec["group"])
 		for _, name := range []string{"kind", "listKind"} {
 			if kind, ok := names[name].(string); ok {
-				names[name] = fmt.Sprintf("Copy%d%s", copy, kind)
+				names[name] = clip(fmt.Sprintf("C%d%s", copy, kind))
 			}
 		}
 		for _, name := range []string{"plural", "singular"} {
 			if word, ok := names[name].(string); ok {
-				names[name] = fmt.Sprintf("copy%d%s", copy, word)
+				names[name] = clip(fmt.Sprintf("c%d%s", copy, word))
 			}
 		}
 		delete(names, "shortNames")
@@ -128,6 +128,12 @@ func newDefinition(text []byte, copy int) (definition, error) {
 	body, err := json.Marshal(crd)
 	d.body = body
 	return d, err
+}
+
+// clip shortens a name to what the API takes.
+func clip(name string) string {
+	const longest = 63
+	return name[:min(len(name), longest)]
 }
 
 // at descends into maps; what is missing is empty.
