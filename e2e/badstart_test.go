@@ -118,8 +118,8 @@ func TestGarbageInTheDataDirectory(t *testing.T) {
 		offset int // 0: the whole file
 		want   []string
 	}{
-		{"pki/server-ca.crt", 0, []string{"is not a PEM certificate", "replace it, or remove it"}},
-		{"pki/apiserver.key", 0, []string{"is not a PEM private key", "replace it, or remove it"}},
+		{"pki/server-ca.crt", 0, []string{"is not a PEM certificate", "replace it, or take it from a backup"}},
+		{"pki/apiserver.key", 0, []string{"is not a PEM private key", "replace it, or take it from a backup"}},
 		{"pki/service-account.key", 0, []string{"is not a PEM private key"}},
 		{"encryption/config.yaml", 0, []string{"is not an EncryptionConfiguration", "restore it from a backup"}},
 		{"etcd/member/snap/db", 0, []string{"is damaged", "backup restore FILE"}},
@@ -165,5 +165,5 @@ func TestAuthorityThatDoesNotMatch(t *testing.T) {
 	if err := os.Remove(ca + ".crt"); err != nil {
 		t.Fatal(err)
 	}
-	failsToStart(t, dir, nil, ca+".key exists without", "remove the key")
+	failsToStart(t, dir, nil, ca+".key exists without", "place both files of the authority")
 }

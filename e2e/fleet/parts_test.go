@@ -33,7 +33,11 @@ func TestParts(t *testing.T) {
 		return harness.ConfigFile(t, fmt.Sprintf("etcd: {external: {endpoints: [%q], caFile: %q, certFile: %q, keyFile: %q}}\n%s",
 			"https://"+listen, file("etcd-ca.crt"), file("etcd-client.crt"), file("etcd-client.key"), more))
 	}
-	api := launchPart(t, "apiserver", dir, "--config", onIt(""))
+	policy, audit := filepath.Join(t.TempDir(), "policy.yaml"), filepath.Join(t.TempDir(), "audit.log")
+	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	api := launchPart(t, "apiserver", dir, "--config", onIt(fmt.Sprintf("apiServer: {audit: {policyFile: %q, logPath: %q}}\n", policy, audit)))
 	createNamespace(t, api, "alone")
 	if api.Kubectl("", "get", "serviceaccounts", "-n", "alone", "-o", "name") != "" {
 		t.Error("the API server alone has controllers")
@@ -57,6 +61,7 @@ spec:
 	if _, err := api.Client().CoreV1().Namespaces().Get(t.Context(), "alone", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace: %v", err)
 	}
+	connectsAsManager(t, audit)
 	for _, part := range []*harness.Server{controllers, api, etcd} {
 		if code := part.Stop(); code != 0 {
 			t.Errorf("it ended with exit code %d:\n%s", code, part.Log())
@@ -64,6 +69,28 @@ spec:
 		if lines := harness.Complaints(part.Log()); lines != "" {
 			t.Errorf("it complains:\n%s", lines)
 		}
+	}
+}
+
+// connectsAsManager: the controllers connect as kube-controller-manager's user, and
+// not as the administrator whose identity they have too.
+func connectsAsManager(t *testing.T, audit string) {
+	t.Helper()
+	log, err := os.ReadFile(audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager := 0
+	for line := range strings.Lines(string(log)) {
+		switch {
+		case strings.Contains(line, `"user":{"username":"system:kube-controller-manager"`):
+			manager++
+		case strings.Contains(line, `"user":{"username":"admin"`) && strings.Contains(line, `-controller","`):
+			t.Errorf("a controller connects as the administrator: %s", line)
+		}
+	}
+	if manager == 0 {
+		t.Error("nothing connects as system:kube-controller-manager")
 	}
 }
 

@@ -73,6 +73,9 @@ func (s *Server) install(ctx context.Context, client kubernetes.Interface, confi
 		if err := kube.EnsureRBAC(ctx, client, s.log); err != nil {
 			return fmt.Errorf("make the bootstrap RBAC policy: %w", err)
 		}
+		if err := ensureControllersRole(client); err != nil {
+			return err
+		}
 		return s.AwaitPolicy(ctx)
 	})
 	group.Go(func() error { return endpoints.Install(ctx, config, s.log) })

@@ -93,7 +93,7 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 			remote := remoteClient(cfg.ControllerManager.Server, ident.Store())
 			return p.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: func(ctx context.Context, ready func()) error {
 				return runner.Run(ctx, controllers.Config{
-					Client: remote, Files: controllerFiles(ident.Store()),
+					Client: remote, Manager: true, Files: controllerFiles(ident.Store()),
 					Elect: true, Selection: cfg.ControllerManager.Controllers, Log: log,
 				}, ready)
 			}})
@@ -107,12 +107,13 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 	})
 }
 
-// remoteClient reaches the API servers in other processes.
+// remoteClient reaches the API servers in other processes, as
+// system:kube-controller-manager.
 func remoteClient(server string, store *pki.Store) *rest.Config {
 	return &rest.Config{
 		Host: server,
 		TLSClientConfig: rest.TLSClientConfig{
-			CAFile: store.ServerCA(), CertFile: store.Cert(pki.Admin), KeyFile: store.Key(pki.Admin),
+			CAFile: store.ServerCA(), CertFile: store.Cert(pki.Controller), KeyFile: store.Key(pki.Controller),
 		},
 		UserAgent: rest.DefaultKubernetesUserAgent(),
 		QPS:       -1, // flow control is the server's job

@@ -19,6 +19,9 @@ type Config struct {
 	// Client reaches the API server, has full rights, and no rate limit. The
 	// controllers impersonate kube-controller-manager's service accounts with it.
 	Client *rest.Config
+	// Manager says that Client connects as the user system:kube-controller-manager,
+	// which may impersonate the service accounts, and not with full rights.
+	Manager bool
 	// FullRights has the controllers use the rights of Client themselves: RBAC,
 	// which knows their service accounts, does not authorize there.
 	FullRights bool

@@ -80,7 +80,7 @@ func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
 		cfg.Types = types
 	}
 	if cfg.Informers == nil {
-		client, err := kubernetes.NewForConfig(AsManager(cfg.Client))
+		client, err := kubernetes.NewForConfig(cfg.asManager())
 		if err != nil {
 			return fmt.Errorf("make the client of the informers: %w", err)
 		}

@@ -12,12 +12,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// AsManager returns a copy of client, which may impersonate, that acts as
-// kube-controller-manager does without a controller's own credentials: as the
-// user system:kube-controller-manager. Its informers and its tokens controller do.
-func AsManager(client *rest.Config) *rest.Config {
-	client = rest.CopyConfig(client)
-	client.Impersonate = rest.ImpersonationConfig{UserName: user.KubeControllerManager}
+// asManager is the client configuration of what acts as kube-controller-manager does
+// without a controller's own credentials, its informers and its tokens controller: as
+// the user system:kube-controller-manager.
+func (c *Config) asManager() *rest.Config {
+	client := rest.CopyConfig(c.Client)
+	if !c.Manager && !c.FullRights {
+		client.Impersonate = rest.ImpersonationConfig{UserName: user.KubeControllerManager}
+	}
 	return client
 }
 
@@ -33,10 +35,7 @@ func asServiceAccount(client *rest.Config, name string) *rest.Config {
 // managed is the client configuration of what acts as the manager. The user
 // agent has the name.
 func (e *environment) managed(name string) *rest.Config {
-	if e.config.FullRights {
-		return withAgent(e.config.Client, name)
-	}
-	return withAgent(AsManager(e.config.Client), name)
+	return withAgent(e.config.asManager(), name)
 }
 
 // account is the client configuration of the controller with the name of a
