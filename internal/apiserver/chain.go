@@ -141,8 +141,8 @@ func (b *builder) addHealthChecks() {
 	b.generic.AddReadyzChecks(b.config.ReadyChecks...)
 }
 
-// chain creates the servers from the inside out.
-func (b *builder) chain(c *configs) (*Server, error) {
+// newExtensions creates the innermost server, that of CRDs and custom resources.
+func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	notFound := notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildWhenAsked installs it
 	extensions, err := crds.New(crds.Config{
@@ -152,11 +152,14 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		return nil, fmt.Errorf("create the apiextensions server: %w", err)
 	}
 	buildWhenAsked(extensions.GenericAPIServer, kube.OpenAPIConfigs{V2: c.extensions.GenericConfig.OpenAPIConfig, V3: c.extensions.GenericConfig.OpenAPIV3Config})
-	crdsServed := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	return extensions, nil
+}
 
+// newNative creates the server of the native APIs before delegate.
+func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
 	c.native.Generic.SkipOpenAPIInstallation = true // buildWhenAsked installs it
-	completedNative := c.native.Complete()
-	native, err := completedNative.New(controlplane.KubeAPIServer, extensions.GenericAPIServer)
+	completed := c.native.Complete()
+	native, err := completed.New(controlplane.KubeAPIServer, delegate)
 	if err != nil {
 		return nil, fmt.Errorf("create the native API server: %w", err)
 	}
@@ -164,7 +167,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the loopback client: %w", err)
 	}
-	providers, err := completedNative.GenericStorageProviders(client.Discovery())
+	providers, err := completed.GenericStorageProviders(client.Discovery())
 	if err != nil {
 		return nil, fmt.Errorf("create the storage of the native APIs: %w", err)
 	}
@@ -172,7 +175,20 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		return nil, fmt.Errorf("install the native APIs: %w", err)
 	}
 	buildWhenAsked(native.GenericAPIServer, kube.OpenAPIConfigs{V2: c.native.Generic.OpenAPIConfig, V3: c.native.Generic.OpenAPIV3Config})
+	return native, nil
+}
 
+// chain creates the servers from the inside out.
+func (b *builder) chain(c *configs) (*Server, error) {
+	extensions, err := b.newExtensions(c)
+	if err != nil {
+		return nil, err
+	}
+	native, err := b.newNative(c, extensions.GenericAPIServer)
+	if err != nil {
+		return nil, err
+	}
+	crdsServed := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
 	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, native.GenericAPIServer)
 	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Registration(), crdsServed,

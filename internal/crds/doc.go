@@ -5,7 +5,8 @@
 //
 // The parts, from the store to the client:
 //
-//   - definitions reads CRDs from etcd, whole or without schemas (light);
+//   - definitions reads CRDs from etcd, whole or without schemas (light). They
+//     are stored as protobuf without a watch cache, so that schemas are skipped;
 //   - the informer holds light CRDs and feeds upstream's controllers;
 //   - catalog is what this server serves: the informer's content, and at once
 //     what this server itself has written;
@@ -13,5 +14,7 @@
 //     and establishes a CRD in the write that creates it;
 //   - front hands requests to upstream's handler, which builds the serving
 //     machinery of a type at its first request, and lets idle types go;
-//   - discovery answers for the groups of CRDs.
+//   - stores opens the storage of custom resources for the handler, and has the
+//     first reads of a type wait for its watch cache;
+//   - groups answers discovery.
 package crds
