@@ -13,7 +13,7 @@ import (
 // TestLogInMemory: what was written is in the database, and etcd need not keep
 // it in the memory of the log as well, before a restart or after.
 func TestLogInMemory(t *testing.T) {
-	const count, size = 1200, 50_000
+	const count, size = 2400, 50_000
 	config := Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 256 << 20, Logger: zap.NewNop()}
 	before := heap()
 	m := startWith(t, config)
