@@ -7,8 +7,11 @@ import (
 	"os"
 	"time"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/systemd"
@@ -112,4 +115,25 @@ func (p *process) took() string { return time.Since(p.started).Round(time.Millis
 // something that the whole server does without.
 func errNeeds(path, format string, args ...any) error {
 	return &config.FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
+// external says whether the store is run elsewhere.
+func (p *process) external() bool { return len(p.config.Etcd.External.Endpoints) > 0 }
+
+// beforeOpening archives what another release has left in the embedded etcd,
+// before this release's etcd opens it.
+func (p *process) beforeOpening(ctx context.Context) error {
+	if p.external() || !etcd.Exists(p.dir.Join("etcd")) {
+		return nil
+	}
+	archiver := admin.NewStoppedArchiver(p.config, p.dir, p.stamp, p.log)
+	return p.reading(ctx, func() error { return archiver.BeforeUpgrade(ctx) })
+}
+
+// reading calls read, which reads the embedded database if there is one.
+func (p *process) reading(ctx context.Context, read func() error) error {
+	if p.external() {
+		return read()
+	}
+	return datastore.Reading(ctx, p.dir.Join("etcd"), p.log, p.notify, read)
 }

@@ -1,0 +1,35 @@
+package datastore
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReportReading: a long start logs and asks the service manager for time.
+func TestReportReading(t *testing.T) {
+	log, states := &bytes.Buffer{}, make(chan string)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		reportReading(ctx, t.TempDir(), slog.New(slog.NewTextHandler(log, nil)), func(state string) {
+			select {
+			case states <- state:
+			case <-ctx.Done():
+			}
+		}, time.Millisecond)
+	}()
+	state := <-states
+	cancel()
+	<-ended
+	if !strings.HasPrefix(state, "EXTEND_TIMEOUT_USEC=3000\nSTATUS=reading the database") {
+		t.Errorf("the service manager is told %q", state)
+	}
+	if !strings.Contains(log.String(), "still reading the database") {
+		t.Errorf("the log is\n%s", log)
+	}
+}
