@@ -67,6 +67,7 @@ func figures(s settings) []figure {
 		{"gc-background-5000", collectionRow("5,000", "background", 0), collection(5000, "Background")},
 		{"gc-foreground-5000", collectionRow("5,000", "foreground", 0), collection(5000, "Foreground")},
 		{"custom-resource", []row{{name: "custom resource made 1 s after its CRD, collected with its owner", unit: inSeconds}}, measureYoungCustomResource},
+		{"gc-races", raceRows, measureRaces},
 		{"apply", []row{{name: "kubectl apply --server-side of 200 objects", unit: inSeconds}}, measureApply},
 		{"silent-remote", remoteRows, measureRemote},
 		{"lists", crowdRows(fmt.Sprintf("%d lists of %d objects at once", crowdLists, crowdObjects)), measureLists},
