@@ -138,9 +138,9 @@ spec:
 	}
 }
 
-// TestPolicyThatMutatesWhatAStartWrites: the schemas that it needs are built
-// after the start, if nothing needs them before.
-func TestPolicyThatMutatesWhatAStartWrites(t *testing.T) {
+// TestPolicyOnWhatAStartWrites: a policy of users that matches what the server
+// itself writes at its start applies to users only.
+func TestPolicyOnWhatAStartWrites(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	s.Kubectl(`apiVersion: admissionregistration.k8s.io/v1
@@ -173,7 +173,10 @@ spec: {policyName: mark}
 		t.Fatalf("the server ended with exit code %d", code)
 	}
 	s = harness.StartIn(t, s.Dir)
-	if got := s.Kubectl("", "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.labels.marked}"); got != "yes" {
-		t.Errorf("the namespace that the start writes to has the label %q", got)
+	if got := s.Kubectl("", "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.labels.marked}"); got != "" {
+		t.Errorf("the policy has changed a write of the server: the label is %q", got)
+	}
+	if got := s.Kubectl("", "annotate", "namespace", "default", "touched=again", "--overwrite", "-o", "jsonpath={.metadata.labels.marked}"); got != "yes" {
+		t.Errorf("after the start a user's write has the label %q", got)
 	}
 }
