@@ -225,9 +225,11 @@ func compareConfigs(found map[string]string, prefix string, theirs, ours reflect
 		case name == "LoopbackClientConfig", name == "PublicAddress", name == "Authentication": // compared in part, or by other tests
 		case name == "SecureServing":
 			compareConfigs(found, "SecureServing.", their.Elem(), our.Elem())
-		case field.Type == reflect.TypeFor[sets.String]():
-			for _, hook := range our.Interface().(sets.String).Difference(their.Interface().(sets.String)).List() {
-				found["config "+name+" "+hook] = "on | off"
+		case field.Type == reflect.TypeOf(genericapiserver.NewConfig(legacyscheme.Codecs).DisabledPostStartHooks):
+			for _, hook := range our.MapKeys() {
+				if !their.MapIndex(hook).IsValid() {
+					found["config "+name+" "+hook.String()] = "on | off"
+				}
 			}
 		case strings.HasSuffix(name, "zChecks"):
 			compareChecks(found, name, their, our)

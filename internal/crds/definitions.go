@@ -140,13 +140,5 @@ type lightSource struct{ *cache.ListWatch }
 func (lightSource) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (d *definitions) source() cache.ListerWatcher {
-	return lightSource{&cache.ListWatch{
-		ListWithContextFunc: d.listLight, WatchFuncWithContext: d.watchLight,
-		ListFunc: func(options metav1.ListOptions) (runtime.Object, error) {
-			return d.listLight(context.Background(), options)
-		},
-		WatchFunc: func(options metav1.ListOptions) (watch.Interface, error) {
-			return d.watchLight(context.Background(), options)
-		},
-	}}
+	return lightSource{&cache.ListWatch{ListWithContextFunc: d.listLight, WatchFuncWithContext: d.watchLight}}
 }

@@ -42,7 +42,7 @@ func widgets() *apiextensionsv1.CustomResourceDefinition {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "widgets.example.com", UID: "1", Generation: 3, Labels: map[string]string{"a": "b"}, Finalizers: []string{"example.com/keep"},
 			Annotations:   map[string]string{corev1.LastAppliedConfigAnnotation: "{}", "kept": "yes"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1("{}")}},
 		},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "example.com", Names: names, Scope: apiextensionsv1.NamespaceScoped,
