@@ -97,6 +97,35 @@ func TestDefinedTypesAreUsableAtOnce(t *testing.T) {
 	s.Kubectl("", "delete", "crd", k.crd())
 }
 
+// TestAppliedTypesAreUsableAtOnce: as [TestDefinedTypesAreUsableAtOnce], with
+// server-side apply.
+func TestAppliedTypesAreUsableAtOnce(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	config := s.RESTConfig()
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return strict{t, next} })
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := metav1.ApplyOptions{FieldManager: "test"}
+	for range 5 {
+		k := newKind()
+		applied, err := client.Resource(crdResource).Apply(t.Context(), k.crd(), parse(t, k.definition("Namespaced")), apply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if condition(applied, "NamesAccepted") != "True" || condition(applied, "Established") != "True" {
+			t.Errorf("the answer is not established: %v", applied.Object["status"])
+		}
+		if _, err := client.Resource(k.resource()).Namespace("default").Apply(t.Context(), "one", parse(t, k.object("one", "")), apply); err != nil {
+			t.Error(err)
+		}
+		s.Kubectl("", "delete", "crd", k.crd())
+	}
+}
+
 // TestOneOfManyDefinitionsGetsTheKind: CRDs of one group and kind are created at
 // the same time. When the one that has the kind is deleted, another gets it.
 func TestOneOfManyDefinitionsGetsTheKind(t *testing.T) {

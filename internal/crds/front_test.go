@@ -136,8 +136,8 @@ func definitionContext(t *testing.T) context.Context {
 	}), "")
 }
 
-// install creates the CRD of widgets.
-func (s *testServer) install(t *testing.T) {
+// newDefinition is the CRD of widgets as a client sends it.
+func newDefinition(t *testing.T) *apiextensions.CustomResourceDefinition {
 	t.Helper()
 	crd := widgets()
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
@@ -145,8 +145,13 @@ func (s *testServer) install(t *testing.T) {
 	for i := range crd.Spec.Versions {
 		crd.Spec.Versions[i].SelectableFields, crd.Spec.Versions[i].DeprecationWarning = nil, nil
 	}
-	ctx := definitionContext(t)
-	created, err := s.registry.Create(ctx, internal(t, crd), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	return internal(t, crd)
+}
+
+// install creates the CRD of widgets.
+func (s *testServer) install(t *testing.T) {
+	t.Helper()
+	created, err := s.registry.Create(definitionContext(t), newDefinition(t), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,6 +294,27 @@ func TestChangedTypesAreBuiltAgain(t *testing.T) {
 	}
 	if event := <-watcher.ResultChan(); event.Type != watch.Added || event.Object.(*unstructured.Unstructured).GetName() != "two" {
 		t.Errorf("got %+v", event)
+	}
+}
+
+// TestAppliedDefinitionsAreEstablished: server-side apply creates through an
+// update.
+func TestAppliedDefinitionsAreEstablished(t *testing.T) {
+	s := newTestServer(t)
+	crd := newDefinition(t)
+	applied, created, err := s.registry.Update(definitionContext(t), crd.Name, rest.DefaultUpdatedObjectInfo(crd),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
+	if err != nil || !created {
+		t.Fatalf("created %t: %v", created, err)
+	}
+	if !apiextensions.IsCRDConditionTrue(applied.(*apiextensions.CustomResourceDefinition), apiextensions.Established) {
+		t.Errorf("not established: %+v", applied)
+	}
+	if len(s.registry.names.claimed) != 0 {
+		t.Error("names are still claimed")
+	}
+	if _, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -37,6 +37,11 @@ func (r *registry) Create(ctx context.Context, obj runtime.Object, validate rest
 // Update implements [rest.Updater].
 func (r *registry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	if forceAllowCreate && r.names != nil { // server-side apply, which creates what does not exist
+		var release func()
+		ctx, release = r.names.begin(ctx)
+		defer release()
+	}
 	updated, created, err := r.REST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate, options)
 	if err != nil || dryrun.IsDryRun(options.DryRun) {
 		return updated, created, err
