@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"strconv"
@@ -50,7 +52,8 @@ type discoverer struct {
 	looks     int // how many have begun
 	groups    []*restmapper.APIGroupResources
 	preferred []*metav1.APIResourceList
-	failure   error
+	failure   error         // the groups that did not answer at the last look with an answer
+	lookErr   error         // why the last look got no answer at all
 	changes   int           // how many there were
 	seen      int           // how many of them had their time to show
 	next      chan struct{} // closed when groups change
@@ -78,6 +81,7 @@ func (d *discoverer) run(ctx context.Context) {
 	var cost time.Duration // of the last question
 	repeat := false        // whether the next look follows a change
 	looked := 0            // how many changes there were before the last look
+	failed := false        // whether the last look got no answer
 	for {
 		select {
 		case <-ctx.Done():
@@ -89,7 +93,17 @@ func (d *discoverer) run(ctx context.Context) {
 			}
 		case <-timer.C:
 			looked = d.count()
-			cost = d.look()
+			var err error
+			cost, err = d.look()
+			if err != nil {
+				if !failed && ctx.Err() == nil {
+					d.log.Warn("the served types cannot be read, asking again", "error", err)
+				}
+				failed = true
+				timer.Reset(again)
+				continue
+			}
+			failed = false
 			if repeat {
 				repeat = false
 				timer.Reset(max(again, share*cost))
@@ -134,12 +148,13 @@ func (d *discoverer) settled(changes int) {
 }
 
 // fresh looks if something changed a moment ago. Call it before acting on the
-// absence of a type.
-func (d *discoverer) fresh() {
+// absence of a type. After an error the known types may be out of date.
+func (d *discoverer) fresh() error {
 	looks := d.begun()
 	if d.stale() {
-		d.lookAfter(looks)
+		return d.lookAfter(looks)
 	}
+	return nil
 }
 
 // begun is how many looks have begun.
@@ -158,48 +173,55 @@ func (d *discoverer) stale() bool {
 }
 
 // look asks discovery, publishes what has changed, and returns how long the
-// answer took.
-func (d *discoverer) look() (cost time.Duration) {
+// answer took. The error says that there was no answer.
+func (d *discoverer) look() (cost time.Duration, err error) {
 	d.looking.Lock()
 	defer d.looking.Unlock()
 	began := time.Now()
-	d.ask()
-	return time.Since(began)
+	err = d.ask()
+	return time.Since(began), err
 }
 
 // lookAfter is look, unless another one has begun and ended since there were
-// so many.
-func (d *discoverer) lookAfter(looks int) {
+// so many; its error is returned then.
+func (d *discoverer) lookAfter(looks int) error {
 	d.looking.Lock()
 	defer d.looking.Unlock()
 	d.mu.Lock()
-	done := d.looks > looks
+	done, err := d.looks > looks, d.lookErr
 	d.mu.Unlock()
-	if !done {
-		d.ask()
+	if done {
+		return err
 	}
+	return d.ask()
 }
 
-// ask publishes what discovery says. Its caller holds looking.
-func (d *discoverer) ask() {
+// ask publishes what discovery says. The error says that it lists nothing; what
+// was known stays then. Its caller holds looking.
+func (d *discoverer) ask() error {
 	d.mu.Lock()
 	d.looks++
 	d.mu.Unlock()
 	groups, lists, err := discovery.ServerGroupsAndResources(d.client)
-	if len(lists) == 0 {
-		d.log.Debug("discovery lists no types", "error", err)
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.lookErr = nil
+	if len(lists) == 0 {
+		d.lookErr = errors.New("read the served types: discovery lists none")
+		if err != nil {
+			d.lookErr = fmt.Errorf("read the served types: %w", err)
+		}
+		return d.lookErr
+	}
 	current := groupTypes(groups, d.keepUnreachable(lists, err))
 	d.failure = err
 	if sameTypes(current, d.groups) {
-		return
+		return nil
 	}
 	d.groups, d.preferred = current, preferred(current)
 	close(d.next)
 	d.next = make(chan struct{})
+	return nil
 }
 
 // keepUnreachable adds what was known of the groups that failed.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +25,7 @@ type server struct {
 	mu     sync.Mutex
 	lists  []*metav1.APIResourceList
 	failed map[schema.GroupVersion]error
+	down   error // no answer at all
 	asked  int
 	during func() // called while a question is under way
 }
@@ -42,6 +45,12 @@ func (s *server) serve(groupVersions ...string) {
 	}
 }
 
+func (s *server) setDown(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = err
+}
+
 // GroupsAndMaybeResources is what discovery.ServerPreferredResources asks first.
 func (s *server) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
 	if s.during != nil {
@@ -50,6 +59,9 @@ func (s *server) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.Gro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
+	if s.down != nil {
+		return nil, nil, nil, s.down
+	}
 	groups := &metav1.APIGroupList{}
 	resources := map[schema.GroupVersion]*metav1.APIResourceList{}
 	add := func(gv schema.GroupVersion) {
@@ -85,14 +97,28 @@ func groupVersions(t *testing.T, d *discoverer) []string {
 	return got
 }
 
+func look(t *testing.T, d *discoverer) {
+	t.Helper()
+	if _, err := d.look(); err != nil {
+		t.Error(err)
+	}
+}
+
+func fresh(t *testing.T, d *discoverer) {
+	t.Helper()
+	if err := d.fresh(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
 	remote := schema.GroupVersion{Group: "remote.example.org", Version: "v1"}
 	s := newServer("v1", remote.String())
 	d := testDiscoverer(s)
-	d.look()
+	look(t, d)
 	s.serve("v1")
 	s.failed = map[schema.GroupVersion]error{remote: errors.New("503")}
-	d.look()
+	look(t, d)
 	if got := groupVersions(t, d); !slices.Equal(got, []string{remote.String(), "v1"}) {
 		t.Errorf("with a failing server there are %v", got)
 	}
@@ -100,7 +126,7 @@ func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
 		t.Error("the failure is not returned")
 	}
 	s.failed = nil
-	d.look()
+	look(t, d)
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"v1"}) {
 		t.Errorf("after the group was removed there are %v", got)
 	}
@@ -112,14 +138,14 @@ func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
 func TestFreshAsksOnlyAfterAChange(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
-	d.fresh() // nothing is known yet
-	d.fresh()
+	fresh(t, d) // nothing is known yet
+	fresh(t, d)
 	if s.asked != 1 {
 		t.Errorf("asked %d times before a change", s.asked)
 	}
 	s.serve("v1", "new.example.org/v1")
 	d.changed()
-	d.fresh()
+	fresh(t, d)
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
 		t.Errorf("after a change there are %v", got)
 	}
@@ -143,8 +169,8 @@ func TestLooksComeOneAfterTheOther(t *testing.T) {
 	}
 	var workers sync.WaitGroup
 	for range 10 {
-		workers.Go(d.fresh)
-		workers.Go(func() { d.look() })
+		workers.Go(func() { fresh(t, d) })
+		workers.Go(func() { look(t, d) })
 	}
 	workers.Wait()
 }
@@ -155,17 +181,17 @@ func TestAChangeDuringALookIsNotForgotten(t *testing.T) {
 	d := testDiscoverer(s)
 	d.changed()
 	looked := d.count()
-	d.look()
+	look(t, d)
 	d.changed()
 	d.settled(looked)
 	s.serve("v1", "new.example.org/v1")
-	d.fresh()
+	fresh(t, d)
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
 		t.Errorf("after a change there are %v", got)
 	}
 	d.settled(d.count())
 	asked := s.asked
-	if d.fresh(); s.asked != asked {
+	if fresh(t, d); s.asked != asked {
 		t.Error("it asks again when all changes have had their time")
 	}
 }
@@ -197,6 +223,63 @@ func TestRunLooksWhenSomethingChanges(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// TestFreshReturnsThatThereIsNoAnswer: the caller must not act on what was known.
+func TestFreshReturnsThatThereIsNoAnswer(t *testing.T) {
+	s := newServer("v1")
+	d := testDiscoverer(s)
+	look(t, d)
+	d.changed()
+	s.setDown(errors.New("connection refused"))
+	if err := d.fresh(); err == nil {
+		t.Error("a failed look counts as one")
+	}
+	looks := d.begun()
+	if _, err := d.look(); err == nil {
+		t.Error("a failed look has no error")
+	}
+	if err := d.lookAfter(looks); err == nil {
+		t.Error("the failure of a look that another one waited for is not returned")
+	}
+	if got := groupVersions(t, d); !slices.Equal(got, []string{"v1"}) {
+		t.Errorf("without an answer there are %v", got)
+	}
+	s.setDown(nil)
+	fresh(t, d)
+	if err := d.lookAfter(looks); err != nil {
+		t.Errorf("the failure stays: %v", err)
+	}
+}
+
+// TestRunAsksAgainAfterAFailure: no change comes that would wake it, and what
+// has changed before the failure is not known yet.
+func TestRunAsksAgainAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer("v1")
+		d := testDiscoverer(s)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { d.run(ctx) })
+		synctest.Wait()
+		s.serve("v1", "new.example.org/v1")
+		s.setDown(errors.New("connection refused"))
+		d.changed()
+		time.Sleep(10 * again)
+		if !d.stale() {
+			t.Error("a change is settled without an answer")
+		}
+		s.setDown(nil)
+		time.Sleep(10 * again)
+		if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
+			t.Errorf("after the failure there are %v", got)
+		}
+		if d.stale() {
+			t.Error("the change is not settled after two looks")
+		}
+		cancel()
+		running.Wait()
+	})
 }
 
 var _ discovery.DiscoveryInterface = (*server)(nil)

@@ -70,7 +70,9 @@ func (m *typeMapper) renew() {
 func lookUp[T any](m *typeMapper, group string, open bool, look func(meta.RESTMapper) (T, error)) (T, error) {
 	found, err := look(m.of(group, open))
 	if meta.IsNoMatchError(err) {
-		m.types.fresh()
+		if failure := m.types.fresh(); failure != nil {
+			return found, failure // the type may exist
+		}
 		found, err = look(m.of(group, open))
 	}
 	return found, err

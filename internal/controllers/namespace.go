@@ -176,7 +176,9 @@ func (n *namespaces) handle(ctx context.Context, name string) reconcile.Result {
 // delete makes a deleter for one namespace, because the types to visit depend
 // on it.
 func (n *namespaces) delete(ctx context.Context, name string) error {
-	n.env.types.fresh()
+	if err := n.env.types.fresh(); err != nil {
+		return fmt.Errorf("delete the content of namespace %s: %w", name, err)
+	}
 	lists, err := n.types(ctx, name)
 	if len(lists) == 0 {
 		// Upstream's constructor would end the process.

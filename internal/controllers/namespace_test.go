@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	listers "k8s.io/client-go/listers/core/v1"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
@@ -78,5 +80,24 @@ func TestWritesInFlight(t *testing.T) {
 	ended()
 	if n.loop.Len() != 1 {
 		t.Error("the namespace is not in the queue after the requests")
+	}
+}
+
+// TestANamespaceWaitsForDiscovery: without an answer, a type with objects in the
+// namespace may be unknown, and the namespace must not be finalized.
+func TestANamespaceWaitsForDiscovery(t *testing.T) {
+	s := newServer("v1")
+	n, old := testNamespaces(t, Config{Types: remoteOnly{}})
+	n.env.types = testDiscoverer(s)
+	client := fake.NewClientset(old)
+	n.client, n.objects = client, metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
+	look(t, n.env.types)
+	n.env.types.changed()
+	s.setDown(errors.New("connection refused"))
+	if err := n.delete(t.Context(), "old"); err == nil {
+		t.Error("it is deleted while discovery does not answer")
+	}
+	if got := client.Actions(); len(got) != 0 {
+		t.Errorf("requests while discovery does not answer: %v", got)
 	}
 }

@@ -99,7 +99,8 @@ func (e *evaluators) run(ctx context.Context) {
 func (e *evaluators) require(resources map[schema.GroupResource]bool) {
 	for resource := range resources {
 		if e.registry.Get(resource) == nil {
-			e.types.fresh()
+			// After an error the discoverer asks again, and run adds what it finds.
+			_ = e.types.fresh()
 			e.addAll()
 			return
 		}

@@ -136,7 +136,9 @@ func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{
 		populated, others, err = v.content.Populated(ctx, v.ownResources(lists))
 		if err == nil && !isSubset(others, v.unknown) {
 			// A type with objects is newer than what discovery said.
-			v.all.lookAfter(v.all.begun())
+			if err = v.all.lookAfter(v.all.begun()); err != nil {
+				return visibleRetry, err
+			}
 			lists, _, failure = v.all.snapshot()
 			populated, others, err = v.content.Populated(ctx, v.ownResources(lists))
 		}

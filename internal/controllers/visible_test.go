@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -78,7 +79,9 @@ func testVisible(s *server, content Population) (*visibleTypes, *testClock, map[
 	cfg := Config{Types: remoteOnly{}, Population: content, Log: slog.New(slog.DiscardHandler)}
 	v := newVisibleTypes(all, cfg, newNamedTypes(), func(gvr schema.GroupVersionResource) bool { return held[gvr.Group] })
 	v.now = clock.now
-	all.look()
+	if _, err := all.look(); err != nil {
+		panic(err)
+	}
 	return v, clock, held
 }
 
@@ -253,7 +256,7 @@ func TestRunUpdatesWhenObjectsCome(t *testing.T) {
 func TestTypeMapper(t *testing.T) {
 	s := newServer("v1", "a.example.org/v1")
 	d := testDiscoverer(s)
-	d.look()
+	look(t, d)
 	m := newTypeMapper(d)
 	kind, err := m.KindFor(schema.GroupVersionResource{Group: "a.example.org", Version: "v1", Resource: "things"})
 	if err != nil || kind.Kind != "Thing" {
@@ -274,6 +277,11 @@ func TestTypeMapper(t *testing.T) {
 	if _, err := m.RESTMapping(later, "v1"); err != nil {
 		t.Errorf("a group that is newer than the last look: %v", err)
 	}
+	s.setDown(errors.New("connection refused"))
+	if _, err := m.RESTMapping(schema.GroupKind{Group: "c.example.org", Kind: "Thing"}, "v1"); err == nil || meta.IsNoMatchError(err) {
+		t.Errorf("a group that may exist: %v", err)
+	}
+	s.setDown(nil)
 	if _, err := m.RESTMapping(schema.GroupKind{Group: "a.example.org", Kind: "Thing"}, "v1"); !meta.IsNoMatchError(err) {
 		t.Errorf("a group that is gone: %v", err)
 	}
