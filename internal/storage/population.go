@@ -116,7 +116,13 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 		p.counts[string(prefix)] = after
 		changed = changed || before == 0 || after == 0
 	}
-	p.revision = max(p.revision, response.Header.Revision)
+	// The header of a response with events has the store's revision, which is
+	// ahead of a watch that lags: etcd sends it some events at a time.
+	revision := response.Header.Revision
+	if len(response.Events) > 0 {
+		revision = response.Events[len(response.Events)-1].Kv.ModRevision
+	}
+	p.revision = max(p.revision, revision)
 	p.advanced()
 	if changed {
 		p.changed()

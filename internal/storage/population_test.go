@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -167,5 +168,31 @@ func TestPopulationCountsManyTypes(t *testing.T) {
 		if populated[resource] != (i%2 == 0) {
 			t.Errorf("%s holds objects: %v", resource, populated[resource])
 		}
+	}
+}
+
+// TestPopulationIsNotAheadOfItsEvents: etcd sends the events of a watch that
+// lags in several responses, each with the store's revision in its header.
+func TestPopulationIsNotAheadOfItsEvents(t *testing.T) {
+	p, client := newPopulation(t)
+	expectPopulated(t, p, 0)
+	current := put(t, client, "/registry/example.com/widgets/default/a")
+	if err := p.Reach(t.Context(), current); err != nil {
+		t.Fatal(err)
+	}
+	ahead := clientv3.WatchResponse{Events: []*clientv3.Event{{
+		Type: clientv3.EventTypePut,
+		Kv:   &mvccpb.KeyValue{Key: []byte("/registry/example.com/widgets/default/b"), CreateRevision: current + 1, ModRevision: current + 1},
+	}}}
+	ahead.Header.Revision = current + 5000
+	p.apply(ahead)
+	if got := p.Counted(); got != current+1 {
+		t.Errorf("the counts are said to be of revision %d, and are of %d", got, current+1)
+	}
+	progress := clientv3.WatchResponse{}
+	progress.Header.Revision = current + 6000
+	p.apply(progress)
+	if got := p.Counted(); got != current+6000 {
+		t.Errorf("after a response without events the counts are said to be of revision %d, and are of %d", got, current+6000)
 	}
 }
