@@ -280,28 +280,54 @@ func (f *front) letIdleGo(ctx context.Context) {
 	}
 }
 
-// letGo lets the types go whose last request ended before then. Requests that
-// come meanwhile wait for a moment.
+// idle says whether the type is built and its last request ended before then.
+// It is called with the front's mu held.
+func (t *servedType) idle(before time.Time) bool {
+	return t.users == 0 && t.fetching == 0 && t.built != nil && t.leaving == nil && t.lastUsed.Before(before)
+}
+
+// letGo lets the types go whose last request ended before then, one after the
+// other, and returns how many these were.
 func (f *front) letGo(before time.Time) int {
-	idle := map[string]*servedType{}
+	var names []string
 	f.mu.Lock()
 	for name, t := range f.types {
-		if t.users == 0 && t.fetching == 0 && t.built != nil && t.leaving == nil && t.lastUsed.Before(before) {
-			t.leaving = make(chan struct{})
-			idle[name] = t
+		if t.idle(before) {
+			names = append(names, name)
 		}
 	}
 	f.mu.Unlock()
-	for name, t := range idle {
-		f.drop(t.built.UID)
-		f.mu.Lock()
-		t.built = nil
-		close(t.leaving)
-		t.leaving = nil
-		f.forget(name, t)
-		f.mu.Unlock()
+	count := 0
+	for _, name := range names {
+		if f.letOneGo(name, before) {
+			count++
+		}
 	}
-	return len(idle)
+	return count
+}
+
+// letOneGo lets a type go if it is still idle. Requests of the type that come
+// meanwhile wait for a moment.
+func (f *front) letOneGo(name string, before time.Time) bool {
+	f.mu.Lock()
+	t := f.types[name]
+	if t == nil || !t.idle(before) {
+		f.mu.Unlock()
+		return false
+	}
+	built := t.built
+	t.leaving = make(chan struct{})
+	f.mu.Unlock()
+	f.drop(built.UID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t.built == built { // the CRD may have changed, or its finalizer may have had the type built again
+		t.built = nil
+	}
+	close(t.leaving)
+	t.leaving = nil
+	f.forget(name, t)
+	return true
 }
 
 // resident is how many types have their serving machinery.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
@@ -33,6 +35,7 @@ import (
 	utilwebhook "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/dynamic"
 	clientrest "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -235,6 +238,80 @@ func TestIdleTypesAreLetGoUnderLoad(t *testing.T) {
 	}
 	if s.front.resident() != 1 {
 		t.Error("the type did not come back")
+	}
+}
+
+// builtFront has idle types with the names and UIDs of these CRDs. dropped is
+// called with the UID of each type that the handler is to drop.
+func builtFront(dropped func(*front, types.UID), crds ...*apiextensionsv1.CustomResourceDefinition) *front {
+	f := &front{catalog: newCatalog(), types: map[string]*servedType{}}
+	f.events = cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, obj any) {
+		dropped(f, obj.(*apiextensionsv1.CustomResourceDefinition).UID)
+	}}
+	for _, crd := range crds {
+		f.types[crd.Name] = &servedType{built: crd}
+	}
+	return f
+}
+
+// TestTypesAreDeletedWhileTheyAreLetGo: all CRDs are deleted while the first of
+// their types is let go.
+func TestTypesAreDeletedWhileTheyAreLetGo(t *testing.T) {
+	crds := []*apiextensionsv1.CustomResourceDefinition{
+		light("as", "example.com", "1", 5), light("bs", "example.com", "2", 6), light("cs", "example.com", "3", 7),
+	}
+	var drops []types.UID
+	f := builtFront(func(f *front, uid types.UID) {
+		if drops = append(drops, uid); len(drops) > 1 {
+			return
+		}
+		for _, crd := range crds {
+			f.changed(crd, nil)
+		}
+	}, crds...)
+	if gone := f.letGo(time.Now()); gone != 1 {
+		t.Errorf("%d types were let go, want the first", gone)
+	}
+	if slices.Sort(drops); !slices.Equal(slices.Compact(drops), []types.UID{"1", "2", "3"}) || len(f.types) != 0 {
+		t.Errorf("dropped %q, %d types are known", drops, len(f.types))
+	}
+}
+
+// TestTypesAreLetGoOneByOne: requests of idle types do not wait for others.
+func TestTypesAreLetGoOneByOne(t *testing.T) {
+	first, second := light("as", "example.com", "1", 5), light("bs", "example.com", "2", 6)
+	var drops []types.UID
+	f := builtFront(func(f *front, uid types.UID) {
+		drops = append(drops, uid)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{first, second} {
+			leave, err := f.enter(ended, crd.Name)
+			if waits := err != nil; waits != (crd.UID == uid) {
+				t.Errorf("a request of %s waits: %t, while %s is dropped", crd.UID, waits, uid)
+			}
+			if err == nil {
+				t.Cleanup(leave)
+			}
+		}
+	}, first, second)
+	if gone := f.letGo(time.Now()); gone != 1 || len(drops) != 1 {
+		t.Errorf("%d types were let go, %q dropped; want the one without requests", gone, drops)
+	}
+}
+
+// TestTypesBuiltWhileTheyAreLetGo: the finalizer of a CRD has its type built
+// again after the handler has dropped it.
+func TestTypesBuiltWhileTheyAreLetGo(t *testing.T) {
+	crd := light("as", "example.com", "1", 5)
+	again := light("as", "example.com", "1", 5)
+	f := builtFront(func(f *front, _ types.UID) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.types[crd.Name].built = again
+	}, crd)
+	if f.letGo(time.Now()); f.resident() != 1 {
+		t.Error("the type that was built again is forgotten")
 	}
 }
 
