@@ -231,7 +231,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		encryption: b.generic.ResourceTransformers,
 		log:        b.config.Log,
 		Follower: servedtypes.Follower{
-			CRDs:        extensions.Definitions().Informer(),
+			CRDs:        extensions,
 			APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
 		},
 	}, nil

@@ -60,8 +60,10 @@ type Types interface {
 	Serves(schema.GroupVersionResource) bool
 	// Remote says whether another server serves the group version.
 	Remote(schema.GroupVersion) bool
-	// OnChange calls f, from any goroutine, after types may have changed.
-	OnChange(f func())
+	// OnChange calls f, from any goroutine, after types may have changed, until
+	// remove is called. A type of this process that a client has just created is
+	// known here before the client gets its answer.
+	OnChange(f func()) (remove func())
 }
 
 // Content knows what is stored, without asking every type.
@@ -111,14 +113,16 @@ func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	if err != nil {
 		return err
 	}
-	var running sync.WaitGroup
-	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	env, err := newEnvironment(ctx, cfg, selected)
 	if err != nil {
 		return err
 	}
+	defer env.end()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
 	names, runs, err := build(ctx, cfg, env, selected)
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ type environment struct {
 	graph *garbagecollector.GraphBuilder
 	// background work that belongs to no single controller.
 	background []func(context.Context)
+	ends       []func() // called when the controllers have ended
 }
 
 func newEnvironment(ctx context.Context, cfg Config, selected []string) (*environment, error) {
@@ -56,13 +57,14 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 		return nil, err
 	}
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
-	cfg.Types.OnChange(env.types.changed)
 	env.anyInformers = newInformerSet(cfg.Informers, informerClient)
 	env.anyInformers.typedStop = cfg.informersStop
 	env.mapper = newTypeMapper(env.types)
 	if err := env.chooseTypes(); err != nil {
+		env.end()
 		return nil, err
 	}
+	env.atEnd(cfg.Types.OnChange(env.types.changed))
 	env.graph = garbagecollector.NewDependencyGraphBuilder(ctx, collectorClient, env.mapper,
 		garbagecollector.DefaultIgnoredResources(), env.graphMonitors, env.informersStarted)
 	return env, nil
@@ -90,6 +92,17 @@ func (e *environment) chooseTypes() error {
 		e.background = append(e.background, e.config.Population.Run, order.run)
 	}
 	return nil
+}
+
+// atEnd has f called when the controllers have ended. What others keep, such as
+// the informers that the API server shares, must not refer to them then.
+func (e *environment) atEnd(f func()) { e.ends = append(e.ends, f) }
+
+// end calls what atEnd was given.
+func (e *environment) end() {
+	for _, f := range e.ends {
+		f()
+	}
 }
 
 func (e *environment) startInformers(ctx context.Context) {

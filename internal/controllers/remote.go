@@ -67,7 +67,8 @@ func (t *remoteTypes) follow(ctx context.Context, client *rest.Config) error {
 		return fmt.Errorf("make the client for APIServices: %w", err)
 	}
 	crds := metadatainformer.NewSharedInformerFactory(metadataClient, 0)
-	t.CRDs = crds.ForResource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Informer()
+	definitions := crds.ForResource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Informer()
+	t.CRDs = servedtypes.Informer{SharedIndexInformer: definitions}
 	apiServices := aggregatorinformers.NewSharedInformerFactory(aggregator, 0)
 	t.APIServices = apiServices.Apiregistration().V1().APIServices().Informer()
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -78,7 +79,7 @@ func (t *remoteTypes) follow(ctx context.Context, client *rest.Config) error {
 		crds.Shutdown()
 		apiServices.Shutdown()
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), t.CRDs.HasSynced, t.APIServices.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), definitions.HasSynced, t.APIServices.HasSynced) {
 		t.stop()
 		return fmt.Errorf("read the kinds that are defined: %w", context.Cause(ctx))
 	}

@@ -16,13 +16,18 @@ import (
 type catalog struct {
 	// changes orders changes and their notifications.
 	changes   sync.Mutex
-	listeners []func(before, after *apiextensionsv1.CustomResourceDefinition)
+	listeners []*listener
 	// seen is the latest resource version of the informer's events.
 	seen uint64
 
 	mu      sync.RWMutex
 	byName  map[string]*apiextensionsv1.CustomResourceDefinition
 	byGroup map[string]map[string]*apiextensionsv1.CustomResourceDefinition
+}
+
+// listener is called after each change.
+type listener struct {
+	changed func(before, after *apiextensionsv1.CustomResourceDefinition)
 }
 
 func newCatalog() *catalog {
@@ -33,10 +38,18 @@ func newCatalog() *catalog {
 }
 
 // listen adds a function that is called after each change, one call at a time.
-// before is nil for a new CRD, after for a deleted one. Call it before the
-// informer runs.
-func (c *catalog) listen(listener func(before, after *apiextensionsv1.CustomResourceDefinition)) {
-	c.listeners = append(c.listeners, listener)
+// before is nil for a new CRD, after for a deleted one. Listeners are called in
+// the order in which they were added, and not after remove has returned.
+func (c *catalog) listen(changed func(before, after *apiextensionsv1.CustomResourceDefinition)) (remove func()) {
+	added := &listener{changed}
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	c.listeners = append(c.listeners, added)
+	return func() {
+		c.changes.Lock()
+		defer c.changes.Unlock()
+		c.listeners = slices.DeleteFunc(c.listeners, func(l *listener) bool { return l == added })
+	}
 }
 
 // get returns nil for an unknown name.
@@ -144,7 +157,7 @@ func (c *catalog) remove(crd *apiextensionsv1.CustomResourceDefinition) {
 
 func (c *catalog) notify(before, after *apiextensionsv1.CustomResourceDefinition) {
 	for _, listener := range c.listeners {
-		listener(before, after)
+		listener.changed(before, after)
 	}
 }
 

@@ -16,6 +16,25 @@ func light(name, group string, uid types.UID, version int) *apiextensionsv1.Cust
 	return crd
 }
 
+// TestOnChange: a caller learns of what this server writes before the writer
+// gets its answer.
+func TestOnChange(t *testing.T) {
+	s := &Server{catalog: newCatalog()}
+	var told, others int
+	remove := s.OnChange(func() { told++ })
+	defer s.OnChange(func() { others++ })()
+	s.catalog.wrote(light("a", "example.com", "1", 5))
+	s.catalog.OnUpdate(nil, light("a", "example.com", "1", 5))
+	if told != 1 {
+		t.Errorf("told %d times of one change", told)
+	}
+	remove()
+	s.catalog.OnDelete(light("a", "example.com", "1", 6))
+	if told != 1 || others != 2 {
+		t.Errorf("told %d times after the removal, the other %d times", told-1, others-1)
+	}
+}
+
 func TestCatalogOrdersWhatWasWrittenAndWhatWasSeen(t *testing.T) {
 	type step func(*catalog)
 	wrote := func(uid types.UID, version int) step {

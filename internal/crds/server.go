@@ -227,6 +227,13 @@ func (s *Server) List() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return s.catalog.all(), nil
 }
 
+// OnChange calls changed after each change of a CRD, until remove is called. A
+// change that was written through this server is served already, and not yet
+// answered. changed must not block.
+func (s *Server) OnChange(changed func()) (remove func()) {
+	return s.catalog.listen(func(_, _ *apiextensionsv1.CustomResourceDefinition) { changed() })
+}
+
 // Get reads a whole CRD from the store. The error for an unknown name is an API
 // status.
 func (s *Server) Get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {

@@ -7,12 +7,18 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
+// Changes tells when objects change.
+type Changes interface {
+	// OnChange calls changed, from any goroutine, after each change until remove
+	// is called.
+	OnChange(changed func()) (remove func())
+}
+
 // Follower tells when the served types change and whether this server serves
-// them, from informers that its owner runs. It is safe for
-// concurrent use.
+// them. Its owner runs the informers. It is safe for concurrent use.
 type Follower struct {
-	// CRDs need their metadata only.
-	CRDs cache.SharedIndexInformer
+	// CRDs are the changes of CustomResourceDefinitions.
+	CRDs Changes
 	// APIServices are those of apiregistration.k8s.io/v1.
 	APIServices cache.SharedIndexInformer
 }
@@ -27,10 +33,23 @@ func (t Follower) Remote(gv schema.GroupVersion) bool {
 	return ok && service.Spec.Service != nil
 }
 
-// OnChange calls changed, from any goroutine, after CRDs or APIServices have
+// OnChange implements [Changes]: it calls changed after CRDs or APIServices have
 // changed, which is when the served types may have.
-func (t Follower) OnChange(changed func()) {
-	handler := cache.ResourceEventHandlerFuncs{
+func (t Follower) OnChange(changed func()) (remove func()) {
+	removeCRDs, removeAPIServices := t.CRDs.OnChange(changed), Informer{t.APIServices}.OnChange(changed)
+	return func() {
+		removeCRDs()
+		removeAPIServices()
+	}
+}
+
+// Informer tells of the changes of the objects of an informer.
+type Informer struct{ cache.SharedIndexInformer }
+
+// OnChange implements [Changes]. It also calls changed for each object that
+// there is already.
+func (i Informer) OnChange(changed func()) (remove func()) {
+	registration, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() },
 		UpdateFunc: func(previous, current any) {
 			if !resync(previous, current) {
@@ -38,11 +57,12 @@ func (t Follower) OnChange(changed func()) {
 			}
 		},
 		DeleteFunc: func(any) { changed() },
+	})
+	if err != nil { // the informer has stopped: nothing changes any more
+		return func() {}
 	}
-	for _, informer := range []cache.SharedIndexInformer{t.CRDs, t.APIServices} {
-		// The error says that the informer has stopped: nothing changes any more.
-		_, _ = informer.AddEventHandler(handler)
-	}
+	// The error says that the informer has stopped.
+	return func() { _ = i.RemoveEventHandler(registration) }
 }
 
 // resync says that an update is the informer's own, without a change.
