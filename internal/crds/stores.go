@@ -82,23 +82,18 @@ func (s *stores) closeAll() {
 }
 
 const (
-	// readyTimeout bounds how long a read waits for a watch cache to fill.
+	// readyTimeout bounds how long a list or a watch waits for a watch cache to fill.
 	readyTimeout = 10 * time.Second
 	// readyPoll is how often it looks.
 	readyPoll = time.Millisecond
 )
 
-// readyStore has reads wait until the watch cache below has been filled, which
-// takes milliseconds for a small type that is asked for the first time. Until
-// then the cache refuses them with "storage is (re)initializing", a 429
-// (CacheDelegator of k8s.io/apiserver/pkg/storage/cacher).
+// readyStore has lists and watches wait until the watch cache below has been
+// filled, which takes milliseconds for a small type that is asked for the first
+// time. Until then the cache refuses them with "storage is (re)initializing", a
+// 429 (CacheDelegator of k8s.io/apiserver/pkg/storage/cacher). It reads single
+// objects from etcd until then.
 type readyStore struct{ storage.Interface }
-
-// Get implements [storage.Interface].
-func (r readyStore) Get(ctx context.Context, key string, options storage.GetOptions, obj runtime.Object) error {
-	r.wait(ctx)
-	return r.Interface.Get(ctx, key, options, obj)
-}
 
 // GetList implements [storage.Interface].
 func (r readyStore) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
