@@ -20,6 +20,8 @@ const (
 	// visibleRetry is the pause after a failure to learn what is populated, and
 	// before an informer is asked again whether it still holds objects.
 	visibleRetry = time.Second
+	// warnAfter is how many failures in a row are worth a warning.
+	warnAfter = 3
 	// updateShare bounds the time that goes into updates: 1 part in so many.
 	// After each, garbage collector and quota compare all visible types.
 	updateShare = 5
@@ -88,6 +90,7 @@ func newVisibleTypes(all *discoverer, cfg Config, named *namedTypes, holds func(
 
 // run updates the types when something has changed, until ctx ends.
 func (v *visibleTypes) run(ctx context.Context) {
+	failures := 0 // without a success in between
 	for ctx.Err() == nil {
 		_, allChanged, _ := v.all.snapshot()
 		namedChanged := v.named.changed()
@@ -97,8 +100,10 @@ func (v *visibleTypes) run(ctx context.Context) {
 		}
 		began := time.Now()
 		wait, err := v.update(ctx, contentChanged)
-		if err != nil && ctx.Err() == nil {
-			v.log.Debug("the types with objects are not known, asking again", "error", err)
+		if err == nil {
+			failures = 0
+		} else if failures++; failures == warnAfter && ctx.Err() == nil {
+			v.log.Warn("garbage collector and quota do not see new objects: the types with objects cannot be read, asking again", "error", err)
 		}
 		pause(ctx, updateShare*time.Since(began))
 		timer := time.NewTimer(wait)

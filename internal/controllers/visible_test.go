@@ -1,12 +1,15 @@
 package controllers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +26,7 @@ type store struct {
 	objects  map[schema.GroupResource]bool
 	revision int64
 	change   chan struct{}
+	down     error // Populated returns it
 }
 
 func newStore() *store {
@@ -45,6 +49,9 @@ func (s *store) Run(ctx context.Context) { <-ctx.Done() }
 func (s *store) Populated(_ context.Context, resources []schema.GroupResource) (map[schema.GroupResource]bool, []string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, nil, s.down
+	}
 	populated, others := map[schema.GroupResource]bool{}, []string(nil)
 	for resource := range s.objects {
 		if slices.Contains(resources, resource) {
@@ -251,6 +258,37 @@ func TestRunUpdatesWhenObjectsCome(t *testing.T) {
 	expectVisible(t, v, "a.example.org/v1")
 	cancel()
 	<-ended
+}
+
+// TestAStoreThatCannotBeCountedIsLogged: once, and again after it could be
+// counted.
+func TestAStoreThatCannotBeCountedIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		content := newStore()
+		v, _, _ := testVisible(newServer("a.example.org/v1"), content)
+		var logged bytes.Buffer
+		v.log = slog.New(slog.NewTextHandler(&logged, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		fail := func(err error) {
+			content.mu.Lock()
+			content.down = err
+			content.mu.Unlock()
+			content.set(1, "a.example.org")
+			time.Sleep(10 * warnAfter * visibleRetry)
+		}
+		running.Go(func() { v.run(ctx) })
+		for round := 1; round <= 2; round++ {
+			fail(errors.New("unsupported transaction"))
+			synctest.Wait()
+			if got := strings.Count(logged.String(), "unsupported transaction"); got != round {
+				t.Errorf("failure %d: logged %d times", round, got)
+			}
+			fail(nil)
+		}
+		cancel()
+		running.Wait()
+	})
 }
 
 func TestTypeMapper(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -19,6 +20,9 @@ const (
 	// countsPerRequest stays below etcd's default of operations per
 	// transaction (--max-txn-ops).
 	countsPerRequest = 100
+	// parallelCounts bounds the requests that count at the same time where each
+	// resource has its own.
+	parallelCounts = 16
 	// populationRetry is the pause before a broken watch is begun again.
 	populationRetry = 500 * time.Millisecond
 	// progressDelay is the time that events get to arrive by themselves before
@@ -230,23 +234,55 @@ func (p *Population) uncountedLocked(prefixes []string) []string {
 // counts are of the revision that the watch has reached. The caller holds mu,
 // so that the watch does not go on meanwhile.
 func (p *Population) count(ctx context.Context, prefixes []string) error {
-	options := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(p.revision)}
+	count := p.countEach
 	if p.storage.connection.Single {
-		options = append(options, clientv3.WithSerializable())
+		count = p.countInTransaction
 	}
-	operations := make([]clientv3.Op, len(prefixes))
-	for i, prefix := range prefixes {
-		operations[i] = clientv3.OpGet(p.root()+prefix+"/", options...)
-	}
-	response, err := p.storage.connection.Client.Txn(ctx).Then(operations...).Commit()
+	counts, err := count(ctx, prefixes, p.revision)
 	if err != nil {
 		return fmt.Errorf("count the objects in etcd: %w", err)
 	}
 	for i, prefix := range prefixes {
-		p.counts[prefix] = response.Responses[i].GetResponseRange().Count
+		p.counts[prefix] = counts[i]
 		p.counted[prefix] = true
 	}
 	return nil
+}
+
+// countInTransaction counts with one request.
+func (p *Population) countInTransaction(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
+	operations := make([]clientv3.Op, len(prefixes))
+	for i, prefix := range prefixes {
+		operations[i] = clientv3.OpGet(p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision), clientv3.WithSerializable())
+	}
+	response, err := p.storage.connection.Client.Txn(ctx).Then(operations...).Commit()
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]int64, len(prefixes))
+	for i := range prefixes {
+		counts[i] = response.Responses[i].GetResponseRange().Count
+	}
+	return counts, nil
+}
+
+// countEach counts with one request for each prefix. Kine, which stores in a
+// database, takes no transaction that only reads.
+func (p *Population) countEach(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
+	counts := make([]int64, len(prefixes))
+	requests, ctx := errgroup.WithContext(ctx)
+	requests.SetLimit(parallelCounts)
+	for i, prefix := range prefixes {
+		requests.Go(func() error {
+			response, err := p.storage.connection.Client.Get(ctx, p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision))
+			if err != nil {
+				return err
+			}
+			counts[i] = response.Count
+			return nil
+		})
+	}
+	return counts, requests.Wait()
 }
 
 // begun waits for the first watch.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -169,6 +170,34 @@ func TestPopulationCountsManyTypes(t *testing.T) {
 			t.Errorf("%s holds objects: %v", resource, populated[resource])
 		}
 	}
+}
+
+// TestPopulationCountsWithoutTransactions: kine takes no transactions that only
+// read.
+func TestPopulationCountsWithoutTransactions(t *testing.T) {
+	s, client := newStorage(t)
+	kine := clientv3.NewCtxClient(t.Context())
+	kine.KV = readsOnly{client.KV}
+	s.connection.Client, s.connection.Single = kine, false
+	s.remember(configMaps, "configmaps")
+	revision := put(t, client, "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a", "/registry/example.com/widgets/default/b")
+	p := follow(t, s)
+	expectPopulated(t, p, revision, configMaps, widgets)
+	remove(t, client, "/registry/example.com/widgets/default/b")
+	expectPopulated(t, p, remove(t, client, "/registry/configmaps/default/a"), widgets)
+}
+
+// readsOnly refuses transactions.
+type readsOnly struct{ clientv3.KV }
+
+func (readsOnly) Txn(context.Context) clientv3.Txn { return unsupported{} }
+
+type unsupported struct{ clientv3.Txn }
+
+func (u unsupported) Then(...clientv3.Op) clientv3.Txn { return u }
+
+func (unsupported) Commit() (*clientv3.TxnResponse, error) {
+	return nil, errors.New("unsupported transaction")
 }
 
 // TestPopulationIsNotAheadOfItsEvents: etcd sends the events of a watch that
