@@ -27,6 +27,9 @@ import (
 const (
 	v2Path = "/openapi/v2"
 	v3Path = "/openapi/v3"
+	// readTimeout bounds the reading of a definition for a build, which no client
+	// ends.
+	readTimeout = 30 * time.Second
 )
 
 // Handler serves /openapi/v2, /openapi/v3 and the documents below it for custom
@@ -185,25 +188,48 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *encoding, eta
 		d = &document{contentType: e.contentType, etag: etag} // the client has it
 	}
 	if d == nil {
-		// Other clients wait for this build too, so it outlives the request.
-		ctx := context.WithoutCancel(r.Context())
-		built, err, _ := h.builds.Do(key, func() (any, error) {
+		var err error
+		d, err = h.built(r.Context(), key, func(ctx context.Context) (*document, error) {
 			data, err := build(ctx)
-			if err != nil {
-				return nil, err
-			}
-			d := &document{contentType: e.contentType, etag: etag, compressed: data}
-			h.cache.add(key, d)
-			return d, nil
+			return &document{contentType: e.contentType, etag: etag, compressed: data}, err
 		})
 		if err != nil {
-			h.log.Error("building an OpenAPI document failed", "path", r.URL.Path, "error", err)
+			if r.Context().Err() == nil {
+				h.log.Error("building an OpenAPI document failed", "path", r.URL.Path, "error", err)
+			}
 			http.Error(w, "build the OpenAPI document: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		d = built.(*document)
 	}
 	d.serve(w, r)
+}
+
+// built waits until build has ended, which is called once for all requests of
+// the key, or until ctx ends. The build goes on then, since other requests may
+// wait for it.
+func (h *Handler) built(ctx context.Context, key string, build func(context.Context) (*document, error)) (*document, error) {
+	result := h.builds.DoChan(key, func() (_ any, err error) {
+		defer func() { // there is no request above whose handler would do it
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("panic: %v", cause)
+			}
+		}()
+		d, err := build(context.WithoutCancel(ctx))
+		if err != nil {
+			return nil, err
+		}
+		h.cache.add(key, d)
+		return d, nil
+	})
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case r := <-result:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(*document), nil
+	}
 }
 
 // buildV3 builds the document of a group version.
@@ -225,7 +251,7 @@ func (h *Handler) build(ctx context.Context, names []string, out encoder, parts 
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, name := range names {
 		group.Go(func() error {
-			definition, err := h.source.Get(ctx, name)
+			definition, err := h.read(ctx, name)
 			if apierrors.IsNotFound(err) {
 				return nil // deleted since it was listed
 			}
@@ -249,6 +275,12 @@ func (h *Handler) build(ctx context.Context, names []string, out encoder, parts 
 		return nil, err
 	}
 	return out.finish()
+}
+
+func (h *Handler) read(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return h.source.Get(ctx, name)
 }
 
 // encoding is a media type of documents.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	openapi_v3 "github.com/google/gnostic-models/openapiv3"
@@ -325,6 +327,56 @@ func TestFailedBuildIsNotKept(t *testing.T) {
 		if w := get(t, h, path); w.Code != http.StatusOK {
 			t.Errorf("%s: %d: %s", path, w.Code, w.Body)
 		}
+	}
+}
+
+// stuck is a [Source] that reads definitions when release is closed.
+type stuck struct {
+	*definitions
+	release chan struct{}
+}
+
+func (s stuck) Get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	select {
+	case <-s.release:
+		return s.definitions.Get(ctx, name)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestBuildsHaveDeadlines: a client that has gone does not wait for a build,
+// which others get. A build that cannot read ends, and the next one succeeds.
+func TestBuildsHaveDeadlines(t *testing.T) {
+	for _, path := range []string{v2Path, v3Path + "/apis/example.com/v1"} {
+		synctest.Test(t, func(t *testing.T) {
+			source := stuck{&definitions{whole: []*apiextensionsv1.CustomResourceDefinition{definition("Widget", "example.com", "v1")}}, make(chan struct{})}
+			h := newTestHandler(t, source)
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+			if took := time.Since(start); took != time.Second {
+				t.Errorf("%s: a client that goes after a second waits for %s", path, took)
+			}
+			if w := get(t, h, path); w.Code != http.StatusServiceUnavailable || time.Since(start) != readTimeout {
+				t.Errorf("%s: %d: %s after %s, want an error after %s", path, w.Code, w.Body, time.Since(start), readTimeout)
+			}
+			close(source.release)
+			if w := get(t, h, path); w.Code != http.StatusOK {
+				t.Errorf("%s: %d: %s", path, w.Code, w.Body)
+			}
+		})
+	}
+}
+
+// TestPanicOfABuild: a build that panics is an error, and not the end of the
+// process.
+func TestPanicOfABuild(t *testing.T) {
+	h := &Handler{cache: newCache()}
+	_, err := h.built(t.Context(), "key", func(context.Context) (*document, error) { panic("broken") })
+	if err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("got %v", err)
 	}
 }
 
