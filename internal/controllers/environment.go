@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
 
@@ -59,6 +60,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.anyInformers = newInformerSet(cfg.Informers, informerClient)
 	env.anyInformers.typedStop = cfg.informersStop
+	env.atEnd(env.anyInformers.removeHandlers)
 	env.mapper = newTypeMapper(env.types)
 	if err := env.chooseTypes(); err != nil {
 		env.end()
@@ -74,12 +76,12 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 func (e *environment) chooseTypes() error {
 	named := newNamedTypes()
 	if e.config.Types.Serves(resourceQuotas) {
-		if err := named.watch(e.config.Informers.Core().V1().ResourceQuotas().Informer()); err != nil {
+		if err := e.watch(e.config.Informers.Core().V1().ResourceQuotas().Informer(), named.handler()); err != nil {
 			return fmt.Errorf("watch resource quotas: %w", err)
 		}
 	}
 	if e.config.Types.Serves(migrations) {
-		if err := named.watch(e.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations().Informer()); err != nil {
+		if err := e.watch(e.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations().Informer(), named.handler()); err != nil {
 			return fmt.Errorf("watch storage version migrations: %w", err)
 		}
 	}
@@ -97,6 +99,17 @@ func (e *environment) chooseTypes() error {
 // atEnd has f called when the controllers have ended. What others keep, such as
 // the informers that the API server shares, must not refer to them then.
 func (e *environment) atEnd(f func()) { e.ends = append(e.ends, f) }
+
+// watch adds a handler to an informer until the controllers have ended.
+func (e *environment) watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return err
+	}
+	// The error says that the informer has stopped.
+	e.atEnd(func() { _ = informer.RemoveEventHandler(registration) })
+	return nil
+}
 
 // end calls what atEnd was given.
 func (e *environment) end() {

@@ -38,8 +38,9 @@ type informerSet struct {
 	mu       sync.Mutex
 	ended    bool // nothing starts any more
 	watched  map[schema.GroupVersionResource]*watchedType
-	released []released    // in the order of their time
-	wake     chan struct{} // for run, after the first release
+	handled  map[*monitor]struct{} // those with a handler
+	released []released            // in the order of their time
+	wake     chan struct{}         // for run, after the first release
 }
 
 // watchedType is a type with its informer.
@@ -60,7 +61,7 @@ type released struct {
 }
 
 func newInformerSet(typed informers.SharedInformerFactory, client metadata.Interface) *informerSet {
-	return &informerSet{typed: typed, client: client, now: time.Now, watched: map[schema.GroupVersionResource]*watchedType{}, wake: make(chan struct{}, 1)}
+	return &informerSet{typed: typed, client: client, now: time.Now, watched: map[schema.GroupVersionResource]*watchedType{}, handled: map[*monitor]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
 // acquire returns the informer of a type for one more monitor. An informer whose
@@ -150,6 +151,13 @@ func (s *informerSet) holds(resource schema.GroupVersionResource) bool {
 	return watched != nil && len(watched.informer.Informer().GetStore().ListKeys()) > 0
 }
 
+// handle notes that the monitor has a handler.
+func (s *informerSet) handle(m *monitor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handled[m] = struct{}{}
+}
+
 // release removes the handler of a monitor later.
 func (s *informerSet) release(m *monitor) {
 	s.mu.Lock()
@@ -199,6 +207,7 @@ func (s *informerSet) forget() time.Duration {
 		}
 		s.released = s.released[1:]
 		first.monitor.remove()
+		delete(s.handled, first.monitor)
 		shared := first.monitor.shared
 		if shared.handlers--; shared.handlers > 0 {
 			continue
@@ -209,6 +218,17 @@ func (s *informerSet) forget() time.Duration {
 		}
 	}
 	return never
+}
+
+// removeHandlers removes the handlers of all monitors. Informers that are the
+// API server's too go on, and must not refer to controllers that have ended.
+func (s *informerSet) removeHandlers() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for monitor := range s.handled {
+		monitor.remove()
+	}
+	clear(s.handled)
 }
 
 // end stops the informer, unless it is the API server's too.

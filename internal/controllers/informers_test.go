@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
@@ -92,6 +93,79 @@ func TestInformersEndAfterTheirLastMonitor(t *testing.T) {
 	}
 	cancel()
 }
+
+// countedInformer counts its handlers.
+type countedInformer struct {
+	cache.SharedIndexInformer
+	handlers map[cache.ResourceEventHandlerRegistration]bool
+}
+
+func (c *countedInformer) Informer() cache.SharedIndexInformer { return c }
+func (c *countedInformer) Lister() cache.GenericLister         { return nil }
+
+func (c *countedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return c.AddEventHandlerWithResyncPeriod(handler, 0)
+}
+
+func (c *countedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	registration, err := c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
+	c.handlers[registration] = true
+	return registration, err
+}
+
+func (c *countedInformer) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
+	delete(c.handlers, registration)
+	return c.SharedIndexInformer.RemoveEventHandler(registration)
+}
+
+// TestTheEndLeavesNoHandlers: a typed informer outlives the controllers of one
+// term, and must not keep what they had in memory.
+func TestTheEndLeavesNoHandlers(t *testing.T) {
+	set := testInformers(t, newClock().now)
+	typed, err := set.typed.ForResource(configMaps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := &countedInformer{typed.Informer(), map[cache.ResourceEventHandlerRegistration]bool{}}
+	set.watched[configMaps] = &watchedType{resource: configMaps, informer: counted, typed: true}
+	env := &environment{}
+	env.atEnd(set.removeHandlers)
+	if err := env.watch(counted, newNamedTypes().handler()); err != nil {
+		t.Fatal(err)
+	}
+	quotas := &quotaInformer{ResourceQuotaInformer: countedQuotas{counted: counted}}
+	env.atEnd(quotas.removeHandler)
+	if _, err := quotas.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	gc := set.newMonitors()
+	_, stop, ended := runningMonitor(t, gc, configMaps) // upstream lets go of it
+	runningMonitor(t, set.newMonitors(), configMaps)    // it is still wanted at the end
+	unstarted, err := set.newMonitors().ForResource(configMaps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unstarted.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	close(stop)
+	<-ended
+	if len(counted.handlers) != 5 {
+		t.Fatalf("%d handlers while the controllers run", len(counted.handlers))
+	}
+	env.end()
+	if len(counted.handlers) != 0 {
+		t.Errorf("%d handlers are left", len(counted.handlers))
+	}
+}
+
+// countedQuotas is an informer of quotas.
+type countedQuotas struct {
+	coreinformers.ResourceQuotaInformer
+	counted *countedInformer
+}
+
+func (c countedQuotas) Informer() cache.SharedIndexInformer { return c.counted }
 
 // TestANewMonitorReplacesTheOld: upstream may drop one that it never ran.
 func TestANewMonitorReplacesTheOld(t *testing.T) {

@@ -129,6 +129,7 @@ func (m *monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHan
 	m.mu.Lock()
 	m.registration = registration
 	m.mu.Unlock()
+	m.monitors.set.handle(m)
 	m.monitors.begin(m)
 	return registration, nil
 }

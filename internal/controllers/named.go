@@ -28,9 +28,9 @@ func newNamedTypes() *namedTypes {
 	return &namedTypes{by: map[string]map[schema.GroupResource]bool{}, next: make(chan struct{})}
 }
 
-// watch follows what the objects of an informer name.
-func (n *namedTypes) watch(informer cache.SharedInformer) error {
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+// handler follows what the objects of an informer name.
+func (n *namedTypes) handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { n.set(obj, names(obj)) },
 		UpdateFunc: func(_, obj any) { n.set(obj, names(obj)) },
 		DeleteFunc: func(obj any) {
@@ -39,8 +39,7 @@ func (n *namedTypes) watch(informer cache.SharedInformer) error {
 			}
 			n.set(obj, nil)
 		},
-	})
-	return err
+	}
 }
 
 func (n *namedTypes) set(obj any, types map[schema.GroupResource]bool) {

@@ -86,7 +86,7 @@ func buildNamespaces(_ context.Context, env *environment) (func(context.Context)
 		Name: "namespace", Workers: namespaceWorkers, MinRetry: minNamespaceRetry, MaxRetry: maxNamespaceRetry, Handle: n.handle,
 	})
 	informer := env.config.Informers.Core().V1().Namespaces().Informer()
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	err = env.watch(informer, cache.ResourceEventHandlerFuncs{
 		AddFunc:    n.enqueue,
 		UpdateFunc: func(_, current any) { n.enqueue(current) },
 		DeleteFunc: n.forget,

@@ -38,6 +38,7 @@ type deletionOrder struct {
 
 	mu     sync.Mutex
 	held   []*heldDeletion
+	ended  bool // the garbage collector has ended: events are dropped
 	wake   chan struct{}
 	listed <-chan struct{} // the channel of the visible types that have all been listed
 }
@@ -52,8 +53,14 @@ func newDeletionOrder(visible *visibleTypes, synced func(schema.GroupVersionReso
 	return &deletionOrder{visible: visible, synced: synced, wake: make(chan struct{}, 1)}
 }
 
-// run releases what is held, until ctx ends.
+// run releases what is held, until ctx ends. What comes later is dropped: the
+// garbage collector ends with the same context.
 func (o *deletionOrder) run(ctx context.Context) {
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.ended, o.held = true, nil
+	}()
 	for {
 		select {
 		case <-ctx.Done():
@@ -80,7 +87,9 @@ func (o *deletionOrder) run(ctx context.Context) {
 // listed.
 func (o *deletionOrder) hold(h *heldDeletion) {
 	o.mu.Lock()
-	o.held = append(o.held, h)
+	if !o.ended {
+		o.held = append(o.held, h)
+	}
 	o.mu.Unlock()
 	select {
 	case o.wake <- struct{}{}:

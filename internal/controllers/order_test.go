@@ -117,6 +117,20 @@ func TestOtherEventsDoNotWait(t *testing.T) {
 	r.expect(t, "update last deleting") // and nothing of owner in between
 }
 
+// TestNothingIsHeldAfterTheEnd: the garbage collector has ended.
+func TestNothingIsHeldAfterTheEnd(t *testing.T) {
+	h, _, _ := testOrder(t)
+	order := newDeletionOrder(h.order.visible, h.order.synced)
+	h.order = order
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	order.run(ctx)
+	h.OnUpdate(stored("owner", 1), deleting("owner", 50, metav1.FinalizerOrphanDependents))
+	if len(order.held) != 0 {
+		t.Errorf("%d deletions are held after the end", len(order.held))
+	}
+}
+
 // TestATypeThatCannotBeListedHoldsNothingForLong: its monitor may never sync.
 func TestATypeThatCannotBeListedHoldsNothingForLong(t *testing.T) {
 	h, r, _ := testOrder(t)

@@ -42,6 +42,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	}
 	evaluators := &evaluators{types: env.types, informers: env.anyInformers, ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators())}
 	quotas := &quotaInformer{ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas(), evaluators: evaluators}
+	env.atEnd(quotas.removeHandler)
 	discover := func() ([]*metav1.APIResourceList, error) {
 		lists, err := env.visible.namespaced()
 		evaluators.add(lists) // else upstream adds its own, with the monitors
@@ -136,8 +137,10 @@ func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.Generic
 type quotaInformer struct {
 	coreinformers.ResourceQuotaInformer
 	evaluators *evaluators
-	mu         sync.Mutex
-	handler    cache.ResourceEventHandler
+
+	mu           sync.Mutex
+	handler      cache.ResourceEventHandler
+	registration cache.ResourceEventHandlerRegistration
 }
 
 // Informer implements [coreinformers.ResourceQuotaInformer].
@@ -157,7 +160,24 @@ func (c handlerCapture) AddEventHandlerWithResyncPeriod(handler cache.ResourceEv
 	c.of.mu.Lock()
 	c.of.handler = handler
 	c.of.mu.Unlock()
-	return c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
+	registration, err := c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
+	if err != nil {
+		return nil, err
+	}
+	c.of.mu.Lock()
+	c.of.registration = registration
+	c.of.mu.Unlock()
+	return registration, nil
+}
+
+// removeHandler removes the handler of the controller when that has ended.
+func (q *quotaInformer) removeHandler() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.registration != nil {
+		// Its error says that the informer has stopped.
+		_ = q.ResourceQuotaInformer.Informer().RemoveEventHandler(q.registration)
+	}
 }
 
 // evaluatedFirst looks for the types that a quota names before the controller
