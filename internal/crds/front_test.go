@@ -96,7 +96,7 @@ func newTestServer(t *testing.T) *testServer {
 	}
 	catalog.listen(f.changed)
 	s := &testServer{front: f, registry: &registry{REST: crds, catalog: catalog}}
-	s.registry.names = newNames(catalog, stored)
+	s.registry.names = newNames(catalog, stored, filled)
 	crds.CreateStrategy = establishing{crds.CreateStrategy}
 	s.objects = serveFront(t, f).Resource(widgetResource)
 	t.Cleanup(func() {

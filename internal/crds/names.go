@@ -31,14 +31,16 @@ type names struct {
 	catalog *catalog
 	// exists says whether a CRD of the catalog is still stored.
 	exists func(ctx context.Context, name string) (bool, error)
+	// filled says whether the catalog has all CRDs.
+	filled func() bool
 
 	mu sync.Mutex
 	// claimed is what writes in progress accept, by group.
 	claimed map[string]map[*claim]bool
 }
 
-func newNames(catalog *catalog, exists func(context.Context, string) (bool, error)) *names {
-	return &names{catalog: catalog, exists: exists, claimed: map[string]map[*claim]bool{}}
+func newNames(catalog *catalog, exists func(context.Context, string) (bool, error), filled func() bool) *names {
+	return &names{catalog: catalog, exists: exists, filled: filled, claimed: map[string]map[*claim]bool{}}
 }
 
 // claim holds names from before a write until the catalog has its result.
@@ -74,8 +76,12 @@ func (c *claim) drop() {
 }
 
 // take holds the names of a CRD if no other CRD of its group has accepted, or
-// is accepting, any of them. It replaces what c has held before.
+// is accepting, any of them. It replaces what c has held before. At a start,
+// until the catalog has all CRDs, it takes nothing.
 func (c *claim) take(ctx context.Context, owner, group string, names apiextensions.CustomResourceDefinitionNames) bool {
+	if !c.names.filled() {
+		return false
+	}
 	c.names.mu.Lock()
 	defer c.names.mu.Unlock()
 	c.drop()
@@ -129,7 +135,8 @@ func overlap(a, b []string) bool {
 
 // establishing is upstream's strategy for creation, which also does what
 // upstream's naming and establishing controllers do afterwards: accept the names
-// and establish the CRD. A CRD whose names are in use is left to them.
+// and establish the CRD. A CRD whose names are, or may be, in use is left to
+// them.
 type establishing struct{ rest.RESTCreateStrategy }
 
 // PrepareForCreate implements [rest.RESTCreateStrategy].
@@ -175,6 +182,9 @@ func (c *claim) guard(ctx context.Context, updated, old runtime.Object) (runtime
 	fresh := newNamesOf(crd.Status.AcceptedNames, before.Status.AcceptedNames)
 	if len(fresh.ShortNames) == 0 && fresh.Plural+fresh.Singular+fresh.Kind+fresh.ListKind == "" {
 		return updated, nil
+	}
+	if !c.names.filled() {
+		return nil, apierrors.NewServiceUnavailable("the server still reads the CustomResourceDefinitions, which may have accepted the same names; try again")
 	}
 	if c.take(ctx, before.Name, before.Spec.Group, fresh) {
 		return updated, nil

@@ -14,6 +14,8 @@ import (
 
 func stored(context.Context, string) (bool, error) { return true, nil }
 
+func filled() bool { return true }
+
 func named(name string, names apiextensions.CustomResourceDefinitionNames) *apiextensions.CustomResourceDefinition {
 	crd := &apiextensions.CustomResourceDefinition{}
 	crd.Name, crd.Spec.Group, crd.Spec.Names = name, "example.com", names
@@ -41,7 +43,7 @@ func TestNamesInUse(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCatalog()
 			c.wrote(light("widgets", "example.com", "1", 5))
-			n := newNames(c, func(context.Context, string) (bool, error) { return test.exists, nil })
+			n := newNames(c, func(context.Context, string) (bool, error) { return test.exists, nil }, filled)
 			ctx, release := n.begin(t.Context())
 			establishing{customresourcedefinition.NewStrategy(apiextensionsapiserver.Scheme)}.PrepareForCreate(ctx, test.crd)
 			if got := apiextensions.IsCRDConditionTrue(test.crd, apiextensions.Established); got != test.established {
@@ -57,10 +59,33 @@ func TestNamesInUse(t *testing.T) {
 	}
 }
 
+// TestNamesAreNotTakenUntilAllAreKnown: at a start another CRD, which is not in
+// the catalog yet, may have the names.
+func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
+	known := false
+	n := newNames(newCatalog(), stored, func() bool { return known })
+	for _, known = range []bool{false, true} {
+		crd := named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "gear", Kind: "Gear", ListKind: "GearList"})
+		ctx, release := n.begin(t.Context())
+		establishing{customresourcedefinition.NewStrategy(apiextensionsapiserver.Scheme)}.PrepareForCreate(ctx, crd)
+		if got := apiextensions.IsCRDConditionTrue(crd, apiextensions.Established); got != known || (crd.Status.AcceptedNames.Plural != "") != known {
+			t.Errorf("all known %t: established %t, status %+v", known, got, crd.Status)
+		}
+		release()
+		updated := crd.DeepCopy()
+		updated.Status.AcceptedNames = apiextensions.CustomResourceDefinitionNames{Kind: "Other"}
+		c := &claim{names: n}
+		if _, err := c.guard(t.Context(), updated, crd); known && err != nil || !known && !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("all known %t: accept another name: %v", known, err)
+		}
+		c.release()
+	}
+}
+
 // TestOneOfManyGetsTheKind: CRDs with one kind are created at the same time.
 func TestOneOfManyGetsTheKind(t *testing.T) {
 	c := newCatalog()
-	n := newNames(c, stored)
+	n := newNames(c, stored, filled)
 	var winners atomic.Int32
 	var all sync.WaitGroup
 	for _, plural := range []string{"as", "bs", "cs", "ds", "es", "fs", "gs", "hs"} {
@@ -90,7 +115,7 @@ func TestOneOfManyGetsTheKind(t *testing.T) {
 func TestStatusUpdatesDoNotTakeNames(t *testing.T) {
 	c := newCatalog()
 	c.wrote(light("widgets", "example.com", "1", 5))
-	n := newNames(c, stored)
+	n := newNames(c, stored, filled)
 	old := named("gears.example.com", apiextensions.CustomResourceDefinitionNames{})
 	for _, test := range []struct {
 		name    string

@@ -116,7 +116,7 @@ func (s *Server) installAPI(config Config, generic genericapiserver.CompletedCon
 	}
 	registry := &registry{REST: store, catalog: s.catalog}
 	if config.Servers == 1 {
-		registry.names = newNames(s.catalog, s.exists)
+		registry.names = newNames(s.catalog, s.exists, s.filled.HasSynced)
 		store.CreateStrategy = establishing{store.CreateStrategy}
 	}
 	if generic.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
