@@ -66,7 +66,7 @@ type AvailabilityConfig struct {
 // k8s.io/kube-aggregator/pkg/controllers/status/remote, which needs Services
 // and EndpointSlices. Its semantics are upstream's: the discovery path of the
 // group version is asked as system:kube-aggregator; local APIServices are
-// somebody else's; a status is written only if it changes.
+// left to upstream's local controller; a status is written only if it changes.
 type Availability struct {
 	config  AvailabilityConfig
 	client  apiregistrationclient.APIServicesGetter

@@ -19,9 +19,9 @@ const (
 	// maxDocument bounds what a server can make this one hold. OpenAPI of all
 	// of Kubernetes is 6 MB.
 	maxDocument = 64 << 20
-	// failuresToTell is how often in a row a fetch fails before the log says
-	// so: a server that ends is not available a moment later, which is said.
-	failuresToTell = 2
+	// failuresBeforeLog is how often in a row a fetch must fail before that is
+	// logged. A server that has ended becomes unavailable first, which is logged.
+	failuresBeforeLog = 2
 )
 
 const (
@@ -34,15 +34,15 @@ const (
 	openAPIUser   = "system:aggregator"
 )
 
-// documentCache holds what the server of an APIService has said about itself. As a
-// handler it answers the sinks for discovery and OpenAPI v2 at once, with
-// "unavailable" where nothing is known.
+// documentCache holds the discovery and OpenAPI documents of the server of an
+// APIService. As a handler it answers the sinks from memory, with 503 if it has no
+// document.
 type documentCache struct {
 	v3     *handler3.OpenAPIService
 	v3Mux  *mux.PathRecorderMux // the handler for OpenAPI v3
 	v3Path string
 
-	// Whoever fetches, one at a time, owns these.
+	// Owned by the worker that fetches; there is one at a time.
 	inV2, inV3 bool // whether the sink knows of it
 	failures   int
 
@@ -69,8 +69,8 @@ func newDocumentCache(service *apiregistrationv1.APIService) *documentCache {
 	return c
 }
 
-// setAvailable says whether the server is there. What it has said about its
-// types does not count any more when it is not.
+// setAvailable records the Available condition. If it is false, the discovery
+// documents are dropped.
 func (c *documentCache) setAvailable(available bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

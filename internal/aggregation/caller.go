@@ -63,8 +63,7 @@ func (c *Caller) request(ctx context.Context, service *apiregistrationv1.APIServ
 	return request, nil
 }
 
-// discoveryPath is where a server says what it has of the APIService's group
-// version.
+// discoveryPath is the discovery path of the APIService's group version.
 func discoveryPath(service *apiregistrationv1.APIService) string {
 	if service.Spec.Group == "" {
 		return "/api/" + service.Spec.Version
@@ -72,7 +71,7 @@ func discoveryPath(service *apiregistrationv1.APIService) string {
 	return "/apis/" + service.Spec.Group + "/" + service.Spec.Version
 }
 
-// reference is who is meant by a remote APIService.
+// reference returns the `service:` reference of a remote APIService.
 func reference(service *apiregistrationv1.APIService) endpoints.Reference {
 	return endpoints.Reference{Namespace: service.Spec.Service.Namespace, Name: service.Spec.Service.Name}
 }

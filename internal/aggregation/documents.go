@@ -46,17 +46,16 @@ const (
 
 // Sinks are upstream's parts that merge the documents of all API servers. They
 // ask a handler for each remote APIService, and hold locks meanwhile that
-// everybody who reads the merged documents waits for.
+// block all readers of the merged documents.
 type Sinks struct {
 	Discovery aggregatorapiserver.DiscoveryAggregationController
 	OpenAPIV2 openapiv2.SpecAggregator
 	OpenAPIV3 openapiv3.SpecProxier
 }
 
-// Documents keeps copies of what remote API servers say about themselves
-// (discovery, OpenAPI v2 and v3) and answers the sinks from the copies. It
-// stands between them and the servers, which upstream's sinks ask themselves:
-// there a server that takes its time makes all others wait.
+// Documents fetches the discovery, OpenAPI v2 and v3 documents of remote API
+// servers and answers the sinks from copies. Upstream's sinks ask the servers
+// themselves, where one slow server delays all others.
 type Documents struct {
 	caller *Caller
 	lister listers.APIServiceLister
@@ -69,7 +68,7 @@ type Documents struct {
 	known map[string]*documentCache // by APIService
 
 	heard   chan struct{}   // closed when pending is empty
-	pending map[string]bool // whom the start waits for
+	pending map[string]bool // APIServices that the start waits for, by name
 }
 
 // NewDocuments prepares the copies. Call it before the informers start.
@@ -130,7 +129,8 @@ func (d *Documents) Run(ctx context.Context, sinks Sinks) {
 // seconds.
 func (d *Documents) Heard() <-chan struct{} { return d.heard }
 
-// expect notes whom the start waits for, and makes discovery list all groups.
+// expect records the available APIServices as pending, and makes discovery list
+// all groups.
 func (d *Documents) expect() {
 	services, err := d.lister.List(labels.Everything())
 	if err != nil {
@@ -154,7 +154,8 @@ func (d *Documents) expect() {
 	}
 }
 
-func (d *Documents) asked(name string) {
+// markAsked removes an APIService from the pending ones.
+func (d *Documents) markAsked(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pending[name] {
@@ -169,10 +170,10 @@ func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 	switch {
 	case err != nil || service.Spec.Service == nil:
 		d.forget(name)
-		d.asked(name)
+		d.markAsked(name)
 	case !isAvailable(service):
 		d.cacheOf(service)
-		d.asked(name)
+		d.markAsked(name)
 	case d.refresh(ctx, service):
 		return reconcile.After(refreshPeriod)
 	default:
@@ -213,15 +214,15 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 		f := &fetching{client: client, caller: d.caller, service: service, documentCache: c}
 		err = f.discovery(ctx)
 		d.fetched(service.Name, c)
-		d.asked(service.Name)
+		d.markAsked(service.Name)
 		if err == nil {
 			err = f.openAPI(ctx, d.sinks)
 		}
 	}
-	d.asked(service.Name)
+	d.markAsked(service.Name)
 	switch {
 	case err == nil:
-		if c.failures >= failuresToTell {
+		if c.failures >= failuresBeforeLog {
 			d.log.Info("discovery and OpenAPI of aggregated API are read again", "apiService", service.Name)
 		}
 		c.failures = 0
@@ -231,8 +232,8 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 	}
 	switch c.failures++; c.failures {
 	case 1:
-		d.caller.resolver.Changed(reference(service)) // is it there at all?
-	case failuresToTell:
+		d.caller.resolver.Changed(reference(service)) // check its availability
+	case failuresBeforeLog:
 		d.log.Warn("discovery or OpenAPI of aggregated API cannot be read", "apiService", service.Name, "error", err)
 	}
 	return false

@@ -21,7 +21,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// fetching is one look at what a server says.
+// fetching is one fetch of a server's documents.
 type fetching struct {
 	client  *http.Client
 	caller  *Caller

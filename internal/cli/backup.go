@@ -31,14 +31,15 @@ func newBackup() *cobra.Command {
 certificate authorities and keys, the keys that encrypt resources, the
 configuration.
 
-An archive opens everything that the server protects. Keep it as you keep keys,
-or seal it with --encrypt-to.`,
+An archive contains the keys to everything that the server protects. Keep it
+like a private key, or encrypt it with --encrypt-to.`,
 	}
 	cmd.AddCommand(newBackupSave(), newBackupList(), newBackupInspect(), newBackupRestore())
 	return cmd
 }
 
-// sealFlags say whom an archive is encrypted to.
+// sealFlags select the recipients or the passphrase that archives are encrypted
+// with.
 type sealFlags struct {
 	seal  backup.Seal
 	plain bool
@@ -118,8 +119,8 @@ gets its name. It is encrypted to backup.encryptTo unless a flag says otherwise.
 	return cmd
 }
 
-// saveArchive writes to the file, or to standard output when that is "-", and
-// says on standard error what there is now.
+// saveArchive writes the archive to the file, or to standard output for "-", and
+// prints a summary to standard error.
 func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, seal backup.Seal, produce backup.Produce) (err error) {
 	// The archive may be in the data directory, where the server prunes it.
 	defer func() { err = errors.Join(err, datadir.KeepOwner(cfg.DataDir)) }()
@@ -301,7 +302,7 @@ func printManifest(w io.Writer, m *backup.Manifest) error {
 	return table.Flush()
 }
 
-// tellLeftOut says what a restore will miss.
+// tellLeftOut prints what the archive lacks and what that means for a restore.
 func tellLeftOut(w io.Writer, m *backup.Manifest) error {
 	if len(m.LeftOut) == 0 {
 		return nil

@@ -68,7 +68,7 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	}
 	if text := err.Error(); text != "" {
 		for line := range strings.Lines(text) {
-			_, _ = fmt.Fprintln(streams.Err, "error: "+strings.TrimSuffix(line, "\n")) // nobody is left to tell
+			_, _ = fmt.Fprintln(streams.Err, "error: "+strings.TrimSuffix(line, "\n")) // a failing standard error cannot be reported
 		}
 	}
 	return code

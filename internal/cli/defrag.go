@@ -15,14 +15,14 @@ func newDefrag() *cobra.Command {
 	flags := &configFlags{}
 	cmd := &cobra.Command{
 		Use:   "defrag",
-		Short: "Give what is free in the embedded etcd's database back to the disk",
-		Long: `Give what is free in the embedded etcd's database back to the disk, of a running
-server or of a stopped one. Reads and writes of everybody wait meanwhile.
+		Short: "Return free space of the embedded etcd's database to the disk",
+		Long: `Rewrite the embedded etcd's database without its free pages, of a running server
+or of a stopped one. All reads and writes block until it is done.
 
 A running server is asked through its API, as the administrator whose
-kubeconfig is in the data directory; anybody who may POST to the path
-/kube-hyper-mini/defragment may defragment. A server does it by itself when much
-is free (etcd.embedded.defragment in the configuration).`,
+kubeconfig is in the data directory; the right to POST to the path
+/kube-hyper-mini/defragment is enough. A server defragments by itself when the
+free share is large (etcd.embedded.defragment in the configuration).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {

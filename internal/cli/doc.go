@@ -1,3 +1,3 @@
-// Package cli has the commands, a file each: they parse, call, and print. What
-// they call lives elsewhere.
+// Package cli has the commands, one file each. They parse flags, call other
+// packages, and print.
 package cli

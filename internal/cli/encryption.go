@@ -28,16 +28,16 @@ func newEncryptionRotate() *cobra.Command {
 		Long: `Replace the key that encrypts resources in etcd, of a running server or of a
 stopped one. A new key is made, all encrypted objects are rewritten with it, and
 the old key is removed from <dataDir>/encryption/config.yaml when no object
-needs it. Objects stay readable meanwhile. What is interrupted continues with
-the next call, or when the server starts.
+needs it. Objects stay readable meanwhile. An interrupted rotation continues
+with the next call, or when the server starts.
 
 In a file that was edited, the new key comes first wherever a key in the file
 encrypts; all other keys and providers stay, and comments are lost. Archives
 from before a rotation hold the old key, and still need it.
 
 A running server is asked through its API, as the administrator whose
-kubeconfig is in the data directory; anybody who may POST to the path
-/kube-hyper-mini/encryption/rotate may rotate.`,
+kubeconfig is in the data directory; the right to POST to the path
+/kube-hyper-mini/encryption/rotate is enough.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {

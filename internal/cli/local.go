@@ -11,10 +11,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// readLocalKubeconfig is readAdminKubeconfig for asking the server on this
-// machine itself: by its listening address, and not by the name that clients
-// elsewhere use, which a container may not know and which may lead to a load
-// balancer and another server.
+// readLocalKubeconfig is readAdminKubeconfig with the server's listening address
+// in place of serving.externalHost, which may not resolve in a container or may
+// lead through a load balancer to another server.
 func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error) {
 	data, err := readAdminKubeconfig(cmd, flags)
 	if err != nil {

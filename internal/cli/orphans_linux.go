@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// orphanAge is how long a child that has ended is left to whoever started it.
+// orphanAge is the time that the code which started a child has to wait for it
+// before collect does.
 const orphanAge = 3 * time.Second
 
-// adoptOrphans does the duty of a container's first process until ctx ends:
-// it collects processes that lost their parent, which would stay as zombies.
-// Children of this process are collected by those who started them and wait
-// for them; the delay leaves them the time.
+// adoptOrphans reaps orphaned processes until ctx ends if this process is a
+// container's init (pid 1). It waits orphanAge, since the process also has
+// children of its own, which the code that started them waits for.
 func adoptOrphans(ctx context.Context) {
 	if os.Getpid() != 1 {
 		return

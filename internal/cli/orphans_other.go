@@ -4,5 +4,5 @@ package cli
 
 import "context"
 
-// adoptOrphans has nothing to do where there are no containers to be first in.
+// adoptOrphans does nothing: this process is pid 1 in Linux containers only.
 func adoptOrphans(context.Context) {}

@@ -64,7 +64,8 @@ Exit codes: 0 removed or nothing there, 1 refused or failed, 2 not confirmed.`,
 	return cmd
 }
 
-// tellRemoved says what was removed, what stays and what is of no use any more.
+// tellRemoved prints what was removed, what stays and which kubeconfig no longer
+// works.
 func tellRemoved(w io.Writer, cfg *config.ServerConfiguration, done *datadir.Removal) error {
 	text := "removed " + cfg.DataDir
 	if stay := append(done.Backups, done.Foreign...); len(stay) > 0 {

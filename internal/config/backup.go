@@ -10,7 +10,8 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Backup says when archives of the server are made by themselves, and where.
+// Backup configures archives: where they are written, and when the server
+// makes them by itself.
 type Backup struct {
 	// Dir has the archives; empty means <dataDir>/backups.
 	Dir string `json:"dir"`
@@ -52,7 +53,7 @@ func (b *Backup) validate(fail func(path, format string, args ...any)) {
 	if b.Schedule != "" {
 		switch schedule, err := cron.ParseStandard(b.Schedule); {
 		case err == nil && schedule.Next(time.Now()).IsZero():
-			fail("backup.schedule", "%q never comes; write a day that there is", b.Schedule)
+			fail("backup.schedule", "%q never fires: there is no such date; write a date that exists", b.Schedule)
 		case err != nil:
 			fail("backup.schedule", "%q is not a cron expression (%v); write five fields, as \"0 3 * * *\" for three in the morning, or \"@every 6h\"", b.Schedule, err)
 		}
@@ -65,7 +66,7 @@ func (b *Backup) validate(fail func(path, format string, args ...any)) {
 	}
 	for i, recipient := range b.EncryptTo {
 		if _, err := age.ParseRecipients(strings.NewReader(recipient)); err != nil {
-			fail(fmt.Sprintf("backup.encryptTo[%d]", i), "%q is not an age recipient; write what age-keygen calls the public key, age1...", recipient)
+			fail(fmt.Sprintf("backup.encryptTo[%d]", i), "%q is not an age recipient; write the public key that age-keygen prints, age1...", recipient)
 		}
 	}
 }

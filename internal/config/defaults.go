@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Default returns the configuration of a server that was given no file. The
-// file config/config.yaml says the same in words; a test holds them equal.
+// Default returns the default configuration. config/config.yaml documents the
+// same values; a test compares the two.
 func Default() *ServerConfiguration {
 	return &ServerConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
@@ -51,7 +51,7 @@ func Default() *ServerConfiguration {
 }
 
 // Complete fills in the paths that depend on the user and the data directory
-// and makes all paths absolute, so that what is printed is what is used.
+// and makes all paths absolute.
 func (c *ServerConfiguration) Complete() error {
 	if c.DataDir == "" {
 		dir, err := defaultDataDir(os.Geteuid() == 0, os.Getenv("XDG_DATA_HOME"), os.UserHomeDir)

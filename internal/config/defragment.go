@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Defragment says when the embedded database is rewritten without what is free
-// in it. Reads and writes wait meanwhile.
+// Defragment configures when the embedded database is rewritten without its free
+// pages. Reads and writes block until that is done.
 type Defragment struct {
 	// FreePercent of the file; 0 never defragments.
 	FreePercent int `json:"freePercent"`

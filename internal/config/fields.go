@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Field is a field of the file that is more than a value to one reader: it
-// names a file, or it has a flag of kube-apiserver's.
+// Field describes a field of the file that names a path or corresponds to a flag
+// of kube-apiserver.
 type Field struct {
 	// Path is where the field is in the file: "apiServer.audit.policyFile".
 	Path string
-	// Flag is kube-apiserver's flag for the same, without dashes; empty for none.
+	// Flag is the corresponding flag of kube-apiserver, without dashes; or empty.
 	Flag string
 	// Value is in the flag's syntax; empty if the field is not set.
 	Value string
@@ -21,9 +21,9 @@ type Field struct {
 	input bool    // the server reads the file at that path
 }
 
-// Fields lists the fields that name files or have a flag. A new field of that
-// kind is one line here, besides its type and its text in config/config.yaml.
-// Values are those of the moment of the call.
+// Fields lists the fields that name files or have a flag, with their current
+// values. A new field of that kind needs one line here, its type, and its text in
+// config/config.yaml.
 func (c *ServerConfiguration) Fields() []Field {
 	api, external := &c.APIServer, &c.Etcd.External
 	list := []Field{

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FieldError is one thing wrong with the configuration. File and Line are
+// FieldError is an invalid value in the configuration. File and Line are
 // zero when the value did not come from a file.
 type FieldError struct {
 	File    string
@@ -39,7 +39,7 @@ func (e *FieldError) Error() string {
 }
 
 // Source remembers where in the file each field was set, so that errors found
-// later can name the line. The zero Source knows of no file.
+// later can name the line. The zero Source stands for no file.
 type Source struct {
 	file  string
 	lines map[string]int

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// ServiceEndpointPolicy says which targets ServiceEndpoint objects may have.
-// Entries of ServiceEndpoints are not bound by it. What is denied is denied,
-// whether it is allowed too or not.
+// ServiceEndpointPolicy bounds the targets of ServiceEndpoint objects, not those
+// of the configuration. A target that is both allowed and denied is denied.
 type ServiceEndpointPolicy struct {
 	// AllowedNetworks are the only ones, as 10.0.0.0/8; empty for all. Loopback
 	// addresses are allowed only if they are in one of them, or if the server
@@ -22,8 +21,8 @@ type ServiceEndpointPolicy struct {
 	DeniedPorts  []Scalar `json:"deniedPorts"`
 }
 
-// metadataNetworks are link-local addresses and those at which clouds tell a
-// machine its credentials.
+// metadataNetworks are link-local addresses and those of the metadata services of
+// clouds, which serve credentials.
 var metadataNetworks = []string{"169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"}
 
 // PortRange is a range of ports with both ends.

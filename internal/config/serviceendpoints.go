@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ServiceEndpoint says where the server behind a `service:` reference of an
-// APIService or a webhook is, for what must work before any ServiceEndpoint
-// object exists. It wins over an object of the same namespace and name.
+// ServiceEndpoint has the addresses of the server behind a `service:` reference
+// of an APIService or a webhook. It takes precedence over the ServiceEndpoint
+// object of the same namespace and name, and works before objects exist.
 type ServiceEndpoint struct {
 	// Namespace and Name are those of the Service that is referred to.
 	Namespace string `json:"namespace"`
@@ -48,7 +48,7 @@ func (c *ServerConfiguration) validateServiceEndpoints(fail func(path, format st
 			fail(path+".name", "%q is not the name of a Service: %s", entry.Name, problems[0])
 		}
 		if first, ok := seen[entry.Namespace+"/"+entry.Name]; ok {
-			fail(path, "says where %s/%s is a second time; put its targets into serviceEndpoints[%d]", entry.Namespace, entry.Name, first)
+			fail(path, "%s/%s is listed twice; put its targets into serviceEndpoints[%d]", entry.Namespace, entry.Name, first)
 		}
 		seen[entry.Namespace+"/"+entry.Name] = i
 		if len(entry.Targets) == 0 {

@@ -14,7 +14,7 @@ func TestServiceEndpointsAreChecked(t *testing.T) {
 		`[{namespace: ns, name: svc, targets: ["https://a:99999"]}]`:                                                   "no port from 1 to 65535",
 		`[{namespace: n.s, name: svc, targets: ["https://a:1"]}]`:                                                      "is not a namespace",
 		`[{namespace: ns, name: a.b, targets: ["https://a:1"]}]`:                                                       "is not the name of a Service",
-		`[{namespace: ns, name: svc, targets: ["https://a:1"]}, {namespace: ns, name: svc, targets: ["https://b:1"]}]`: "a second time",
+		`[{namespace: ns, name: svc, targets: ["https://a:1"]}, {namespace: ns, name: svc, targets: ["https://b:1"]}]`: "is listed twice",
 	} {
 		_, _, err := Load(write(t, header+"serviceEndpoints: "+text+"\n"))
 		switch {

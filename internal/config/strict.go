@@ -31,8 +31,8 @@ func (w *walker) fail(node *yamlv3.Node, path, format string, args ...any) {
 	w.errs = append(w.errs, &FieldError{File: w.source.file, Line: node.Line, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// typeMeta checks apiVersion and kind first: a file of another kind deserves
-// that answer and not a list of unknown fields.
+// typeMeta checks apiVersion and kind. It runs before the check for unknown
+// fields, which would list every field of a file of another kind.
 func (w *walker) typeMeta(root *yamlv3.Node) {
 	want := []struct{ key, value string }{{"apiVersion", APIVersion}, {"kind", Kind}}
 	for _, field := range want {

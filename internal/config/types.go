@@ -22,7 +22,7 @@ type ServerConfiguration struct {
 
 	// DataDir holds everything that outlives the process. Empty means
 	// /var/lib/kube-hyper-mini for root and $XDG_DATA_HOME/kube-hyper-mini
-	// for everybody else.
+	// for other users.
 	DataDir string `json:"dataDir"`
 
 	Serving           Serving           `json:"serving"`
@@ -30,7 +30,7 @@ type ServerConfiguration struct {
 	Etcd              Etcd              `json:"etcd"`
 	APIServer         APIServer         `json:"apiServer"`
 	ControllerManager ControllerManager `json:"controllerManager"`
-	// ServiceEndpoints are the servers that `service:` references mean.
+	// ServiceEndpoints are the servers behind `service:` references.
 	ServiceEndpoints []ServiceEndpoint `json:"serviceEndpoints"`
 	// ServiceEndpointPolicy bounds the targets of ServiceEndpoint objects.
 	ServiceEndpointPolicy ServiceEndpointPolicy `json:"serviceEndpointPolicy"`
@@ -46,7 +46,7 @@ type ServerConfiguration struct {
 type Serving struct {
 	// BindAddress is the IP address to listen on.
 	BindAddress string `json:"bindAddress"`
-	// Port to listen on; 0 takes a free one, and the kubeconfig tells which.
+	// Port to listen on; 0 takes a free one, which the kubeconfig then has.
 	Port int `json:"port"`
 	// ExternalHost is the host name or address that clients use; it goes into
 	// the kubeconfig and the serving certificate. Empty means BindAddress, or
@@ -62,8 +62,8 @@ type Serving struct {
 	// CAFile has the authorities that clients verify CertFile with. Empty means
 	// <dataDir>/pki/server-ca.crt.
 	CAFile string `json:"caFile"`
-	// StopGrace is how long a stop waits for requests in flight. Those that have
-	// not ended by then are answered with an error that says so.
+	// StopGrace is how long a stop waits for requests in flight. The server then
+	// answers the remaining ones with an error.
 	StopGrace metav1.Duration `json:"stopGrace"`
 }
 
@@ -93,8 +93,7 @@ type EmbeddedEtcd struct {
 	// Listen is the host:port that the member serves on when it runs in a
 	// process of its own. In the server it listens nowhere.
 	Listen string `json:"listen"`
-	// Defragment says when the database is rewritten without what is free in
-	// it, for which reads and writes wait.
+	// Defragment configures when the database is rewritten without its free pages.
 	Defragment Defragment `json:"defragment"`
 }
 
@@ -136,7 +135,7 @@ type ConfigFile struct {
 	ConfigFile string `json:"configFile"`
 }
 
-// Authentication says who clients can be besides what the data directory knows.
+// Authentication adds ways to authenticate to those in the data directory.
 type Authentication struct {
 	// ConfigFile holds an AuthenticationConfiguration (--authentication-config).
 	ConfigFile string `json:"configFile"`
@@ -192,8 +191,8 @@ type ControllerManager struct {
 	// "*" is every controller that is on by default, "name" switches one on,
 	// "-name" off.
 	Controllers []string `json:"controllers"`
-	// Server is where controllers that run in a process of their own find the
-	// API servers.
+	// Server is the URL of the API servers, for controllers in a process of
+	// their own.
 	Server string `json:"server"`
 }
 
@@ -201,8 +200,8 @@ type ControllerManager struct {
 type Logging struct {
 	// Format is "text" or "json".
 	Format string `json:"format"`
-	// Verbosity is 0 for the server's own messages, warnings and errors, 1
-	// and more for what the parts have to say.
+	// Verbosity is 0 for the server's own messages, warnings and errors. From 1
+	// on it adds the messages of Kubernetes and etcd.
 	Verbosity int `json:"verbosity"`
 }
 

@@ -19,8 +19,8 @@ import (
 // fresh write-ahead log with room to compact.
 const minQuota = 64 << 20
 
-// Validate checks everything that can be told from the file itself and from
-// the files that it names. It returns FieldErrors joined, or nil.
+// Validate checks the values and the files that they name. It returns joined
+// FieldErrors, or nil.
 func (c *ServerConfiguration) Validate() error {
 	var errs []error
 	fail := func(path, format string, args ...any) {

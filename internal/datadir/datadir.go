@@ -49,8 +49,8 @@ func (s Stamp) String() string {
 	return fmt.Sprintf("%s (%s)", s.Version, strings.Join(parts, ", "))
 }
 
-// NewerThan says whether the data may be beyond the release that other is the
-// stamp of: its layout, or what the minor release of Kubernetes or etcd stored.
+// NewerThan returns whether s has a higher format, or a higher minor release of
+// Kubernetes or etcd, than other: other's release may not be able to read the data.
 func (s Stamp) NewerThan(other Stamp) bool {
 	return s.Format > other.Format || minorAfter(s.Kubernetes, other.Kubernetes) || minorAfter(s.Etcd, other.Etcd)
 }
@@ -261,7 +261,7 @@ func (d *Dir) Abandon() error {
 	if runtime.GOOS == "windows" { // what is open cannot be removed there
 		return errors.Join(d.Close(), os.Remove(d.Join("lock")), os.Remove(d.path))
 	}
-	return errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path), d.Close()) // before somebody else can lock it
+	return errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path), d.Close()) // removed before another process can lock it
 }
 
 // Close gives the lock back, and what root has made to the directory's owner.

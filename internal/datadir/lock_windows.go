@@ -11,9 +11,9 @@ import (
 // tryLock opens the file, makes it where it does not exist, and locks it until
 // it is closed. It returns ErrLocked when another process holds it.
 //
-// etcd's fileutil makes no file here, and takes a lock that somebody else holds
-// for its own. What is locked is a byte far behind the content: Windows lets
-// nobody else read one.
+// etcd's fileutil is not used: on Windows it creates no file and reports success
+// for a lock that another process holds. The locked byte lies far behind the
+// content, because other processes cannot read a locked byte.
 func tryLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

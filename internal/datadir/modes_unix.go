@@ -47,7 +47,7 @@ func (d *Dir) TightenModes() []string {
 func tighten(path string, bits fs.FileMode) string {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&bits == 0 {
-		return "" // what cannot be read is reported by who needs it
+		return "" // the package that needs the file reports it
 	}
 	mode := info.Mode().Perm()
 	uid, _, err := owner(path)

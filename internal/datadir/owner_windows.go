@@ -1,4 +1,4 @@
 package datadir
 
-// KeepOwner does nothing here: files belong to who made the directory.
+// KeepOwner does nothing on Windows.
 func KeepOwner(string) error { return nil }

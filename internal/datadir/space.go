@@ -22,9 +22,8 @@ func Reserve(total int64) int64 { return min(maxReserve, total/10) }
 func bytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
 // Room returns an error that is ErrNoSpace when n bytes more in the directory
-// would fill its disk; on the disk of the data directory, up to what the server
-// needs to live on. Nobody holds the room that was found, so that it is a
-// precaution and no promise.
+// would fill its disk. On the disk of the data directory it leaves twice [Reserve]
+// free. The space is not reserved: another program may use it after the check.
 func Room(dir string, n int64, dataDir string) error {
 	free, total, err := DiskSpace(dir)
 	if err != nil {

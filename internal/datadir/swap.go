@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// swapFile journals an exchange of the directory's content, so that one that
-// was cut short is finished by whoever locks the directory next.
+// swapFile journals an exchange of the directory's content. The next [Lock]
+// finishes an exchange that a crash interrupted.
 const swapFile = "swap.json"
 
 // swap is the content of swapFile.

@@ -61,7 +61,7 @@ func (r *Rotation) rewriteAll(ctx context.Context, w *rewriter) (int64, error) {
 		select {
 		case <-ctx.Done():
 			return 0, fmt.Errorf("rewrite the encrypted objects: %w", context.Cause(ctx))
-		case <-time.After(settle):
+		case <-time.After(settleDelay):
 		}
 		r.progress.Checked = 0
 	}

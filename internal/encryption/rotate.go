@@ -19,11 +19,11 @@ import (
 const (
 	// reloadTimeout bounds the wait for the API server to load a changed file.
 	reloadTimeout = 2 * time.Minute
-	// settle is the pause before the pass over etcd that decides whether the old
+	// settleDelay is the pause before the pass over etcd that decides whether the old
 	// key can go: writes that the API server encrypted with it have ended then.
-	settle = time.Second
-	// poll is the pause between two questions whether the file was loaded.
-	poll = 100 * time.Millisecond
+	settleDelay = time.Second
+	// pollInterval is the time between two checks whether the file was loaded.
+	pollInterval = 100 * time.Millisecond
 )
 
 // Phases of a rotation, in this order.
@@ -205,7 +205,7 @@ func (r *Rotation) waitLoaded(ctx context.Context, c *configuration, prefix stri
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("wait for the new key to be used: %w", errors.Join(context.Cause(ctx), err))
-			case <-time.After(poll):
+			case <-time.After(pollInterval):
 			}
 		}
 	}

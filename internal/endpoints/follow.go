@@ -22,17 +22,16 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
-// probePeriod is how often the status of an object is found out without a
-// reason.
+// probePeriod is the time between two probes of an object that did not change.
 const probePeriod = 30 * time.Second
 
-// failuresToTell is how often in a row the type is not found before the log says
-// so: discovery lags behind the definition by a moment.
-const failuresToTell = 2
+// failuresBeforeLog is how often in a row the type must be missing before that is
+// logged: discovery lags behind the definition.
+const failuresBeforeLog = 2
 
 // Run follows the ServiceEndpoint objects and writes their status until ctx
 // ends. The type need not be served yet; once it is followed, it is made again
-// when somebody has deleted it, and log says so. dial reaches the targets. An
+// after a deletion, which is logged. dial reaches the targets. An
 // error means that nothing is followed. Call it once.
 func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.DialFunc, log *slog.Logger) error {
 	client = rest.CopyConfig(client)
@@ -98,7 +97,7 @@ func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandl
 			log.Info("the definition of ServiceEndpoint was deleted, and is made again; its objects are gone")
 			return
 		}
-		if failures++; failures != failuresToTell || ctx.Err() != nil {
+		if failures++; failures != failuresBeforeLog || ctx.Err() != nil {
 			return
 		}
 		if createErr != nil {

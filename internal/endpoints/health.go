@@ -13,8 +13,8 @@ const (
 	maxPause   = 30 * time.Second
 )
 
-// health remembers which targets did not accept a connection, or accept one and
-// say nothing, as a process does that hangs.
+// health records the targets that refuse connections, and those that accept them
+// but do not complete a TLS handshake, as a process that hangs.
 type health struct {
 	mu   sync.Mutex
 	down map[string]outage
@@ -62,7 +62,7 @@ func (h *health) markMute(target string, mute bool) bool {
 	return was != mute
 }
 
-// forget drops what is known of a target that nobody refers to any more.
+// forget drops the state of a target that no reference has any more.
 func (h *health) forget(target string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -78,7 +78,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	}
 	_, targets, err := read(object)
 	if err != nil {
-		return true, nil // said already
+		return true, nil // use has logged it
 	}
 	var current status
 	if content, found, _ := unstructured.NestedMap(object.Object, "status"); found {
@@ -126,9 +126,9 @@ func (p *prober) write(ctx context.Context, ref Reference, current, wanted statu
 	return err
 }
 
-// told is what the status says of a target that could not be connected to. Of
-// addresses that the policy denies it says nothing; the log does, once.
-func (p *prober) told(ref Reference, target string, err error) error {
+// statusError returns the error that the status shows for a target that could not
+// be connected to. Addresses that the policy denies are only logged, once.
+func (p *prober) statusError(ref Reference, target string, err error) error {
 	var denied *DeniedError
 	if !errors.As(err, &denied) {
 		return err
@@ -171,16 +171,16 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 	return reached, errors.Join(errs...)
 }
 
-// handshake makes and closes a TLS connection, and says of connecting, too,
-// how it went. Only connecting would leave an error in the log of each server.
-// It verifies nothing, because the CA belongs to those who refer to the object,
-// and sends nothing.
+// handshake makes and closes a TLS connection. It returns the errors of connecting
+// and of connecting with TLS. It does a handshake because servers log an error for
+// a connection without one. It verifies no certificate: the CA is in the objects
+// that refer to this one.
 func (p *prober) handshake(ctx context.Context, ref Reference, target string) (connected, spoken error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	connection, err := connect(ctx, p.dial, p.resolver.policyOf(ref), target)
 	if err != nil {
-		return err, p.told(ref, target, err)
+		return err, p.statusError(ref, target, err)
 	}
 	client := tls.Client(connection, &tls.Config{ServerName: ref.host(), InsecureSkipVerify: true}) //nolint:gosec // see above
 	err = client.HandshakeContext(ctx)

@@ -21,11 +21,11 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// syncPatience bounds how long a connection waits for the first list of
-// ServiceEndpoints, during which nobody can say that there is none.
-const syncPatience = 5 * time.Second
+// syncTimeout bounds how long a connection waits for the first list of
+// ServiceEndpoints. Before it a missing object cannot be told from an unread one.
+const syncTimeout = 5 * time.Second
 
-// Reference is what a `service:` reference says about who is meant.
+// Reference is the namespace and name in a `service:` reference.
 type Reference struct{ Namespace, Name string }
 
 // String is namespace/name.
@@ -34,8 +34,8 @@ func (r Reference) String() string { return r.Namespace + "/" + r.Name }
 // host is the name that certificates are verified for.
 func (r Reference) host() string { return r.Name + "." + r.Namespace + ".svc" }
 
-// UnresolvedError says that nothing is known about a reference, and what to
-// create.
+// UnresolvedError means that a reference has no targets and its upstream name does
+// not resolve. Its text names the object to create.
 type UnresolvedError struct {
 	Reference Reference
 	cause     error
@@ -60,7 +60,7 @@ type Resolver struct {
 
 	mu        sync.RWMutex
 	live      map[Reference][]string
-	healths   map[Reference]*health // of each reference its own: what one namespace finds out is not told to others
+	healths   map[Reference]*health // per reference, so that a namespace learns nothing about targets of another
 	listeners []func(Reference)
 }
 
@@ -102,8 +102,7 @@ func (r *Resolver) OnChange(f func(Reference)) {
 	r.listeners = append(r.listeners, f)
 }
 
-// Changed calls what OnChange was given, for a reference whose server behaves in
-// a new way.
+// Changed calls the functions of OnChange for a reference.
 func (r *Resolver) Changed(ref Reference) {
 	r.mu.RLock()
 	listeners := r.listeners
@@ -189,13 +188,13 @@ func (r *Resolver) forgetHealth(ref Reference, previous, current []string) {
 	}
 }
 
-// find is targets for somebody who is about to act on there being none: it
-// waits until the objects have been listed once.
+// find is targets, and waits until the objects have been listed once before it
+// returns none.
 func (r *Resolver) find(ctx context.Context, ref Reference) ([]string, error) {
 	if targets := r.targets(ref); targets != nil {
 		return targets, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, syncPatience, errors.New("the ServiceEndpoints have not been listed yet"))
+	ctx, cancel := context.WithTimeoutCause(ctx, syncTimeout, errors.New("the ServiceEndpoints have not been listed yet"))
 	defer cancel()
 	select {
 	case <-r.synced:

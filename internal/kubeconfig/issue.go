@@ -41,7 +41,7 @@ const (
 	signingTimeout = 30 * time.Second
 )
 
-// User is who a client certificate stands for.
+// User is the subject of a client certificate.
 type User struct {
 	// Name and Groups are what RBAC sees.
 	Name   string
@@ -50,8 +50,8 @@ type User struct {
 	Expires time.Duration
 }
 
-// Validate says what is wrong with the user before anything is asked of a
-// server.
+// Validate returns an error for a user that the server would not accept. It makes
+// no request.
 func (u User) Validate() error {
 	if err := validName("the name of the user", u.Name, maxCommonName); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (u User) Validate() error {
 		}
 	}
 	if slices.Contains(u.Groups, mastersGroup) {
-		return fmt.Errorf("group %s cannot be given by certificate: nobody could take it back; bind the ClusterRole cluster-admin to a group of your own", mastersGroup)
+		return fmt.Errorf("group %s cannot be given by certificate: it could not be revoked; bind the ClusterRole cluster-admin to a group of your own", mastersGroup)
 	}
 	return validExpiry(u.Expires)
 }
@@ -165,7 +165,7 @@ func signingRequest(user User) (request, keyPEM []byte, err error) {
 // awaitCertificate waits for the signing controller.
 func awaitCertificate(ctx context.Context, client kubernetes.Interface, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, signingTimeout,
-		fmt.Errorf("nobody signed it within %s: the server must run the certificatesigningrequest-signing-controller", signingTimeout))
+		fmt.Errorf("not signed within %s: the server must run the certificatesigningrequest-signing-controller", signingTimeout))
 	defer cancel()
 	ticker := time.NewTicker(signingPoll)
 	defer ticker.Stop()

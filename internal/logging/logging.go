@@ -14,7 +14,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/logs"
 )
 
-// Options says how to log. The fields are those of the configuration file.
+// Options configures the log. The fields are those of the configuration file.
 type Options struct {
 	// Format is "text" or "json".
 	Format string
@@ -82,9 +82,9 @@ var lastFatal atomic.Pointer[string]
 // stopping is set by Stopping.
 var stopping atomic.Bool
 
-// Stopping says that the process stops. From then on warnings and errors of the
-// libraries, which are about the parts that have stopped, are logged at level
-// debug. The server's own messages are not affected.
+// Stopping marks the process as stopping. From then on warnings and errors of the
+// libraries are logged at level debug: they are about components that have
+// stopped. The server's own messages are not affected.
 func Stopping() { stopping.Store(true) }
 
 // OnFatal calls f with the failure when a Kubernetes component fails for good
@@ -107,7 +107,7 @@ type severityWriter struct {
 	level   slog.Level
 }
 
-// Write logs p. It never fails: there is nobody to tell.
+// Write logs p. It returns no errors: they could not be logged.
 func (s severityWriter) Write(p []byte) (int, error) {
 	text, caller := logs.ParseKlog(p)
 	if s.level == slog.LevelWarn && webhookRejections.log(s.handler, text) {

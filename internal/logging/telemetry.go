@@ -7,7 +7,7 @@ import (
 )
 
 // telemetryPause is between two messages about spans that are not delivered.
-// OpenTelemetry tries every 5 s and would say so each time.
+// OpenTelemetry exports every 5 s and reports each failure.
 const telemetryPause = 10 * time.Minute
 
 // telemetryErrors logs the errors of OpenTelemetry, such as an export to a

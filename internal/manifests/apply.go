@@ -23,10 +23,10 @@ import (
 const FieldManager = "kube-hyper-mini-manifests"
 
 const (
-	// established is how long a round waits for its CRDs; the next one goes
-	// on waiting.
-	established     = 30 * time.Second
-	establishedPoll = 20 * time.Millisecond
+	// establishTimeout is how long a round waits for its CRDs; the next round
+	// waits again.
+	establishTimeout = 30 * time.Second
+	establishedPoll  = 20 * time.Millisecond
 )
 
 var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
@@ -44,7 +44,7 @@ type Applier struct {
 	failure error // of the last round
 }
 
-// applied is what became of a round.
+// applied is the result of a round.
 type applied struct {
 	// failed has an entry for each failure; nil means that all is as the
 	// manifests say.
@@ -91,7 +91,7 @@ func (a *Applier) settle(ctx context.Context, objects []object) error {
 		return nil
 	}
 	if a.prunes && len(wanted) == 0 {
-		return fmt.Errorf("%s has no manifests any more: nothing is pruned, because an empty directory is more often a mistake than a wish; delete the objects by hand, or leave one manifest in", a.dir)
+		return fmt.Errorf("%s has no manifests any more: nothing is pruned, because an empty directory is usually a mistake; delete the objects by hand, or keep one manifest", a.dir)
 	}
 	if a.prunes {
 		if err := a.prune(ctx, inventory, wanted); err != nil {
@@ -144,8 +144,8 @@ func (a *Applier) resource(mapping *meta.RESTMapping, namespace string) dynamic.
 	return a.client.Resource(mapping.Resource)
 }
 
-// mapping asks discovery again for a kind that it does not know: it may have
-// come since.
+// mapping resets the cached discovery for an unknown kind and looks again: its CRD
+// may be new.
 func (a *Applier) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	var versions []string
 	if gvk.Version != "" {
@@ -169,7 +169,7 @@ func isNoMatch(err error) bool {
 
 // awaitCRDs waits until each CRD is served.
 func (a *Applier) awaitCRDs(ctx context.Context, crds []object) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, established, fmt.Errorf("not established within %s", established))
+	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("not established within %s", establishTimeout))
 	defer cancel()
 	ticker := time.NewTicker(establishedPoll)
 	defer ticker.Stop()
@@ -192,7 +192,7 @@ func (a *Applier) awaitCRDs(ctx context.Context, crds []object) error {
 	return errors.Join(errs...)
 }
 
-// notEstablished says what a CRD still waits for.
+// notEstablished returns why a CRD is not established yet, or nil.
 func (a *Applier) notEstablished(ctx context.Context, crd object) error {
 	mapping, err := a.mapping(crd.GroupVersionKind())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package manifests keeps the objects of a directory of YAML files applied:
-// how a platform ships its CRDs, RBAC, quotas and policies with the server.
+// Package manifests applies the YAML files of a directory at each start and on
+// change. A platform uses it to ship CRDs, RBAC, quotas and policies.
 //
 // The files are applied in the order of their paths, CRDs of all files first
 // and waited for, by server-side apply with a field manager of its own: what

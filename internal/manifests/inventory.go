@@ -81,9 +81,9 @@ func (a *Applier) saveInventory(ctx context.Context, inventory []reference) erro
 	return nil
 }
 
-// prune removes what the inventory has and the manifests have not, the last
-// applied first. An object that this field manager no longer has a part in
-// was taken over by somebody, and stays.
+// prune removes the objects of the inventory that have no manifest, the last
+// applied first. An object without fields of this field manager stays: other
+// managers have taken it over.
 func (a *Applier) prune(ctx context.Context, inventory, wanted []reference) error {
 	for _, ref := range slices.Backward(inventory) {
 		if slices.Contains(wanted, ref) {
@@ -115,7 +115,7 @@ func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
 	if !slices.ContainsFunc(found.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager == FieldManager && f.Operation == metav1.ManagedFieldsOperationApply
 	}) {
-		a.log.Info("manifest is gone, but its object belongs to somebody else by now", "object", ref.String())
+		a.log.Info("manifest is gone; its object stays, because other field managers own its fields", "object", ref.String())
 		return nil
 	}
 	uid, background := found.GetUID(), metav1.DeletePropagationBackground

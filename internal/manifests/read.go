@@ -25,7 +25,7 @@ type object struct {
 	origin string
 }
 
-// fileState is what changes when a file does.
+// fileState detects changes of a file.
 type fileState struct {
 	size     int64
 	modified int64
@@ -169,8 +169,8 @@ func checked(o object) ([]object, error) {
 	return []object{o}, nil
 }
 
-// duplicates finds objects that two manifests describe: the last one would
-// win, silently.
+// duplicates returns an error for each object in two manifests, of which only the
+// last would take effect.
 func duplicates(objects []object) error {
 	first := map[reference]string{}
 	var errs []error

@@ -17,8 +17,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// look is how often the directory is looked at.
-const look = time.Second
+// scanInterval is the time between two scans of the directory.
+const scanInterval = time.Second
 
 // retries tells how long to wait after failures: a second, then longer, up to
 // half a minute.
@@ -26,7 +26,7 @@ func retries() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: 30 * time.Second}
 }
 
-// Config says what to apply, and with whose rights.
+// Config names the manifests and the client that applies them.
 type Config struct {
 	// Dir has the manifests.
 	Dir string
@@ -86,7 +86,7 @@ func (a *Applier) Failure() error {
 // follow applies the manifests now and after each change, and what failed again,
 // until ctx ends. After each round it calls report with what failed, or nil.
 func (a *Applier) follow(ctx context.Context, report func(error)) {
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(scanInterval)
 	defer ticker.Stop()
 	var known map[string]fileState
 	backoff, due := retries(), time.Time{}

@@ -32,7 +32,7 @@ type authority struct {
 }
 
 // ensureAuthority loads the authority and checks that it can be used. Where it
-// does not exist it is made if create says so.
+// does not exist and create is set, it is made.
 func (s *Store) ensureAuthority(name, commonName string, create bool) (*authority, []Change, error) {
 	ca, err := s.loadAuthority(name)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Store) checkValidity(ca *authority, commonName string) (again string, e
 	return "it was not valid before " + crt.NotBefore.Format(time.RFC3339), nil
 }
 
-// ours says whether this package has made the authority's certificate.
+// ours returns whether this package has made the authority's certificate.
 func ours(crt *x509.Certificate, commonName string) bool {
 	return crt.CheckSignatureFrom(crt) == nil &&
 		(crt.Subject.CommonName == commonName || strings.HasPrefix(crt.Subject.CommonName, commonName+"@"))

@@ -17,7 +17,7 @@
 // NAME-next.key until its certificate is in place, so that a crash in between
 // is told from a damaged directory.
 //
-// A rotation ([Store.Rotate]) trusts a new authority, then signs with it, and
+// A rotation ([Store.Prepare], [Store.Switch]) trusts a new authority, then signs with it, and
 // stops trusting the old one at the end of an overlap. While both are trusted,
 // certificates carry the new authority's certificate signed by the old one
 // (NAME-cross.crt), so that peers that trust either of them accept them.

@@ -101,9 +101,8 @@ func client(name, authority, commonName string, groups ...string) leaf {
 	return leaf{name, authority, pkix.Name{CommonName: commonName, Organization: groups}, x509.ExtKeyUsageClientAuth, Names{}}
 }
 
-// AddEtcd has the store keep what an etcd that listens needs, and its clients:
-// an authority of its own, a server certificate for names and a client
-// certificate. Call it before anything else.
+// AddEtcd adds the certificates of an etcd that listens: an authority, a server
+// certificate for names and a client certificate. Call it before other methods.
 func (s *Store) AddEtcd(names Names) {
 	s.authorities = append(s.authorities, namedAuthority{EtcdCA, "kube-hyper-mini-etcd-ca"})
 	s.leaves = append(s.leaves,
@@ -111,9 +110,9 @@ func (s *Store) AddEtcd(names Names) {
 		client(EtcdClient, EtcdCA, "kube-hyper-mini"))
 }
 
-// ServeElsewhere has the store keep no serving certificate, as the server uses
-// one that is kept elsewhere. Clients verify it with caFile, or with the store's
-// own authority where that is empty. Call it before anything else.
+// ServeElsewhere removes the serving certificate from the store, for a server that
+// uses serving.certFile. Clients verify that one with caFile, or with the store's
+// authority if caFile is empty. Call it before other methods.
 func (s *Store) ServeElsewhere(caFile string) {
 	s.leaves = slices.DeleteFunc(s.leaves, func(l leaf) bool { return l.name == APIServer })
 	s.serverCA = caFile
@@ -167,7 +166,7 @@ func (s *Store) ensure(create bool) ([]Change, error) {
 	return changes, err
 }
 
-// work is what ensure does once everything has been read.
+// work advances rotations, makes and signs what is missing, and ends overlaps.
 func (s *Store) work(journal *journal, create bool) ([]Change, error) {
 	changes, err := s.advanceAll(journal)
 	if err != nil {
@@ -195,8 +194,9 @@ func (s *Store) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// checkPresence says what a used directory lacks. The authority of etcd may
-// come later: the directory of a server becomes that of an etcd.
+// checkPresence returns a [MissingError] for the authorities and keys that a used
+// directory lacks. The authority of etcd may be added later, when `etcd` runs on
+// the directory of a server.
 func (s *Store) checkPresence() error {
 	var missing []string
 	look := func(path string) error {
@@ -232,7 +232,6 @@ func (s *Store) ensureFiles(create bool) ([]Change, error) {
 	authorities := map[string]*authority{}
 	var changes []Change
 	for _, a := range s.authorities {
-		// What checkPresence lets pass without is made.
 		ca, made, err := s.ensureAuthority(a.name, a.commonName, create || a.name == EtcdCA)
 		changes = append(changes, made...)
 		if err != nil {
@@ -318,7 +317,7 @@ func (s *Store) issue(l leaf, public any, ca *authority) error {
 	return writeCerts(s.Cert(l.name), chain...)
 }
 
-// due says why the certificate must be signed again, or nothing.
+// due returns why the certificate must be signed again, or empty.
 func (s *Store) due(l leaf, chain []*x509.Certificate, public any, ca *authority) string {
 	if len(chain) == 0 {
 		return "it does not exist"

@@ -16,7 +16,7 @@ var kinds = map[string]string{
 	ServerCA: "server", ClientCA: "client", FrontProxyCA: "front-proxy", ServiceAccount: "service-account",
 }
 
-// Kinds lists what [Store.Rotate] accepts.
+// Kinds lists what [Store.Prepare] accepts.
 func Kinds() []string { return slices.Sorted(maps.Values(kinds)) }
 
 func fileOf(kind string) (string, error) {
@@ -91,15 +91,15 @@ func (s *Store) Prepared(kind string) (bool, error) {
 	return err == nil && j.Rotations[name] != nil && j.Rotations[name].Phase == prepared, err
 }
 
-// replaceable returns the fingerprint of the key in use, or why it cannot be
-// replaced by itself.
+// replaceable returns the fingerprint of the key in use, or an error if the server
+// cannot replace the key.
 func (s *Store) replaceable(name string) (string, error) {
 	key, err := readKey(s.Key(name))
 	if err != nil {
 		return "", err
 	}
 	if key == nil {
-		return "", fmt.Errorf("%s is not there to hand over with: place it, or add the new authority to %s and place its key yourself", s.Key(name), s.Cert(name))
+		return "", fmt.Errorf("%s does not exist, so the authority cannot be rotated: place it, or add the new authority to %s and place its key yourself", s.Key(name), s.Cert(name))
 	}
 	if name != ServiceAccount {
 		ca, err := s.loadAuthority(name)
@@ -206,8 +206,8 @@ func (s *Store) advanceAll(j *journal) ([]Change, error) {
 	return changes, nil
 }
 
-// advance takes the step that a rotation owes, and says which. Each can be
-// repeated after a crash.
+// advance takes the pending step of a rotation and returns its description. Each
+// step can be repeated after a crash.
 func (s *Store) advance(j *journal, name string) (did string, err error) {
 	switch r := j.Rotations[name]; r.Phase {
 	case preparing:

@@ -280,7 +280,7 @@ func TestRotationsThatAreRefused(t *testing.T) {
 			remove(t, s.Key(ClientCA))
 			_, err := s.Prepare("client")
 			return err
-		}, "is not there to hand over with"},
+		}, "does not exist, so the authority cannot be rotated"},
 		"twice": {func(t *testing.T, s *Store) error {
 			rotate(t, s, "client", time.Hour)
 			_, err := s.Prepare("client")

@@ -63,8 +63,7 @@ func addPublicKey(list []crypto.PublicKey, key crypto.PublicKey) []crypto.Public
 	return append(list, key)
 }
 
-// ensureTokenKey checks the keys, and makes one where there is none and create
-// says so.
+// ensureTokenKey checks the keys. If there is none and create is set, it makes one.
 func (s *Store) ensureTokenKey(create bool) error {
 	found, err := exists(s.Key(ServiceAccount))
 	if err != nil {

@@ -14,8 +14,8 @@ type Changes interface {
 	OnChange(changed func()) (remove func())
 }
 
-// Follower tells when the served types change and whether this server serves
-// them. Its owner runs the informers. It is safe for concurrent use.
+// Follower reports changes of the served types, from informers that its owner
+// runs. It is safe for concurrent use.
 type Follower struct {
 	// CRDs are the changes of CustomResourceDefinitions.
 	CRDs Changes
@@ -23,7 +23,7 @@ type Follower struct {
 	APIServices cache.SharedIndexInformer
 }
 
-// Remote says whether an APIService hands the group version to another server.
+// Remote returns whether a remote APIService serves the group version.
 func (t Follower) Remote(gv schema.GroupVersion) bool {
 	obj, exists, err := t.APIServices.GetStore().GetByKey(gv.Version + "." + gv.Group)
 	if err != nil || !exists {
@@ -72,8 +72,8 @@ func resync(previous, current any) bool {
 	return errBefore == nil && errAfter == nil && before.GetResourceVersion() == after.GetResourceVersion()
 }
 
-// DropManagedFields is for [cache.SharedInformer.SetTransform]: it keeps what
-// nobody reads out of a cache.
+// DropManagedFields is a transform for [cache.SharedInformer.SetTransform] that
+// saves the memory of managed fields.
 func DropManagedFields(obj any) (any, error) {
 	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
 		accessor.SetManagedFields(nil)

@@ -1,3 +1,3 @@
-// Package version knows the versions of the program and of the libraries it
-// is made of.
+// Package version returns the versions of the program, of Kubernetes, of etcd and
+// of Go in this binary.
 package version

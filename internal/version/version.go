@@ -8,8 +8,8 @@ import (
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 )
 
-// release is stamped at link time (see the Makefile); without the stamp the
-// build information of the Go toolchain says what it can.
+// release is set at link time (see the Makefile). Without it, [Release] uses the
+// build information of the Go toolchain.
 var release string
 
 // Release is the program's own version.
