@@ -1,6 +1,7 @@
 package crds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -220,16 +221,14 @@ func (f *front) routing(crd *apiextensionsv1.CustomResourceDefinition) *apiexten
 
 // changed is told of each change of the catalog.
 func (f *front) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
-	if before == nil {
-		return // whatever is served under its name, it is not this one yet
-	}
+	crd := cmp.Or(before, after)
 	f.mu.Lock()
-	t := f.types[before.Name]
+	t := f.types[crd.Name]
 	if t == nil || t.fetching == 0 && !outdated(t.built, after) {
 		f.mu.Unlock()
 		return
 	}
-	uids := map[types.UID]bool{before.UID: true}
+	uids := map[types.UID]bool{crd.UID: true}
 	if after != nil {
 		uids[after.UID] = true
 	}
@@ -237,7 +236,7 @@ func (f *front) changed(before, after *apiextensionsv1.CustomResourceDefinition)
 		uids[t.built.UID] = true
 	}
 	t.built = nil
-	f.forget(before.Name, t)
+	f.forget(crd.Name, t)
 	f.mu.Unlock()
 	for uid := range uids {
 		f.drop(uid)

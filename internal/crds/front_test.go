@@ -315,6 +315,28 @@ func TestTypesBuiltWhileTheyAreLetGo(t *testing.T) {
 	}
 }
 
+// TestTypesOfNewDefinitions: another server has deleted the CRD of a type that
+// is built here and made another, and this one hears of the new one first.
+func TestTypesOfNewDefinitions(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		added *apiextensionsv1.CustomResourceDefinition
+		want  int // types that stay
+	}{
+		{"another CRD", light("as", "example.com", "2", 9), 0},
+		{"the CRD that it was built from", light("as", "example.com", "1", 5), 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var drops []types.UID
+			f := builtFront(func(_ *front, uid types.UID) { drops = append(drops, uid) }, light("as", "example.com", "1", 5))
+			f.changed(nil, test.added)
+			if f.resident() != test.want || slices.Contains(drops, "1") != (test.want == 0) {
+				t.Errorf("%d types are resident, dropped %q", f.resident(), drops)
+			}
+		})
+	}
+}
+
 // TestWatchedTypesStay: a watch is use, however quiet it is.
 func TestWatchedTypesStay(t *testing.T) {
 	s := newTestServer(t)
