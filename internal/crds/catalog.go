@@ -19,6 +19,9 @@ type catalog struct {
 	listeners []*listener
 	// seen is the latest resource version of the informer's events.
 	seen uint64
+	// unseen is what this server has written and the informer has not told of,
+	// by name.
+	unseen map[string]*apiextensionsv1.CustomResourceDefinition
 
 	mu      sync.RWMutex
 	byName  map[string]*apiextensionsv1.CustomResourceDefinition
@@ -32,6 +35,7 @@ type listener struct {
 
 func newCatalog() *catalog {
 	return &catalog{
+		unseen:  map[string]*apiextensionsv1.CustomResourceDefinition{},
 		byName:  map[string]*apiextensionsv1.CustomResourceDefinition{},
 		byGroup: map[string]map[string]*apiextensionsv1.CustomResourceDefinition{},
 	}
@@ -86,6 +90,26 @@ func (c *catalog) wrote(crd *apiextensionsv1.CustomResourceDefinition) {
 	defer c.changes.Unlock()
 	if version(crd) > c.seen {
 		c.set(crd)
+		if c.get(crd.Name) == crd {
+			c.unseen[crd.Name] = crd
+		}
+	}
+}
+
+// unconfirmed returns what this server has written and the informer has not
+// told of, in no order.
+func (c *catalog) unconfirmed() []*apiextensionsv1.CustomResourceDefinition {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	return slices.Collect(maps.Values(c.unseen))
+}
+
+// gone removes a CRD that is not stored any more, unless it has changed since.
+func (c *catalog) gone(crd *apiextensionsv1.CustomResourceDefinition) {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	if c.get(crd.Name) == crd {
+		c.delete(crd)
 	}
 }
 
@@ -98,6 +122,9 @@ func (c *catalog) OnUpdate(_, obj any) {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	c.seen = max(c.seen, version(crd))
+	if written := c.unseen[crd.Name]; written != nil && version(written) <= version(crd) {
+		delete(c.unseen, crd.Name)
+	}
 	c.set(crd)
 }
 
@@ -114,13 +141,18 @@ func (c *catalog) OnDelete(obj any) {
 	defer c.changes.Unlock()
 	c.seen = max(c.seen, version(crd))
 	before := c.get(crd.Name)
-	if before == nil || before.UID != crd.UID {
-		return
+	if before != nil && before.UID == crd.UID {
+		c.delete(before)
 	}
+}
+
+// delete is called with changes held.
+func (c *catalog) delete(crd *apiextensionsv1.CustomResourceDefinition) {
+	delete(c.unseen, crd.Name)
 	c.mu.Lock()
-	c.remove(before)
+	c.remove(crd)
 	c.mu.Unlock()
-	c.notify(before, nil)
+	c.notify(crd, nil)
 }
 
 // set is called with changes held.

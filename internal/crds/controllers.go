@@ -64,6 +64,7 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, ser
 		func(ctx context.Context) { approval.RunWithContext(workers, ctx) },
 		func(ctx context.Context) { finalizing.RunWithContext(workers, ctx) },
 		s.front.letIdleGo,
+		func(ctx context.Context) { dropGone(ctx, s.catalog, s.definitions.getMetadata) },
 	}}, establishing, nil
 }
 
