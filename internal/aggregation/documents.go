@@ -64,17 +64,17 @@ type Documents struct {
 	log    *slog.Logger
 	sinks  Sinks
 
-	mu    sync.Mutex
-	known map[string]*documentCache // by APIService
+	mu     sync.Mutex
+	caches map[string]*documentCache // by APIService
 
-	heard   chan struct{}   // closed when pending is empty
-	pending map[string]bool // APIServices that the start waits for, by name
+	discoveryFetched chan struct{}   // closed when pending is empty
+	pending          map[string]bool // APIServices that the start waits for, by name
 }
 
 // NewDocuments prepares the copies. Call it before the informers start.
 func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *slog.Logger) (*Documents, error) {
 	d := &Documents{
-		caller: caller, lister: services.Lister(), log: log, known: map[string]*documentCache{}, heard: make(chan struct{}),
+		caller: caller, lister: services.Lister(), log: log, caches: map[string]*documentCache{}, discoveryFetched: make(chan struct{}),
 	}
 	// Without a name, which would give it metrics and wake it up twice a second.
 	d.loop = reconcile.New(reconcile.Config[string]{Workers: documentWorkers, MinRetry: minRefetch, MaxRetry: maxRefetch, Handle: d.handle})
@@ -101,7 +101,7 @@ func (d *Documents) changed(obj any) {
 		return
 	}
 	d.mu.Lock()
-	c := d.known[service.Name]
+	c := d.caches[service.Name]
 	if c != nil && service.Spec.Service != nil {
 		c.setAvailable(isAvailable(service))
 		d.sinks.Discovery.AddAPIService(service, c) // under mu, that it does not come after forget's
@@ -113,25 +113,25 @@ func (d *Documents) changed(obj any) {
 }
 
 // Run follows the APIServices until ctx ends. sinks are told of each remote
-// one; the discovery sink must not run before [Documents.Heard] says so.
+// one; the discovery sink must not run before [Documents.DiscoveryFetched] is closed.
 func (d *Documents) Run(ctx context.Context, sinks Sinks) {
 	d.sinks = sinks
 	if !cache.WaitForCacheSync(ctx.Done(), d.synced) {
 		d.loop.Stop()
 		return
 	}
-	d.expect()
+	d.startPending()
 	d.loop.Run(ctx)
 }
 
-// Heard is closed when each server that was available when the process began
+// DiscoveryFetched is closed when each server that was available when the process began
 // has been asked for its discovery once. One that does not answer takes some
 // seconds.
-func (d *Documents) Heard() <-chan struct{} { return d.heard }
+func (d *Documents) DiscoveryFetched() <-chan struct{} { return d.discoveryFetched }
 
-// expect records the available APIServices as pending, and makes discovery list
+// startPending records the available APIServices as pending, and makes discovery list
 // all groups.
-func (d *Documents) expect() {
+func (d *Documents) startPending() {
 	services, err := d.lister.List(labels.Everything())
 	if err != nil {
 		services = nil // the cache does not fail
@@ -144,7 +144,7 @@ func (d *Documents) expect() {
 		}
 	}
 	if len(d.pending) == 0 {
-		close(d.heard)
+		close(d.discoveryFetched)
 	}
 	d.mu.Unlock()
 	for _, service := range services {
@@ -160,7 +160,7 @@ func (d *Documents) markAsked(name string) {
 	defer d.mu.Unlock()
 	if d.pending[name] {
 		if delete(d.pending, name); len(d.pending) == 0 {
-			close(d.heard)
+			close(d.discoveryFetched)
 		}
 	}
 }
@@ -186,10 +186,10 @@ func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 func (d *Documents) cacheOf(service *apiregistrationv1.APIService) *documentCache {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.known[service.Name]
+	c := d.caches[service.Name]
 	if c == nil {
 		c = newDocumentCache(service)
-		d.known[service.Name] = c
+		d.caches[service.Name] = c
 		d.sinks.Discovery.AddAPIService(service, c)
 	}
 	return c
@@ -200,7 +200,7 @@ func (d *Documents) cacheOf(service *apiregistrationv1.APIService) *documentCach
 func (d *Documents) fetched(name string, c *documentCache) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if service, err := d.lister.Get(name); err == nil && service.Spec.Service != nil && d.known[name] == c {
+	if service, err := d.lister.Get(name); err == nil && service.Spec.Service != nil && d.caches[name] == c {
 		d.sinks.Discovery.AddAPIService(service, c)
 	}
 }
@@ -242,9 +242,9 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 // forget takes an APIService out of the merged documents.
 func (d *Documents) forget(name string) {
 	d.mu.Lock()
-	_, known := d.known[name]
+	_, known := d.caches[name]
 	if known {
-		delete(d.known, name)
+		delete(d.caches, name)
 		d.sinks.Discovery.RemoveAPIService(name)
 	}
 	d.mu.Unlock()

@@ -140,7 +140,7 @@ func newWorld(t *testing.T) *world {
 	var running sync.WaitGroup
 	sinks := Sinks{Discovery: aggregatorapiserver.NewDiscoveryManager(w.discovery), OpenAPIV2: sinkV2{w.v2}, OpenAPIV3: sinkV3{w.v3}}
 	running.Go(func() { documents.Run(ctx, sinks) })
-	<-documents.Heard() // there is nobody to wait for
+	<-documents.DiscoveryFetched() // no server is pending
 	running.Go(func() { sinks.Discovery.Run(ctx.Done(), nil) })
 	t.Cleanup(func() {
 		cancel()

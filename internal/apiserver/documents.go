@@ -73,7 +73,7 @@ func (d *documents) run(hook genericapiserver.PostStartHookContext) error {
 	go d.keepOpenAPI(hook)
 	go d.copies.Run(hook, d.sinks)
 	select {
-	case <-d.copies.Heard():
+	case <-d.copies.DiscoveryFetched():
 	case <-time.After(hearing):
 	case <-hook.Done():
 		return nil

@@ -53,29 +53,29 @@ func (e *UnresolvedError) Unwrap() error { return e.cause }
 
 // Resolver knows the targets of references. It is safe for concurrent use.
 type Resolver struct {
-	static map[Reference][]string
-	policy *Policy // of objects
-	turn   atomic.Uint32
-	synced chan struct{} // closed when live holds the first list
+	configTargets map[Reference][]string
+	policy        *Policy // of objects
+	turn          atomic.Uint32
+	synced        chan struct{} // closed when objectTargets has the first list
 
-	mu        sync.RWMutex
-	live      map[Reference][]string
-	healths   map[Reference]*health // per reference, so that a namespace learns nothing about targets of another
-	listeners []func(Reference)
+	mu            sync.RWMutex
+	objectTargets map[Reference][]string
+	healths       map[Reference]*health // per reference, so that a namespace learns nothing about targets of another
+	listeners     []func(Reference)
 }
 
-// New returns a resolver that knows the entries of the configuration. Live
-// objects come with [Resolver.Run], and lead where policy allows.
+// New returns a resolver with the entries of the configuration. Targets of
+// objects come with [Resolver.Run]; policy bounds them.
 func New(entries []config.ServiceEndpoint, policy *Policy) (*Resolver, error) {
 	r := &Resolver{
-		static: map[Reference][]string{}, policy: policy, synced: make(chan struct{}), live: map[Reference][]string{}, healths: map[Reference]*health{},
+		configTargets: map[Reference][]string{}, policy: policy, synced: make(chan struct{}), objectTargets: map[Reference][]string{}, healths: map[Reference]*health{},
 	}
 	for i, entry := range entries {
 		addresses, err := addresses(entry.Targets)
 		if err != nil {
 			return nil, fmt.Errorf("read serviceEndpoints[%d] of the configuration: %w", i, err)
 		}
-		r.static[Reference{entry.Namespace, entry.Name}] = addresses
+		r.configTargets[Reference{entry.Namespace, entry.Name}] = addresses
 	}
 	return r, nil
 }
@@ -112,14 +112,14 @@ func (r *Resolver) Changed(ref Reference) {
 	}
 }
 
-// set replaces the live targets of a reference; nil removes them.
+// set replaces the targets from an object of a reference; nil removes them.
 func (r *Resolver) set(ref Reference, addresses []string) {
 	r.mu.Lock()
-	previous := r.live[ref]
+	previous := r.objectTargets[ref]
 	if addresses == nil {
-		delete(r.live, ref)
+		delete(r.objectTargets, ref)
 	} else {
-		r.live[ref] = addresses
+		r.objectTargets[ref] = addresses
 	}
 	r.mu.Unlock()
 	if slices.Equal(previous, addresses) {
@@ -129,10 +129,10 @@ func (r *Resolver) set(ref Reference, addresses []string) {
 	r.Changed(ref)
 }
 
-// removeUnless forgets the live targets of references that do not exist.
+// removeUnless removes the targets of objects that do not exist.
 func (r *Resolver) removeUnless(exists func(Reference) bool) {
 	r.mu.RLock()
-	known := slices.Collect(maps.Keys(r.live))
+	known := slices.Collect(maps.Keys(r.objectTargets))
 	r.mu.RUnlock()
 	for _, ref := range known {
 		if !exists(ref) {
@@ -144,16 +144,16 @@ func (r *Resolver) removeUnless(exists func(Reference) bool) {
 // targets returns what is known at this moment: the configuration wins over an
 // object.
 func (r *Resolver) targets(ref Reference) []string {
-	if static := r.static[ref]; static != nil {
+	if static := r.configTargets[ref]; static != nil {
 		return static
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.live[ref]
+	return r.objectTargets[ref]
 }
 
 // configured tells whether the configuration has the reference.
-func (r *Resolver) configured(ref Reference) bool { return r.static[ref] != nil }
+func (r *Resolver) configured(ref Reference) bool { return r.configTargets[ref] != nil }
 
 // policyOf is what bounds the targets of a reference: nothing where they are
 // from the configuration.
