@@ -19,7 +19,7 @@ func main() {
 		<-signals
 		stop()
 		<-signals
-		os.Exit(cli.ExitInterrupted) // asked twice: do not wait for an orderly stop
+		os.Exit(cli.ExitInterrupted) // a second signal does not wait for an orderly stop
 	}()
 	os.Exit(cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }

@@ -18,7 +18,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
 
-// createFlags are what kubeconfig create was asked for.
+// createFlags are the flags of kubeconfig create.
 type createFlags struct {
 	configFlags
 	admin          string
@@ -68,7 +68,7 @@ wrong, 3 no server was found.`,
 	return cmd
 }
 
-// check finds what is wrong with the command line itself.
+// check returns an error for an invalid command line.
 func (f *createFlags) check(args []string) error {
 	if f.server != "" {
 		if err := kubeconfig.ValidServer(f.server); err != nil {
@@ -185,7 +185,7 @@ func (f *createFlags) connection(cmd *cobra.Command) (*rest.Config, error) {
 // requestTimeout bounds each request of a command.
 const requestTimeout = 10 * time.Second
 
-// reachable tells a server that does not run from one that refuses.
+// reachable returns an error if the server does not answer.
 func reachable(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

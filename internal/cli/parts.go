@@ -13,7 +13,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// runsPart is a command that runs in the foreground from the configuration.
+// runsPart completes a command that runs a server component in the foreground.
 func runsPart(cmd *cobra.Command, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
 	flags := &configFlags{}
 	var newIdentity bool

@@ -264,7 +264,7 @@ func (d *Dir) Abandon() error {
 	return errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path), d.Close()) // removed before another process can lock it
 }
 
-// Close gives the lock back, and what root has made to the directory's owner.
+// Close releases the lock and calls [KeepOwner].
 func (d *Dir) Close() error {
 	err := KeepOwner(d.path)
 	if closeErr := d.lock.Close(); closeErr != nil {

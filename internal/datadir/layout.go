@@ -46,7 +46,7 @@ var layout = []part{
 // volumeNames are entries that a file system puts into an empty volume.
 var volumeNames = []string{"lost+found", ".DS_Store"}
 
-// partOf is the entry of the layout that a directory entry is, or nil.
+// partOf returns the entry of the layout for a directory entry, or nil.
 func partOf(entry fs.DirEntry) *part {
 	for i, p := range layout {
 		if matches(p.pattern, entry.Name()) && (p.content != nil) == (entry.IsDir() || p.content != nil && isLink(entry)) {

@@ -42,8 +42,8 @@ func (d *Dir) TightenModes() []string {
 	return messages
 }
 
-// tighten looks at the file itself, not at what a link leads to: what is linked
-// belongs to others.
+// tighten changes the file itself and skips symbolic links, whose targets are not
+// part of the data directory.
 func tighten(path string, bits fs.FileMode) string {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&bits == 0 {

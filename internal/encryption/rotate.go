@@ -212,8 +212,8 @@ func (r *Rotation) waitLoaded(ctx context.Context, c *configuration, prefix stri
 	return nil
 }
 
-// exampleOf returns a resource that an entry's name, perhaps with a wildcard,
-// stands for.
+// exampleOf returns a resource that matches an entry's name, which may have
+// wildcards.
 func exampleOf(resource string) schema.GroupResource {
 	return schema.ParseGroupResource(strings.ReplaceAll(resource, "*", "any"))
 }

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// A target that did not accept a connection is asked last for a while,
-	// which doubles with each further failure.
+	// A target that did not accept a connection is tried last during a pause that
+	// doubles with each further failure.
 	firstPause = time.Second
 	maxPause   = 30 * time.Second
 )

@@ -136,7 +136,7 @@ func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventH
 	}
 }
 
-// use takes the targets of an object over.
+// use gives the targets of an object to the resolver.
 func (r *Resolver) use(object *unstructured.Unstructured) Reference {
 	ref, targets, err := read(object)
 	if err != nil {
@@ -150,8 +150,8 @@ func sameSpec(a, b *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(a.Object["spec"], b.Object["spec"])
 }
 
-// read takes the targets out of an object. One with a bad target has none:
-// the schema does not let it in, and half of a list is not what was asked for.
+// read returns the targets of an object. An object with an invalid target, which
+// the schema rejects, has none.
 func read(object *unstructured.Unstructured) (Reference, []string, error) {
 	ref := Reference{object.GetNamespace(), object.GetName()}
 	targets, _, err := unstructured.NestedStringSlice(object.Object, "spec", "targets")

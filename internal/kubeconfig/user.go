@@ -14,7 +14,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// Endpoint is where a server is and how to know that it is the right one.
+// Endpoint is the URL of a server and the CA that verifies it.
 type Endpoint struct {
 	// Server is the URL, https://host:port.
 	Server string
@@ -81,14 +81,13 @@ func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials
 	return nil
 }
 
-// ValidServer says what is wrong with the URL of a server.
+// ValidServer returns an error for a URL that is not https://host:port.
 func ValidServer(server string) error {
 	_, _, err := hostPort(server)
 	return err
 }
 
-// hostPort takes the URL apart; clients put the two together again with
-// https, without a path.
+// hostPort splits the URL. In-cluster clients use https and no path.
 func hostPort(server string) (host, port string, err error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {

@@ -2,8 +2,8 @@ package logging
 
 import "sync"
 
-// Changes remembers what was logged last about each of several things, so that a
-// state that is found again and again is logged once. The zero value is ready to
+// Changes records the text that was logged last for each key, so that a repeated
+// text is logged once. The zero value is ready to
 // use. It is safe for concurrent use.
 type Changes struct {
 	last sync.Map // key -> text

@@ -15,8 +15,8 @@ const (
 	maxMessage = 200
 )
 
-// rejections remembers which rejections by webhooks were logged. Clients are
-// told of each; the log has one line for those that are the same. It is safe for
+// rejections records the logged rejections by webhooks. Equal ones are logged
+// once; clients receive each. It is safe for
 // concurrent use.
 type rejections struct {
 	mu     sync.Mutex

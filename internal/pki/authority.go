@@ -21,8 +21,8 @@ const (
 	backdate = 5 * time.Minute
 )
 
-// authority is a CA: the certificates that are trusted under its name, and the
-// one that signs.
+// authority is a CA: the trusted certificates of its bundle, and the one that
+// signs.
 type authority struct {
 	name    string
 	trusted []*x509.Certificate // nil where the authority does not exist
@@ -165,9 +165,9 @@ func (s *Store) authorityTemplate(subject pkix.Name) *x509.Certificate {
 	return template
 }
 
-// checkValidity returns an error for an authority whose time is over or has not
-// come. For one of ours whose time has not come it returns why it must be
-// signed again: the clock was ahead when it was made.
+// checkValidity returns an error for an authority that has expired or is not valid
+// yet. For one of this package that is not valid yet, since the clock was ahead
+// when it was made, it returns why it must be signed again.
 func (s *Store) checkValidity(ca *authority, commonName string) (again string, err error) {
 	now := s.now()
 	crt := ca.cert

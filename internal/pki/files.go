@@ -31,11 +31,11 @@ func (s *Store) Key(name string) string { return filepath.Join(s.dir, name+".key
 // to its key, for upstream's CSR signer, which refuses bundles.
 func (s *Store) SigningCert(authority string) string { return s.Cert(authority + "-signing") }
 
-// nextKey is where a key lies that is not in use yet.
+// nextKey is the path of a key that is not in use yet.
 func (s *Store) nextKey(name string) string { return s.Key(name + "-next") }
 
-// cross is where the authority's certificate lies as the authority before it
-// has signed it.
+// cross is the path of the authority's certificate that the previous authority
+// has signed.
 func (s *Store) cross(name string) string { return s.Cert(name + "-cross") }
 
 // verifyKeys has public keys that verify tokens besides the signing one.

@@ -19,7 +19,7 @@ type Entry struct {
 	// From and Until bound the validity of a certificate; zero for a key.
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// UsedFor says what it does, in words.
+	// UsedFor describes the use, for people.
 	UsedFor string `json:"usedFor"`
 	// TrustedUntil is when a rotation stops trusting it; zero for never.
 	TrustedUntil time.Time `json:"trustedUntil,omitzero"`
@@ -111,7 +111,7 @@ func (s *Store) entry(name string, crt *x509.Certificate) Entry {
 	return entry
 }
 
-// replaced notes what a rotation does with the entry.
+// replaced adds the state of a rotation to the entry.
 func (e *Entry) replaced(r *rotation) {
 	switch {
 	case r == nil:

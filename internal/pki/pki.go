@@ -43,8 +43,7 @@ type Change struct {
 	Name, Reason string
 }
 
-// MissingError lists files without which a used data directory has lost its
-// identity.
+// MissingError lists the authorities and keys that a used data directory lacks.
 type MissingError struct {
 	Files []string
 }
