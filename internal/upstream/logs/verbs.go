@@ -6,8 +6,15 @@ import (
 	"syscall"
 )
 
+// Upstream fact: bbolt formats errors for its logger with %w
+//
+// Mirrors: go.etcd.io/bbolt.Tx.write go.etcd.io/bbolt.DB.grow
+// Why: fmt knows %w in Errorf only, and writes "%!w(*fs.PathError=...)".
+// Gain: the message of a full disk can be read.
+// Breaks: the message is the library's own. Nothing is lost.
+
 // badVerb is what fmt makes of an error that is formatted with %w outside of
-// fmt.Errorf, as bbolt does (go.etcd.io/bbolt, Tx.write and DB.grow).
+// fmt.Errorf.
 var badVerb = regexp.MustCompile(`%!w\((?:\*fs\.PathError=&\{(\S+) (.+?) (\d+)\}|syscall\.Errno=(\d+)|\*errors\.errorString=&\{(.+?)\}|<nil>)\)`)
 
 // PlainErrors writes the errors in a message of etcd or bbolt as they read, where
