@@ -3,7 +3,6 @@ package etcd
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"sort"
 	"strings"
@@ -30,10 +29,10 @@ import (
 //   TestGivingUpEndsTheMemberAndNotTheProcess fails.
 
 // Failure takes fatal and panic lines of etcd's log. The goroutine that wrote the
-// line ends, which is one of the ends that zap provides for: its deferred
-// functions run, so that raft closes its log. A lock without a defer stays held
-// (the database's, when a commit fails), so that a member that has failed must
-// not be asked to stop. It is safe for concurrent use.
+// line stops where it is: its deferred functions would close channels that other
+// goroutines of etcd still send to, which panics. Its locks stay held, so that a
+// member that has failed must not be asked to stop; the process ends with it. It
+// is safe for concurrent use.
 type Failure struct {
 	once   sync.Once
 	failed chan struct{}
@@ -67,7 +66,7 @@ func (f *Failure) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 		f.err = errors.New(describe(entry.Message, fields))
 		close(f.failed)
 	})
-	runtime.Goexit()
+	select {}
 }
 
 // describe is the message with its fields, the error first.
