@@ -115,26 +115,3 @@ func TestWatchProgressIsDetected(t *testing.T) {
 		goruntime.Gosched()
 	}
 }
-
-// BenchmarkLocalReads compares reads of a single member with and without its
-// quorum.
-func BenchmarkLocalReads(b *testing.B) {
-	_, client := newStorage(b)
-	if _, err := client.Put(b.Context(), "/registry/key", strings.Repeat("x", 1024)); err != nil {
-		b.Fatal(err)
-	}
-	b.Run("local", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := (localReads{client.KV}).Get(b.Context(), "/registry/key"); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("quorum", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := client.Get(b.Context(), "/registry/key"); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

@@ -253,7 +253,7 @@ func (p *Population) count(ctx context.Context, prefixes []string) error {
 func (p *Population) countInTransaction(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
 	operations := make([]clientv3.Op, len(prefixes))
 	for i, prefix := range prefixes {
-		operations[i] = clientv3.OpGet(p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision), clientv3.WithSerializable())
+		operations[i] = clientv3.OpGet(p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision))
 	}
 	response, err := p.storage.connection.Client.Txn(ctx).Then(operations...).Commit()
 	if err != nil {
@@ -304,11 +304,7 @@ func (p *Population) begun(ctx context.Context) error {
 
 // Revision is the store's current one.
 func (p *Population) Revision(ctx context.Context) (int64, error) {
-	var options []clientv3.OpOption
-	if p.storage.connection.Single {
-		options = append(options, clientv3.WithSerializable())
-	}
-	response, err := p.storage.connection.Client.Get(ctx, p.root()+"health", options...)
+	response, err := p.storage.connection.Client.Get(ctx, p.root()+"health")
 	if err != nil {
 		return 0, fmt.Errorf("read etcd's revision: %w", err)
 	}

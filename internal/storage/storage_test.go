@@ -74,19 +74,32 @@ func TestHealthAndStatus(t *testing.T) {
 	}
 }
 
-// TestLocalReadsSeeAcknowledgedWrites is the reason why a single member may be
-// read without a quorum.
-func TestLocalReadsSeeAcknowledgedWrites(t *testing.T) {
-	_, client := newStorage(t)
-	kv := localReads{client.KV}
-	for range 500 {
-		put, err := client.Put(t.Context(), "key", "value")
-		if err != nil {
-			t.Fatal(err)
+// TestReadsSeeWatchedWrites: a controller that reads an object after an event
+// must not get an older one than the event's.
+func TestReadsSeeWatchedWrites(t *testing.T) {
+	s, client := newStorage(t)
+	kv, watcher := gatedKV{client.KV, &s.connection}, s.connection.NewWatcher()
+	events := watcher.Watch(t.Context(), "key")
+	const writes = 2000
+	go func() {
+		for range writes {
+			if _, err := client.Put(t.Context(), "key", "value"); err != nil {
+				t.Error(err)
+				return
+			}
 		}
-		got, err := kv.Get(t.Context(), "key")
-		if err != nil || len(got.Kvs) != 1 || got.Kvs[0].ModRevision < put.Header.Revision {
-			t.Fatalf("wrote revision %d, read %+v, %v", put.Header.Revision, got, err)
+	}()
+	for seen := 0; seen < writes; {
+		response := <-events
+		for _, event := range response.Events {
+			seen++
+			got, err := kv.Get(t.Context(), "key")
+			if err != nil || len(got.Kvs) != 1 || got.Kvs[0].ModRevision < event.Kv.ModRevision {
+				t.Fatalf("an event was of revision %d, the read after it %+v, %v", event.Kv.ModRevision, got, err)
+			}
 		}
+	}
+	if err := watcher.Close(); err != nil {
+		t.Error(err)
 	}
 }
