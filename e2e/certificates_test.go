@@ -108,6 +108,8 @@ func TestDataDirectoryModes(t *testing.T) {
 			want = 0o700
 		case strings.HasSuffix(path, ".crt"):
 			want = 0o644
+		case strings.HasSuffix(path, ".snap"): // etcd's own mode; the directories above are closed
+			return nil
 		case strings.HasSuffix(path, ".key"):
 			keys++
 		}
