@@ -28,24 +28,12 @@ func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string
 	if err != nil {
 		return nil, err
 	}
-	paths, schemas := map[string]json.Marshaler{}, map[string]json.Marshaler{}
+	var paths, schemas map[string]json.Marshaler
 	if built.Paths != nil {
-		for name, path := range built.Paths.Paths {
-			if taken.claim(pathsSection, name) {
-				paths[name] = path
-			} else {
-				delete(built.Paths.Paths, name)
-			}
-		}
+		paths = claimed(built.Paths.Paths, pathsSection, taken)
 	}
 	if built.Components != nil {
-		for name, schema := range built.Components.Schemas {
-			if taken.claim(schemasSection, name) {
-				schemas[name] = schema
-			} else {
-				delete(built.Components.Schemas, name)
-			}
-		}
+		schemas = claimed(built.Components.Schemas, schemasSection, taken)
 	}
 	return &part{
 		sections: []map[string]json.Marshaler{paths, schemas},
@@ -83,32 +71,16 @@ func v2Part(definition *apiextensionsv1.CustomResourceDefinition, version string
 	if err != nil {
 		return nil, err
 	}
-	paths, schemas, parameters := map[string]json.Marshaler{}, map[string]json.Marshaler{}, map[string]json.Marshaler{}
+	var paths map[string]json.Marshaler
 	if built.Paths != nil {
-		for name, path := range built.Paths.Paths {
-			if taken.claim(pathsSection, name) {
-				paths[name] = path
-			} else {
-				delete(built.Paths.Paths, name)
-			}
-		}
+		paths = claimed(built.Paths.Paths, pathsSection, taken)
 	}
-	for name := range built.Definitions {
-		if !taken.claim(schemasSection, name) {
-			delete(built.Definitions, name)
-		}
-	}
+	schemas := claimed(built.Definitions, schemasSection, taken)
 	built.Definitions = handler.PruneDefaults(built.Definitions)
 	for name, schema := range built.Definitions {
 		schemas[name] = schema
 	}
-	for name, parameter := range built.Parameters {
-		if taken.claim(parametersSection, name) {
-			parameters[name] = parameter
-		} else {
-			delete(built.Parameters, name)
-		}
-	}
+	parameters := claimed(built.Parameters, parametersSection, taken)
 	return &part{
 		sections: []map[string]json.Marshaler{paths, schemas, parameters},
 		protobuf: func() ([]byte, error) {
@@ -119,4 +91,18 @@ func v2Part(definition *apiextensionsv1.CustomResourceDefinition, version string
 			return handler.ToProtoBinary(encoded)
 		},
 	}, nil
+}
+
+// claimed removes the members that are taken already from a section, and
+// returns the others.
+func claimed[V json.Marshaler](members map[string]V, section int, taken *claims) map[string]json.Marshaler {
+	kept := make(map[string]json.Marshaler, len(members))
+	for name, member := range members {
+		if taken.claim(section, name) {
+			kept[name] = member
+		} else {
+			delete(members, name)
+		}
+	}
+	return kept
 }
