@@ -137,7 +137,9 @@ func TestPopulationReachesRevisionsOutsideItsPrefix(t *testing.T) {
 func TestPopulationCountsAfterACompaction(t *testing.T) {
 	p, client := newPopulation(t)
 	expectPopulated(t, p, 0)
-	put(t, client, "/registry/late.example.com/things/default/a")
+	if err := p.Reach(t.Context(), put(t, client, "/registry/late.example.com/things/default/a")); err != nil {
+		t.Fatal(err)
+	}
 	revision := put(t, client, "/elsewhere/a", "/elsewhere/a")
 	if _, err := client.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
