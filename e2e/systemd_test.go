@@ -95,7 +95,7 @@ func TestServiceManager(t *testing.T) {
 		t.Fatalf("the first message is %q", first)
 	}
 	// A disk that is slow just now is no reason to say so.
-	if out, _ := harness.CLI(t, "status", "--data-dir", s.Dir); strings.Contains(out, "still starting") || strings.Contains(out, "the controllers do not run") {
+	if out, _ := harness.CLI(t, "status", "--data-dir", s.Dir); strings.Contains(out, "the server is starting") || strings.Contains(out, "the controllers are not running") {
 		t.Fatalf("READY=1 came when the server was not ready:\n%s", out)
 	}
 	s.Kubectl("", "create", "configmap", "works")

@@ -24,11 +24,10 @@ const (
 	startedAnnotation = "kube-hyper-mini.io/started"
 )
 
-// Bootstrap writes what every server must have, the bootstrap RBAC policy and the
-// ServiceEndpoint type, and returns when the API servers are ready for the
-// controllers: when all checks of /readyz but ownCheck succeed. Call it while the
-// server runs.
-func (s *Server) Bootstrap(ctx context.Context, ownCheck string) error {
+// writeBootstrap writes the objects that every server has, the bootstrap RBAC policy
+// and the CRD of ServiceEndpoint, and returns when all checks of /readyz but ownCheck
+// succeed. Call it while the server serves.
+func (s *Server) writeBootstrap(ctx context.Context, ownCheck string) error {
 	config := s.bootstrapConfig()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -122,7 +121,7 @@ func (s *Server) Ping(ctx context.Context) error {
 	return nil
 }
 
-// WaitsFor names what Bootstrap or ProveWrite waits for, or is empty.
+// WaitsFor names what Run or ProveWrite waits for; empty if they do not wait.
 func (s *Server) WaitsFor() string { return s.progress.reason() }
 
 // poll calls check until it succeeds or ctx ends.
@@ -141,7 +140,7 @@ func (s *Server) poll(ctx context.Context, check func(context.Context) error) er
 		if apierrors.IsServiceUnavailable(err) {
 			// A policy that mutates what is being written needs the schemas:
 			// upstream's dispatcher refuses until it has them.
-			s.WarmUp()
+			s.BuildOpenAPI()
 		}
 		select {
 		case <-ctx.Done():

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -39,7 +38,7 @@ const embeddedEndpoint = "http://kube-hyper-mini.invalid:2379"
 // Config is what the chain is built from besides the options.
 type Config struct {
 	// Listener is served on, and closed by the server.
-	Listener net.Listener
+	Listener *Listener
 	// Storage outlives the server.
 	Storage *storage.Storage
 	// Files are the identity.
@@ -144,20 +143,20 @@ func (b *builder) addHealthChecks() {
 // newExtensions creates the innermost server, that of CRDs and custom resources.
 func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	notFound := notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
-	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildWhenAsked installs it
+	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
 	extensions, err := crds.New(crds.Config{
 		Upstream: c.extensions, Servers: b.config.Servers, Discovery: b.discovery, Populated: b.populated,
 	}, genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return nil, fmt.Errorf("create the apiextensions server: %w", err)
 	}
-	buildWhenAsked(extensions.GenericAPIServer, kube.OpenAPIConfigs{V2: c.extensions.GenericConfig.OpenAPIConfig, V3: c.extensions.GenericConfig.OpenAPIV3Config})
+	buildOnFirstRequest(extensions.GenericAPIServer, kube.OpenAPIConfigs{V2: c.extensions.GenericConfig.OpenAPIConfig, V3: c.extensions.GenericConfig.OpenAPIV3Config})
 	return extensions, nil
 }
 
 // newNative creates the server of the native APIs before delegate.
 func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
-	c.native.Generic.SkipOpenAPIInstallation = true // buildWhenAsked installs it
+	c.native.Generic.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
 	completed := c.native.Complete()
 	native, err := completed.New(controlplane.KubeAPIServer, delegate)
 	if err != nil {
@@ -174,7 +173,7 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 	if err := native.InstallAPIs(providers...); err != nil {
 		return nil, fmt.Errorf("install the native APIs: %w", err)
 	}
-	buildWhenAsked(native.GenericAPIServer, kube.OpenAPIConfigs{V2: c.native.Generic.OpenAPIConfig, V3: c.native.Generic.OpenAPIV3Config})
+	buildOnFirstRequest(native.GenericAPIServer, kube.OpenAPIConfigs{V2: c.native.Generic.OpenAPIConfig, V3: c.native.Generic.OpenAPIV3Config})
 	return native, nil
 }
 
@@ -217,6 +216,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
 	return &Server{
 		run:        prepared.Run,
+		listener:   b.config.Listener,
 		server:     aggregator.GenericAPIServer,
 		informers:  b.informers,
 		caches:     b.caches,

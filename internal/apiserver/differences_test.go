@@ -139,8 +139,8 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 		t.Fatal(err)
 	}
 	signer := private.(crypto.Signer)
-	keys, err := NewTokenKeys(signer, []crypto.PublicKey{signer.Public()})
-	if err != nil {
+	keys := NewTokenKeys()
+	if err := keys.Set(signer, []crypto.PublicKey{signer.Public()}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{Servers: 1, Files: files, TokenKeys: keys, Listener: testListener(t), Storage: &storage.Storage{}}
@@ -181,14 +181,14 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	return b.generic, their
 }
 
-func testListener(t *testing.T) net.Listener {
+func testListener(t *testing.T) *Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	return listener
+	return &Listener{Listener: listener}
 }
 
 // testFiles is an identity in which one certificate is everything, and its key

@@ -52,16 +52,16 @@ func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken 
 	serveOpenAPI(server.Handler.NonGoRestfulMux, crdopenapi.NewHandler(late, definitions, version.Kubernetes(), slog.Default()))
 }
 
-// keepOpenAPI builds the merged documents when they are wanted and keeps v3 of
-// the delegates current until ctx ends.
+// keepOpenAPI builds the merged documents at the first request and keeps v3 of the
+// delegates current until ctx ends.
 func (d *documents) keepOpenAPI(ctx context.Context) {
 	select {
-	case <-d.openAPI.wanted:
+	case <-d.openAPI.buildRequested:
 		d.openAPI.err = d.build()
 	case <-ctx.Done():
 		d.openAPI.err = context.Cause(ctx)
 	}
-	close(d.openAPI.done)
+	close(d.openAPI.built)
 	if d.openAPI.err == nil {
 		openapiv3controller.NewAggregationController(d.openAPI.v3).RunWithContext(ctx)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/net/netutil"
@@ -13,14 +14,28 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// connectionShare of the files that the process may open are for connections
-// of clients; at the limit, further clients wait to be accepted. The others are
-// for what must go on: etcd gives up when it cannot open the next file of its
-// log.
+// connectionShare / connectionShareOf of the files that the process may open are
+// for connections of clients. At that limit, further clients wait to be accepted.
+// The rest is for etcd, which ends when it cannot open the next file of its log.
 const connectionShare, connectionShareOf = 3, 4
 
-// bounded bounds how many connections the listener accepts at a time.
-func bounded(listener net.Listener) net.Listener {
+// Listener is the port of the API, taken before anything else starts.
+type Listener struct {
+	net.Listener
+	served atomic.Bool // a server runs on it and closes it
+}
+
+// Release closes the listener if no server has run on it. A running server closes
+// it itself, and panics when another caller does
+// (k8s.io/apiserver/pkg/server.RunServer).
+func (l *Listener) Release() {
+	if !l.served.Load() {
+		_ = l.Close() // no connection was accepted
+	}
+}
+
+// limitConnections bounds how many connections the listener accepts at a time.
+func limitConnections(listener net.Listener) net.Listener {
 	files, ok := fileLimit()
 	if !ok {
 		return listener
@@ -30,7 +45,7 @@ func bounded(listener net.Listener) net.Listener {
 
 // Listen takes the port that the configuration names. The listener accepts as many
 // connections at a time as the limit of open files allows.
-func Listen(serving *config.Serving) (net.Listener, error) {
+func Listen(serving *config.Serving) (*Listener, error) {
 	address := net.JoinHostPort(serving.BindAddress, strconv.Itoa(serving.Port))
 	listener, err := net.Listen("tcp", address)
 	switch {
@@ -43,5 +58,5 @@ func Listen(serving *config.Serving) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return bounded(listener), nil
+	return &Listener{Listener: limitConnections(listener)}, nil
 }

@@ -18,11 +18,11 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// openAPIPaths are what OpenAPI is served at; v3 has a document below its path
-// for each group and version.
+// openAPIPaths are the paths of OpenAPI. v3 also has one path for each group and
+// version.
 var openAPIPaths = sets.New("/openapi/v2", "/openapi/v3")
 
-// serveOpenAPI has a handler answer for OpenAPI.
+// serveOpenAPI installs handler at the paths of OpenAPI.
 func serveOpenAPI(paths *mux.PathRecorderMux, handler http.Handler) {
 	for path := range openAPIPaths {
 		paths.Handle(path, handler)
@@ -30,9 +30,10 @@ func serveOpenAPI(paths *mux.PathRecorderMux, handler http.Handler) {
 	paths.HandlePrefix("/openapi/v3/", handler)
 }
 
-// buildWhenAsked has the server build its OpenAPI documents at the first request
-// for one. Its configuration must skip upstream's installation.
-func buildWhenAsked(server *genericapiserver.GenericAPIServer, configs kube.OpenAPIConfigs) {
+// buildOnFirstRequest installs a handler that builds the OpenAPI documents of server
+// at the first request. The configuration of server must have
+// SkipOpenAPIInstallation.
+func buildOnFirstRequest(server *genericapiserver.GenericAPIServer, configs kube.OpenAPIConfigs) {
 	built := sync.OnceValue(func() http.Handler { return kube.BuildOpenAPI(server, configs) })
 	serveOpenAPI(server.Handler.NonGoRestfulMux, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		built().ServeHTTP(w, r)
@@ -41,33 +42,33 @@ func buildWhenAsked(server *genericapiserver.GenericAPIServer, configs kube.Open
 
 // lazyOpenAPI serves the merged documents of all servers. The first request
 // builds them; concurrent requests wait. A request of the server itself does not
-// start the build, because one comes at every start, for admission policies that
-// mutate (TypeConverterManager of
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch); it waits until
-// another request or [Server.WarmUp] does.
+// start the build: admission policies that mutate send one at every start
+// (TypeConverterManager of
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch). It waits until
+// another request or [Server.BuildOpenAPI] starts the build.
 type lazyOpenAPI struct {
-	wanted chan struct{}
-	want   func()        // closes wanted
-	done   chan struct{} // closed when what follows is set
-	mux    *mux.PathRecorderMux
-	v2     openapiv2.SpecAggregator
-	v3     openapiv3.SpecProxier
-	err    error
+	buildRequested chan struct{}
+	requestBuild   func()        // closes buildRequested
+	built          chan struct{} // closed when v2, v3 and err are set
+	mux            *mux.PathRecorderMux
+	v2             openapiv2.SpecAggregator
+	v3             openapiv3.SpecProxier
+	err            error
 }
 
 func newLazyOpenAPI() *lazyOpenAPI {
-	wanted := make(chan struct{})
+	buildRequested := make(chan struct{})
 	return &lazyOpenAPI{
-		wanted: wanted, want: sync.OnceFunc(func() { close(wanted) }),
-		done: make(chan struct{}), mux: mux.NewPathRecorderMux("merged-openapi"),
+		buildRequested: buildRequested, requestBuild: sync.OnceFunc(func() { close(buildRequested) }),
+		built: make(chan struct{}), mux: mux.NewPathRecorderMux("merged-openapi"),
 	}
 }
 
-// wait returns when the documents are built, or with the reason why they are
-// not.
+// wait returns when the documents are built. It returns the error of the build or of
+// ctx.
 func (l *lazyOpenAPI) wait(ctx context.Context) error {
 	select {
-	case <-l.done:
+	case <-l.built:
 		return l.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -76,13 +77,13 @@ func (l *lazyOpenAPI) wait(ctx context.Context) error {
 
 // ServeHTTP implements [http.Handler].
 func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if asker, ok := request.UserFrom(r.Context()); !ok || asker.GetName() != user.APIServerUser {
-		l.want()
+	if requester, ok := request.UserFrom(r.Context()); !ok || requester.GetName() != user.APIServerUser {
+		l.requestBuild()
 	}
 	ctx := r.Context()
 	if deadline, ok := ctx.Deadline(); ok {
-		// Before the timeout filter answers: an answer that it finds begun is an
-		// error in the log.
+		// Answer before the timeout filter does: two answers to one request are
+		// logged as an error.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Second))
 		defer cancel()
@@ -94,7 +95,7 @@ func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mux.ServeHTTP(w, r)
 }
 
-// lazyV2 is the part that remote servers are added to, in v2.
+// lazyV2 adds the documents of remote servers to v2.
 type lazyV2 struct{ *lazyOpenAPI }
 
 // AddUpdateAPIService implements [openapiv2.SpecAggregator].
@@ -115,17 +116,17 @@ func (l lazyV2) UpdateAPIServiceSpec(name string) error {
 
 // RemoveAPIService implements [openapiv2.SpecAggregator].
 func (l lazyV2) RemoveAPIService(name string) {
-	if l.wait(context.Background()) == nil { // else it was never added
+	if l.wait(context.Background()) == nil { // otherwise it was never added
 		l.v2.RemoveAPIService(name)
 	}
 }
 
-// lazyV3 is the part that remote servers are added to, in v3.
+// lazyV3 adds the documents of remote servers to v3.
 type lazyV3 struct{ *lazyOpenAPI }
 
 // AddUpdateAPIService implements [openapiv3.SpecProxier].
 func (l lazyV3) AddUpdateAPIService(handler http.Handler, service *apiregistrationv1.APIService) {
-	if l.wait(context.Background()) == nil { // else UpdateAPIServiceSpec says so
+	if l.wait(context.Background()) == nil { // otherwise UpdateAPIServiceSpec returns the error
 		l.v3.AddUpdateAPIService(handler, service)
 	}
 }
@@ -140,7 +141,7 @@ func (l lazyV3) UpdateAPIServiceSpec(name string) error {
 
 // RemoveAPIServiceSpec implements [openapiv3.SpecProxier].
 func (l lazyV3) RemoveAPIServiceSpec(name string) {
-	if l.wait(context.Background()) == nil { // else it was never added
+	if l.wait(context.Background()) == nil { // otherwise it was never added
 		l.v3.RemoveAPIServiceSpec(name)
 	}
 }

@@ -1,14 +1,12 @@
 package apiserver
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"sort"
 	"strings"
@@ -269,84 +267,6 @@ func (o *Options) inFields(text string) string {
 		text = strings.ReplaceAll(text, "--"+s.Flag+"=", s.Path+"=")
 	}
 	return text
-}
-
-// Files are the identity that the API server serves and verifies with. Changes
-// of the files are followed.
-type Files struct {
-	ServingCert, ServingKey string
-	// ClientCAs are bundles of authorities.
-	ClientCAs                     []string
-	FrontProxyCA                  string
-	FrontProxyCert, FrontProxyKey string
-	// EncryptionConfig is used when the configuration names no other.
-	EncryptionConfig string
-}
-
-// complete adds what only the running process knows.
-func (o *Options) complete(ctx context.Context, cfg Config, endpoints []string) (options.CompletedOptions, error) {
-	files, listener := cfg.Files, cfg.Listener
-	s := o.upstream
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return options.CompletedOptions{}, fmt.Errorf("the listener is %T; the API server needs TCP", listener.Addr())
-	}
-	s.SecureServing.Listener = listener
-	s.SecureServing.BindAddress, s.SecureServing.BindPort = address.IP, address.Port
-	s.SecureServing.ServerCert.CertKey.CertFile = files.ServingCert
-	s.SecureServing.ServerCert.CertKey.KeyFile = files.ServingKey
-	if s.GenericServerRunOptions.AdvertiseAddress == nil && !address.IP.IsUnspecified() {
-		s.GenericServerRunOptions.AdvertiseAddress = address.IP
-	}
-	if s.GenericServerRunOptions.AdvertiseAddress == nil {
-		// Upstream would look for a default route and fail without one.
-		s.GenericServerRunOptions.AdvertiseAddress = net.IPv4(127, 0, 0, 1)
-	}
-	if err := o.completeIdentity(cfg); err != nil {
-		return options.CompletedOptions{}, err
-	}
-	if s.Etcd.EncryptionProviderConfigFilepath == "" {
-		s.Etcd.EncryptionProviderConfigFilepath = files.EncryptionConfig
-	}
-	if s.Etcd.EncryptionProviderConfigFilepath == "" {
-		s.Etcd.EncryptionProviderConfigAutomaticReload = false
-	}
-	s.Etcd.StorageConfig.Transport.ServerList = endpoints
-	s.Etcd.SkipHealthEndpoints = true // ours come from the shared connection
-	sizes, err := withDefaultCacheSizes(s.Etcd.WatchCacheSizes)
-	if err != nil {
-		return options.CompletedOptions{}, err
-	}
-	s.Etcd.WatchCacheSizes = sizes
-	completed, err := s.Complete(ctx, nil, nil)
-	if err != nil {
-		return options.CompletedOptions{}, fmt.Errorf("complete the API server's options: %w", err)
-	}
-	return completed, nil
-}
-
-// completeIdentity sets whom the server trusts and how it signs.
-func (o *Options) completeIdentity(cfg Config) error {
-	s, files := o.upstream, cfg.Files
-	trusted, err := clientCAs(files.ClientCAs)
-	if err != nil {
-		return err
-	}
-	s.Authentication.ClientCert.CAContentProvider = trusted
-	if err := cfg.TokenKeys.setIssuer(s.Authentication.ServiceAccounts.Issuers[0]); err != nil {
-		return err
-	}
-	s.Authentication.ServiceAccounts.ExternalPublicKeysGetter = cfg.TokenKeys
-	s.ServiceAccountIssuer = cfg.TokenKeys
-	header := s.Authentication.RequestHeader
-	header.ClientCAFile = files.FrontProxyCA
-	header.AllowedNames = []string{"front-proxy-client"}
-	header.UsernameHeaders = []string{"X-Remote-User"}
-	header.UIDHeaders = []string{"X-Remote-Uid"}
-	header.GroupHeaders = []string{"X-Remote-Group"}
-	header.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
-	s.ProxyClientCertFile, s.ProxyClientKeyFile = files.FrontProxyCert, files.FrontProxyKey
-	return nil
 }
 
 // featureGates adds the gates that differ from upstream's defaults. Storage

@@ -2,11 +2,13 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
@@ -27,6 +29,7 @@ const shutdownTimeout = 100 * time.Millisecond
 // Server is the chain, ready to run.
 type Server struct {
 	run                  func(ctx context.Context) error
+	listener             *Listener
 	server               *genericapiserver.GenericAPIServer
 	informers            informers.SharedInformerFactory
 	resources            *serverstorage.ResourceConfig
@@ -49,9 +52,30 @@ type Server struct {
 // before Run and before the first write.
 func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
 
-// Run serves until ctx ends and the requests have been drained; those that
-// outlive the grace are answered with an error. It may be called once.
-func (s *Server) Run(ctx context.Context) error {
+// Run serves until ctx ends and the requests have been drained. Requests that take
+// longer than the grace are answered with an error. It calls ready when the bootstrap
+// objects are written and all checks of /readyz but ownCheck succeed: the controllers
+// can start then. It may be called once.
+func (s *Server) Run(ctx context.Context, ownCheck string, ready func()) error {
+	serving, ctx := errgroup.WithContext(ctx)
+	serving.Go(func() error {
+		if err := s.serve(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		return errors.New("the API server stopped serving")
+	})
+	serving.Go(func() error {
+		if err := s.writeBootstrap(ctx, ownCheck); err != nil {
+			return err
+		}
+		ready()
+		return nil
+	})
+	return serving.Wait()
+}
+
+func (s *Server) serve(ctx context.Context) error {
+	s.listener.served.Store(true)
 	defer s.caches.stop() // if it did not come to its hooks
 	ended := make(chan struct{})
 	var draining sync.WaitGroup
@@ -79,10 +103,10 @@ func (s *Server) endDrain(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// WarmUp has the server build what it can be ready without, and what the first
-// who asks would wait for: OpenAPI. Without it, policies that mutate refuse what
-// they match. It returns at once.
-func (s *Server) WarmUp() { s.openAPI.want() }
+// BuildOpenAPI starts to build the merged OpenAPI documents, for which the first
+// request would wait otherwise. Until they are built, mutating admission policies
+// refuse the requests that they match. It returns at once.
+func (s *Server) BuildOpenAPI() { s.openAPI.requestBuild() }
 
 // Discard gives back what New has made, of a server that was never run.
 func (s *Server) Discard() {

@@ -35,15 +35,11 @@ type TokenKeys struct {
 	listeners []serviceaccount.Listener
 }
 
-// NewTokenKeys returns keys of which signer, an RSA or ECDSA key, signs, and
-// verify are accepted.
-func NewTokenKeys(signer crypto.Signer, verify []crypto.PublicKey) (*TokenKeys, error) {
-	k := &TokenKeys{issuer: issuer}
-	return k, k.Set(signer, verify)
-}
+// NewTokenKeys returns keys without any: call [TokenKeys.Set] before [New].
+func NewTokenKeys() *TokenKeys { return &TokenKeys{issuer: issuer} }
 
-// Set replaces the keys. The next token is signed and verified with the new
-// ones.
+// Set replaces the keys: signer, an RSA or ECDSA key, signs tokens; tokens that one
+// of verify has signed are accepted.
 func (k *TokenKeys) Set(signer crypto.Signer, verify []crypto.PublicKey) error {
 	keys := make([]any, 0, len(verify))
 	for _, key := range verify {

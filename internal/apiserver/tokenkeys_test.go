@@ -38,8 +38,8 @@ func ecdsaKey(t *testing.T) crypto.Signer {
 // TestTokenKeysChange: tokens of before verify as long as their key does.
 func TestTokenKeysChange(t *testing.T) {
 	first, second := ecdsaKey(t), ecdsaKey(t)
-	keys, err := NewTokenKeys(first, []crypto.PublicKey{first.Public()})
-	if err != nil {
+	keys := NewTokenKeys()
+	if err := keys.Set(first, []crypto.PublicKey{first.Public()}); err != nil {
 		t.Fatal(err)
 	}
 	listener := &countedListener{}

@@ -1,11 +1,11 @@
-// Package appliance composes the server: which components there are, in which
-// order they start, when they are ready, how they are stopped.
+// Package appliance composes the server: its parts, the order in which they start,
+// when they are ready, and how they stop. Begin to read at [Run] in server.go.
 //
-// Start: the data directory is locked and the port is taken; etcd and the
-// identity come up side by side; then the API servers; then, once these
-// answer, the controllers. Stop is the same in reverse, etcd last.
+// Start: lock the data directory and take the port; start etcd and the identity
+// side by side; then the API servers; then, when these are ready, the controllers
+// and the manifests. Stop is the same in reverse, etcd last.
 //
 // Ready has one meaning, for /readyz, systemd, `status` and the tests: an
-// authenticated write has worked and the controllers run. A full database, which
-// takes deletions only, does not end it.
+// authenticated write has succeeded and the controllers run. A server whose
+// database is full accepts only deletions and is still ready.
 package appliance

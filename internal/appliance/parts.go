@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"net"
 
-	"k8s.io/client-go/rest"
-
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
@@ -19,19 +17,19 @@ import (
 // ([RunControllers]). The configuration names an external etcd.
 func RunAPIServer(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	if len(checked.config.Etcd.External.Endpoints) == 0 {
-		return errNeeds("etcd.external.endpoints", "names no etcd, and the API server alone has none of its own: set it, or run `kube-hyper-mini server`")
+		return errNeeds("etcd.external.endpoints", "is not set, and `kube-hyper-mini apiserver` has no embedded etcd: set it, or run `kube-hyper-mini server`")
 	}
 	return runServer(ctx, checked, log, "kube-hyper-mini apiserver", nil)
 }
 
-// RunEtcd runs the etcd member alone, on a listener that only holders of a
-// certificate of its own authority can use, until ctx ends or it dies.
+// RunEtcd runs the etcd member alone until ctx ends or it fails. Its listener
+// accepts only clients with a certificate of its own authority.
 func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	cfg := checked.config
 	listen := cfg.Etcd.Embedded.Listen
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return errNeeds("etcd.embedded.listen", "%q is not an address to serve on: write HOST:PORT, as 127.0.0.1:2379", listen)
+		return errNeeds("etcd.embedded.listen", "%q is not an address: write HOST:PORT, for example 127.0.0.1:2379", listen)
 	}
 	p, err := begin(cfg, log)
 	if err != nil {
@@ -41,7 +39,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	p.announce("kube-hyper-mini etcd")
 	ident := identity.New(identity.Config{Config: cfg, Dir: p.dir, EtcdHost: host, AllowNew: checked.newIdentity, Log: log})
 	member := datastore.NewEmbedded(cfg, p.dir, log)
-	return p.run(ctx, life{
+	return p.run(ctx, hooks{
 		start: func(ctx context.Context) error {
 			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: ident.Run}); err != nil {
 				return err
@@ -51,10 +49,10 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 				CertFile: ident.Store().Cert(pki.EtcdServer), KeyFile: ident.Store().Key(pki.EtcdServer),
 				ClientCAFile: ident.Store().Cert(pki.EtcdCA),
 			}
-			if err := p.beforeOpening(ctx); err != nil {
+			if err := p.archiveBeforeUpgrade(ctx); err != nil {
 				return err
 			}
-			return p.reading(ctx, func() error {
+			return p.readingDatabase(ctx, func() error {
 				if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.Run}); err != nil {
 					return err
 				}
@@ -69,13 +67,13 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	})
 }
 
-// RunControllers runs the controllers alone, against the API servers at the
-// configured address, until ctx ends. The
-// identity in the data directory is that of the API servers.
+// RunControllers runs the controllers alone, as clients of the API servers at
+// controllerManager.server, until ctx ends. The data directory has the identity of
+// the API servers.
 func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	cfg := checked.config
 	if cfg.ControllerManager.Server == "" {
-		return errNeeds("controllerManager.server", "names no API server, and the controllers alone have none beside them: set it, as https://127.0.0.1:6443, or run `kube-hyper-mini server`")
+		return errNeeds("controllerManager.server", "is not set, and `kube-hyper-mini controllers` has no API server in its process: set it, for example to https://127.0.0.1:6443, or run `kube-hyper-mini server`")
 	}
 	p, err := begin(cfg, log)
 	if err != nil {
@@ -85,15 +83,14 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 	p.announce("kube-hyper-mini controllers")
 	ident := identity.New(identity.Config{Config: cfg, Dir: p.dir, AllowNew: checked.newIdentity, Log: log})
 	runner := &controllers.Runner{}
-	return p.run(ctx, life{
+	return p.run(ctx, hooks{
 		start: func(ctx context.Context) error {
 			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: ident.Run}); err != nil {
 				return err
 			}
-			remote := remoteClient(cfg.ControllerManager.Server, ident.Store())
 			return p.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: func(ctx context.Context, ready func()) error {
 				return runner.Run(ctx, controllers.Config{
-					Client: remote, Manager: true, Files: controllerFiles(ident.Store()),
+					Client: ident.ControllerClient(cfg.ControllerManager.Server), Manager: true, Files: controllers.NewFiles(ident.Store()),
 					Elect: true, Selection: cfg.ControllerManager.Controllers, Log: log,
 				}, ready)
 			}})
@@ -101,21 +98,7 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 		ready: func(context.Context) {
 			log.Info("ready", "server", cfg.ControllerManager.Server, "took", p.took())
 		},
-		// Without an API server the controllers wait. To start them again would
-		// not help.
+		// Controllers without an API server wait for it: a restart does not help.
 		healthy: func(context.Context) error { return nil },
 	})
-}
-
-// remoteClient reaches the API servers in other processes, as
-// system:kube-controller-manager.
-func remoteClient(server string, store *pki.Store) *rest.Config {
-	return &rest.Config{
-		Host: server,
-		TLSClientConfig: rest.TLSClientConfig{
-			CAFile: store.ServerCA(), CertFile: store.Cert(pki.Controller), KeyFile: store.Key(pki.Controller),
-		},
-		UserAgent: rest.DefaultKubernetesUserAgent(),
-		QPS:       -1, // flow control is the server's job
-	}
 }

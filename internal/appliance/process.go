@@ -7,18 +7,15 @@ import (
 	"os"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/systemd"
 )
 
-// process is what the server and each of its parts that runs alone have in
-// common: a data directory, a supervisor, and a service manager that is told.
+// process has what the server and each part that runs alone need: the locked data
+// directory, the supervisor, the connection to the service manager.
 type process struct {
 	config     *config.ServerConfiguration
 	log        *slog.Logger
@@ -29,7 +26,7 @@ type process struct {
 	started    time.Time
 }
 
-// begin locks the data directory. The caller calls end.
+// begin locks the data directory. The caller must call end.
 func begin(cfg *config.ServerConfiguration, log *slog.Logger) (*process, error) {
 	notifier, err := systemd.Take()
 	if err != nil {
@@ -58,34 +55,34 @@ func (p *process) end() {
 	}
 }
 
-// life is what differs between the processes. stopping may be nil.
-type life struct {
-	start    func(context.Context) error // see [lifecycle.Supervisor.Run]
+// hooks are the functions of one kind of process. stopping may be nil.
+type hooks struct {
+	start    func(context.Context) error // starts the parts, see [lifecycle.Supervisor.Run]
 	ready    func(context.Context)       // logs what the process serves
-	healthy  func(context.Context) error // for the service manager's watchdog
-	stopping func()                      // before the first part is stopped
+	healthy  func(context.Context) error // called for the watchdog of the service manager
+	stopping func()                      // called before the first part is stopped
 }
 
-// stopTimeout is what each part has to stop in, besides the grace for requests.
+// stopTimeout bounds the stop of one part. serving.stopGrace is added to it.
 const stopTimeout = 20 * time.Second
 
 // run runs the parts until ctx ends or one fails.
-func (p *process) run(ctx context.Context, life life) error {
+func (p *process) run(ctx context.Context, hooks hooks) error {
 	p.supervisor = lifecycle.New(ctx, lifecycle.Config{
 		Log:         p.log,
 		StopTimeout: stopTimeout + p.config.Serving.StopGrace.Duration,
 		Ready: func(ctx context.Context) {
-			life.ready(ctx)
+			hooks.ready(ctx)
 			p.notify("READY=1")
-			p.notifier.FeedWatchdog(ctx, life.healthy, func(err error) {
-				p.log.Warn("the watchdog is not told that all is well", "error", err)
+			p.notifier.FeedWatchdog(ctx, hooks.healthy, func(err error) {
+				p.log.Warn("the health check failed: the watchdog is not notified", "error", err)
 			})
 		},
 		Stopping: func() {
 			logging.Stopping()
 			p.notify("STOPPING=1")
-			if life.stopping != nil {
-				life.stopping()
+			if hooks.stopping != nil {
+				hooks.stopping()
 			}
 		},
 	})
@@ -95,7 +92,7 @@ func (p *process) run(ctx context.Context, life life) error {
 		if err := p.dir.BeginFirstStart(p.stamp); err != nil {
 			return err
 		}
-		if err := life.start(ctx); err != nil {
+		if err := hooks.start(ctx); err != nil {
 			return err
 		}
 		return p.dir.WriteStamp(p.stamp)
@@ -104,36 +101,15 @@ func (p *process) run(ctx context.Context, life life) error {
 
 func (p *process) notify(state string) {
 	if err := p.notifier.Send(state); err != nil {
-		p.log.Warn("the service manager does not listen", "error", err)
+		p.log.Warn("notifying the service manager failed", "error", err)
 	}
 }
 
-// took is the time since the start of the process, for people.
+// took returns the time since the start of the process, as text.
 func (p *process) took() string { return time.Since(p.started).Round(time.Millisecond).String() }
 
-// errNeeds is the error of a part that runs alone and whose configuration lacks
-// something that the whole server does without.
+// errNeeds is the error of a part that runs alone and lacks a field that the whole
+// server does not need.
 func errNeeds(path, format string, args ...any) error {
 	return &config.FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
-}
-
-// external says whether the store is run elsewhere.
-func (p *process) external() bool { return len(p.config.Etcd.External.Endpoints) > 0 }
-
-// beforeOpening archives what another release has left in the embedded etcd,
-// before this release's etcd opens it.
-func (p *process) beforeOpening(ctx context.Context) error {
-	if p.external() || !etcd.Exists(p.dir.Join("etcd")) {
-		return nil
-	}
-	archiver := admin.NewStoppedArchiver(p.config, p.dir, p.stamp, p.log)
-	return p.reading(ctx, func() error { return archiver.BeforeUpgrade(ctx) })
-}
-
-// reading calls read, which reads the embedded database if there is one.
-func (p *process) reading(ctx context.Context, read func() error) error {
-	if p.external() {
-		return read()
-	}
-	return datastore.Reading(ctx, p.dir.Join("etcd"), p.log, p.notify, read)
 }

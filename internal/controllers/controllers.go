@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
 // Config is what the controllers work with.
@@ -83,6 +85,17 @@ type Files struct {
 	// Changed returns a channel that is closed when the files change next; nil
 	// for files that do not.
 	Changed func() <-chan struct{}
+}
+
+// NewFiles returns the files of store.
+func NewFiles(store *pki.Store) Files {
+	return Files{
+		ServerCA:          store.ServerCA(),
+		ClientCA:          store.SigningCert(pki.ClientCA),
+		ClientCAKey:       store.Key(pki.ClientCA),
+		ServiceAccountKey: store.Key(pki.ServiceAccount),
+		Changed:           store.Changed,
+	}
 }
 
 func (f Files) changed() <-chan struct{} {

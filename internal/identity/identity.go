@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -122,6 +123,19 @@ func (i *Identity) WriteKubeconfig() error {
 		return fmt.Errorf("read kubeconfig.mode: %w", err)
 	}
 	return kubeconfig.Write(i.config.Kubeconfig.Path, data, os.FileMode(mode))
+}
+
+// ControllerClient connects to the API servers at url, in other processes, as the
+// user system:kube-controller-manager.
+func (i *Identity) ControllerClient(url string) *rest.Config {
+	return &rest.Config{
+		Host: url,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAFile: i.store.ServerCA(), CertFile: i.store.Cert(pki.Controller), KeyFile: i.store.Key(pki.Controller),
+		},
+		UserAgent: rest.DefaultKubernetesUserAgent(),
+		QPS:       -1, // flow control of the server bounds requests
+	}
 }
 
 // CanDecrypt refuses a store whose objects are encrypted with other keys than

@@ -11,29 +11,33 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
-// Datastore is where the objects are kept. Its methods but Run may be called once
-// it runs, from any goroutine.
+// Datastore stores the objects. Call its methods other than Run and Servers when it
+// is ready, from any goroutine.
 type Datastore interface {
-	// Run is that of a [lifecycle.Part].
+	// Run is the function of a [lifecycle.Part].
 	Run(ctx context.Context, ready func()) error
-	// Connection is how the API servers reach the store.
+	// Connection connects the API servers with the store.
 	Connection() storage.Connection
-	// WaitReady returns when the store takes writes.
+	// WaitReady returns when the store accepts writes.
 	WaitReady(ctx context.Context) error
-	// Snapshot streams the whole store with its sum at the end, as etcd's
-	// Maintenance.Snapshot does.
+	// Snapshot streams the whole store and its checksum, as Maintenance.Snapshot of
+	// etcd does.
 	Snapshot(ctx context.Context) (io.ReadCloser, error)
-	// Maintenance maintains a store that runs in this process; nil if it is
-	// maintained elsewhere.
+	// Maintenance maintains the embedded member; nil for an external cluster.
 	Maintenance() *maintenance.Keeper
-	// Servers is how many API servers may use the store.
+	// Servers is the number of API servers that may use the store: 1 or [Several].
 	Servers() int
 	// Register adds the server of this process to those that use the store. Call
 	// it before the server's first read.
 	Register(ctx context.Context) error
-	// Alone says whether no other server uses the store at this moment. What only
-	// a single server may do asks it.
+	// Alone reports whether no other server uses the store at this moment.
 	Alone(ctx context.Context) (bool, error)
+	// CheckRelease returns an error if a release has written to the store with which
+	// this release, current, is not compatible.
+	CheckRelease(ctx context.Context, current datadir.Stamp) error
+	// RecordRelease records that this release writes to the store, for CheckRelease
+	// of other releases.
+	RecordRelease(ctx context.Context, current datadir.Stamp) error
 }
 
 // New returns the store that the configuration names.
@@ -49,5 +53,5 @@ func NewEmbedded(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Lo
 	return &Embedded{config: cfg.Etcd.Embedded, data: dir, log: log, level: cfg.Logging.Verbosity}
 }
 
-// Several stands for an unknown number of servers above one.
+// Several is the result of Servers where the number is unknown and may exceed one.
 const Several = 2

@@ -127,6 +127,13 @@ func (e *Embedded) Register(context.Context) error { return nil }
 // Alone implements [Datastore].
 func (e *Embedded) Alone(context.Context) (bool, error) { return true, nil }
 
+// CheckRelease implements [Datastore]. The stamp of the data directory is checked
+// instead, by datadir.Open.
+func (e *Embedded) CheckRelease(context.Context, datadir.Stamp) error { return nil }
+
+// RecordRelease implements [Datastore]. The stamp of the data directory has it.
+func (e *Embedded) RecordRelease(context.Context, datadir.Stamp) error { return nil }
+
 // Healthy reads a key. A member that is defragmented is healthy.
 func (e *Embedded) Healthy(ctx context.Context) error {
 	if _, err := e.member.Client().Get(ctx, "health"); err != nil && !e.keeper.Defragmenting() {

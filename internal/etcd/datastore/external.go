@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
@@ -84,6 +85,16 @@ func (e *External) Servers() int { return Several }
 func (e *External) Register(ctx context.Context) (err error) {
 	e.member, err = fleet.Join(ctx, e.client, e.config.Prefix, e.log)
 	return err
+}
+
+// CheckRelease implements [Datastore].
+func (e *External) CheckRelease(ctx context.Context, current datadir.Stamp) error {
+	return etcd.NewReleases(e.client, e.config.Prefix).Check(ctx, current)
+}
+
+// RecordRelease implements [Datastore].
+func (e *External) RecordRelease(ctx context.Context, current datadir.Stamp) error {
+	return etcd.NewReleases(e.client, e.config.Prefix).Record(ctx, current)
 }
 
 // Alone implements [Datastore].

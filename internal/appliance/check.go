@@ -1,0 +1,40 @@
+package appliance
+
+import (
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
+)
+
+// Checked is a configuration that has passed all checks that are possible without
+// starting anything.
+type Checked struct {
+	config  *config.ServerConfiguration
+	options *apiserver.Options
+	// newIdentity: see AllowNewIdentity.
+	newIdentity bool
+}
+
+// AllowNewIdentity makes the authorities and token keys that a used data directory
+// lacks. Without it, such a directory is refused.
+func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
+
+// Check completes and validates the configuration with the checks of every part. It
+// writes nothing. Feature gates are process globals: a process can check one
+// configuration only.
+func Check(cfg *config.ServerConfiguration) (*Checked, error) {
+	if err := cfg.Complete(); err != nil {
+		return nil, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if _, err := controllers.Select(cfg.ControllerManager.Controllers); err != nil {
+		return nil, &config.FieldError{Path: "controllerManager.controllers", Message: err.Error()}
+	}
+	options, err := apiserver.NewOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Checked{config: cfg, options: options}, nil
+}

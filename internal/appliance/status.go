@@ -1,0 +1,76 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
+)
+
+// healthy is called for the watchdog of the service manager. With an external etcd
+// it checks the API server only: a restart does not repair that etcd.
+func (s *server) healthy(ctx context.Context) error {
+	if s.external() {
+		return s.api.server.Ping(ctx)
+	}
+	return s.api.storage.Health(ctx)
+}
+
+// notReady returns why the server is not ready, or nil. A server whose database is
+// full is ready: a load balancer must still send it the deletions that make room.
+// Status, events, metrics and the log say that it refuses writes.
+func (s *server) notReady() error {
+	if s.readySince.Load() != nil {
+		return nil
+	}
+	if applier := s.manifests.Load(); applier != nil {
+		if err := applier.Failure(); err != nil {
+			return fmt.Errorf("the manifests are not applied: %w", err)
+		}
+	}
+	if reason := s.api.server.WaitsFor(); reason != "" {
+		return errors.New("the server is starting and waits for " + reason)
+	}
+	return errors.New("the controllers are not running")
+}
+
+// writeRefusal returns why writes are refused, or nil.
+func (s *server) writeRefusal() error {
+	if keeper := s.store.Maintenance(); keeper != nil && keeper.Refusal() != "" {
+		return errors.New(keeper.Refusal())
+	}
+	return nil
+}
+
+// status returns the sources of the status that the server reports.
+func (s *server) status() admin.StatusSource {
+	facts := admin.Status{
+		Started: s.started, PID: os.Getpid(), Server: s.url, DataDir: s.dir.Path(),
+		Versions: admin.Versions{Server: s.stamp.Version, Kubernetes: s.stamp.Kubernetes, Etcd: s.stamp.Etcd, Go: version.Go()},
+	}
+	if !s.external() {
+		facts.Database.QuotaBytes = s.config.Etcd.Embedded.QuotaBackend.Value()
+	}
+	return admin.StatusSource{
+		Facts: facts, Parts: s.supervisor.Parts, NotReady: s.notReady,
+		ReadySince: func() (since time.Time) {
+			if ready := s.readySince.Load(); ready != nil {
+				since = *ready
+			}
+			return since
+		},
+		Controllers: s.controllers.Names,
+		Storage:     s.api.storage, Maintenance: s.store.Maintenance(),
+		Backups: s.archiver.Account, Certificates: s.identity.Store().Expiry,
+		CustomTypes: s.customTypes,
+	}
+}
+
+func (s *server) customTypes(ctx context.Context) (admin.CustomTypes, error) {
+	types, err := s.api.server.CustomTypes(ctx)
+	return admin.CustomTypes(types), err
+}

@@ -1,0 +1,49 @@
+package appliance
+
+import (
+	"context"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+)
+
+// external reports whether etcd runs in other processes.
+func (p *process) external() bool { return len(p.config.Etcd.External.Endpoints) > 0 }
+
+// archiveBeforeUpgrade makes an archive of the embedded database if another release
+// has written it, before the etcd of this release opens it.
+func (p *process) archiveBeforeUpgrade(ctx context.Context) error {
+	if p.external() || !etcd.Exists(p.dir.Join("etcd")) {
+		return nil
+	}
+	archiver := admin.NewStoppedArchiver(p.config, p.dir, p.stamp, p.log)
+	return p.readingDatabase(ctx, func() error { return archiver.BeforeUpgrade(ctx) })
+}
+
+// readingDatabase calls read, which reads the embedded database if there is one. It
+// extends the start timeout of the service manager and logs progress meanwhile.
+func (p *process) readingDatabase(ctx context.Context, read func() error) error {
+	if p.external() {
+		return read()
+	}
+	return datastore.Reading(ctx, p.dir.Join("etcd"), p.log, p.notify, read)
+}
+
+// beforeWrites is called when the store can be read, before the first write. It
+// returns an error if this release or these keys must not write to the store.
+func (s *server) beforeWrites(ctx context.Context) error {
+	if err := s.store.CheckRelease(ctx, s.stamp); err != nil {
+		return err
+	}
+	if err := s.identity.CanDecrypt(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix); err != nil {
+		return err
+	}
+	if err := s.dir.FinishFirstStart(s.stamp); err != nil {
+		return err
+	}
+	if s.external() {
+		return s.archiver.BeforeUpgrade(ctx)
+	}
+	return nil
+}
