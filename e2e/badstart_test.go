@@ -125,7 +125,7 @@ func TestGarbageInTheDataDirectory(t *testing.T) {
 		{"etcd/member/snap/db", 0, []string{"is damaged", "backup restore FILE"}},
 		{log, data, []string{"crc mismatch", "restore a backup"}},
 		// It looks like the last record, torn by a crash.
-		{log, head, []string{"a part of the log is missing", "backup restore FILE"}},
+		{log, head, []string{"the end of the log is missing", "backup restore FILE"}},
 	} {
 		path, file := c.path, filepath.Join(dir, filepath.FromSlash(c.path))
 		good, err := os.ReadFile(file)

@@ -62,17 +62,17 @@ func TestDamagedFiles(t *testing.T) {
 		damage func(dir string) error
 		want   []string
 	}{
-		"a truncated log":         {killed, func(dir string) error { return os.Truncate(wal(dir), 20000) }, []string{"etcd/member/wal", "a part of the log is missing"}},
-		"an empty log":            {killed, func(dir string) error { return os.Truncate(wal(dir), 0) }, []string{"etcd/member/wal", "a part of the log is missing"}},
-		"no log":                  {origin.Dir, func(dir string) error { return os.RemoveAll(filepath.Dir(wal(dir))) }, []string{"etcd/member/wal", "a part of the log is missing"}},
+		"a truncated log":         {killed, func(dir string) error { return os.Truncate(wal(dir), 20000) }, []string{"etcd/member/wal", "the end of the log is missing"}},
+		"an empty log":            {killed, func(dir string) error { return os.Truncate(wal(dir), 0) }, []string{"etcd/member/wal", "the end of the log is missing"}},
+		"no log":                  {origin.Dir, func(dir string) error { return os.RemoveAll(filepath.Dir(wal(dir))) }, []string{"etcd/member/wal", "the end of the log is missing"}},
 		"a flipped byte in it":    {killed, func(dir string) error { flip(t, wal(dir), int64(data)); return nil }, []string{"etcd/member/wal", "crc mismatch"}},
-		"one in a length in it":   {killed, func(dir string) error { flip(t, wal(dir), int64(head)+5); return nil }, []string{"etcd/member/wal", "a part of the log is missing"}},
+		"one in a length in it":   {killed, func(dir string) error { flip(t, wal(dir), int64(head)+5); return nil }, []string{"etcd/member/wal", "the end of the log is missing"}},
 		"a truncated database":    {killed, func(dir string) error { return os.Truncate(db(dir), 20000) }, []string{"snap/db cannot be read"}},
 		"an empty database":       {killed, func(dir string) error { return os.Truncate(db(dir), 0) }, []string{"snap/db cannot be read"}},
 		"a flipped byte in a key": {origin.Dir, func(dir string) error { flip(t, db(dir), valueAt(t, db(dir), "precious")); return nil }, []string{"snap/db is damaged", "seal.json"}},
 		"one in a page":           {killed, func(dir string) error { return flipPages(t, db(dir)) }, []string{"snap/db cannot be read", "page"}},
-		"no data of etcd":         {origin.Dir, func(dir string) error { return os.RemoveAll(filepath.Join(dir, "etcd", "member")) }, []string{"was used before", "has no data any more", "version.json"}},
-		"no directory of etcd":    {killed, func(dir string) error { return os.RemoveAll(filepath.Join(dir, "etcd")) }, []string{"was used before", "has no data any more", "version.json"}},
+		"no data of etcd":         {origin.Dir, func(dir string) error { return os.RemoveAll(filepath.Join(dir, "etcd", "member")) }, []string{"was used before", "has no data: move", "version.json"}},
+		"no directory of etcd":    {killed, func(dir string) error { return os.RemoveAll(filepath.Join(dir, "etcd")) }, []string{"was used before", "has no data: move", "version.json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -141,8 +141,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	harness.Wants(t, out, "ready", "read-only", "the disk of")
 	d.free()
-	harness.Eventually(t, "writes are taken again", func() error { return put(t, server, "taken") })
-	server.WaitLog("writes are taken again")
+	harness.Eventually(t, "writes are accepted again", func() error { return put(t, server, "taken") })
+	server.WaitLog("writes are accepted again")
 
 	// All at once, under load: etcd meets it, or is kept from it.
 	for range 3 {

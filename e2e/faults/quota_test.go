@@ -90,7 +90,7 @@ func fill(t *testing.T, s *harness.Server) []string {
 				t.Fatal(err)
 			}
 		}
-		if strings.Contains(s.Log(), "still full without its history") {
+		if strings.Contains(s.Log(), "still full after compaction") {
 			return nil
 		}
 		return errors.New("there is room")
@@ -134,7 +134,7 @@ func TestFullDatabase(t *testing.T) {
 		}
 	}
 	harness.Eventually(t, "deletions have made room", func() error { return put(t, s, "room") })
-	s.WaitLog("writes are taken again")
+	s.WaitLog("writes are accepted again")
 	event(t, s, "DatabaseWritable")
 }
 

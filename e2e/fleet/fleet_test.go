@@ -86,7 +86,7 @@ func TestControllersMoveToAnotherServer(t *testing.T) {
 
 func TestAStartWithoutEtcdCanBeStopped(t *testing.T) {
 	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", onEtcd(t, []string{freeURL(t)}, ""))
-	s.WaitLog("the cluster does not answer")
+	s.WaitLog("etcd does not answer")
 	if code := s.Stop(); code != 0 {
 		t.Errorf("it ended with exit code %d", code)
 	}

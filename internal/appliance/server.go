@@ -177,7 +177,7 @@ func (s *server) startEvents() (err error) {
 		return err
 	}
 	if keeper := s.store.Maintenance(); keeper != nil {
-		keeper.Tell(s.events.Record)
+		keeper.RecordEvents(s.events.Record)
 	}
 	return nil
 }

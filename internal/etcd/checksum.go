@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// checksumTimeout bounds how much the checksum may add to a stop. Without it
-	// the database is checked like one that was not closed.
+	// checksumTimeout bounds the time that writing the checksum adds to a stop.
+	// Without a checksum the next start checks the pages instead.
 	checksumTimeout = 5 * time.Second
-	// checksumPiece is read at a time, in bytes. Of a database that is larger than
-	// maxChecked only evenly spread pieces are read.
+	// checksumPiece is the number of bytes that are read at a time. Of a database
+	// that is larger than maxChecked, evenly spread pieces are read.
 	checksumPiece = 1 << 20
 )
 
-// checksum describes the database when the member was stopped. bbolt has no
-// checksums for its pages: with this one, each altered byte is found of a
-// database of up to maxChecked. While a member runs there is none.
+// checksum describes the database after the member was stopped. bbolt has no
+// checksums for its pages: this one detects each altered byte of a database of up to
+// maxChecked bytes. The file does not exist while a member runs.
 type checksum struct {
-	// Size of the database file in bytes; Used is what of it has ever been
-	// used, the beginning, and Sum the CRC-32 (Castagnoli) of that, or of its
-	// pieces if it is larger than maxChecked.
+	// Size of the database file in bytes. Used is the size of its first part, which
+	// has been written to. Sum is the CRC-32 (Castagnoli) of that part, or of pieces
+	// of it if it is larger than maxChecked.
 	Size int64  `json:"size"`
 	Used int64  `json:"used"`
 	Sum  uint32 `json:"crc32c"`
@@ -38,8 +38,8 @@ type checksum struct {
 
 func checksumFile(dir string) string { return filepath.Join(dir, "seal.json") }
 
-// writeChecksum writes the checksum of the closed database, or none if that
-// takes too long.
+// writeChecksum writes the checksum of the closed database, unless that takes longer
+// than checksumTimeout.
 func writeChecksum(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, checksumTimeout)
 	defer cancel()
@@ -57,8 +57,8 @@ func writeChecksum(ctx context.Context, dir string) error {
 	return datadir.WriteFile(checksumFile(dir), append(data, '\n'), 0o600)
 }
 
-// verifyChecksum says whether there is a checksum, and fails if it is that of
-// another database.
+// verifyChecksum reports whether there is a checksum. It returns an error if the
+// checksum does not match the database.
 func verifyChecksum(ctx context.Context, dir string) (bool, error) {
 	file := checksumFile(dir)
 	data, err := os.ReadFile(file)
@@ -70,21 +70,20 @@ func verifyChecksum(ctx context.Context, dir string) (bool, error) {
 	}
 	written := &checksum{}
 	if err := json.Unmarshal(data, written); err != nil {
-		return false, fmt.Errorf("its checksum %s is not readable (%w)", file, err)
+		return false, fmt.Errorf("its checksum file %s is invalid (%w)", file, err)
 	}
 	current, err := sum(ctx, databaseFile(dir), maxChecked)
 	if err != nil {
 		return false, err
 	}
 	if *current != *written {
-		return false, fmt.Errorf("it differs from the one that the last stop left (%d bytes with checksum %08x; they were %d with %08x); if it was changed on purpose, remove %s",
+		return false, fmt.Errorf("it was changed after the last stop (%d bytes with checksum %08x, the stop wrote %d bytes with checksum %08x); if the change was intended, remove %s",
 			current.Size, current.Sum, written.Size, written.Sum, file)
 	}
 	return true, nil
 }
 
-// removeChecksum removes the checksum for good before the database is written
-// to.
+// removeChecksum removes the checksum, durably, before the database is changed.
 func removeChecksum(dir string) error {
 	err := os.Remove(checksumFile(dir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -99,8 +98,7 @@ func removeChecksum(dir string) error {
 	return nil
 }
 
-// sum reads the used part of a database, or pieces of it that are bound bytes
-// together.
+// sum computes the checksum of a database. It reads at most about bound bytes.
 func sum(ctx context.Context, path string, bound int64) (*checksum, error) {
 	file, err := os.Open(path)
 	if err != nil {

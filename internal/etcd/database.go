@@ -14,20 +14,20 @@ import (
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
-// maxChecked bounds what a start reads of the database to look for damage, in
-// bytes. Of a larger one it reads evenly spread parts. 256 MiB take less than
-// half a second from a disk with 600 MB/s.
+// maxChecked bounds the bytes of the database that a start reads to detect damage. Of
+// a larger database it reads evenly spread parts. A disk with 600 MB/s delivers
+// 256 MiB in less than half a second.
 const maxChecked = 256 << 20
 
-// databaseFile is the member's database in its directory.
+// databaseFile returns the path of the database of the member in dir.
 func databaseFile(dir string) string { return filepath.Join(dir, "member", "snap", "db") }
 
-// checkData refuses data that etcd would meet with a panic, or whose damage it
-// would not notice. It changes nothing. The end of ctx cuts it short.
+// checkData returns an error for data with which etcd would panic, and for damage that
+// etcd does not detect. It changes nothing. It returns early when ctx ends.
 func checkData(ctx context.Context, dir string) error {
 	file := databaseFile(dir)
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
-		return nil // new, or for etcd to make again from its log
+		return nil // a new member, or etcd makes the database from its log
 	}
 	summed, err := verifyChecksum(ctx, dir)
 	if err != nil {
@@ -43,7 +43,7 @@ func checkData(ctx context.Context, dir string) error {
 		return fmt.Errorf("the database %s cannot be read: %w; %s", file, err, remedy)
 	}
 	if applied == 0 {
-		return nil // nothing was ever written to it
+		return nil // an empty database
 	}
 	log := filepath.Join(dir, "member", "wal")
 	logged, err := etcdfiles.LastLogged(log)
@@ -51,15 +51,14 @@ func checkData(ctx context.Context, dir string) error {
 		return fmt.Errorf("the log %s cannot be read: %w; %s", log, err, remedy)
 	}
 	if logged < applied {
-		return fmt.Errorf("the log %s ends with entry %d, and the database has entry %d: a part of the log is missing; %s", log, logged, applied, remedy)
+		return fmt.Errorf("the log %s ends with entry %d, but the database has applied entry %d: the end of the log is missing; %s", log, logged, applied, remedy)
 	}
 	return nil
 }
 
-// checkDatabase compares the database with what bbolt and etcd write, and finds
-// damage to the structure. Only the checksum finds a value that was altered and
-// still is a value, and a reference that was altered and leads to an older copy
-// of the same page.
+// checkDatabase detects damage to the structure of the pages, keys and records. It
+// does not detect a changed value that is still valid, or a changed page reference
+// that leads to an older copy of the same page: only the checksum does.
 func checkDatabase(ctx context.Context, file string) error {
 	known := map[string]bool{}
 	for _, bucket := range schema.AllBuckets {
@@ -68,7 +67,7 @@ func checkDatabase(ctx context.Context, file string) error {
 	return etcdfiles.CheckPages(ctx, file, maxChecked, func(bucket, key, value []byte) error {
 		switch name := string(bucket); {
 		case !known[name]:
-			return errors.New("not one of etcd's buckets")
+			return errors.New("etcd has no bucket of this name")
 		case name == schema.Key.String():
 			_, err := etcdfiles.ParseRecord(key, value)
 			return err
@@ -79,20 +78,20 @@ func checkDatabase(ctx context.Context, file string) error {
 	})
 }
 
-// checkMeta checks the numbers by which etcd finds its place in the log. Keys
-// that this version of etcd does not know are those of another one.
+// checkMeta checks the index and the term of the last applied log entry. Unknown keys
+// are accepted: other versions of etcd have them.
 func checkMeta(key, value []byte) error {
 	switch string(key) {
 	case string(schema.MetaConsistentIndexKeyName), string(schema.MetaTermKeyName):
 		if len(value) != 8 {
-			return fmt.Errorf("%d bytes for a number", len(value))
+			return fmt.Errorf("the number has %d bytes, not 8", len(value))
 		}
 	}
 	return nil
 }
 
-// appliedIndex is the last entry of the log that is in the database, or 0 if
-// nothing was written to it. The pages must have been checked.
+// appliedIndex returns the index of the last log entry that the database has applied;
+// 0 for an empty database. The pages must have been checked.
 func appliedIndex(file string) (index uint64, err error) {
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true})
 	if err != nil {
@@ -108,10 +107,10 @@ func appliedIndex(file string) (index uint64, err error) {
 		}
 		switch {
 		case index > 0 && keys == nil:
-			return errors.New("the bucket of the objects is missing")
+			return errors.New("the bucket \"key\", which has the objects, is missing")
 		case index == 0 && keys != nil:
 			if first, _ := keys.Cursor().First(); first != nil {
-				return errors.New("there are objects, and the index of the last applied entry is missing")
+				return errors.New("there are objects, but the index of the last applied entry is missing")
 			}
 		}
 		return nil

@@ -18,24 +18,24 @@ const (
 	// (k8s.io/apiserver/pkg/storage/storagebackend/factory).
 	keepaliveTime    = 30 * time.Second
 	keepaliveTimeout = 10 * time.Second
-	// maxReconnect bounds the pause between attempts to reach a member.
+	// maxReconnect bounds the delay between two attempts to connect with a member.
 	maxReconnect = 3 * time.Second
 	connectRetry = 500 * time.Millisecond
 )
 
-// External points to a cluster that is run elsewhere.
+// External configures the connection to an etcd cluster of other processes.
 type External struct {
 	Endpoints []string
-	// CAFile verifies the members; CertFile and KeyFile identify us. All
-	// may be empty.
+	// CAFile verifies the members; CertFile and KeyFile authenticate this client.
+	// All may be empty.
 	CAFile, CertFile, KeyFile string
 	// Logger receives the client's log.
 	Logger *zap.Logger
 }
 
-// Connect returns a client of the cluster once the cluster has answered; it
-// tries until ctx ends. The client keeps one connection to each member at the
-// most and fails over between them. The caller closes it.
+// Connect returns a client of the cluster when the cluster has answered. It tries
+// until ctx ends. The client has at most one connection to each member and fails over
+// between them. The caller closes it.
 func Connect(ctx context.Context, cfg External) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints:            cfg.Endpoints,
@@ -59,13 +59,13 @@ func Connect(ctx context.Context, cfg External) (*clientv3.Client, error) {
 		return nil, fmt.Errorf("make a client for etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
 	if err := answers(ctx, client); err != nil {
-		_ = client.Close() // it never reached anybody
+		_ = client.Close() // it has no connection
 		return nil, fmt.Errorf("reach etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
 	return client, nil
 }
 
-// answers waits for a read through the quorum.
+// answers returns when a linearizable read has succeeded.
 func answers(ctx context.Context, client *clientv3.Client) error {
 	ticker := time.NewTicker(connectRetry)
 	defer ticker.Stop()
@@ -76,8 +76,8 @@ func answers(ctx context.Context, client *clientv3.Client) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil { // a stop is not the cluster's silence
-			client.GetLogger().Warn("the cluster does not answer, trying again", zap.Error(err))
+		if ctx.Err() == nil { // otherwise the process stops
+			client.GetLogger().Warn("etcd does not answer, trying again", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():

@@ -10,18 +10,18 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Sizes of the database in bytes: of its file, of what is in use in it, and at
-// which it should take no more writes, for which the caller sees.
+// Sizes returns the size of the database file, the part of it that is in use, and the
+// configured quota, in bytes. The caller refuses writes at the quota.
 func (m *Member) Sizes() (size, inUse, quota int64) {
 	backend := m.etcd.Server.Backend()
 	return backend.Size(), backend.SizeInUse(), m.quota
 }
 
-// Revision of the objects.
+// Revision returns the revision of the last write.
 func (m *Member) Revision() int64 { return m.etcd.Server.KV().Rev() }
 
-// NoSpace says whether etcd's alarm of that name is raised: it then reads and
-// deletes, and writes nothing. The alarm outlives the process.
+// NoSpace reports whether etcd's NOSPACE alarm is raised: etcd then serves reads and
+// deletions and refuses other writes. The alarm is stored: a restart does not clear it.
 func (m *Member) NoSpace() bool {
 	for _, alarm := range m.etcd.Server.Alarms() {
 		if alarm.Alarm == etcdserverpb.AlarmType_NOSPACE {
@@ -31,7 +31,7 @@ func (m *Member) NoSpace() bool {
 	return false
 }
 
-// SetNoSpace raises the alarm or takes it back.
+// SetNoSpace raises or clears the alarm.
 func (m *Member) SetNoSpace(ctx context.Context, raised bool) error {
 	request := &etcdserverpb.AlarmRequest{MemberID: uint64(m.etcd.Server.MemberID()), Alarm: etcdserverpb.AlarmType_NOSPACE}
 	request.Action = etcdserverpb.AlarmRequest_DEACTIVATE
@@ -44,8 +44,7 @@ func (m *Member) SetNoSpace(ctx context.Context, raised bool) error {
 	return nil
 }
 
-// Compact forgets all history of the objects and returns when the space is
-// free inside of the database.
+// Compact removes the history of the objects and returns when its pages are free.
 func (m *Member) Compact(ctx context.Context) error {
 	_, err := m.client.Compact(ctx, m.Revision(), clientv3.WithCompactPhysical())
 	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
@@ -54,10 +53,10 @@ func (m *Member) Compact(ctx context.Context) error {
 	return nil
 }
 
-// Defragment rewrites the database without what is free in it. Reads and
-// writes wait meanwhile, between hold and its release. It needs room on the
-// disk for what is in use. It begins when no snapshot is under way, for whose
-// end the database would be locked.
+// Defragment rewrites the database without its free pages. Reads and writes block
+// between hold and release. It needs room on the disk for a copy of the part in use.
+// It first waits until no snapshot is read: that would lengthen the time during which
+// requests block.
 func (m *Member) Defragment(ctx context.Context, hold func() (release func())) error {
 	if err := m.takeTurn(ctx); err != nil {
 		return fmt.Errorf("defragment etcd's database: %w", err)
@@ -70,7 +69,7 @@ func (m *Member) Defragment(ctx context.Context, hold func() (release func())) e
 	return nil
 }
 
-// takeTurn waits until nobody else reads or writes the database as a whole.
+// takeTurn waits until no other goroutine makes a snapshot or defragments.
 func (m *Member) takeTurn(ctx context.Context) error {
 	select {
 	case m.turn <- struct{}{}:

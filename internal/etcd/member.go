@@ -18,7 +18,7 @@ import (
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
-// remedy for data that cannot be read.
+// remedy is the advice for data that cannot be read.
 const remedy = "restore a backup with \"kube-hyper-mini backup restore FILE\", or move the data directory away to start empty"
 
 // Upstream fact: a member without listeners, and how it elects itself
@@ -37,7 +37,7 @@ const remedy = "restore a backup with \"kube-hyper-mini backup restore FILE\", o
 
 const (
 	memberName = "kube-hyper-mini"
-	// Raft needs a host:port to name a member by; nothing listens there.
+	// Raft names a member by host:port. Nothing listens there.
 	advertised = "http://kube-hyper-mini.invalid:2380"
 
 	// The election of the only member takes one to five ticks, 30 to 150 ms,
@@ -48,28 +48,30 @@ const (
 )
 
 const (
-	// catchUpEntries is how much of its log etcd keeps in memory for followers,
-	// of which a single member has none. etcd's 5,000 entries may be CRDs of
-	// 50 kB. 0 would be the default.
+	// catchUpEntries is the number of log entries that etcd keeps in memory for
+	// followers. A single member has no followers. The default is 5,000 entries,
+	// each of which may be a CRD of 50 kB; 0 means the default.
 	catchUpEntries = 1
-	// snapshotCount is how many entries a start reads from the log at most. Each
-	// snapshot costs a few syncs, and etcd's count is 10,000.
+	// snapshotCount is the largest number of log entries that a start reads. Each
+	// snapshot costs a few syncs. The default is 10,000.
 	snapshotCount = 1000
-	// logFiles is how many files of the log stay after a snapshot, of 64 MB each.
+	// logFiles is the number of log files, of 64 MB each, that etcd keeps after a
+	// snapshot.
 	logFiles = 1
 )
 
-// quotaReserve is for what is under way when the quota is reached.
+// quotaReserve is the room, in bytes, for writes in flight when the quota is reached.
 const quotaReserve = 64 << 20
 
 // Config configures a member.
 type Config struct {
 	// Dir holds the member's data.
 	Dir string
-	// QuotaBytes is the size of the database at which writes are to be refused
-	// (see [Member.Sizes]). The member itself refuses them well above it.
+	// QuotaBytes is the size of the database at which the caller refuses writes (see
+	// [Member.Sizes]). etcd's own quota is 1.1 times that plus 64 MiB, see
+	// embedConfig.
 	QuotaBytes int64
-	// Fsync says whether a write is on disk before it is acknowledged.
+	// Fsync writes to disk before a write is acknowledged.
 	Fsync bool
 	// Logger receives etcd's log.
 	Logger *zap.Logger
@@ -99,10 +101,10 @@ type Member struct {
 	turn    chan struct{} // see takeTurn
 }
 
-// Start opens or creates the member's data. The client can be used at once;
-// writes wait for the election, as [Member.WaitReady] does. Data that cannot be
-// read or that is damaged is an error, never an empty start. The end of ctx cuts
-// the check of the data short; it does not stop a member that runs.
+// Start opens or creates the member's data. The client can be used at once; its
+// requests block until the election, as [Member.WaitReady] does. Data that is damaged
+// or cannot be read is an error. ctx bounds the check of the data only; use
+// [Member.Stop] to stop the member.
 func Start(ctx context.Context, cfg Config) (*Member, error) {
 	failure := etcdfiles.NewFailure()
 	embedCfg, err := embedConfig(cfg, failure)
@@ -132,7 +134,7 @@ func Start(ctx context.Context, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// Exists says whether the directory has a member's data, readable or not.
+// Exists reports whether the directory has a member's data, readable or not.
 func Exists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "member"))
 	return !errors.Is(err, os.ErrNotExist)
@@ -165,18 +167,18 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	c.ListenPeerUrls, c.ListenClientUrls, c.ListenClientHttpUrls, c.ListenMetricsUrls = nil, nil, nil, nil
 	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{*advertise}, []url.URL{*advertise}
 	if l := cfg.Listener; l != nil {
-		// The advertised URL stays as it is: it is part of the data.
+		// The advertised URL does not change: it is stored in the data.
 		c.ListenClientUrls = []url.URL{{Scheme: "https", Host: l.Address}}
 		c.ClientTLSInfo = transport.TLSInfo{CertFile: l.CertFile, KeyFile: l.KeyFile, TrustedCAFile: l.ClientCAFile, ClientCertAuth: true}
 		c.EnableGRPCGateway = false // it would dial the member with the member's own certificate
 	}
 	c.InitialCluster = memberName + "=" + advertised
-	// etcd applies a write that meets its quota in the end, when others have
-	// come before it, and says that it did not. It should not get there.
+	// etcd may apply a write that exceeds its quota and still answer NOSPACE. Its
+	// quota is larger than the configured one, at which the keeper refuses writes.
 	c.QuotaBackendBytes = cfg.QuotaBytes + cfg.QuotaBytes/10 + quotaReserve
 	c.UnsafeNoFsync = !cfg.Fsync
 	c.SnapshotCount, c.SnapshotCatchUpEntries, c.MaxWalFiles = snapshotCount, catchUpEntries, logFiles
-	// On two cores a request that had to wait for a core is no news.
+	// On two cores, etcd's default of 100 ms logs requests that only waited for a core.
 	c.WarningApplyDuration, c.WarningUnaryRequestDuration = 500*time.Millisecond, 500*time.Millisecond
 	// The API server compacts (see package storage).
 	c.AutoCompactionRetention = "0"
@@ -185,30 +187,29 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	return c, nil
 }
 
-// Client is the shared in-process client. Do not close it; Stop does.
+// Client returns the shared in-process client. Stop closes it.
 func (m *Member) Client() *clientv3.Client { return m.client }
 
-// NewWatcher returns a watcher with a stream of its own, so that watches of
-// one resource do not wait for another's. The caller closes it.
+// NewWatcher returns a watcher with a stream of its own, so that watches of different
+// resources do not block each other. The caller closes it.
 func (m *Member) NewWatcher() clientv3.Watcher {
 	return v3client.New(m.etcd.Server).Watcher
 }
 
-// Done is closed when the member has stopped, asked or not.
+// Done returns a channel that is closed when the member has stopped or failed.
 func (m *Member) Done() <-chan struct{} { return m.done }
 
-// Err is why the member stopped by itself.
+// Err returns why the member failed.
 func (m *Member) Err() error {
 	if err := m.failure.Err(); err != nil {
 		return err
 	}
-	return errors.New("etcd stopped; see its messages above")
+	return errors.New("etcd stopped: see its messages above")
 }
 
-// Stop closes the client and the member and returns when the data is closed
-// and its checksum written, or with ctx's error when that takes too long. A member
-// that has failed is left as it is, because it may hold locks that closing needs:
-// what it has acknowledged is in its log.
+// Stop closes the client and the member, writes the checksum and returns. When ctx
+// ends first, it returns its error. A member that has failed is not closed, because it
+// may hold locks that closing needs: all acknowledged writes are in its log.
 func (m *Member) Stop(ctx context.Context) error {
 	if m.failure.Err() != nil {
 		return nil

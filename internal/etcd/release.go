@@ -11,20 +11,20 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// Releases are the newest release that has written to an external etcd, as
-// version.json is for a data directory.
+// Releases reads and writes the key in an external etcd that has the newest release
+// which has written to it, as version.json has for a data directory.
 type Releases struct {
 	client clientv3.KV
 	key    string
 }
 
-// NewReleases keeps the stamp of those objects that are below prefix.
+// NewReleases returns the Releases of the objects below prefix.
 func NewReleases(client clientv3.KV, prefix string) *Releases {
 	return &Releases{client: client, key: path.Join("/kube-hyper-mini/release", prefix)}
 }
 
-// Check returns an error when the objects may be beyond what this release can
-// read, or when this release skips a minor version.
+// Check returns an error if a newer release has written the objects, or if the upgrade
+// to this release skips a minor version.
 func (r *Releases) Check(ctx context.Context, current datadir.Stamp) error {
 	found, _, err := r.read(ctx)
 	if err != nil || found == nil {
@@ -39,9 +39,8 @@ func (r *Releases) Check(ctx context.Context, current datadir.Stamp) error {
 	return nil
 }
 
-// Record notes that this release writes, unless a newer one has. The operation
-// is one of those that kube-apiserver's storage uses, so that it works on what
-// stores for Kubernetes, as kine.
+// Record writes this release to the key, unless the key has a newer one. It uses a
+// transaction of the form that kube-apiserver uses: kine supports no others.
 func (r *Releases) Record(ctx context.Context, current datadir.Stamp) error {
 	data, err := json.Marshal(current)
 	if err != nil {
@@ -70,14 +69,14 @@ func (r *Releases) Record(ctx context.Context, current datadir.Stamp) error {
 func (r *Releases) read(ctx context.Context) (*datadir.Stamp, int64, error) {
 	answer, err := r.client.Get(ctx, r.key)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read which release has written to etcd (%s): %w", r.key, err)
+		return nil, 0, fmt.Errorf("read the release that has written to etcd (%s): %w", r.key, err)
 	}
 	if len(answer.Kvs) == 0 {
 		return nil, 0, nil
 	}
 	stamp := &datadir.Stamp{}
 	if err := json.Unmarshal(answer.Kvs[0].Value, stamp); err != nil || stamp.Format < 1 {
-		return nil, 0, fmt.Errorf("the key %s in etcd is not a release (%q): delete it if its etcd is used by no newer release", r.key, answer.Kvs[0].Value)
+		return nil, 0, fmt.Errorf("the key %s in etcd has no release (%q): delete the key if no newer release uses this etcd", r.key, answer.Kvs[0].Value)
 	}
 	return stamp, answer.Kvs[0].ModRevision, nil
 }

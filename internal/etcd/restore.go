@@ -7,15 +7,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// revisionBump is what a restore adds to the revision, so that no client can
-// have seen a later one. It is what etcd's documentation advises for Kubernetes:
-// a million writes a minute for more than half a day.
+// revisionBump is added to the revision by a restore, so that no client has seen a
+// later one. etcd's documentation recommends it for Kubernetes: it is enough for a
+// million writes a minute during half a day.
 const revisionBump = 1_000_000_000
 
 // RestoreSnapshot makes the member's directory dir, which must not exist, from a
 // snapshot file. It checks the snapshot's hash. All revisions up to the new one
-// are marked as compacted, so that watches from before begin with a new list
-// instead of missing what happened in between.
+// are marked as compacted, so that clients with older watches list again instead of
+// missing changes.
 func RestoreSnapshot(file, dir string, logger *zap.Logger) error {
 	err := snapshot.NewV3(logger).Restore(snapshot.RestoreConfig{
 		SnapshotPath:        file,

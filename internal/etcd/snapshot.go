@@ -21,9 +21,9 @@ import (
 //   of internal/backup restore.
 
 // Snapshot streams the database as it is now, followed by its SHA-256 sum, as
-// etcd's Maintenance.Snapshot does and RestoreSnapshot expects. It goes round
-// the in-process client, whose streams end with an error. Until the stream has
-// been read or closed, the database keeps what it frees.
+// etcd's Maintenance.Snapshot does and RestoreSnapshot expects. It does not use the
+// in-process client, whose streams end with an error. Until the stream has been read
+// or closed, the database does not reuse free pages.
 func (m *Member) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	if err := m.takeTurn(ctx); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
-// StoppedSize is the size in bytes of the data of a member that does not run.
+// StoppedSize returns the size, in bytes, of the data of a member that is not running.
 func StoppedSize(dir string) (int64, error) {
 	size := int64(0)
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -29,15 +29,15 @@ func StoppedSize(dir string) (int64, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("look at etcd's data: %w", err)
+		return 0, fmt.Errorf("read the size of etcd's data: %w", err)
 	}
 	return size, nil
 }
 
-// SnapshotStopped is [Member.Snapshot] of a member that does not run, without
-// changing its data: another release's etcd has not opened it yet. A database
-// that lacks entries of the log, as after a crash, is completed in a copy below
-// scratch, which closing the stream removes.
+// SnapshotStopped is [Member.Snapshot] of a member that is not running. It does not
+// change its data, which the etcd of another release may have written. If the database
+// lacks entries of the log, as after a crash, it starts a member on a copy below
+// scratch, which applies them. Closing the stream removes the copy.
 func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logger) (io.ReadCloser, error) {
 	if err := checkData(ctx, dir); err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
@@ -75,7 +75,7 @@ func openSummed(path string) (io.ReadCloser, error) {
 	return &summed{io.MultiReader(io.TeeReader(file, sum), end), file}, nil
 }
 
-// deferred reads bytes that are known at the first Read only.
+// deferred reads bytes that are computed at the first Read.
 type deferred struct {
 	read func() []byte
 	rest []byte
@@ -94,7 +94,7 @@ func (d *deferred) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// snapshotCopy starts a member on a copy, which applies the log.
+// snapshotCopy starts a member on a copy and returns its snapshot.
 func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) (stream io.ReadCloser, err error) {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return nil, fmt.Errorf("copy etcd's data: %w", err)
@@ -124,7 +124,7 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 	return copied, nil
 }
 
-// copyPrivate copies a directory for this user alone, as etcd wants its data.
+// copyPrivate copies a directory with modes for this user only, as etcd requires.
 func copyPrivate(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -156,7 +156,8 @@ func copyFile(from, to string) error {
 	return errors.Join(err, file.Close())
 }
 
-// copiedMember is the snapshot of a member that lives as long as the stream.
+// copiedMember is the snapshot of a member on a copy. Close stops the member and
+// removes the copy.
 type copiedMember struct {
 	io.ReadCloser
 	member *Member

@@ -11,24 +11,24 @@ import (
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
-// Discard removes the data of a first start that was cut short before anything
-// was served. A database that can be read and has keys is not of such a start:
-// it stays, and the member starts on it.
+// Discard removes the data of a first start that was interrupted before the server
+// was ready. A database that can be read and has keys is kept: it is not from such a
+// start.
 func Discard(dir string) error {
 	member := filepath.Join(dir, "member")
 	if empty, err := hasNoKey(databaseFile(dir)); err == nil && !empty {
 		return nil
 	}
 	if err := errors.Join(os.RemoveAll(member), removeChecksum(dir)); err != nil {
-		return fmt.Errorf("remove what an interrupted first start has left in %s: %w", member, err)
+		return fmt.Errorf("remove the data of an interrupted first start in %s: %w", member, err)
 	}
 	return nil
 }
 
-// removeUninitialized removes the files of a member that was stopped before its
-// log named it as a member of its cluster. etcd would take them for a member that
-// has been started before, and wait for ever for voters. Nothing was committed to such a log and no key is in the
-// database, so that nothing is lost. In any doubt the files stay.
+// removeUninitialized removes the files of a member that was stopped before its log
+// named it as a member of its cluster. etcd would wait for voters for ever. The log
+// has no committed entry and the database has no key, so that no object is lost. In
+// all other cases the files are kept.
 func removeUninitialized(dir string) error {
 	member := filepath.Join(dir, "member")
 	uninitialized, err := isUninitialized(member)
@@ -36,7 +36,7 @@ func removeUninitialized(dir string) error {
 		return err
 	}
 	if err := os.RemoveAll(member); err != nil {
-		return fmt.Errorf("remove what an interrupted first start has left in %s: %w", member, err)
+		return fmt.Errorf("remove the data of an interrupted first start in %s: %w", member, err)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func isUninitialized(member string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for an interrupted first start: %w", err)
+		return false, fmt.Errorf("check for an interrupted first start: %w", err)
 	}
 	first := ""
 	for _, entry := range logs {
@@ -55,7 +55,7 @@ func isUninitialized(member string) (bool, error) {
 		case entry.Name() == "0.tmp": // the next file, preallocated
 		case filepath.Ext(entry.Name()) == ".wal" && first == "":
 			first = filepath.Join(member, "wal", entry.Name())
-		default: // a second log, or one that etcd has set aside as broken
+		default: // a second log file, or one that etcd has renamed because it is broken
 			return false, nil
 		}
 	}
@@ -64,7 +64,7 @@ func isUninitialized(member string) (bool, error) {
 	}
 	started, err := etcdfiles.HasState(first)
 	if err != nil {
-		return false, fmt.Errorf("look for an interrupted first start: %w", err)
+		return false, fmt.Errorf("check for an interrupted first start: %w", err)
 	}
 	if started {
 		return false, nil
@@ -72,14 +72,14 @@ func isUninitialized(member string) (bool, error) {
 	return hasNoKey(filepath.Join(member, "snap", "db"))
 }
 
-// hasNoKey says whether the database is missing or empty.
+// hasNoKey reports whether the database is missing or empty.
 func hasNoKey(file string) (bool, error) {
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		return true, nil
 	}
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true})
 	if err != nil {
-		return false, fmt.Errorf("look for an interrupted first start: %w", err)
+		return false, fmt.Errorf("check for an interrupted first start: %w", err)
 	}
 	empty := false
 	err = db.View(func(tx *bbolt.Tx) error {

@@ -15,20 +15,20 @@ import (
 // Gate regulates access to a store that this process maintains. Its methods are
 // safe for concurrent use.
 type Gate interface {
-	// Enter blocks while the database is defragmented. etcd gives a write a few
-	// seconds, after which its client does not know whether it was applied. A
-	// write that puts something is refused, with an error that names the remedy,
-	// when there is no room. leave is called when the write has ended.
+	// Enter blocks while the database is defragmented: a write that reaches etcd
+	// then times out after a few seconds, and may or may not be applied. A write
+	// with puts gets an error with the remedy when there is no room. The caller
+	// calls leave when the write has ended.
 	Enter(puts bool) (leave func(), err error)
-	// Defragmenting says whether reads and writes block at the moment. A store
-	// that is defragmented is healthy.
+	// Defragmenting reports whether reads and writes block at the moment. The store
+	// is healthy then.
 	Defragmenting() bool
-	// Refusal is why the store takes no writes at the moment and the remedy, or
-	// empty.
+	// Refusal returns why the store refuses writes at the moment and the remedy;
+	// empty if it accepts them.
 	Refusal() string
 }
 
-// openGate is the gate of a store that is maintained elsewhere.
+// openGate is the gate of an external etcd.
 type openGate struct{}
 
 // Enter implements [Gate].
@@ -47,8 +47,8 @@ func (c *Connection) gate() Gate {
 	return c.Gate
 }
 
-// GatedKV writes as the API servers do: a write blocks while the database is
-// defragmented, and is refused while the store takes no writes.
+// GatedKV returns the KV that the API servers write with: a write blocks while the
+// database is defragmented, and gets an error while the store refuses writes.
 func (c *Connection) GatedKV() clientv3.KV { return gatedKV{c.Client.KV, c} }
 
 // gatedKV blocks writes during a defragmentation and turns etcd's NOSPACE, which
@@ -101,7 +101,7 @@ func (t *gatedTxn) Commit() (*clientv3.TxnResponse, error) {
 	return response, t.connection.explain(err)
 }
 
-// gatedLease does the same for the leases of events.
+// gatedLease is gatedKV for leases, which expire events.
 type gatedLease struct {
 	clientv3.Lease
 	connection *Connection
@@ -125,15 +125,15 @@ func (c *Connection) enter(puts bool) (leave func(), err error) {
 	return leave, nil
 }
 
-// ReasonInsufficientStorage is the reason of a write that was refused for want
-// of room. Upstream has none for it.
+// ReasonInsufficientStorage is the reason in the Status of a write that was refused
+// because etcd has no room. Kubernetes has no reason for it.
 const ReasonInsufficientStorage metav1.StatusReason = "InsufficientStorage"
 
 func (c *Connection) explain(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
-	message := "etcd's database is full: it reads and deletes, and refuses other writes; delete objects, or raise the quota of etcd"
+	message := "the database of etcd is full: reads and deletions are served, other writes are refused; delete objects, or raise the quota of etcd"
 	if refusal := c.gate().Refusal(); refusal != "" {
 		message = refusal
 	}

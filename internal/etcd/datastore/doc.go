@@ -1,6 +1,6 @@
-// Package datastore owns where a server keeps its objects: in the etcd member
-// inside the process, or in an etcd cluster that is run elsewhere.
+// Package datastore runs the store of a server: the etcd member in this process
+// ([Embedded]), or the connection to an etcd cluster of other processes ([External]).
 //
-// A [Datastore] runs as a part of the process ([Datastore.Run]), says how the API
-// servers reach it, who maintains it, and which other servers use it.
+// Both are a [Datastore]: a part of the process that connects the API servers with
+// etcd and knows whether other servers use the same etcd.
 package datastore

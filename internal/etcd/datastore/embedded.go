@@ -49,7 +49,7 @@ func (e *Embedded) Run(ctx context.Context, ready func()) error {
 	}
 	select {
 	case <-kept:
-	case <-e.member.Done(): // by itself; the keeper may wait for it in vain
+	case <-e.member.Done(): // it failed; the keeper may wait for it for ever
 	}
 	return e.member.Stop(context.WithoutCancel(ctx))
 }
@@ -58,11 +58,11 @@ func (e *Embedded) Run(ctx context.Context, ready func()) error {
 func (e *Embedded) open(ctx context.Context) error {
 	dir := e.data.Join("etcd")
 	if e.data.Previous != nil && !etcd.Exists(dir) {
-		return fmt.Errorf("%s was used before, and %s has no data any more: bring it back, or restore a backup with \"kube-hyper-mini backup restore FILE\"; to start empty on purpose, or after an external etcd, remove %s",
+		return fmt.Errorf("%s was used before, but %s has no data: move the data back there, or restore a backup with \"kube-hyper-mini backup restore FILE\"; to start with an empty database, remove %s",
 			e.data.Path(), dir, e.data.Join("version.json"))
 	}
 	if e.data.Interrupted {
-		e.log.Info("the first start was interrupted before anything was served, etcd's data is made again", "dir", dir)
+		e.log.Info("the first start was interrupted before the server was ready: creating etcd's data again", "dir", dir)
 		if err := etcd.Discard(dir); err != nil {
 			return err
 		}
@@ -94,19 +94,19 @@ func (e *Embedded) Connection() storage.Connection {
 	}
 }
 
-// WaitReady implements [Datastore]. It also waits until the keeper has looked once:
-// a quota that was raised ends the refusal of writes.
+// WaitReady implements [Datastore]. It also waits for the first check of the keeper,
+// which ends a refusal of writes after the quota was raised.
 func (e *Embedded) WaitReady(ctx context.Context) error {
 	if err := e.member.WaitReady(ctx); err != nil {
 		return err
 	}
 	select {
-	case <-e.keeper.Looked():
+	case <-e.keeper.Checked():
 		return nil
 	case <-e.member.Done():
 		return e.member.Err()
 	case <-ctx.Done():
-		return fmt.Errorf("wait until the database is looked after: %w", context.Cause(ctx))
+		return fmt.Errorf("wait for the first check of the database: %w", context.Cause(ctx))
 	}
 }
 
@@ -134,7 +134,7 @@ func (e *Embedded) CheckRelease(context.Context, datadir.Stamp) error { return n
 // RecordRelease implements [Datastore]. The stamp of the data directory has it.
 func (e *Embedded) RecordRelease(context.Context, datadir.Stamp) error { return nil }
 
-// Healthy reads a key. A member that is defragmented is healthy.
+// Healthy reads a key. A member is also healthy during a defragmentation.
 func (e *Embedded) Healthy(ctx context.Context) error {
 	if _, err := e.member.Client().Get(ctx, "health"); err != nil && !e.keeper.Defragmenting() {
 		return err

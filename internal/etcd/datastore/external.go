@@ -23,18 +23,18 @@ import (
 // that use the store. Its entry expires by itself.
 const leaveTimeout = 2 * time.Second
 
-// External is a cluster that is run elsewhere.
+// External is an etcd cluster of other processes.
 type External struct {
 	config config.ExternalEtcd
 	log    *slog.Logger
 	level  int
 
 	client *clientv3.Client
-	member *fleet.Member // after register
+	member *fleet.Member // nil before Register
 }
 
-// Run implements [Datastore]. A lost connection is made again, and readiness
-// follows it.
+// Run implements [Datastore]. The client reconnects by itself; without a connection,
+// /readyz fails.
 func (e *External) Run(ctx context.Context, ready func()) error {
 	client, err := etcd.Connect(ctx, etcd.External{
 		Endpoints: e.config.Endpoints, CAFile: e.config.CAFile, CertFile: e.config.CertFile, KeyFile: e.config.KeyFile,

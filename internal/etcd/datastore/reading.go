@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// readingInterval is between two signs of life of a start that reads a
-	// large database.
+	// readingInterval is the time between two reports of a start that reads a large
+	// database.
 	readingInterval = 10 * time.Second
-	// readingBase and readingRate, in bytes per second, bound how much time is
-	// asked for: a start that hangs must still be ended.
+	// The start timeout is extended for at most readingBase and the time that the
+	// database takes at readingRate bytes per second. Then the service manager ends
+	// a start that hangs.
 	readingBase = 5 * time.Minute
 	readingRate = 4 << 20
 )
 
 // Reading calls read, which reads the embedded database in dir. While that takes
-// long it logs so, and asks the service manager for more time: notify is called
-// with states of systemd's sd_notify protocol.
+// long, it logs progress and extends the start timeout of the service manager: it
+// calls notify with states of systemd's sd_notify protocol.
 func Reading(ctx context.Context, dir string, log *slog.Logger, notify func(state string), read func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var reporting sync.WaitGroup
@@ -34,8 +35,8 @@ func Reading(ctx context.Context, dir string, log *slog.Logger, notify func(stat
 	return read()
 }
 
-// reportReading gives a sign of life in each interval until ctx ends or the
-// database should have been read.
+// reportReading reports in each interval until ctx ends or the time for reading is
+// over.
 func reportReading(ctx context.Context, dir string, log *slog.Logger, notify func(state string), interval time.Duration) {
 	began := time.Now()
 	ticker := time.NewTicker(interval)
@@ -53,7 +54,7 @@ func reportReading(ctx context.Context, dir string, log *slog.Logger, notify fun
 		took := time.Since(began).Round(time.Second)
 		log.Info("still reading the database", "bytes", size, "took", took.String())
 		if time.Since(began) > readingBase+time.Duration(size/readingRate)*time.Second {
-			log.Warn("reading the database takes longer than a slow disk needs, no more time is asked for")
+			log.Warn("reading the database takes too long: the start timeout is not extended further")
 			return
 		}
 		notify(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=reading the database (%d MiB), for %s", (3 * interval).Microseconds(), size>>20, took))

@@ -1,7 +1,7 @@
-// Package maintenance keeps the embedded etcd's database within its quota and
-// its disk. It warns before the quota is reached. When the quota is reached, or
-// the disk is nearly full, the server reads and deletes and refuses other
-// writes, with an error that says what to do; history and free pages are given
-// up, and writes are taken again as soon as that, or what was deleted, or room
-// on the disk, has helped. Between times it defragments.
+// Package maintenance keeps the database of the embedded etcd within its quota and
+// its disk. It logs a warning before the quota is reached. When the quota is
+// reached, or the disk is nearly full, the server serves reads and deletions and
+// refuses other writes with an error that names the remedy. The [Keeper] then
+// compacts and defragments the database, and accepts writes again as soon as there
+// is room. It also defragments a database of which a large part is free.
 package maintenance

@@ -15,134 +15,143 @@ import (
 )
 
 const (
-	// lookInterval is between two looks at the sizes, which cost nothing.
-	lookInterval = time.Second
-	// nearQuota of the quota warns; below calmQuota the warning is over.
-	nearQuota, calmQuota = 0.80, 0.75
-	// roomy is how much of the quota may be taken when writes begin again.
-	// Closer to the quota they would soon be refused again.
-	roomy = 0.95
-	// startPause is how long a new process does not defragment.
-	startPause = 5 * time.Minute
-	// pause is between two defragmentations that nobody has asked for: what is
-	// free in the database is not lost, it is used again.
-	pause = time.Hour
-	// patience with what has not helped doubles from the one to the other.
-	firstPatience, lastPatience = 5 * time.Second, 5 * time.Minute
+	// checkInterval is the time between two checks of the sizes.
+	checkInterval = time.Second
+	// The warning about the quota starts at the share warnShare of the quota and
+	// ends below warnEndShare.
+	warnShare, warnEndShare = 0.80, 0.75
+	// resumeShare is the largest share of the quota at which refused writes are
+	// accepted again. With a larger one they would soon be refused again.
+	resumeShare = 0.95
+	// startDelay is the time from the start to the first defragmentation that no
+	// command requested.
+	startDelay = 5 * time.Minute
+	// defragmentInterval is the time between two defragmentations that no command
+	// requested. Until then, new objects use the free pages.
+	defragmentInterval = time.Hour
+	// The delay between two attempts to make room doubles from minAttemptDelay to
+	// maxAttemptDelay while they fail.
+	minAttemptDelay, maxAttemptDelay = 5 * time.Second, 5 * time.Minute
 )
 
-// remedy for a database that is full, or soon will be.
+// remedy is the advice for a database that is full or nearly full.
 const remedy = "delete objects, or raise etcd.embedded.quotaBackend and restart"
 
-// Database is what is kept; an etcd member is one.
+// Database is the database that a [Keeper] maintains. etcd.Member implements it.
 type Database interface {
-	// Sizes in bytes of the file, of what is in use in it, and of the quota.
+	// Sizes returns the size of the file, the part of it that is in use, and the
+	// quota, in bytes.
 	Sizes() (size, inUse, quota int64)
+	// Revision is the revision of the last write.
 	Revision() int64
-	// NoSpace says whether writes are refused; SetNoSpace changes that.
+	// NoSpace reports whether etcd's NOSPACE alarm is raised, which refuses writes.
 	NoSpace() bool
+	// SetNoSpace raises or clears that alarm.
 	SetNoSpace(ctx context.Context, raised bool) error
-	// Compact gives up the history; Defragment what is not in use, between a
-	// hold and its release, during which nothing can be read or written.
+	// Compact removes the history of the objects.
 	Compact(ctx context.Context) error
+	// Defragment removes free pages from the file. It calls hold before the
+	// database blocks reads and writes, and release after that.
 	Defragment(ctx context.Context, hold func() (release func())) error
 }
 
-// Config of a keeper.
+// Config configures a [Keeper].
 type Config struct {
 	Database Database
-	// Dir is where the database lies.
+	// Dir is the directory of the database.
 	Dir string
-	// Threshold is the part of the file that is not in use, from 0 to 1, above
-	// which it is defragmented; 0 never. MinimumSize of the file in bytes,
-	// below which it is not.
-	Threshold   float64
+	// Threshold is the free share of the file, from 0 to 1, at which it is
+	// defragmented; 0 for never.
+	Threshold float64
+	// MinimumSize is the size of the file, in bytes, below which it is not
+	// defragmented.
 	MinimumSize int64
-	// MaximumInUse is how many bytes may be in use for that at any time; with
-	// more it waits until Window, which may be nil for never, is true.
+	// MaximumInUse is the largest part in use, in bytes, with which the database is
+	// defragmented at any time. A larger one is defragmented when Window returns
+	// true; a nil Window is never true.
 	MaximumInUse int64
 	Window       func(time.Time) bool
 	Log          *slog.Logger
 }
 
-// Record tells the users of the API of an event.
+// Record writes a Kubernetes event.
 type Record func(kind, reason, format string, args ...any)
 
-// Keeper looks after one database. It is safe for concurrent use.
+// Keeper maintains one database. It is safe for concurrent use.
 type Keeper struct {
 	config        Config
-	looked        chan struct{} // closed after the first look
+	checked       chan struct{} // closed after the first check
 	disk          func(dir string) (free, total int64, err error)
 	defragmenting atomic.Bool
-	writes        sync.RWMutex // held for reading by writes, by a defragmentation for writing
+	writes        sync.RWMutex // read-locked by writes, locked by a defragmentation
 
-	mu      sync.Mutex
-	record  Record // nil when nobody can be told
-	near    bool
-	refusal string
+	mu        sync.Mutex
+	record    Record // nil until RecordEvents
+	nearQuota bool
+	refusal   string
 
-	// Of the goroutine that looks.
-	rested       time.Time // no defragmentation before
-	tried        time.Time // the last try to help
-	triedAt      int64     // its revision
-	tryPatience  time.Duration
-	diskReported bool
+	// The goroutine of Run uses these.
+	nextDefragment   time.Time // the earliest
+	lastAttempt      time.Time // to make room
+	attemptRevision  int64     // the revision of lastAttempt
+	attemptDelay     time.Duration
+	diskErrorsLogged bool
 }
 
-// New returns a keeper that does nothing yet.
+// New returns a keeper. Run starts its work.
 func New(config Config) *Keeper {
 	register()
-	return &Keeper{config: config, disk: datadir.DiskSpace, looked: make(chan struct{}), rested: time.Now().Add(startPause)}
+	return &Keeper{config: config, disk: datadir.DiskSpace, checked: make(chan struct{}), nextDefragment: time.Now().Add(startDelay)}
 }
 
-// Refusal is why writes are refused and what to do, or empty.
+// Refusal returns why writes are refused and the remedy; empty if they are accepted.
 func (k *Keeper) Refusal() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.refusal
 }
 
-// NearQuota says whether the database fills most of its quota.
+// NearQuota reports whether the database takes most of its quota.
 func (k *Keeper) NearQuota() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.near
+	return k.nearQuota
 }
 
-// Enter waits while the database is defragmented. The caller writes then, and
-// leaves. Puts, which add something, are refused with an error that says what
-// to do when the quota is reached; deletions are not.
+// Enter blocks while the database is defragmented. The caller then writes and calls
+// leave. A write with puts, which needs room, gets an error with the remedy when the
+// quota is reached; deletions do not.
 func (k *Keeper) Enter(puts bool) (leave func(), err error) {
 	k.writes.RLock()
 	if size, _, quota := k.config.Database.Sizes(); puts && size >= quota {
 		k.writes.RUnlock()
-		return nil, errors.New(quotaRefusal(situation{size: size, quota: quota}))
+		return nil, errors.New(quotaRefusal(usage{size: size, quota: quota}))
 	}
 	return k.writes.RUnlock, nil
 }
 
-// Defragmenting says whether reads and writes wait for a defragmentation.
+// Defragmenting reports whether reads and writes block during a defragmentation.
 func (k *Keeper) Defragmenting() bool { return k.defragmenting.Load() }
 
-// Tell makes the keeper record what happens from now on.
-func (k *Keeper) Tell(record Record) {
+// RecordEvents makes the keeper write events from now on.
+func (k *Keeper) RecordEvents(record Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.record = record
 }
 
-// Looked is closed when Run has looked once, and has done what could be done
-// about writes that are refused.
-func (k *Keeper) Looked() <-chan struct{} { return k.looked }
+// Checked returns a channel that is closed when Run has checked the database once
+// and, if writes were refused, has tried to make room.
+func (k *Keeper) Checked() <-chan struct{} { return k.checked }
 
-// Run looks after the database until ctx ends. It may be called once.
+// Run maintains the database until ctx ends. It may be called once.
 func (k *Keeper) Run(ctx context.Context) {
-	ticker := time.NewTicker(lookInterval)
+	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for first := true; ; first = false {
-		k.look(ctx)
+		k.check(ctx)
 		if first {
-			close(k.looked)
+			close(k.checked)
 		}
 		select {
 		case <-ctx.Done():
@@ -152,8 +161,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// tell records an event if there is somebody to tell and room for it.
-func (k *Keeper) tell(kind, reason, format string, args ...any) {
+// event writes an event if the API is served and the database has room for it.
+func (k *Keeper) event(kind, reason, format string, args ...any) {
 	k.mu.Lock()
 	record := k.record
 	k.mu.Unlock()
@@ -163,70 +172,71 @@ func (k *Keeper) tell(kind, reason, format string, args ...any) {
 	}
 }
 
-func (k *Keeper) look(ctx context.Context) {
-	s, err := k.situation()
+func (k *Keeper) check(ctx context.Context) {
+	s, err := k.usage()
 	if err != nil {
-		k.reportDisk(err)
+		k.logDiskError(err)
 		return
 	}
-	k.watchQuota(s)
+	k.warnNearQuota(s)
 	switch {
-	case k.config.Database.NoSpace(), s.size >= s.quota && k.alarm(ctx):
-		k.relieve(ctx, s)
+	case k.config.Database.NoSpace(), s.size >= s.quota && k.raiseAlarm(ctx):
+		k.endRefusal(ctx, s)
 	case s.diskFull():
 		k.refuse(ctx, s)
 	default:
 		k.setRefusal("")
 		if k.fragmented(s) {
-			k.rest(ctx)
+			k.defragmentInBackground(ctx)
 		}
 	}
 }
 
-// situation is what there is to decide on, in bytes.
-type situation struct {
-	size, inUse, quota int64
+// usage has the sizes of the database and its disk, in bytes.
+type usage struct {
+	size, inUse, quota int64 // of the database
 	free, total        int64 // of the disk
 }
 
-func (k *Keeper) situation() (situation, error) {
-	var s situation
+func (k *Keeper) usage() (usage, error) {
+	var s usage
 	s.size, s.inUse, s.quota = k.config.Database.Sizes()
 	var err error
 	s.free, s.total, err = k.disk(k.config.Dir)
 	return s, err
 }
 
-func (s situation) reserve() int64 { return datadir.Reserve(s.total) }
+func (s usage) reserve() int64 { return datadir.Reserve(s.total) }
 
-func (s situation) diskFull() bool { return s.free < s.reserve() }
+func (s usage) diskFull() bool { return s.free < s.reserve() }
 
-// copyable says whether the disk has room for the copy that a defragmentation
-// makes.
-func (s situation) copyable() bool { return s.free > s.inUse+s.reserve()/2 }
+// hasRoomForCopy reports whether the disk has room for the copy that a
+// defragmentation makes.
+func (s usage) hasRoomForCopy() bool { return s.free > s.inUse+s.reserve()/2 }
 
-// share of the quota that is taken.
-func (s situation) share() float64 { return float64(s.size) / float64(s.quota) }
+// share returns the share of the quota that the database takes.
+func (s usage) share() float64 { return float64(s.size) / float64(s.quota) }
 
-// reportDisk warns once that the disk cannot be asked.
-func (k *Keeper) reportDisk(err error) {
-	if !k.diskReported {
-		k.config.Log.Warn("the database is not looked after: its disk does not say how full it is", "dir", k.config.Dir, "error", err)
+// logDiskError logs, once, that the free space of the disk is unknown.
+func (k *Keeper) logDiskError(err error) {
+	if !k.diskErrorsLogged {
+		k.config.Log.Warn("the database is not maintained: the free space of its disk is unknown", "dir", k.config.Dir, "error", err)
 	}
-	k.diskReported = true
+	k.diskErrorsLogged = true
 }
 
-// watchQuota warns when the quota comes near.
-func (k *Keeper) watchQuota(s situation) {
+// warnNearQuota logs when the database comes near to its quota, and when it no
+// longer is.
+func (k *Keeper) warnNearQuota(s usage) {
 	k.mu.Lock()
-	before := k.near
+	before := k.nearQuota
 	switch share := s.share(); {
-	case share >= nearQuota:
-		k.near = true
-	case share < calmQuota:
-		k.near = false
+	case share >= warnShare:
+		k.nearQuota = true
+	case share < warnEndShare:
+		k.nearQuota = false
 	}
-	now := k.near
+	now := k.nearQuota
 	k.mu.Unlock()
 	nearGauge.Set(number(now))
 	if now == before {
@@ -235,55 +245,56 @@ func (k *Keeper) watchQuota(s situation) {
 	if now {
 		k.config.Log.Warn(fmt.Sprintf("the database takes %.0f %% of its quota, at which writes are refused", 100*s.share()),
 			"size", size(s.size), "inUse", size(s.inUse), "quota", size(s.quota), "remedy", remedy)
-		k.tellNear(s)
+		k.eventNearQuota(s)
 		return
 	}
-	k.config.Log.Info("the database is well below its quota again", "size", size(s.size), "quota", size(s.quota))
-	k.tell(corev1.EventTypeNormal, "DatabaseBelowQuota", "The database takes %s of its quota of %s", size(s.size), size(s.quota))
+	k.config.Log.Info("the database is no longer near its quota", "size", size(s.size), "quota", size(s.quota))
+	k.event(corev1.EventTypeNormal, "DatabaseBelowQuota", "The database takes %s of its quota of %s", size(s.size), size(s.quota))
 }
 
-func (k *Keeper) tellNear(s situation) {
-	k.tell(corev1.EventTypeWarning, "DatabaseNearQuota", "The database takes %s of its quota of %s, at which writes are refused: %s", size(s.size), size(s.quota), remedy)
+func (k *Keeper) eventNearQuota(s usage) {
+	k.event(corev1.EventTypeWarning, "DatabaseNearQuota", "The database takes %s of its quota of %s, at which writes are refused: %s", size(s.size), size(s.quota), remedy)
 }
 
-// fragmented says whether a defragmentation is worth that everybody waits.
-func (k *Keeper) fragmented(s situation) bool {
-	return k.config.Threshold > 0 && s.size >= k.config.MinimumSize && s.copyable() && time.Now().After(k.rested) && k.allowed(s, time.Now()) &&
+// fragmented reports whether to defragment now, which blocks all reads and writes.
+func (k *Keeper) fragmented(s usage) bool {
+	return k.config.Threshold > 0 && s.size >= k.config.MinimumSize && s.hasRoomForCopy() && time.Now().After(k.nextDefragment) && k.allowed(s, time.Now()) &&
 		float64(s.size-s.inUse) >= k.config.Threshold*float64(s.size)
 }
 
-// allowed says whether users may wait now for as long as it takes.
-func (k *Keeper) allowed(s situation, now time.Time) bool {
+// allowed reports whether a defragmentation of this size may block requests at the
+// time now.
+func (k *Keeper) allowed(s usage, now time.Time) bool {
 	return s.inUse <= k.config.MaximumInUse || k.config.Window != nil && k.config.Window(now)
 }
 
-// rest defragments because it is time to.
-func (k *Keeper) rest(ctx context.Context) {
-	k.rested = time.Now().Add(pause)
+// defragmentInBackground defragments without a command.
+func (k *Keeper) defragmentInBackground(ctx context.Context) {
+	k.nextDefragment = time.Now().Add(defragmentInterval)
 	if _, err := k.defragment(ctx, "fragmentation"); err != nil && ctx.Err() == nil {
-		k.config.Log.Warn("the database stays fragmented", "error", err)
+		k.config.Log.Warn("defragmenting the database failed", "error", err)
 	}
 }
 
-// Defragmented is what a defragmentation has done, in bytes.
+// Defragmented is the result of a defragmentation.
 type Defragmented struct {
 	Before  int64   `json:"beforeBytes"`
 	After   int64   `json:"afterBytes"`
 	Seconds float64 `json:"seconds"`
 }
 
-// ErrDisk means that the disk has no room for a defragmentation's copy.
+// ErrDisk means that the disk has no room for the copy that a defragmentation makes.
 var ErrDisk = errors.New("not enough room on the disk")
 
-// Defragment defragments because somebody has asked for it. Reads and writes
-// of everybody wait meanwhile.
+// Defragment defragments the database for a command. All reads and writes block until
+// it is done.
 func (k *Keeper) Defragment(ctx context.Context) (Defragmented, error) {
-	s, err := k.situation()
+	s, err := k.usage()
 	if err != nil {
-		return Defragmented{}, fmt.Errorf("ask how much room there is in %s: %w", k.config.Dir, err)
+		return Defragmented{}, fmt.Errorf("read the free space of %s: %w", k.config.Dir, err)
 	}
-	if !s.copyable() {
-		return Defragmented{}, fmt.Errorf("%w: a copy of the %s in use is made, and %s has %s left", ErrDisk, size(s.inUse), k.config.Dir, size(s.free))
+	if !s.hasRoomForCopy() {
+		return Defragmented{}, fmt.Errorf("%w: the copy needs %s, and %s has %s free", ErrDisk, size(s.inUse), k.config.Dir, size(s.free))
 	}
 	return k.defragment(ctx, "command")
 }
@@ -311,6 +322,6 @@ func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, er
 	d.After, _, _ = k.config.Database.Sizes()
 	defragmentations.WithLabelValues(cause, "success").Inc()
 	k.config.Log.Info("database defragmented", "before", size(d.Before), "after", size(d.After), "took", took.Round(time.Millisecond).String(), "cause", cause)
-	k.tell(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s", size(d.Before), size(d.After), took.Round(time.Millisecond))
+	k.event(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s", size(d.Before), size(d.After), took.Round(time.Millisecond))
 	return d, nil
 }

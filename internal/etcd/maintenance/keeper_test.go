@@ -22,7 +22,7 @@ import (
 
 const mib = 1 << 20
 
-// kept is a member with its keeper.
+// kept is a member and its keeper.
 type kept struct {
 	*Keeper
 	t      *testing.T
@@ -44,7 +44,7 @@ func keep(t *testing.T, dir string, quota int64) *kept {
 	k := &kept{t: t, member: member, log: &bytes.Buffer{}, free: 1 << 40}
 	k.Keeper = New(Config{Database: member, Dir: dir, Threshold: 0.5, MinimumSize: 2 * mib, MaximumInUse: 1 << 40, Log: slog.New(slog.NewTextHandler(k.log, nil))})
 	k.disk = func(string) (int64, int64, error) { return k.free, 1 << 40, nil }
-	k.Tell(func(_, reason, _ string, _ ...any) { k.events = append(k.events, reason) })
+	k.RecordEvents(func(_, reason, _ string, _ ...any) { k.events = append(k.events, reason) })
 	t.Cleanup(k.stop)
 	return k
 }
@@ -86,9 +86,8 @@ func (k *kept) put(n int, key func(int) string) error {
 	return nil
 }
 
-// fill writes twice the quota past the keeper, so that it does not depend on
-// the pace of the commits how much it is, and waits until the keeper knows:
-// etcd accounts for what it has written when it commits, ten times in a second.
+// fill writes twice the quota without asking the keeper, and waits until the keeper
+// refuses writes: etcd updates the size when it commits, ten times a second.
 func (k *kept) fill(key func(int) string) {
 	k.t.Helper()
 	_, _, quota := k.member.Sizes()
@@ -106,7 +105,7 @@ func (k *kept) fill(key func(int) string) {
 	})
 }
 
-// until waits for what shows when etcd has committed, which nothing tells.
+// until polls done: etcd does not announce its commits.
 func (k *kept) until(what string, done func() bool) {
 	k.t.Helper()
 	err := wait.PollUntilContextTimeout(k.t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return done(), nil })
@@ -119,8 +118,8 @@ func one(int) string     { return "one" }
 func many(i int) string  { return fmt.Sprintf("many-%d", i) }
 func other(i int) string { return fmt.Sprintf("other-%d", i) }
 
-// overdue makes the keeper try again at once.
-func (k *kept) overdue() { k.tried = time.Now().Add(-time.Hour) }
+// makeAttemptDue makes the keeper try to make room at its next check.
+func (k *kept) makeAttemptDue() { k.lastAttempt = time.Now().Add(-time.Hour) }
 
 func (k *kept) wantEvents(want ...string) {
 	k.t.Helper()
@@ -129,57 +128,57 @@ func (k *kept) wantEvents(want ...string) {
 	}
 }
 
-func TestHistoryThatFillsTheQuotaIsGivenUp(t *testing.T) {
+func TestHistoryThatFillsTheQuotaIsCompacted(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 8*mib)
 	k.fill(one)
-	k.look(t.Context())
+	k.check(t.Context())
 	if err := k.put(10, one); err != nil || k.Refusal() != "" || k.NearQuota() == false {
-		t.Errorf("after a look: %v, %q, %t", err, k.Refusal(), k.NearQuota())
+		t.Errorf("after a check: %v, %q, %t", err, k.Refusal(), k.NearQuota())
 	}
-	k.look(t.Context())
-	k.wantEvents("DatabaseWritable", "DatabaseNearQuota", "DatabaseBelowQuota") // the others find no room
-	for _, want := range []string{"the database is full (", "raise etcd.embedded.quotaBackend and restart", "writes are taken again"} {
+	k.check(t.Context())
+	k.wantEvents("DatabaseWritable", "DatabaseNearQuota", "DatabaseBelowQuota") // a full database has no room for the others
+	for _, want := range []string{"the database is full (", "raise etcd.embedded.quotaBackend and restart", "writes are accepted again"} {
 		if !strings.Contains(k.log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, k.log)
 		}
 	}
 }
 
-func TestObjectsThatFillTheQuotaStay(t *testing.T) {
+func TestWritesAreRefusedWhileObjectsFillTheQuota(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	k := keep(t, dir, 8*mib)
 	k.fill(many)
-	k.look(t.Context())
+	k.check(t.Context())
 	refused := func(k *kept) {
 		t.Helper()
 		if k.put(1, other) == nil || !strings.Contains(k.Refusal(), "raise etcd.embedded.quotaBackend and restart") {
-			t.Errorf("it writes, or does not say why not: %q", k.Refusal())
+			t.Errorf("a write is accepted, or the refusal lacks the remedy: %q", k.Refusal())
 		}
 		if got, err := k.member.Client().Get(t.Context(), many(50)); err != nil || len(got.Kvs) != 1 {
-			t.Errorf("it does not read: %v %v", got, err)
+			t.Errorf("a read gets %v, %v", got, err)
 		}
 	}
 	refused(k)
 	k.stop()
 
 	k = keep(t, dir, 8*mib) // a restart changes nothing
-	k.look(t.Context())
+	k.check(t.Context())
 	refused(k)
 	before := k.log.Len()
-	k.look(t.Context())
+	k.check(t.Context())
 	if k.log.Len() != before {
-		t.Errorf("it repeats itself:\n%s", k.log)
+		t.Errorf("the refusal is logged again:\n%s", k.log)
 	}
 	for _, prefix := range []string{"many-1", "many-2", "many-3", "many-4", "many-6", "many-7"} {
 		if _, err := k.member.Client().Delete(t.Context(), prefix, clientv3.WithPrefix()); err != nil {
 			t.Fatalf("deleting from a full database: %v", err)
 		}
 	}
-	k.tried = time.Now()
-	k.look(t.Context())
-	refused(k) // not before its time
-	k.overdue()
-	k.look(t.Context())
+	k.lastAttempt = time.Now()
+	k.check(t.Context())
+	refused(k) // the delay is not over
+	k.makeAttemptDue()
+	k.check(t.Context())
 	if err := k.put(1, other); err != nil || k.Refusal() != "" {
 		t.Errorf("after deletions: %v, %q\n%s", err, k.Refusal(), k.log)
 	}
@@ -189,41 +188,41 @@ func TestALargerQuotaEndsTheRefusal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	k := keep(t, dir, 4*mib)
 	k.fill(many)
-	k.look(t.Context())
+	k.check(t.Context())
 	k.stop()
 	k = keep(t, dir, 1024*mib)
 	if k.put(1, other) == nil {
-		t.Fatal("the alarm does not outlive the process, and the test is of no use")
+		t.Fatal("the alarm does not outlive the process, so this test tests nothing")
 	}
-	k.look(t.Context())
+	k.check(t.Context())
 	if err := k.put(1, other); err != nil {
 		t.Error(err)
 	}
 	k.wantEvents("DatabaseWritable")
 }
 
-func TestAFullDiskIsNotWrittenTo(t *testing.T) {
+func TestWritesAreRefusedOnAFullDisk(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
 	k.free = 50 * mib
-	k.look(t.Context())
-	k.look(t.Context())
+	k.check(t.Context())
+	k.check(t.Context())
 	if k.put(1, one) == nil || !strings.Contains(k.Refusal(), "has only 50 MiB left") {
-		t.Errorf("it writes, or does not say why not: %q", k.Refusal())
+		t.Errorf("a write is accepted, or the refusal lacks the remedy: %q", k.Refusal())
 	}
-	k.free = 100 * mib // more than at which it has stopped, but not much
-	k.look(t.Context())
+	k.free = 100 * mib // above the limit of the refusal, below the one of its end
+	k.check(t.Context())
 	if k.put(1, one) == nil {
-		t.Error("it begins to write too early")
+		t.Error("writes are accepted too early")
 	}
 	k.free = 200 * mib
-	k.look(t.Context())
+	k.check(t.Context())
 	if err := k.put(1, one); err != nil || k.Refusal() != "" {
-		t.Errorf("with room it refuses: %v, %q", err, k.Refusal())
+		t.Errorf("with room, a write gets %v, the refusal is %q", err, k.Refusal())
 	}
 	k.wantEvents("DatabaseWritable")
 }
 
-func TestFreePagesAreGivenBack(t *testing.T) {
+func TestAFragmentedDatabaseIsDefragmented(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
 	if err := k.put(100, one); err != nil {
 		t.Fatal(err)
@@ -237,26 +236,26 @@ func TestFreePagesAreGivenBack(t *testing.T) {
 		}
 		return nil
 	}
-	// etcd accounts for what is free when it commits.
+	// etcd updates the free size when it commits.
 	k.until("the database is fragmented", func() bool {
 		if _, err := k.member.Client().Put(t.Context(), "small", ""); err != nil {
 			t.Fatal(err)
 		}
 		return fragmented() == nil
 	})
-	k.look(t.Context())
+	k.check(t.Context())
 	if err := fragmented(); err != nil {
-		t.Errorf("it defragments right after the start: %v", err)
+		t.Errorf("it is defragmented right after the start: %v", err)
 	}
-	k.rested = time.Time{}
+	k.nextDefragment = time.Time{}
 	k.free = mib
-	k.look(t.Context())
+	k.check(t.Context())
 	k.free = 1 << 40
 	if err := fragmented(); err != nil {
-		t.Errorf("it defragments on a full disk: %v", err)
+		t.Errorf("it is defragmented on a full disk: %v", err)
 	}
-	k.look(t.Context()) // takes writes again
-	k.look(t.Context())
+	k.check(t.Context()) // accepts writes again
+	k.check(t.Context())
 	size, _, _ := k.member.Sizes()
 	if size > mib {
 		t.Errorf("%d bytes are left", size)
@@ -268,12 +267,12 @@ func TestFreePagesAreGivenBack(t *testing.T) {
 	k.wantEvents("DatabaseWritable", "DatabaseDefragmented")
 }
 
-// TestDeletionsEnterAFullDatabase: before etcd's alarm too.
+// TestDeletionsEnterAFullDatabase: also before etcd raises its alarm.
 func TestDeletionsEnterAFullDatabase(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 4*mib)
 	k.fill(many)
 	if k.member.NoSpace() {
-		t.Fatal("etcd has raised its alarm, and the test is of no use")
+		t.Fatal("etcd has raised its alarm, so this test tests nothing")
 	}
 	if _, err := k.Enter(true); err == nil || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
 		t.Errorf("a put gets %v", err)
@@ -290,7 +289,7 @@ func TestDefragmentingOnCommandNeedsRoom(t *testing.T) {
 	if err := k.put(20, many); err != nil {
 		t.Fatal(err)
 	}
-	k.until("what was written counts", func() bool {
+	k.until("the size includes the writes", func() bool {
 		size, _, _ := k.member.Sizes()
 		return size >= mib
 	})

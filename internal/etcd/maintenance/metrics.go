@@ -22,14 +22,14 @@ var (
 	}, []string{"cause", "result"})
 	defragmentSeconds = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_database_defragmentation_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "How long the last defragmentation of the embedded database took, during which reads and writes waited.",
+		Help: "Duration of the last defragmentation of the embedded database, which blocked reads and writes.",
 	})
 )
 
 var register = sync.OnceFunc(func() { legacyregistry.MustRegister(nearGauge, readOnlyGauge, defragmentations, defragmentSeconds) })
 
-func number(yes bool) float64 {
-	if yes {
+func number(set bool) float64 {
+	if set {
 		return 1
 	}
 	return 0

@@ -23,7 +23,7 @@ func TestLargeDatabasesWaitForTheWindow(t *testing.T) {
 		{4 << 30, early, nil, false},
 	} {
 		k := &Keeper{config: Config{MaximumInUse: 256 << 20, Window: test.window}}
-		if got := k.allowed(situation{inUse: test.inUse}, test.at); got != test.want {
+		if got := k.allowed(usage{inUse: test.inUse}, test.at); got != test.want {
 			t.Errorf("%d bytes at %s: %v", test.inUse, test.at.Format(time.Kitchen), got)
 		}
 	}

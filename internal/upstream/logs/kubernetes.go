@@ -58,7 +58,7 @@ var harmlessPairs = [][2]string{
 	// A client ended its watch of an aggregated type.
 	{`"Timeout or abort while handling"`, "watch=true"},
 	// The database is full, which the readiness check says; events are best effort.
-	{`"Server rejected event`, "reads and deletes, and refuses other writes"},
+	{`"Server rejected event`, "reads and deletions are served, other writes are refused"},
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
 	{"", `namespaces \"kube-system\" not found`},

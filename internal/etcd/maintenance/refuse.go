@@ -1,0 +1,135 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// refuse refuses writes before the disk is full: etcd ends when it cannot write its
+// log.
+func (k *Keeper) refuse(ctx context.Context, s usage) {
+	k.logRefusal(k.diskRefusal(s))
+	k.raiseAlarm(ctx)
+}
+
+// raiseAlarm makes etcd refuse all writes other than deletions, and reports whether
+// it succeeded.
+func (k *Keeper) raiseAlarm(ctx context.Context) bool {
+	if err := k.config.Database.SetNoSpace(ctx, true); err != nil {
+		if ctx.Err() == nil {
+			k.config.Log.Error("refusing writes failed", "error", err)
+		}
+		return false
+	}
+	return true
+}
+
+func (k *Keeper) diskRefusal(s usage) string {
+	return fmt.Sprintf("the disk of %s has only %s left: reads and deletions are served, other writes are refused until %s are free",
+		k.config.Dir, size(s.free), size(s.resume()))
+}
+
+// resume returns the free space of the disk, in bytes, at which writes are accepted
+// again.
+func (s usage) resume() int64 { return s.reserve() + s.reserve()/4 }
+
+func quotaRefusal(s usage) string {
+	return fmt.Sprintf("the database is full (%s of %s): reads and deletions are served, other writes are refused; %s",
+		size(s.size), size(s.quota), remedy)
+}
+
+// endRefusal accepts writes again if there is room, because of deletions, a larger
+// quota or a larger disk. Otherwise it tries to make room.
+func (k *Keeper) endRefusal(ctx context.Context, s usage) {
+	if s.free < s.resume() {
+		k.logRefusal(k.diskRefusal(s))
+		return
+	}
+	if s.share() <= resumeShare {
+		k.accept(ctx, s)
+		return
+	}
+	k.logRefusal(quotaRefusal(s))
+	if !k.attemptDue() {
+		return
+	}
+	if time.Since(k.lastAttempt) > 2*maxAttemptDelay {
+		k.attemptDelay = 0
+	}
+	k.lastAttempt, k.attemptRevision = time.Now(), k.config.Database.Revision()
+	k.attemptDelay = min(max(2*k.attemptDelay, minAttemptDelay), maxAttemptDelay)
+	after, err := k.makeRoom(ctx, s)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		k.config.Log.Error("making room in the database failed", "error", err)
+	case after.share() <= resumeShare:
+		k.accept(ctx, after)
+	default:
+		k.setRefusal(quotaRefusal(after))
+		k.config.Log.Error("the database is still full after compaction and defragmentation", "size", size(after.size), "quota", size(after.quota), "remedy", remedy)
+	}
+}
+
+// attemptDue reports whether to try to make room: the objects have changed since the
+// last attempt, and the delay is over. An attempt blocks all reads and writes.
+func (k *Keeper) attemptDue() bool {
+	return k.lastAttempt.IsZero() || time.Since(k.lastAttempt) >= k.attemptDelay && k.config.Database.Revision() != k.attemptRevision
+}
+
+// makeRoom compacts and defragments the database.
+func (k *Keeper) makeRoom(ctx context.Context, s usage) (usage, error) {
+	if err := k.config.Database.Compact(ctx); err != nil {
+		return s, err
+	}
+	s, err := k.usage()
+	if err != nil {
+		return s, err
+	}
+	if !s.hasRoomForCopy() {
+		return s, fmt.Errorf("%w to defragment it: the copy needs %s, and %s has %s free", ErrDisk, size(s.inUse), k.config.Dir, size(s.free))
+	}
+	if _, err := k.defragment(ctx, "no-space"); err != nil {
+		return s, err
+	}
+	return k.usage()
+}
+
+// accept accepts writes again.
+func (k *Keeper) accept(ctx context.Context, s usage) {
+	if err := k.config.Database.SetNoSpace(ctx, false); err != nil {
+		if ctx.Err() == nil {
+			k.config.Log.Error("accepting writes again failed", "error", err)
+		}
+		return
+	}
+	k.setRefusal("")
+	k.config.Log.Info("writes are accepted again", "size", size(s.size), "quota", size(s.quota), "disk", size(s.free))
+	k.event(corev1.EventTypeNormal, "DatabaseWritable", "Writes were refused and are accepted again: the database takes %s of its quota of %s, its disk has %s free", size(s.size), size(s.quota), size(s.free))
+	if k.NearQuota() {
+		k.eventNearQuota(s) // a full database had no room for this event
+	}
+}
+
+// logRefusal sets the refusal and logs it once.
+func (k *Keeper) logRefusal(refusal string) {
+	before := k.Refusal()
+	k.setRefusal(refusal)
+	if before == "" {
+		k.config.Log.Error(refusal)
+	}
+}
+
+func (k *Keeper) setRefusal(refusal string) {
+	k.mu.Lock()
+	k.refusal = refusal
+	k.mu.Unlock()
+	readOnlyGauge.Set(number(refusal != ""))
+}
+
+// size formats bytes, as "1.5 MiB".
+func size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
