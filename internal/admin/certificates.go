@@ -46,7 +46,7 @@ type CertificatesChanged struct {
 }
 
 // errNotPrepared is why the first step must come alone.
-var errNotPrepared = errors.New("several servers may use this etcd, and each must trust the new one before any signs with it: see \"kube-hyper-mini certs rotate --help\" about --prepare")
+var errNotPrepared = errors.New("several servers use this etcd, or may, and each must trust the new one before any signs with it: see \"kube-hyper-mini certs rotate --help\" about --prepare; a single server can do it at once while it runs")
 
 // apply changes the store. trusted is called between the steps of a rotation
 // and returns when this process trusts the new authority; follow is called when
@@ -86,8 +86,8 @@ func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow
 // Certificates changes the identity of a running server.
 type Certificates struct {
 	Identity *identity.Identity
-	// Several says that other servers use the same store.
-	Several bool
+	// Alone says whether no other server uses the same store at this moment.
+	Alone func(context.Context) (bool, error)
 	// ClientCAs are the authorities of clients that the API server trusts, as PEM.
 	ClientCAs func() []byte
 }
@@ -99,7 +99,12 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	done, err := change.apply(c.Identity.Store(), c.Several, func() error { return c.trusted(r.Context()) }, c.Identity.Follow)
+	alone, err := c.Alone(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	done, err := change.apply(c.Identity.Store(), !alone, func() error { return c.trusted(r.Context()) }, c.Identity.Follow)
 	if done != nil {
 		c.Identity.LogChanges(done.Changes)
 	}

@@ -34,8 +34,17 @@ func rotatable(cfg *config.ServerConfiguration) error {
 	if file := cfg.APIServer.Encryption.ConfigFile; file != "" {
 		return fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each resource", file)
 	}
-	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return errors.New("the etcd is external and other servers may share it, each of which needs the new key before one writes with it: in encryption/config.yaml of each, add the new key as the second one; when all have it, make it the first one; have the objects rewritten by a StorageVersionMigration for each resource; then remove the old key")
+	return nil
+}
+
+// onlyServer returns an error if other servers use the store.
+func onlyServer(ctx context.Context, store datastore.Datastore) error {
+	alone, err := store.Alone(ctx)
+	if err != nil {
+		return err
+	}
+	if !alone {
+		return errors.New("other servers use this etcd, or did so a minute ago, and each needs the new key before one writes with it: stop them, rotate, and give them the new encryption/config.yaml; or in encryption/config.yaml of each, add the new key as the second one; when all have it, make it the first one; have the objects rewritten by a StorageVersionMigration for each resource; then remove the old key")
 	}
 	return nil
 }
@@ -86,7 +95,7 @@ func (k *KeyRotator) rotate(ctx context.Context, report func(encryption.Progress
 	connection := k.Store.Connection()
 	return (&encryption.Rotation{
 		File: encryptionFileIn(k.Dir), Store: connection.GatedKV(), Root: k.Config.Etcd.External.Prefix,
-		Encrypt: k.Encrypt,
+		Encrypt: k.Encrypt, Alone: func(ctx context.Context) error { return onlyServer(ctx, k.Store) },
 		Report: func(progress encryption.Progress) error {
 			logRotation(k.Log, progress)
 			return report(progress)
@@ -154,9 +163,13 @@ func RotateKeyStopped(ctx context.Context, cfg *config.ServerConfiguration, log 
 		return fmt.Errorf("nothing to rotate: %w", err) // before anything is made
 	}
 	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
+		if err := store.Register(ctx); err != nil {
+			return err
+		}
 		connection := store.Connection()
 		return (&encryption.Rotation{
 			File: encryptionFileIn(dir), Store: connection.GatedKV(), Root: cfg.Etcd.External.Prefix, Report: report,
+			Alone: func(ctx context.Context) error { return onlyServer(ctx, store) },
 		}).Run(ctx)
 	})
 }

@@ -49,9 +49,11 @@ type Config struct {
 	Revoked func(*x509.Certificate) bool
 	// Endpoints finds the servers behind `service:` references.
 	Endpoints *endpoints.Resolver
-	// Servers is the number of API servers on the same store. What only a
-	// single server may do asks it.
-	Servers int
+	// Shared says whether other API servers can use the same store, now or later.
+	Shared bool
+	// Alone says whether none does at this moment. What only a single server may
+	// do asks it.
+	Alone func(context.Context) (bool, error)
 	// ReadyChecks are added to /readyz.
 	ReadyChecks []healthz.HealthChecker
 	Log         *slog.Logger
@@ -108,11 +110,7 @@ func (b *builder) server(ctx context.Context) (*Server, error) {
 // nativeConfig builds the configuration that the three servers share, and
 // that of the native APIs.
 func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
-	// The identity lease says "I am alive" to other servers. Its life is an
-	// hour; the default renewal, every 10 s, is for fleets.
-	if b.config.Servers == 1 {
-		kube.RenewIdentityLeaseRarely()
-	}
+	kube.RenewIdentityLeaseRarely()
 	factory, err := b.genericConfig()
 	if err != nil {
 		return nil, err
@@ -145,7 +143,7 @@ func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	notFound := notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
 	extensions, err := crds.New(crds.Config{
-		Upstream: c.extensions, Servers: b.config.Servers, Discovery: b.discovery, Populated: b.populated,
+		Upstream: c.extensions, Alone: b.config.Alone, Discovery: b.discovery, Populated: b.populated,
 	}, genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return nil, fmt.Errorf("create the apiextensions server: %w", err)

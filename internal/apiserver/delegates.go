@@ -18,9 +18,14 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 	authInfo := webhook.NewDefaultAuthenticationInfoResolverWrapper(native.ProxyTransport, b.generic.EgressSelector,
 		b.generic.LoopbackClientConfig, b.generic.TracerProvider)
 	// With more than one server, apiextensions holds a new CRD back for 5 s so
-	// that the others have seen it (apiextensionsapiserver's MasterCount).
+	// that the others have seen it (apiextensionsapiserver's MasterCount). While
+	// this one is alone, crds establishes it before that.
+	masters := 1
+	if b.config.Shared {
+		masters = 2
+	}
 	extensions, err := controlplane.CreateAPIExtensionsConfig(*native.Generic, native.VersionedInformers, initializers, b.options,
-		b.config.Servers, b.remote.webhooks, authInfo)
+		masters, b.remote.webhooks, authInfo)
 	if err != nil {
 		return nil, fmt.Errorf("configure the apiextensions server: %w", err)
 	}

@@ -143,7 +143,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	if err := keys.Set(signer, []crypto.PublicKey{signer.Public()}); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Servers: 1, Files: files, TokenKeys: keys, Listener: testListener(t), Storage: &storage.Storage{}}
+	cfg := Config{Files: files, TokenKeys: keys, Listener: testListener(t), Storage: &storage.Storage{}}
 	completed, err := ours.complete(t.Context(), cfg, []string{embeddedEndpoint})
 	if err != nil {
 		t.Fatal(err)

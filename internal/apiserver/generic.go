@@ -134,7 +134,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 // versions. Without need, or without leases, upstream's controller is harmful:
 // while the lease cannot be written, it holds up the stop.
 func (b *builder) needsIdentityLease(c *genericapiserver.Config) bool {
-	wanted := b.config.Servers > 1 || utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionAPI)
+	wanted := b.config.Shared || utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionAPI)
 	return wanted && c.MergedResourceConfig.ResourceEnabled(coordinationv1.SchemeGroupVersion.WithResource("leases"))
 }
 

@@ -81,7 +81,8 @@ func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
 		TokenKeys: a.tokenKeys,
 		Revoked:   a.identity.Store().Revoked,
 		Endpoints: services,
-		Servers:   a.store.Servers(),
+		Shared:    a.store.Shared(),
+		Alone:     a.store.Alone,
 		Log:       a.log,
 		ReadyChecks: []healthz.HealthChecker{
 			healthz.NamedCheck(readyCheck, func(*http.Request) error { return a.notReady() }),

@@ -84,7 +84,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) {
 		options: checked.options, config: s.config, listener: listener, identity: s.identity, tokenKeys: tokenKeys, store: s.store,
 		notReady: s.notReady, beforeWrites: s.beforeWrites, log: s.log,
 	}
-	certificates := &admin.Certificates{Identity: s.identity, Several: s.store.Servers() > 1, ClientCAs: checked.options.ClientCAs}
+	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone, ClientCAs: checked.options.ClientCAs}
 	s.api.handlers = admin.Handlers(s.status, s.archiver.Endpoint(), s.store, s.rotator, certificates)
 }
 
@@ -163,7 +163,7 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Content:    s.api.storage,
 		Population: s.api.storage.NewPopulation(s.log),
 		Files:      controllers.NewFiles(s.identity.Store()),
-		Elect:      s.store.Servers() > 1,
+		Elect:      s.store.Shared(),
 		Alone:      s.store.Alone, AfterWrites: s.api.server.AfterWrites,
 		Selection: s.config.ControllerManager.Controllers,
 		Log:       s.log,

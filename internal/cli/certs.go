@@ -111,7 +111,7 @@ none. No request fails meanwhile, and no restart is needed.
                    secret's "token". Programs that verify tokens by
                    /openid/v1/jwks read it again, within an hour.
 
-Where several servers share one etcd, each must trust the new one first:
+While several servers run on one etcd, each must trust the new one first:
   1. certs rotate NAME --prepare     on one of them
   2. copy pki/NAME-ca.crt (or pki/service-account.pub) to the others, restart them
   3. certs rotate NAME               on the first: the new one signs

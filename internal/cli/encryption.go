@@ -35,6 +35,9 @@ In a file that was edited, the new key comes first wherever a key in the file
 encrypts; all other keys and providers stay, and comments are lost. Archives
 from before a rotation hold the old key, and still need it.
 
+On an external etcd only a single server rotates. Others that are started later
+need its new encryption/config.yaml ("kube-hyper-mini bundle").
+
 A running server is asked through its API, as the administrator whose
 kubeconfig is in the data directory; the right to POST to the path
 /kube-hyper-mini/encryption/rotate is enough.`,

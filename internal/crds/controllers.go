@@ -34,7 +34,7 @@ const (
 // controllers are upstream's, over light CRDs.
 type controllers struct{ run []func(context.Context) }
 
-func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, servers int) (*controllers, *establish.EstablishingController, error) {
+func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, alone func(context.Context) (bool, error)) (*controllers, *establish.EstablishingController, error) {
 	crds = statusClient{CustomResourceDefinitionsGetter: crds, definitions: s.definitions}
 	informer := s.informer
 	naming := status.NewNamingConditionController(klog.TODO(), informer, crds)
@@ -43,14 +43,10 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, ser
 	nonStructural := nonstructuralschema.NewConditionController(maybeNonStructural{SharedIndexInformer: informer.Informer(), definitions: s.definitions}, crds)
 	finalizing := finalizer.NewCRDFinalizer(informer, crds, s.front)
 
-	delay := time.Duration(0)
-	if servers > 1 {
-		delay = establishDelay
-	}
 	queue := func(obj any) {
 		crd := obj.(*apiextensionsv1.CustomResourceDefinition)
 		if apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.NamesAccepted) && !apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
-			establishing.QueueCRD(crd.Name, delay)
+			establishing.QueueCRD(crd.Name, delayOf(alone))
 		}
 	}
 	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: queue, UpdateFunc: func(_, obj any) { queue(obj) }})
@@ -66,6 +62,17 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, ser
 		s.front.letIdleGo,
 		func(ctx context.Context) { dropGone(ctx, s.catalog, s.definitions.getMetadata) },
 	}}, establishing, nil
+}
+
+// delayOf is how long a CRD whose names are accepted waits until it is
+// established: not at all for a single server.
+func delayOf(alone func(context.Context) (bool, error)) time.Duration {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
+	if isAlone, err := alone(ctx); err == nil && isAlone {
+		return 0
+	}
+	return establishDelay
 }
 
 // statusClient writes the status of light CRDs. The status subresource takes

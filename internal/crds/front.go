@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/finalizer"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -46,6 +47,10 @@ const (
 	// fetchTimeout bounds the reading of a CRD for upstream's handler, which has
 	// no context there.
 	fetchTimeout = 30 * time.Second
+	// seenDelay is how long other servers may take to hear that a CRD is
+	// established (crdHandler.serveResource of
+	// k8s.io/apiextensions-apiserver/pkg/apiserver).
+	seenDelay = 2 * time.Second
 	// wholePrefix begins the names by which upstream's handler is given whole
 	// CRDs. It asks for a CRD twice (crdHandler.ServeHTTP and
 	// getOrCreateServingInfoFor): by the name in the request's path, to route it,
@@ -69,8 +74,8 @@ type front struct {
 	definitions *definitions
 	discovery   http.Handler
 	delegate    http.Handler
-	// single says that no other server writes CRDs.
-	single bool
+	// alone says whether no other server writes CRDs at this moment.
+	alone func(context.Context) (bool, error)
 	// populated says whether objects of a resource are stored.
 	populated func(context.Context, schema.GroupResource) (bool, error)
 
@@ -191,30 +196,43 @@ func (f *front) viewed(name string) (*apiextensionsv1.CustomResourceDefinition, 
 	if crd == nil {
 		return nil, apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), name)
 	}
+	if f.tooNew(crd) {
+		view := *crd
+		view.Name = wholePrefix + crd.Name
+		return &view, nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.types[name]
 	if t == nil {
-		return f.routing(crd), nil
+		return routing(crd), nil
 	}
 	if t.viewOf != crd {
-		t.view, t.viewOf = f.routing(crd), crd
+		t.view, t.viewOf = routing(crd), crd
 	}
 	return t.view, nil
 }
 
-// routing copies a CRD of the catalog for the handler. The handler keeps the
-// first objects of a new CRD waiting for two seconds, for the sake of other
-// servers that may not know the CRD yet (crdHandler.serveResource); a single
-// server hides how new it is.
-func (f *front) routing(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+// tooNew says whether other servers may not know yet that the CRD is established.
+// The handler keeps the objects of such a CRD waiting (crdHandler.serveResource).
+func (f *front) tooNew(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	established := apiextensionshelpers.FindCRDCondition(crd, apiextensionsv1.Established)
+	if established == nil || time.Since(established.LastTransitionTime.Time) > seenDelay {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
+	alone, err := f.alone(ctx)
+	return err != nil || !alone
+}
+
+// routing copies a CRD of the catalog for the handler, without its age.
+func routing(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	view := *crd
 	view.Name = wholePrefix + crd.Name
-	if f.single {
-		view.Status.Conditions = append([]apiextensionsv1.CustomResourceDefinitionCondition(nil), crd.Status.Conditions...)
-		for i := range view.Status.Conditions {
-			view.Status.Conditions[i].LastTransitionTime = metav1.Time{}
-		}
+	view.Status.Conditions = append([]apiextensionsv1.CustomResourceDefinitionCondition(nil), crd.Status.Conditions...)
+	for i := range view.Status.Conditions {
+		view.Status.Conditions[i].LastTransitionTime = metav1.Time{}
 	}
 	return &view
 }

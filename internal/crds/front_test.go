@@ -2,6 +2,7 @@ package crds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -87,7 +88,7 @@ func newTestServer(t *testing.T) *testServer {
 		t.Fatal(err)
 	}
 	catalog := newCatalog()
-	f := &front{catalog: catalog, definitions: definitions, discovery: http.NotFoundHandler(), delegate: http.NotFoundHandler(), single: true, types: map[string]*servedType{}}
+	f := &front{catalog: catalog, definitions: definitions, discovery: http.NotFoundHandler(), delegate: http.NotFoundHandler(), alone: isAlone, types: map[string]*servedType{}}
 	f.handler, err = apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, handlerInformer{front: f}, f.delegate, getter,
 		admission.NewChainHandler(), nil, utilwebhook.NewDefaultServiceResolver(), nil, 1,
 		authorizerfactory.NewAlwaysAllowAuthorizer(), time.Minute, time.Minute, nil, 1<<20)
@@ -95,7 +96,7 @@ func newTestServer(t *testing.T) *testServer {
 		t.Fatal(err)
 	}
 	catalog.listen(f.changed)
-	s := &testServer{front: f, registry: &registry{REST: crds, catalog: catalog}}
+	s := &testServer{front: f, registry: &registry{REST: crds, catalog: catalog, alone: isAlone}}
 	s.registry.names = newNames(catalog, stored, filled)
 	crds.CreateStrategy = establishing{crds.CreateStrategy}
 	s.objects = serveFront(t, f).Resource(widgetResource)
@@ -393,6 +394,41 @@ func TestChangedTypesAreBuiltAgain(t *testing.T) {
 	}
 	if event := <-watcher.ResultChan(); event.Type != watch.Added || event.Object.(*unstructured.Unstructured).GetName() != "two" {
 		t.Errorf("got %+v", event)
+	}
+}
+
+func isAlone(context.Context) (bool, error) { return true, nil }
+
+// TestEstablishedBySingleServersOnly: with other servers, and when they cannot be
+// counted, a new CRD is left to upstream's controllers, and its age is shown to
+// the handler, which keeps the first objects waiting.
+func TestEstablishedBySingleServersOnly(t *testing.T) {
+	for name, test := range map[string]struct {
+		alone bool
+		err   error
+	}{"alone": {true, nil}, "with others": {false, nil}, "unknown": {false, errors.New("etcd is away")}} {
+		t.Run(name, func(t *testing.T) {
+			s := newTestServer(t)
+			count := func(context.Context) (bool, error) { return test.alone, test.err }
+			s.registry.alone, s.front.alone = count, count
+			created, err := s.registry.Create(definitionContext(t), newDefinition(t), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := apiextensions.IsCRDConditionTrue(created.(*apiextensions.CustomResourceDefinition), apiextensions.Established); got != test.alone {
+				t.Errorf("established: %t", got)
+			}
+			if delay := delayOf(count); delay == 0 != test.alone {
+				t.Errorf("it is established after %s", delay)
+			}
+			crd := light("gears", "example.com", "1", 5)
+			crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, LastTransitionTime: metav1.Now()}}
+			s.front.catalog.wrote(crd)
+			view, err := s.front.viewed(crd.Name)
+			if err != nil || view.Status.Conditions[0].LastTransitionTime.IsZero() != test.alone {
+				t.Errorf("the handler sees %+v, %v", view, err)
+			}
+		})
 	}
 }
 

@@ -25,8 +25,9 @@ import (
 // Breaks: a condition has another reason or message than with kube-apiserver.
 
 // names keeps CRDs of one group from accepting the same names when they are
-// written at the same time. It is safe for concurrent use, and for one server:
-// it does not see what other servers are about to write.
+// written at the same time. It is safe for concurrent use. It does not see what
+// other servers are about to write, so that only a single server accepts names at
+// the creation of a CRD.
 type names struct {
 	catalog *catalog
 	// exists says whether a CRD of the catalog is still stored.

@@ -17,16 +17,25 @@ import (
 type registry struct {
 	*customresourcedefinition.REST
 	catalog *catalog
-	names   *names // nil with several servers
+	names   *names
+	// alone says whether no other server writes CRDs at this moment.
+	alone func(context.Context) (bool, error)
+}
+
+// claim returns a context for the creation of a CRD, which accepts the names of
+// the CRD and establishes it if this server is the only one, and the function
+// that ends it. If it cannot be found out, other servers are assumed.
+func (r *registry) claim(ctx context.Context) (context.Context, func()) {
+	if alone, err := r.alone(ctx); err != nil || !alone {
+		return ctx, func() {}
+	}
+	return r.names.begin(ctx)
 }
 
 // Create implements [rest.Creater].
 func (r *registry) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	if r.names != nil {
-		var release func()
-		ctx, release = r.names.begin(ctx)
-		defer release()
-	}
+	ctx, release := r.claim(ctx)
+	defer release()
 	created, err := r.REST.Create(ctx, obj, validate, options)
 	if err != nil || dryrun.IsDryRun(options.DryRun) {
 		return created, err
@@ -37,9 +46,9 @@ func (r *registry) Create(ctx context.Context, obj runtime.Object, validate rest
 // Update implements [rest.Updater].
 func (r *registry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	if forceAllowCreate && r.names != nil { // server-side apply, which creates what does not exist
+	if forceAllowCreate { // server-side apply, which creates what does not exist
 		var release func()
-		ctx, release = r.names.begin(ctx)
+		ctx, release = r.claim(ctx)
 		defer release()
 	}
 	updated, created, err := r.REST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate, options)
@@ -80,11 +89,9 @@ type statusRegistry struct {
 // Update implements [rest.Updater].
 func (s *statusRegistry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	if s.registry.names != nil {
-		c := &claim{names: s.registry.names}
-		defer c.release()
-		info = rest.WrapUpdatedObjectInfo(info, c.guard)
-	}
+	c := &claim{names: s.registry.names}
+	defer c.release()
+	info = rest.WrapUpdatedObjectInfo(info, c.guard)
 	updated, created, err := s.StatusREST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate, options)
 	if err != nil || dryrun.IsDryRun(options.DryRun) {
 		return updated, created, err

@@ -38,8 +38,8 @@ import (
 type Config struct {
 	// Upstream is the configuration of upstream's server.
 	Upstream *apiextensionsapiserver.Config
-	// Servers is the number of API servers on the same store.
-	Servers int
+	// Alone says whether no other API server uses the store at this moment.
+	Alone func(context.Context) (bool, error)
 	// Discovery is the manager of aggregated discovery; it must also be
 	// Upstream.GenericConfig.AggregatedDiscoveryGroupManager. It may be nil.
 	Discovery *Discovery
@@ -114,11 +114,8 @@ func (s *Server) installAPI(config Config, generic genericapiserver.CompletedCon
 	if s.filled, err = s.informer.Informer().AddEventHandler(s.catalog); err != nil {
 		return nil, fmt.Errorf("follow CustomResourceDefinitions: %w", err)
 	}
-	registry := &registry{REST: store, catalog: s.catalog}
-	if config.Servers == 1 {
-		registry.names = newNames(s.catalog, s.exists, s.filled.HasSynced)
-		store.CreateStrategy = establishing{store.CreateStrategy}
-	}
+	registry := &registry{REST: store, catalog: s.catalog, alone: config.Alone, names: newNames(s.catalog, s.exists, s.filled.HasSynced)}
+	store.CreateStrategy = establishing{store.CreateStrategy}
 	if generic.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
 		group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
 			"customresourcedefinitions":        registry,
@@ -146,9 +143,9 @@ func (s *Server) serve(config Config, generic genericapiserver.CompletedConfig, 
 	groups := &groups{catalog: s.catalog, delegate: delegate, dirty: map[schema.GroupVersion]bool{}}
 	s.front = &front{
 		catalog: s.catalog, definitions: s.definitions, discovery: groups, delegate: delegate,
-		single: config.Servers == 1, populated: config.Populated, types: map[string]*servedType{},
+		alone: config.Alone, populated: config.Populated, types: map[string]*servedType{},
 	}
-	controllers, establishing, err := s.newControllers(crdClient.ApiextensionsV1(), config.Servers)
+	controllers, establishing, err := s.newControllers(crdClient.ApiextensionsV1(), config.Alone)
 	if err != nil {
 		return nil, err
 	}

@@ -142,10 +142,15 @@ func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 			return fmt.Errorf("encrypt %s: %w", key, err)
 		}
 	}
+	// kine knows updates in this form only.
 	_, err = w.Store.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", object.ModRevision)).
-		Then(clientv3.OpPut(key, string(value), clientv3.WithIgnoreLease())).
+		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(clientv3.LeaseID(object.Lease)))).
+		Else(clientv3.OpGet(key)).
 		Commit()
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil // the object has expired meanwhile
+	}
 	if err != nil {
 		return fmt.Errorf("rewrite %s: %w", key, err)
 	}

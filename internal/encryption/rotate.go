@@ -60,6 +60,10 @@ type Rotation struct {
 	// Encrypt is how the only API server encrypts a resource at the moment; nil
 	// when none runs.
 	Encrypt func(ctx context.Context, resource schema.GroupResource) ([]byte, error)
+	// Alone returns an error if other servers use the store, which do not have the
+	// new key. It is called before the rotation begins and before the old key is
+	// removed.
+	Alone func(ctx context.Context) error
 	// Report is called after each phase and about once a second; an error stops
 	// the rotation.
 	Report func(Progress) error
@@ -84,6 +88,9 @@ func Interrupted(file string) bool {
 
 // Run rotates, or continues an interrupted rotation.
 func (r *Rotation) Run(ctx context.Context) error {
+	if err := r.Alone(ctx); err != nil {
+		return err
+	}
 	c, state, err := r.begin()
 	if err != nil {
 		return err
@@ -105,6 +112,9 @@ func (r *Rotation) Run(ctx context.Context) error {
 	revision, err := r.rewriteAll(ctx, &rewriter{Rotation: r, config: c, ring: ring, state: *state})
 	if err != nil {
 		return err
+	}
+	if err := r.Alone(ctx); err != nil {
+		return fmt.Errorf("the old key stays in %s, and the rotation is unfinished: %w", r.File, err)
 	}
 	// Watches that begin in the past read old versions, which need the old key.
 	if _, err := r.Store.Compact(ctx, revision); err != nil && !isCompacted(err) {

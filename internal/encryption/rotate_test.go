@@ -106,10 +106,12 @@ func filled(t *testing.T) apiServer {
 }
 
 func (a apiServer) rotation(report func(Progress) error) *Rotation {
-	return &Rotation{File: a.file, Store: a.client, Root: "/registry", Encrypt: a.encrypt, Report: report}
+	return &Rotation{File: a.file, Store: a.client, Root: "/registry", Encrypt: a.encrypt, Alone: alone, Report: report}
 }
 
 func silent(Progress) error { return nil }
+
+func alone(context.Context) error { return nil }
 
 func (a apiServer) checkAll() {
 	a.t.Helper()
@@ -285,6 +287,55 @@ func TestRotateKeepsTheKeyThatIsNeeded(t *testing.T) {
 	a.checkAll()
 }
 
+// TestRotateWithOtherServers: nothing is begun while other servers use the etcd,
+// and the old key stays when one has come meanwhile, until it has gone.
+func TestRotateWithOtherServers(t *testing.T) {
+	a, others := filled(t), errors.New("other servers use this etcd")
+	r := a.rotation(silent)
+	r.Alone = func(context.Context) error { return others }
+	if err := r.Run(t.Context()); !errors.Is(err, others) || Interrupted(a.file) {
+		t.Errorf("it says %v, begun: %t", err, Interrupted(a.file))
+	}
+	counts := 0
+	r.Alone = func(context.Context) error {
+		if counts++; counts == 1 {
+			return nil
+		}
+		return others
+	}
+	if err := r.Run(t.Context()); !errors.Is(err, others) || !Interrupted(a.file) {
+		t.Errorf("it says %v, unfinished: %t", err, Interrupted(a.file))
+	}
+	if keys := keysOf(t, a.file); keys != 2 {
+		t.Errorf("the file has %d keys", keys)
+	}
+	a.checkAll()
+	if err := a.rotation(silent).Run(t.Context()); err != nil || Interrupted(a.file) {
+		t.Errorf("it says %v, unfinished: %t", err, Interrupted(a.file))
+	}
+	if keys := keysOf(t, a.file); keys != 1 {
+		t.Errorf("the file has %d keys", keys)
+	}
+	a.checkAll()
+}
+
+func keysOf(t *testing.T, file string) int {
+	t.Helper()
+	c, err := read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, entry := range c.Resources {
+		for _, provider := range entry.Providers {
+			for _, key := range providerKeys(provider) {
+				names[key.Name] = true
+			}
+		}
+	}
+	return len(names)
+}
+
 func TestNothingToRotate(t *testing.T) {
 	kms := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n  - kms: {apiVersion: v2, name: vault, endpoint: unix:///vault}\n"
 	for name, content := range map[string]string{"no file": "", "KMS": kms} {
@@ -295,7 +346,7 @@ func TestNothingToRotate(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := (&Rotation{File: file, Report: silent}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "none to rotate") {
+			if err := (&Rotation{File: file, Alone: alone, Report: silent}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "none to rotate") {
 				t.Errorf("it says %v", err)
 			}
 			if Interrupted(file) {

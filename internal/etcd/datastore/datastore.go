@@ -11,7 +11,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
-// Datastore stores the objects. Call its methods other than Run and Servers when it
+// Datastore stores the objects. Call its methods other than Run and Shared when it
 // is ready, from any goroutine.
 type Datastore interface {
 	// Run is the function of a [lifecycle.Part].
@@ -25,8 +25,10 @@ type Datastore interface {
 	Snapshot(ctx context.Context) (io.ReadCloser, error)
 	// Maintenance maintains the embedded member; nil for an external cluster.
 	Maintenance() *maintenance.Keeper
-	// Servers is the number of API servers that may use the store: 1 or [Several].
-	Servers() int
+	// Shared says whether other servers can use the store, now or later. What must
+	// be right before a second one comes asks it, as the election of the
+	// controllers does.
+	Shared() bool
 	// Register adds the server of this process to those that use the store. Call
 	// it before the server's first read.
 	Register(ctx context.Context) error
@@ -52,6 +54,3 @@ func New(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) Da
 func NewEmbedded(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) *Embedded {
 	return &Embedded{config: cfg.Etcd.Embedded, data: dir, log: log, level: cfg.Logging.Verbosity}
 }
-
-// Several is the result of Servers where the number is unknown and may exceed one.
-const Several = 2

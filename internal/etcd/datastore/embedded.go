@@ -118,8 +118,8 @@ func (e *Embedded) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 // Maintenance implements [Datastore].
 func (e *Embedded) Maintenance() *maintenance.Keeper { return e.keeper }
 
-// Servers implements [Datastore].
-func (e *Embedded) Servers() int { return 1 }
+// Shared implements [Datastore].
+func (e *Embedded) Shared() bool { return false }
 
 // Register implements [Datastore].
 func (e *Embedded) Register(context.Context) error { return nil }

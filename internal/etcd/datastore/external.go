@@ -2,6 +2,7 @@ package datastore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -78,8 +79,8 @@ func (e *External) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 // Maintenance implements [Datastore].
 func (e *External) Maintenance() *maintenance.Keeper { return nil }
 
-// Servers implements [Datastore].
-func (e *External) Servers() int { return Several }
+// Shared implements [Datastore].
+func (e *External) Shared() bool { return true }
 
 // Register implements [Datastore].
 func (e *External) Register(ctx context.Context) (err error) {
@@ -98,4 +99,9 @@ func (e *External) RecordRelease(ctx context.Context, current datadir.Stamp) err
 }
 
 // Alone implements [Datastore].
-func (e *External) Alone(ctx context.Context) (bool, error) { return e.member.Alone(ctx) }
+func (e *External) Alone(ctx context.Context) (bool, error) {
+	if e.member == nil {
+		return false, errors.New("count the servers in etcd: this one is not registered yet")
+	}
+	return e.member.Alone(ctx)
+}

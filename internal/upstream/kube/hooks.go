@@ -50,7 +50,8 @@ func DisableDiscoveryHook(c *genericapiserver.Config) {
 }
 
 // RenewIdentityLeaseRarely renews the identity lease three times in its life of
-// an hour instead of every 10 s. It is a process global.
+// an hour instead of every 10 s: its readers look whether it has expired. It is a
+// process global.
 func RenewIdentityLeaseRarely() {
 	controlplane.IdentityLeaseRenewIntervalPeriod = time.Duration(controlplane.IdentityLeaseDurationSeconds) * time.Second / 3
 }
