@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -75,7 +76,8 @@ type ArchiverConfig struct {
 	// Stamp says which release has written the data.
 	Stamp datadir.Stamp
 	// Snapshot streams the store with its sum at the end, and Size is that of its
-	// database in bytes.
+	// database in bytes. The error is errors.ErrUnsupported for a store that makes no
+	// snapshots.
 	Snapshot func(context.Context) (io.ReadCloser, error)
 	Size     func(context.Context) (int64, error)
 	Log      *slog.Logger
@@ -168,6 +170,10 @@ func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 		return nil
 	}
 	path, err := a.save(ctx, *previous, ReasonUpgrade, keepUpgrades)
+	if errors.Is(err, errors.ErrUnsupported) {
+		a.log.Warn("no backup is made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "error", err)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("make a backup before %s takes over from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.stamp.Version, previous.Version, err)
 	}

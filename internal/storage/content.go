@@ -34,7 +34,11 @@ func (s *Storage) HasObjects(ctx context.Context, resource schema.GroupResource,
 // or, if it is empty, in all. It is for resources of this server's own.
 func (s *Storage) Count(ctx context.Context, resource schema.GroupResource, namespace string) (int64, error) {
 	prefix := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace)
-	response, err := s.connection.Client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithSerializable())
+	options := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly()}
+	if s.connection.Single {
+		options = append(options, clientv3.WithSerializable()) // kine refuses these
+	}
+	response, err := s.connection.Client.Get(ctx, prefix, options...)
 	if err != nil {
 		return 0, fmt.Errorf("count %s in namespace %q: %w", resource, namespace, err)
 	}

@@ -21,7 +21,7 @@ type Datastore interface {
 	// WaitReady returns when the store accepts writes.
 	WaitReady(ctx context.Context) error
 	// Snapshot streams the whole store and its checksum, as Maintenance.Snapshot of
-	// etcd does.
+	// etcd does. The error is errors.ErrUnsupported for kine, which has none.
 	Snapshot(ctx context.Context) (io.ReadCloser, error)
 	// Maintenance maintains the embedded member; nil for an external cluster.
 	Maintenance() *maintenance.Keeper

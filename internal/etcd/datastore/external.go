@@ -1,6 +1,7 @@
 package datastore
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -73,7 +76,22 @@ func (e *External) WaitReady(context.Context) error { return nil } // Run has wa
 
 // Snapshot implements [Datastore].
 func (e *External) Snapshot(ctx context.Context) (io.ReadCloser, error) {
-	return e.client.Snapshot(ctx)
+	stream, err := e.client.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// What a store does not support is said in place of the first part.
+	buffered := bufio.NewReader(stream)
+	_, err = buffered.Peek(1)
+	if err != nil && (status.Code(err) == codes.Unimplemented || strings.Contains(err.Error(), "not supported")) {
+		_ = stream.Close() // it has ended
+		return nil, fmt.Errorf("%w: the store at %s makes no snapshots, as kine: back up its database with the tools of the database, and this server's keys with `kube-hyper-mini bundle create`",
+			errors.ErrUnsupported, strings.Join(e.config.Endpoints, ", "))
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{buffered, stream}, nil
 }
 
 // Maintenance implements [Datastore].
