@@ -39,43 +39,41 @@ func TestTour(t *testing.T) {
 // TestReadme enters what the README's first tour says, in its order.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
-	entered := 0
-	for _, command := range harness.Console(t, "## Sixty seconds") {
-		fields := strings.Fields(strings.ReplaceAll(command.Line, "config/examples/", filepath.Join(harness.Root(t), "config/examples")+"/"))
-		out, shown := "", false
-		switch {
-		case fields[0] == "export":
-			continue // the kubeconfig is another one here
-		case strings.HasPrefix(command.Line, "kubectl patch"):
-			// The README shows what is refused.
-			line, patch, _ := strings.Cut(command.Line, " -p ")
-			var err error
-			out, err = s.TryKubectl("", append(strings.Fields(line)[1:], "-p", strings.Trim(patch, "'"))...)
-			shown = err != nil && strings.Contains(out, command.Output[0])
-		case strings.HasPrefix(command.Line, "kubectl apply"):
-			// A reader is not as fast as the test.
-			harness.Eventually(t, command.Line+" succeeds", func() (err error) {
-				out, err = s.TryKubectl("", fields[1:]...)
-				return err
-			})
-			shown = command.Shown(out)
-		case fields[0] == "kubectl":
-			out = s.Kubectl("", fields[1:]...)
-			shown = command.Shown(out)
-		case command.Line == "go run . status":
-			out = s.Status()
-			shown = command.Shown(out)
-		default:
-			t.Fatalf("the README has a command that the test does not know: %s", command.Line)
-		}
-		if !shown {
-			t.Errorf("%s shows not what the README does:\n%s", command.Line, out)
-		}
-		entered++
+	enter(t, "README.md", "## Sixty seconds", 8)
+}
+
+// TestTopics enters the commands of each help topic in a shell, on a server of
+// its own. The aggregation topic, which builds programs, is run beside the tests
+// of aggregation.
+func TestTopics(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(harness.Root(t), harness.Topic("*")))
+	if err != nil || len(files) < 14 {
+		t.Fatalf("there are %d topics, %v", len(files), err)
 	}
-	if entered < 8 {
-		t.Errorf("the README has only %d commands", entered)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".md")
+		if name == "aggregation" || len(harness.Commands(t, harness.Topic(name), "")) == 0 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			enter(t, harness.Topic(name), "", 1)
+		})
+	}
+}
+
+// enter runs the commands of a document, of which there are at least so many, on
+// a new server.
+func enter(t *testing.T, document, heading string, least int) {
+	t.Helper()
+	commands := harness.Commands(t, document, heading)
+	if len(commands) < least {
+		t.Fatalf("%s has only %d commands", document, len(commands))
+	}
+	session := harness.NewSession(t, harness.Start(t))
+	for _, command := range commands {
+		session.Enter(command)
 	}
 }
 

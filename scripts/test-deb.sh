@@ -32,6 +32,7 @@ ok "installed"
 systemd-analyze verify --man=no /usr/lib/systemd/system/kube-hyper-mini.service || fail "systemd-analyze verify"
 ok "the unit passes systemd-analyze verify"
 test -e /usr/share/man/man1/kube-hyper-mini-server.1.gz || fail "no manual page"
+test -e /usr/share/man/man7/kube-hyper-mini-backup.7.gz || fail "no manual page of a topic"
 
 start
 wait_for 'notified: WATCHDOG=1'

@@ -38,6 +38,7 @@ done <<'FILES'
 644 /usr/lib/sysusers.d/kube-hyper-mini.conf
 644 /etc/kube-hyper-mini/config.yaml
 644 /usr/share/man/man1/kube-hyper-mini-server.1.gz
+644 /usr/share/man/man7/kube-hyper-mini-backup.7.gz
 644 /usr/share/bash-completion/completions/kube-hyper-mini
 644 /usr/share/zsh/site-functions/_kube-hyper-mini
 FILES

@@ -11,7 +11,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestOutOfTheEmbeddedEtcd follows "Out of the embedded etcd" in the README,
+// TestOutOfTheEmbeddedEtcd follows "Out of the embedded etcd" of the topic several-servers,
 // with a cluster of three members at its end.
 func TestOutOfTheEmbeddedEtcd(t *testing.T) {
 	s := harness.Start(t)

@@ -7,48 +7,67 @@ import (
 	"testing"
 )
 
-// Command is one that the README has somebody enter.
+// Command is one that a document has its reader enter.
 type Command struct {
-	// Line is what follows the prompt.
+	// Line is what follows the prompt; several lines in a block without prompts.
 	Line string
-	// Output is what the README shows below it.
+	// Output is what the document shows below it.
 	Output []string
 }
 
-// Console reads the commands of the consoles between a heading of the README,
-// with its number signs, and the next one of the second level.
-func Console(t testing.TB, heading string) []Command {
+// Topic is the path of a help topic in the repository.
+func Topic(name string) string {
+	return "internal/help/topics/" + name + ".md"
+}
+
+// Commands reads the commands of a Markdown document, in their order: those
+// behind the prompts of "console" blocks, and "sh" blocks as one command each,
+// because readers paste them as a whole. With a heading of the second level it
+// reads that section only.
+func Commands(t testing.TB, document, heading string) []Command {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(Root(t), "README.md"))
+	data, err := os.ReadFile(filepath.Join(Root(t), document))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), heading+"\n")
-	if !found {
-		t.Fatalf("the README has no %q", heading)
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	var list []Command
-	for i, block := range strings.Split(section, "```") {
-		content, isConsole := strings.CutPrefix(block, "console\n")
-		if i%2 == 0 || !isConsole {
-			continue
+	text := string(data)
+	if heading != "" {
+		_, section, found := strings.Cut(text, heading+"\n")
+		if !found {
+			t.Fatalf("%s has no %q", document, heading)
 		}
-		for line := range strings.Lines(content) {
-			line = strings.TrimSpace(line)
-			switch entered, isCommand := strings.CutPrefix(line, "$ "); {
-			case isCommand:
-				list = append(list, Command{Line: entered})
-			case line != "" && len(list) > 0:
-				last := &list[len(list)-1]
-				last.Output = append(last.Output, line)
-			}
+		text, _, _ = strings.Cut(section, "\n## ")
+	}
+	var list []Command
+	for i, block := range strings.Split(text, "```") {
+		language, content, _ := strings.Cut(block, "\n")
+		switch {
+		case i%2 == 0:
+		case language == "sh":
+			list = append(list, Command{Line: strings.TrimSpace(content)})
+		case language == "console":
+			list = append(list, console(content)...)
 		}
 	}
 	return list
 }
 
-// Shown says whether the output has what the README shows, apart from what
+func console(content string) []Command {
+	var list []Command
+	for line := range strings.Lines(content) {
+		line = strings.TrimSpace(line)
+		switch entered, isCommand := strings.CutPrefix(line, "$ "); {
+		case isCommand:
+			list = append(list, Command{Line: entered})
+		case line != "" && len(list) > 0:
+			last := &list[len(list)-1]
+			last.Output = append(last.Output, line)
+		}
+	}
+	return list
+}
+
+// Shown says whether the output has what the document shows, apart from what
 // differs each time: it looks for the first word of each line.
 func (c Command) Shown(output string) bool {
 	for _, line := range c.Output {

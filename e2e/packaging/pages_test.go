@@ -32,6 +32,17 @@ func TestPagesAndCompletions(t *testing.T) {
 			t.Errorf("no page for %s: %v", command, err)
 		}
 	}
+	_, topics, _ := strings.Cut(help, "Help topics")
+	if n := strings.Count(topics, "\n"); n < 14 {
+		t.Errorf("the help lists %d topics:\n%s", n, help)
+	}
+	for line := range strings.Lines(topics) {
+		if name, isTopic := strings.CutPrefix(line, "  "); isTopic {
+			if _, err := os.Stat(filepath.Join(dir, "man", "man7", "kube-hyper-mini-"+strings.Fields(name)[0]+".7.gz")); err != nil {
+				t.Errorf("no page for the topic: %v", err)
+			}
+		}
+	}
 	if strings.Contains(help, "\n  man ") {
 		t.Error("man is for the packages, and hidden")
 	}

@@ -114,7 +114,7 @@ func Bundle(ctx context.Context, cfg *config.ServerConfiguration, w io.Writer) e
 // The configuration has been completed.
 func Restore(cfg *config.ServerConfiguration, log *slog.Logger, archive string, key backup.Key) (*backup.Restored, error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return nil, errors.New("the configuration has an external etcd, which is restored with etcd's own tools: see \"Out of the embedded etcd\" in the README")
+		return nil, errors.New("the configuration has an external etcd, which is restored with etcd's own tools: see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
 	restore := restoreConfig(cfg, archive, key)
 	restore.Snapshot = func(snapshot, dir string) error {

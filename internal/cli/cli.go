@@ -90,6 +90,8 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	root.AddCommand(newServer(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newReset(), newVersion(), newMan())
+	root.SetHelpCommand(newHelp())
+	root.SetUsageTemplate(usageTemplate(root))
 	noArguments(root)
 	return root
 }

@@ -90,7 +90,13 @@ line is wrong (a restart does not help), 130 stopped by a second signal.`,
 	}, appliance.Run)
 }
 
+// isTerminal says whether w is a terminal to which colours may be written.
 func isTerminal(w io.Writer) bool {
+	return isConsole(w) && os.Getenv("NO_COLOR") == ""
+}
+
+// isConsole says whether w is a terminal.
+func isConsole(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))
+	return ok && term.IsTerminal(int(f.Fd()))
 }

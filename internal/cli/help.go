@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/help"
+)
+
+// newHelp replaces cobra's help command: it knows the topics too. A topic wins
+// over a command of the same name, whose own help is at --help.
+func newHelp() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "help [TOPIC | COMMAND]",
+		Short: "Show a help topic, or the help of a command",
+		Long: `Show a help topic, or the help of a command. Without an argument it lists both.
+
+On a terminal the text is shown with $PAGER, or less; elsewhere it is written as
+Markdown. Packages install the topics as manual pages too: man kube-hyper-mini-backup.`,
+		Example: `  kube-hyper-mini help backup
+  kube-hyper-mini help clients > clients.md
+  kube-hyper-mini help kubeconfig create`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeHelp,
+		RunE:              showHelp,
+	}
+	return cmd
+}
+
+func showHelp(cmd *cobra.Command, args []string) error {
+	topics, root := help.Topics(), cmd.Root()
+	if len(args) == 0 {
+		return root.Help()
+	}
+	if topic, found := help.Find(topics, args[0]); found && len(args) == 1 {
+		return showTopic(cmd, topic)
+	}
+	target, rest, err := root.Find(args)
+	if err != nil || len(rest) > 0 || target == root {
+		text := fmt.Sprintf("no help topic or command %q", strings.Join(args, " "))
+		if near := nearest(args[0], append(topicNames(topics), commandNames(root)...)); near != "" {
+			text += fmt.Sprintf("; did you mean %q?", near)
+		}
+		return usageError(fmt.Errorf("%s; \"kube-hyper-mini help\" lists all", text))
+	}
+	target.InitDefaultHelpFlag()
+	return target.Help()
+}
+
+// showTopic writes a topic: styled and by a pager on a terminal, as Markdown
+// elsewhere.
+func showTopic(cmd *cobra.Command, topic help.Topic) error {
+	text := topic.Markdown
+	if slices.Contains(commandNames(cmd.Root()), topic.Name) {
+		text += fmt.Sprintf("\nThe command of this name: kube-hyper-mini %s --help\n", topic.Name)
+	}
+	out := cmd.OutOrStdout()
+	if !isConsole(out) {
+		_, err := fmt.Fprint(out, text)
+		return err
+	}
+	text = help.Terminal(text, isTerminal(out))
+	pager := pagerCommand(cmd)
+	if pager == nil {
+		_, err := fmt.Fprint(out, text)
+		return err
+	}
+	pager.Stdin = strings.NewReader(text)
+	pager.Stdout, pager.Stderr = out, cmd.ErrOrStderr()
+	if err := pager.Run(); err != nil {
+		return fmt.Errorf("show the topic with %s: %w; set PAGER to another program, or to cat", pager.Path, err)
+	}
+	return nil
+}
+
+// pagerCommand returns $PAGER or less, or nil where there is neither. less ends by
+// itself when the text fits the screen and passes styles (-FRX), as git has it.
+func pagerCommand(cmd *cobra.Command) *exec.Cmd {
+	words := strings.Fields(os.Getenv("PAGER"))
+	if len(words) == 0 {
+		words = []string{"less"}
+	}
+	program, err := exec.LookPath(words[0])
+	if err != nil || words[0] == "cat" {
+		return nil
+	}
+	pager := exec.CommandContext(cmd.Context(), program, words[1:]...)
+	pager.Env = os.Environ()
+	if _, set := os.LookupEnv("LESS"); !set {
+		pager.Env = append(pager.Env, "LESS=FRX")
+	}
+	return pager
+}
+
+func completeHelp(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return append(topicNames(help.Topics()), commandNames(cmd.Root())...), cobra.ShellCompDirectiveNoFileComp
+}
+
+func topicNames(topics []help.Topic) []string {
+	names := make([]string, 0, len(topics))
+	for _, topic := range topics {
+		names = append(names, topic.Name)
+	}
+	return names
+}
+
+func commandNames(parent *cobra.Command) []string {
+	var names []string
+	for _, child := range parent.Commands() {
+		if child.IsAvailableCommand() {
+			names = append(names, child.Name())
+		}
+	}
+	return names
+}
+
+// usageTemplate is cobra's usage, with the topics below that of the root command.
+func usageTemplate(root *cobra.Command) string {
+	var list strings.Builder
+	for _, topic := range help.Topics() {
+		fmt.Fprintf(&list, "\n  %-16s %s", topic.Name, topic.Title)
+	}
+	return root.UsageTemplate() + "{{if not .HasParent}}\nHelp topics, shown by \"kube-hyper-mini help TOPIC\":" + list.String() + "\n{{end}}"
+}
