@@ -43,6 +43,9 @@ var badConfigurations = map[string]struct {
 	"token key":            {"apiServer:\n  authentication:\n    serviceAccountKeyFiles: [/dev/null]", 5, []string{"apiServer.authentication.serviceAccountKeyFiles[0]", "/dev/null holds no RSA or ECDSA key"}},
 	"encrypted resource":   {"apiServer:\n  encryption:\n    resources: ['secrets, configmaps']", 5, []string{"apiServer.encryption.resources[0]", "is not a resource"}},
 	"no such resource":     {"apiServer:\n  encryption:\n    resources: [secret]", 5, []string{"apiServer.encryption.resources[0]", `did you mean "secrets"?`}},
+	"profile":              {"apis:\n  profile: full", 4, []string{`apis.profile: "full" is not a profile`, "generic, kubernetes"}},
+	"flag of a profile":    {"apiServer:\n  flags:\n    service-cluster-ip-range: 10.0.0.0/16", 5, []string{"apiServer.flags.service-cluster-ip-range: no such flag"}},
+	"cluster IPs":          {"apis: {profile: kubernetes}\napiServer:\n  flags:\n    service-cluster-ip-range: 10.0.0.0/30", 6, []string{"apiServer.flags.service-cluster-ip-range", "at least 8"}},
 	"flag without effect":  {"apiServer:\n  flags:\n    etcd-servers-overrides: /events#http://localhost:2379", 5, []string{"apiServer.flags.etcd-servers-overrides", "is not supported"}},
 }
 

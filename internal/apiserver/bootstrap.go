@@ -78,6 +78,7 @@ func (s *Server) install(ctx context.Context, client kubernetes.Interface, confi
 		return s.AwaitPolicy(ctx)
 	})
 	group.Go(func() error { return endpoints.Install(ctx, config, s.log) })
+	group.Go(func() error { return s.profile.bootstrap(ctx, client) })
 	return group.Wait()
 }
 

@@ -17,13 +17,13 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
@@ -63,6 +63,8 @@ type Config struct {
 type builder struct {
 	config    Config
 	options   options.CompletedOptions
+	profile   profile
+	external  config.ExternalEtcd // with endpoints if the store is run elsewhere
 	generic   *genericapiserver.Config
 	informers informers.SharedInformerFactory
 	loopback  *kube.Loopback
@@ -89,7 +91,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	b := &builder{
-		config: cfg, options: completed, loopback: kube.NewLoopback(), cached: cached, writes: newNamespaceWrites(),
+		config: cfg, options: completed, profile: o.profile, external: o.config.Etcd.External, loopback: kube.NewLoopback(), cached: cached, writes: newNamespaceWrites(),
 		drain: newDrain(legacyscheme.Codecs), stopGrace: o.config.Serving.StopGrace.Duration, bootstrap: newBootstrapToken(),
 	}
 	server, err := b.server(ctx)
@@ -155,21 +157,9 @@ func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 // newNative creates the server of the native APIs before delegate.
 func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
 	c.native.Generic.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
-	completed := c.native.Complete()
-	native, err := completed.New(controlplane.KubeAPIServer, delegate)
+	native, err := b.profile.newServer(c.native, delegate)
 	if err != nil {
-		return nil, fmt.Errorf("create the native API server: %w", err)
-	}
-	client, err := kubernetes.NewForConfig(b.generic.LoopbackClientConfig)
-	if err != nil {
-		return nil, fmt.Errorf("create the loopback client: %w", err)
-	}
-	providers, err := completed.GenericStorageProviders(client.Discovery())
-	if err != nil {
-		return nil, fmt.Errorf("create the storage of the native APIs: %w", err)
-	}
-	if err := native.InstallAPIs(providers...); err != nil {
-		return nil, fmt.Errorf("install the native APIs: %w", err)
+		return nil, err
 	}
 	buildOnFirstRequest(native.GenericAPIServer, kube.OpenAPIConfigs{V2: c.native.Generic.OpenAPIConfig, V3: c.native.Generic.OpenAPIV3Config})
 	return native, nil
@@ -219,6 +209,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		informers:  b.informers,
 		caches:     b.caches,
 		writes:     b.writes,
+		profile:    b.profile,
 		drain:      b.drain,
 		bootstrap:  b.bootstrap,
 		stopGrace:  b.stopGrace,

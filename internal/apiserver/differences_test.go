@@ -174,7 +174,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	their, _, _, err = controlplane.BuildGenericConfig(theirCompleted, []*runtime.Scheme{legacyscheme.Scheme}, kube.DefaultResources(), kube.OpenAPIDefinitions())
+	their, _, _, err = controlplane.BuildGenericConfig(theirCompleted, []*runtime.Scheme{legacyscheme.Scheme}, kube.DefaultResources(), kube.OpenAPIDefinitions(false))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // runtimeConfig gives the core group, which has no name, the key that upstream
@@ -61,7 +60,7 @@ func (o *Options) served() (served, error) {
 		defaults *serverstorage.ResourceConfig
 		registry resourceconfig.GroupVersionRegistry
 	}{
-		{kube.DefaultResources(), legacyscheme.Scheme},
+		{o.profile.resources(), legacyscheme.Scheme},
 		{apiextensionsapiserver.DefaultAPIResourceConfigSource(), apiextensionsapiserver.Scheme},
 		{aggregatorapiserver.DefaultAPIResourceConfigSource(), aggregatorscheme.Scheme},
 	} {

@@ -69,7 +69,7 @@ func longRunning(r *http.Request, info *request.RequestInfo) bool {
 func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) {
 	s := b.options
 	c := genericapiserver.NewConfig(legacyscheme.Codecs)
-	c.MergedResourceConfig = kube.DefaultResources()
+	c.MergedResourceConfig = b.profile.resources()
 	c.LoopbackClientConfig = b.loopback.ClientConfig()
 	b.discovery = crds.NewDiscovery(aggregated.NewResourceManager("apis"))
 	c.AggregatedDiscoveryGroupManager = b.discovery
@@ -77,7 +77,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c.Flagz = s.Flagz
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		gate := newListGate(b.config.Storage.Count, c.Serializer)
-		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(gate.limit(handler)), c)
+		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(gate.limit(b.profile.handler(handler, c.Serializer))), c)
 	}
 	b.generic = c
 	client, err := kubernetes.NewForConfig(c.LoopbackClientConfig)
@@ -86,7 +86,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	}
 	b.informers = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(servedtypes.DropManagedFields))
 
-	s.Authentication.ServiceAccounts.OptionalTokenGetter = tokenGetterFor(client)
+	s.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)
 
 	var factory *serverstorage.DefaultStorageFactory
 	ctx := wait.ContextForChannel(c.DrainedNotify())
@@ -153,7 +153,7 @@ func (b *builder) applyTracing() error {
 }
 
 func (b *builder) applyOpenAPI() error {
-	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(kube.OpenAPIDefinitions())
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(b.profile.definitions())
 	namer := openapinamer.NewDefinitionNamer([]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}...)
 	b.generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	b.generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
@@ -174,6 +174,7 @@ func (b *builder) applyStorage() (*serverstorage.DefaultStorageFactory, error) {
 	if err := b.options.Etcd.ApplyWithStorageFactoryTo(factory, c); err != nil {
 		return nil, err
 	}
+	b.profile.connectStores(factory, b.config.Storage.Dial(), b.external)
 	b.store(c)
 	return factory, nil
 }

@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/sets"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/flagz"
 	encryptionconfigcontroller "k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
-	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
@@ -48,6 +46,7 @@ const (
 // Options is upstream's option set, filled from the configuration and checked.
 type Options struct {
 	upstream *options.Options
+	profile  profile
 	config   *config.ServerConfiguration
 }
 
@@ -57,7 +56,8 @@ type Options struct {
 // once.
 func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	upstream := options.NewOptions()
-	upstream.Admission.GenericAdmission.DefaultOffPlugins = sets.New(kubeoptions.AllOrderedPlugins...).Difference(sets.New(defaultPlugins...))
+	profile := newProfile(cfg)
+	upstream.Admission.GenericAdmission.DefaultOffPlugins = profile.offPlugins()
 	upstream.Authentication.ServiceAccounts.Issuers = []string{issuer}
 	upstream.Authentication.Anonymous.Allow = false // see anonymous.go
 	upstream.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
@@ -75,7 +75,8 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 		flags.AddFlagSet(section)
 	}
 	upstream.Flagz = flagz.NamedFlagSetsReader{FlagSets: sections} // served at /flagz
-	o := &Options{upstream: upstream, config: cfg}
+	profile.addFlags(flags)
+	o := &Options{upstream: upstream, profile: profile, config: cfg}
 	if gate := string(genericfeatures.UnknownVersionInteroperabilityProxy); cfg.APIServer.FeatureGates[gate] {
 		return nil, &config.FieldError{Path: "apiServer.featureGates." + gate, Message: "cannot be on: it connects to etcd by its address, which the embedded etcd does not have"}
 	}
@@ -215,7 +216,7 @@ func (o *Options) validate() error {
 	}
 	check.Etcd = &etcd
 	var errs []error
-	for _, err := range check.Validate() {
+	for _, err := range append(check.Validate(), o.profile.validate()...) {
 		errs = append(errs, &config.FieldError{Path: o.blame(err), Message: o.inFields(err.Error())})
 	}
 	return errors.Join(errs...)

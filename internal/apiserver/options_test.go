@@ -42,7 +42,7 @@ func TestFlagsAreChecked(t *testing.T) {
 }
 
 func TestSchemasOfServedTypesAreComplete(t *testing.T) {
-	definitions := kube.OpenAPIDefinitions()(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
+	definitions := kube.OpenAPIDefinitions(false)(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
 	for _, name := range []string{"io.k8s.api.core.v1.ConfigMap", "io.k8s.api.rbac.v1.ClusterRoleList", "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
 		"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService"} {
 		if _, ok := definitions[name]; !ok {
@@ -64,7 +64,7 @@ func TestSchemasOfServedTypesAreComplete(t *testing.T) {
 }
 
 func TestSchemasDifferByReferenceStyle(t *testing.T) {
-	source := kube.OpenAPIDefinitions()
+	source := kube.OpenAPIDefinitions(false)
 	style := func(prefix string) common.ReferenceCallback {
 		return func(name string) spec.Ref { return spec.MustCreateRef(prefix + name) }
 	}

@@ -36,6 +36,7 @@ type Server struct {
 	caches               *caches
 	crds                 *crds.Server
 	writes               *namespaceWrites
+	profile              profile
 	rbac                 bool
 	drain                *drain
 	bootstrap            bootstrapToken

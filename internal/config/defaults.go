@@ -29,6 +29,7 @@ func Default() *ServerConfiguration {
 			},
 			External: ExternalEtcd{Endpoints: []string{}, Prefix: "/registry"},
 		},
+		APIs: APIs{Profile: ProfileGeneric},
 		APIServer: APIServer{
 			RuntimeConfig:  map[string]Scalar{},
 			FeatureGates:   map[string]bool{},

@@ -28,6 +28,7 @@ type ServerConfiguration struct {
 	Serving           Serving           `json:"serving"`
 	Kubeconfig        Kubeconfig        `json:"kubeconfig"`
 	Etcd              Etcd              `json:"etcd"`
+	APIs              APIs              `json:"apis"`
 	APIServer         APIServer         `json:"apiServer"`
 	ControllerManager ControllerManager `json:"controllerManager"`
 	// ServiceEndpoints are the servers behind `service:` references.
@@ -107,6 +108,20 @@ type ExternalEtcd struct {
 	// Prefix of all keys.
 	Prefix string `json:"prefix"`
 }
+
+// APIs says which built-in types are served.
+type APIs struct {
+	// Profile is [ProfileGeneric] or [ProfileKubernetes].
+	Profile string `json:"profile"`
+}
+
+// Profiles of the built-in types.
+const (
+	// ProfileGeneric has the types that need no nodes and no workloads.
+	ProfileGeneric = "generic"
+	// ProfileKubernetes has all types of kube-apiserver, as data that nothing runs.
+	ProfileKubernetes = "kubernetes"
+)
 
 // APIServer configures the chain of API servers. Fields that have an upstream
 // flag carry its name and its syntax.

@@ -38,6 +38,9 @@ func (c *ServerConfiguration) Validate() error {
 	} else if mode&0o400 == 0 {
 		fail("kubeconfig.mode", "%q leaves the file unreadable for its owner; use \"0600\" or \"0640\"", c.Kubeconfig.Mode)
 	}
+	if c.APIs.Profile != ProfileGeneric && c.APIs.Profile != ProfileKubernetes {
+		fail("apis.profile", "%q is not a profile; allowed: %s, %s", c.APIs.Profile, ProfileGeneric, ProfileKubernetes)
+	}
 	if c.Logging.Format != "text" && c.Logging.Format != "json" {
 		fail("logging.format", "%q is not supported; allowed: text, json", c.Logging.Format)
 	}

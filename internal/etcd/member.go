@@ -99,6 +99,7 @@ type Member struct {
 	failure *etcdfiles.Failure
 	done    chan struct{}
 	turn    chan struct{} // see takeTurn
+	local   localServer
 }
 
 // Start opens or creates the member's data. The client can be used at once; its
@@ -217,6 +218,7 @@ func (m *Member) Stop(ctx context.Context) error {
 	closed := make(chan error, 1)
 	go func() {
 		err := m.client.Close()
+		m.local.stop()
 		m.etcd.Close()
 		if errors.Is(err, context.Canceled) {
 			err = nil // what a client without a connection returns

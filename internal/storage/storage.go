@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -30,6 +31,9 @@ type Connection struct {
 	// write when it has applied it, so that what it reads locally is as fresh
 	// as what a quorum would confirm.
 	Single bool
+	// Dial connects to the gRPC API of a store in this process; nil for one that is
+	// run elsewhere. It is for clients that upstream makes by itself.
+	Dial func(ctx context.Context) (net.Conn, error)
 	// Gate regulates access; nil for a store that is maintained elsewhere.
 	Gate Gate
 }
@@ -83,6 +87,9 @@ func (s *Storage) Close() {
 	s.cancel()
 	s.compactor.Stop()
 }
+
+// Dial is that of the connection.
+func (s *Storage) Dial() func(ctx context.Context) (net.Conn, error) { return s.connection.Dial }
 
 // Health reads a key through the quorum. A store that is
 // defragmented is healthy.

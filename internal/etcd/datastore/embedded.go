@@ -90,7 +90,7 @@ func (e *Embedded) open(ctx context.Context) error {
 func (e *Embedded) Connection() storage.Connection {
 	return storage.Connection{
 		Client: e.member.Client(), NewWatcher: e.member.NewWatcher, Endpoint: "embedded", Single: true,
-		Gate: e.keeper,
+		Gate: e.keeper, Dial: e.member.Dial,
 	}
 }
 

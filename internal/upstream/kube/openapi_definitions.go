@@ -53,10 +53,10 @@ var servedSchemas = []string{
 }
 
 // OpenAPIDefinitions returns a source of the schemas that the served types
-// reach. The builders ask it once for each server and each OpenAPI version;
+// reach, or of all schemas of Kubernetes. The builders ask it once for each server and each OpenAPI version;
 // what differs between the calls is only how references are written, so the
 // answers are kept by that.
-func OpenAPIDefinitions() common.GetOpenAPIDefinitions {
+func OpenAPIDefinitions(all bool) common.GetOpenAPIDefinitions {
 	var mu sync.Mutex
 	known := map[string]map[string]common.OpenAPIDefinition{}
 	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
@@ -65,7 +65,10 @@ func OpenAPIDefinitions() common.GetOpenAPIDefinitions {
 		style := ref(servedSchemas[0])
 		definitions, ok := known[style.String()]
 		if !ok {
-			definitions = reachable(generatedopenapi.GetOpenAPIDefinitions(ref))
+			definitions = generatedopenapi.GetOpenAPIDefinitions(ref)
+			if !all {
+				definitions = reachable(definitions)
+			}
 			known[style.String()] = definitions
 		}
 		return definitions

@@ -15,6 +15,7 @@ import "strings"
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync
 //   k8s.io/apiserver/pkg/storage/cacher.indexedWatchers.terminateAll
+//   k8s.io/apiserver/pkg/storage/etcd3.watchChan.startWatching
 //   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject
 //   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.ErrorToAPIStatus
 //   k8s.io/apiserver/pkg/server/filters.timeoutHandler.ServeHTTP
@@ -62,6 +63,9 @@ var harmlessPairs = [][2]string{
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
 	{"", `namespaces \"kube-system\" not found`},
+	// A store was replaced while its watch began, as that of service accounts where
+	// pods are served.
+	{"failed to sync with latest state: ", "context canceled"},
 	// The publisher's cache lags behind its own write, and it tries again.
 	{"", `configmaps \"kube-root-ca.crt\" already exists`},
 }

@@ -1,0 +1,153 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/sets"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/client-go/informers"
+	client "k8s.io/client-go/kubernetes"
+	"k8s.io/kube-openapi/pkg/common"
+	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubernetes"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
+)
+
+// profile is which built-in types are served. The zero value is generic.
+type profile struct {
+	all *kubernetes.Options // nil unless all types of kube-apiserver are served
+}
+
+func newProfile(cfg *config.ServerConfiguration) profile {
+	if cfg.APIs.Profile == config.ProfileKubernetes {
+		return profile{all: kubernetes.NewOptions()}
+	}
+	return profile{}
+}
+
+// resources are the API versions that are on by default, and those that can be
+// switched on.
+func (p profile) resources() *serverstorage.ResourceConfig {
+	if p.all != nil {
+		return kubernetes.Resources()
+	}
+	return kube.DefaultResources()
+}
+
+// definitions is the source of the OpenAPI schemas.
+func (p profile) definitions() common.GetOpenAPIDefinitions {
+	return kube.OpenAPIDefinitions(p.all != nil)
+}
+
+// offPlugins are the admission plugins that are off by default.
+func (p profile) offPlugins() sets.Set[string] {
+	if p.all != nil {
+		return kubernetes.DefaultOffPlugins()
+	}
+	return sets.New(kubeoptions.AllOrderedPlugins...).Difference(sets.New(defaultPlugins...))
+}
+
+// addFlags adds the flags that only this profile has.
+func (p profile) addFlags(flags *pflag.FlagSet) {
+	if p.all != nil {
+		p.all.AddFlags(flags)
+	}
+}
+
+// validate checks the values of those flags.
+func (p profile) validate() []error {
+	if p.all != nil {
+		return p.all.Validate()
+	}
+	return nil
+}
+
+// tokenGetter is for
+// [options.ServiceAccountAuthenticationOptions.OptionalTokenGetter]; nil for
+// upstream's own, which reads pods and nodes.
+func (p profile) tokenGetter(client client.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
+	if p.all != nil {
+		return nil
+	}
+	return tokenGetterFor(client)
+}
+
+// handler refuses what the types of the profile cannot do.
+func (p profile) handler(next http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+	if p.all != nil {
+		return kubernetes.RefuseKubelet(next, serializer)
+	}
+	return next
+}
+
+// connectStores has the factory's clients reach etcd. Only upstream's allocators of
+// the profile kubernetes make clients by themselves.
+func (p profile) connectStores(factory *serverstorage.DefaultStorageFactory, dial func(context.Context) (net.Conn, error), external config.ExternalEtcd) {
+	if p.all == nil {
+		return
+	}
+	transport := storagebackend.TransportConfig{
+		ServerList: []string{embeddedEndpoint}, TracerProvider: factory.StorageConfig.Transport.TracerProvider,
+		CertFile: external.CertFile, KeyFile: external.KeyFile, TrustedCAFile: external.CAFile,
+	}
+	if len(external.Endpoints) > 0 {
+		transport.ServerList = external.Endpoints
+	}
+	if dial != nil {
+		transport.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {
+			return func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }, nil
+		}
+	}
+	factory.StorageConfig.Transport = transport
+}
+
+// bootstrap makes the objects that kube-apiserver makes at its start and that only
+// this profile has.
+func (p profile) bootstrap(ctx context.Context, client client.Interface) error {
+	if p.all != nil {
+		return kubernetes.Bootstrap(ctx, client)
+	}
+	return nil
+}
+
+// newServer creates the native API server with its types.
+func (p profile) newServer(c *controlplane.Config, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
+	if p.all != nil {
+		return kubernetes.New(kubernetes.Config{ControlPlane: c, Options: p.all}, delegate)
+	}
+	return newGeneric(c, delegate)
+}
+
+// newGeneric creates the server of the generic types.
+func newGeneric(c *controlplane.Config, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
+	completed := c.Complete()
+	native, err := completed.New(controlplane.KubeAPIServer, delegate)
+	if err != nil {
+		return nil, fmt.Errorf("create the native API server: %w", err)
+	}
+	client, err := client.NewForConfig(c.Generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, fmt.Errorf("create the loopback client: %w", err)
+	}
+	providers, err := completed.GenericStorageProviders(client.Discovery())
+	if err != nil {
+		return nil, fmt.Errorf("create the storage of the native APIs: %w", err)
+	}
+	if err := native.InstallAPIs(providers...); err != nil {
+		return nil, fmt.Errorf("install the native APIs: %w", err)
+	}
+	return native, nil
+}

@@ -1,0 +1,93 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+	netutils "k8s.io/utils/net"
+)
+
+// Names of flags, as kube-apiserver has them.
+const (
+	clusterIPFlag  = "service-cluster-ip-range"
+	nodePortFlag   = "service-node-port-range"
+	privilegedFlag = "allow-privileged"
+)
+
+// Options are the flags of kube-apiserver that exist only where services and pods
+// are served. It mirrors k8s.io/kubernetes/cmd/kube-apiserver/app/options.Extra.
+type Options struct {
+	clusterIPRanges string
+	nodePorts       utilnet.PortRange
+	allowPrivileged bool
+}
+
+// NewOptions returns the defaults. They are kube-apiserver's, but for
+// allow-privileged: nothing runs the pods, and clusters allow it.
+func NewOptions() *Options {
+	return &Options{clusterIPRanges: kubeoptions.DefaultServiceIPCIDR.String(), nodePorts: kubeoptions.DefaultServiceNodePortRange, allowPrivileged: true}
+}
+
+// AddFlags adds the flags with the names and the syntax of kube-apiserver.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.clusterIPRanges, clusterIPFlag, o.clusterIPRanges,
+		"CIDR of the cluster IPs of services, or one of each IP family, separated by a comma.")
+	flags.Var(&o.nodePorts, nodePortFlag, "Range of the node ports of services, as 30000-32767.")
+	flags.BoolVar(&o.allowPrivileged, privilegedFlag, o.allowPrivileged, "Whether pods may have privileged containers.")
+}
+
+// serviceRanges are the parsed ranges of cluster IPs.
+type serviceRanges struct {
+	primary, secondary net.IPNet // secondary.IP is nil for a single family
+	apiServer          net.IP    // the cluster IP of the service "kubernetes"
+}
+
+// Validate returns one error for each wrong value, which names the flag.
+func (o *Options) Validate() []error {
+	if _, err := o.ranges(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// ranges parses the cluster IP ranges.
+func (o *Options) ranges() (serviceRanges, error) {
+	list := strings.Split(o.clusterIPRanges, ",")
+	if len(list) > 2 {
+		return serviceRanges{}, fmt.Errorf("--%s has %d ranges: write one, or one of each IP family", clusterIPFlag, len(list))
+	}
+	var parsed []*net.IPNet
+	for _, text := range list {
+		_, cidr, err := netutils.ParseCIDRSloppy(strings.TrimSpace(text))
+		if err != nil {
+			return serviceRanges{}, fmt.Errorf("--%s: %q is not a CIDR: write one as 10.0.0.0/24", clusterIPFlag, text)
+		}
+		parsed = append(parsed, cidr)
+	}
+	primary, apiServer, err := options.ServiceIPRange(*parsed[0])
+	if err != nil {
+		return serviceRanges{}, fmt.Errorf("--%s: %s: %w", clusterIPFlag, parsed[0], err)
+	}
+	ranges := serviceRanges{primary: primary, apiServer: apiServer}
+	if len(parsed) == 2 {
+		ranges.secondary = *parsed[1]
+		if dual, err := netutils.IsDualStackCIDRs(parsed); err != nil || !dual {
+			return serviceRanges{}, errors.New("--" + clusterIPFlag + ": the two ranges must be of different IP families")
+		}
+	}
+	return ranges, nil
+}
+
+// FlagNames lists the flags in alphabetical order.
+func FlagNames() []string {
+	names := []string{clusterIPFlag, nodePortFlag, privilegedFlag}
+	slices.Sort(names)
+	return names
+}
