@@ -26,12 +26,20 @@ const (
 
 // writeBootstrap writes the objects that every server has, the bootstrap RBAC policy
 // and the CRD of ServiceEndpoint, and returns when all checks of /readyz but ownCheck
-// succeed. Call it while the server serves.
+// succeed and stored policies that mutate are in force. Call it while the server
+// serves.
 func (s *Server) writeBootstrap(ctx context.Context, ownCheck string) error {
 	config := s.bootstrapConfig()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make the bootstrap client: %w", err)
+	}
+	mutating, err := s.mutating.stored(ctx)
+	if err != nil {
+		return err
+	}
+	if mutating {
+		s.BuildOpenAPI()
 	}
 	if err := s.poll(ctx, func(ctx context.Context) error {
 		_, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx)
@@ -58,6 +66,9 @@ func (s *Server) writeBootstrap(ctx context.Context, ownCheck string) error {
 		return err
 	}); err != nil {
 		return fmt.Errorf("wait for the API server to be ready: %w", err)
+	}
+	if mutating {
+		return s.awaitMutatingPolicies(ctx)
 	}
 	return nil
 }

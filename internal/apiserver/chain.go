@@ -199,7 +199,8 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)
 	}
-	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions)
+	policies := b.mutatingPolicies()
+	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, policies)
 	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
 	return &Server{
@@ -217,6 +218,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		resources:  b.generic.MergedResourceConfig,
 		crds:       extensions,
 		openAPI:    documents.openAPI,
+		mutating:   policies,
 		encryption: b.generic.ResourceTransformers,
 		log:        b.config.Log,
 		Follower: servedtypes.Follower{

@@ -43,13 +43,14 @@ func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggrega
 
 // addOpenAPI is called after the aggregator has prepared to run, when its
 // delegates have their OpenAPI. The documents are built later, see lazyOpenAPI.
-func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken kube.OpenAPIConfigs, definitions crdopenapi.Source) {
+func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken kube.OpenAPIConfigs, definitions crdopenapi.Source, policies *mutatingPolicies) {
 	late := d.openAPI
 	d.build = func() (err error) {
 		late.v2, late.v3, err = kube.MergeOpenAPI(server, taken, late.mux)
 		return err
 	}
-	serveOpenAPI(server.Handler.NonGoRestfulMux, crdopenapi.NewHandler(late, definitions, version.Kubernetes(), slog.Default()))
+	handler := crdopenapi.NewHandler(late, definitions, version.Kubernetes(), slog.Default())
+	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(late, handler))
 }
 
 // keepOpenAPI builds the merged documents at the first request and keeps v3 of the

@@ -75,6 +75,16 @@ func (l *lazyOpenAPI) wait(ctx context.Context) error {
 	}
 }
 
+// isBuilt reports whether the documents can be served.
+func (l *lazyOpenAPI) isBuilt() bool {
+	select {
+	case <-l.built:
+		return l.err == nil
+	default:
+		return false
+	}
+}
+
 // ServeHTTP implements [http.Handler].
 func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if requester, ok := request.UserFrom(r.Context()); !ok || requester.GetName() != user.APIServerUser {

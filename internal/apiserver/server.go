@@ -42,6 +42,7 @@ type Server struct {
 	bootstrap            bootstrapToken
 	stopGrace            time.Duration
 	openAPI              *lazyOpenAPI
+	mutating             *mutatingPolicies
 	encryption           value.ResourceTransformers // nil without encryption
 	log                  *slog.Logger
 	progress             progress
