@@ -93,7 +93,7 @@ func saysOnce(t *testing.T, log, namespace string) {
 			t.Errorf("said %d times: %s", n, text)
 		}
 	}
-	for _, want := range []string{"aggregated API is not available", "aggregated API is available", "a namespace cannot be deleted yet"} {
+	for _, want := range []string{"aggregated API is not available", "aggregated API is available", "deleting the content of a namespace failed"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("nothing says %q:\n%s", want, log)
 		}

@@ -55,10 +55,10 @@ func TestControllersMoveToAnotherServer(t *testing.T) {
 	}
 
 	leader, other := first, second
-	if !strings.Contains(first.Log(), "runs the controllers now") {
+	if !strings.Contains(first.Log(), "acquired the controller lease") {
 		leader, other = second, first
 	}
-	if strings.Contains(other.Log(), "runs the controllers now") {
+	if strings.Contains(other.Log(), "acquired the controller lease") {
 		t.Error("the controllers run twice")
 	}
 	statusIs(t, leader, harness.ExitOK, `"garbage-collector-controller"`)
@@ -126,7 +126,7 @@ func TestNewTokensAreValidOnEveryServer(t *testing.T) {
 func TestAStallOfEtcd(t *testing.T) {
 	members := cluster(t, 1)
 	s := server(t, endpoints(members), "")
-	s.WaitLog("this server runs the controllers now")
+	s.WaitLog("acquired the controller lease")
 	process := members[0].cmd.Process
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestAStallOfEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.Eventually(t, "the server runs the controllers again", func() error {
-		if n := strings.Count(s.Log(), "this server runs the controllers now"); n != 2 {
+		if n := strings.Count(s.Log(), "acquired the controller lease"); n != 2 {
 			return fmt.Errorf("it has begun %d times", n)
 		}
 		return nil

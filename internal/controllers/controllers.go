@@ -16,61 +16,60 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
-// Config is what the controllers work with.
+// Config configures the controllers.
 type Config struct {
-	// Client reaches the API server, has full rights, and no rate limit. The
-	// controllers impersonate kube-controller-manager's service accounts with it.
+	// Client connects with the API server as system:masters, without a rate limit.
+	// The controllers impersonate kube-controller-manager's service accounts with it.
 	Client *rest.Config
-	// Manager says that Client connects as the user system:kube-controller-manager,
-	// which may impersonate the service accounts, and not with full rights.
+	// Manager means that Client connects as the user system:kube-controller-manager,
+	// which may impersonate the service accounts.
 	Manager bool
-	// FullRights has the controllers use the rights of Client themselves: RBAC,
-	// which knows their service accounts, does not authorize there.
+	// FullRights makes the controllers use Client without impersonation: without RBAC
+	// their service accounts have no rights.
 	FullRights bool
 	// Informers are shared with the API server; nil if that is in another process.
 	Informers informers.SharedInformerFactory
-	// Types tells which types are served, and when that changes; nil if the API
-	// server is in another process, which is asked then.
+	// Types has the served types; nil if the API server is in another process: the
+	// controllers then query its discovery.
 	Types Types
-	// Content tells which types have objects in a namespace; nil if unknown.
+	// Content reports which types have objects in a namespace; nil if unknown.
 	Content Content
-	// Population tells which types have objects at all. The controllers run it.
-	// If it is nil, garbage collector and quota monitor all types.
+	// Population reports which types have objects. The controllers run it. If it is
+	// nil, garbage collector and quota monitor all types.
 	Population Population
 	// Files are the keys and certificates that some controllers use.
 	Files Files
-	// Elect says that other processes may run controllers on the same store, of
-	// which one does at a time.
+	// Elect enables leader election: other processes may run controllers on the same
+	// store.
 	Elect bool
-	// Alone says whether one API server only uses the store at this moment; nil
-	// if that is unknown. A server that comes later reads everything anew.
+	// Alone reports whether only one API server uses the store at this moment; nil
+	// if that is unknown. A server that starts later reads everything first.
 	Alone func(ctx context.Context) (bool, error)
-	// AfterWrites calls f once the requests to the API server of this process
-	// have ended that are in flight now and may create objects in the namespace.
-	// nil if the API server is in another process.
+	// AfterWrites calls f when the requests in flight that may create objects in the
+	// namespace have ended. It is nil if the API server is in another process.
 	AfterWrites func(namespace string, f func())
-	// Selection is the configuration's list (see [Select]).
+	// Selection is controllerManager.controllers of the configuration, see [Select].
 	Selection []string
 	Log       *slog.Logger
 
-	informersStop <-chan struct{} // ends Informers; nil means with the controllers
+	informersStop <-chan struct{} // stops Informers; if nil, they stop with the controllers
 }
 
-// Types is the API server's account of what it serves.
+// Types has the types that the API server serves.
 type Types interface {
-	// Serves says whether a built-in resource is switched on.
+	// Serves reports whether a built-in resource is enabled.
 	Serves(schema.GroupVersionResource) bool
-	// Remote says whether another server serves the group version.
+	// Remote reports whether an aggregated API server serves the group version.
 	Remote(schema.GroupVersion) bool
-	// OnChange calls f, from any goroutine, after types may have changed, until
-	// remove is called. A type of this process that a client has just created is
-	// known here before the client gets its answer.
+	// OnChange calls f, from any goroutine, when types may have changed, until
+	// remove is called. For a CRD that a client creates, it calls f before the client
+	// gets the response.
 	OnChange(f func()) (remove func())
 }
 
-// Content knows what is stored, without asking every type.
+// Content reads from the store which types have objects.
 type Content interface {
-	// HasObjects says whether the resource has objects in the namespace.
+	// HasObjects reports whether the resource has objects in the namespace.
 	HasObjects(ctx context.Context, resource schema.GroupResource, namespace string) (bool, error)
 }
 
@@ -82,8 +81,8 @@ type Files struct {
 	ClientCA, ClientCAKey string
 	// ServiceAccountKey signs tokens that are kept in secrets.
 	ServiceAccountKey string
-	// Changed returns a channel that is closed when the files change next; nil
-	// for files that do not.
+	// Changed returns a channel that is closed at the next change of a file; nil for
+	// files that do not change.
 	Changed func() <-chan struct{}
 }
 
@@ -108,19 +107,18 @@ func (f Files) changed() <-chan struct{} {
 // controller is an entry of the table.
 type controller struct {
 	name string
-	// off means that it must be asked for by name.
+	// off means that the controller runs only if it is selected by name.
 	off bool
-	// needs are the resources without which it has nothing to do.
+	// needs are the resources that must be served.
 	needs []schema.GroupVersionResource
-	// build prepares the controller. The function it returns runs until its
-	// context ends. A nil function means that it has nothing to do, and the
-	// reason says why.
+	// build returns the function that runs the controller until its context ends. If
+	// that is nil, the controller does not run, because of reason.
 	build func(ctx context.Context, env *environment) (run func(context.Context), reason string, err error)
 }
 
-// run builds and starts the selected controllers, calls started with the names of
-// those that run when the informers that they share have synced, and returns when
-// ctx has ended and the controllers have.
+// run builds and starts the selected controllers. When their shared informers have
+// synced, it calls started with the names of the controllers that run. It returns when
+// ctx has ended and all controllers have stopped.
 func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	selected, err := Select(cfg.Selection)
 	if err != nil {
@@ -156,15 +154,14 @@ func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	return nil
 }
 
-// build makes the selected controllers, and returns the names and the functions
-// of those that have something to do.
+// build returns the names and the functions of the selected controllers that run.
 func build(ctx context.Context, cfg Config, env *environment, selected []string) (names []string, runs []func(context.Context), err error) {
 	for _, c := range table {
 		if !slices.Contains(selected, c.name) {
 			continue
 		}
 		if missing := notServed(c.needs, cfg.Types); missing != "" {
-			cfg.Log.Debug("controller has nothing to do", "controller", c.name, "because", missing+" is not served")
+			cfg.Log.Debug("controller does not run", "controller", c.name, "because", missing+" is not served")
 			continue
 		}
 		run, reason, err := c.build(ctx, env)
@@ -200,7 +197,7 @@ func Select(list []string) ([]string, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("no such controller: %s; there are: %s", strings.Join(unknown, ", "), strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("no such controller: %s; the controllers are: %s", strings.Join(unknown, ", "), strings.Join(Names(), ", "))
 	}
 	var selected []string
 	for _, c := range table {
@@ -213,7 +210,7 @@ func Select(list []string) ([]string, error) {
 	return selected, nil
 }
 
-// Names lists every controller that there is.
+// Names lists all controllers.
 func Names() []string {
 	list := make([]string, 0, len(table))
 	for _, c := range table {

@@ -18,44 +18,44 @@ import (
 )
 
 const (
-	// quiet is how long after a change discovery is asked, at least: CRDs come
+	// debounce is the least time from a change to the query: CRDs are often created
 	// in groups, and a new one is served some milliseconds after it is written.
-	quiet = 100 * time.Millisecond
-	// share is how much of the time may go into asking while changes keep
-	// coming: 1 part in so many. With a thousand types one question takes a
-	// tenth of a second, and everybody who follows starts over after it.
-	share = 20
-	// maxQuiet bounds the wait that follows from share.
-	maxQuiet = 3 * time.Second
-	// again is when it is asked once more, for types that took longer.
-	again = time.Second
-	// always is how often it is asked without a reason, as upstream does, if
-	// there is another server: its types change without an event here.
-	always = 30 * time.Second
+	debounce = 100 * time.Millisecond
+	// costFactor lengthens the time to the next query: it is at least costFactor
+	// times the duration of the last one. With a thousand types a query takes 0.1 s,
+	// and the controllers compare all types after it.
+	costFactor = 20
+	// maxDebounce bounds the time that follows from costFactor.
+	maxDebounce = 3 * time.Second
+	// recheckDelay is the time to a second query, for types that are served later.
+	recheckDelay = time.Second
+	// pollInterval is the time between two queries without a change, as upstream's,
+	// if there are aggregated API servers: their types change without an event.
+	pollInterval = 30 * time.Second
 )
 
-// discoverer knows which types are served. Upstream's controllers each poll
-// discovery every 30 s; here one discoverer asks when something has changed and
-// tells the others. It keeps what it knew of a group whose server does not
-// answer: a type must not look deleted because it cannot be reached.
+// discoverer holds the served types. Upstream's controllers each poll discovery every
+// 30 s; here one discoverer queries discovery after a change of a CRD or APIService,
+// and the controllers read its result. It keeps the types of a group whose server
+// does not answer: a type is not deleted because it cannot be reached.
 type discoverer struct {
 	client discovery.DiscoveryInterface
-	remote func(schema.GroupVersion) bool // whether another server serves it
+	remote func(schema.GroupVersion) bool // whether an aggregated API server serves it
 	log    *slog.Logger
 	wake   chan struct{}
 
-	// looking is held from a question to its publication: an old answer must
-	// not come after a newer one.
-	looking sync.Mutex
+	// queryMu is held during a query, so that an older result does not replace a
+	// newer one.
+	queryMu sync.Mutex
 
 	mu        sync.Mutex
-	looks     int // how many have begun
+	queries   int // the number of queries that have begun
 	groups    []*restmapper.APIGroupResources
 	preferred []*metav1.APIResourceList
-	failure   error         // the groups that did not answer at the last look with an answer
-	lookErr   error         // why the last look got no answer at all
-	changes   int           // how many there were
-	seen      int           // how many of them had their time to show
+	failure   error         // of the groups that did not answer the last successful query
+	queryErr  error         // of the last query; nil if it listed types
+	changes   int           // the number of changes
+	seen      int           // the number of changes that the last query includes
 	next      chan struct{} // closed when groups change
 }
 
@@ -63,62 +63,63 @@ func newDiscoverer(client discovery.DiscoveryInterface, remote func(schema.Group
 	return &discoverer{client: client, remote: remote, log: log, wake: make(chan struct{}, 1), next: make(chan struct{})}
 }
 
-// changed asks for a new look. It never blocks.
+// changed requests a query. It never blocks.
 func (d *discoverer) changed() {
 	d.mu.Lock()
 	d.changes++
 	d.mu.Unlock()
 	select {
 	case d.wake <- struct{}{}:
-	default: // one is asked for already
+	default: // a query is requested already
 	}
 }
 
-// run looks when asked to, and now and then, until ctx ends.
+// run queries discovery after changes, and every pollInterval if there are aggregated
+// API servers, until ctx ends.
 func (d *discoverer) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var cost time.Duration // of the last question
-	repeat := false        // whether the next look follows a change
-	looked := 0            // how many changes there were before the last look
-	failed := false        // whether the last look got no answer
+	var cost time.Duration // of the last query
+	recheck := false       // whether a second query follows the next one
+	before := 0            // the number of changes before the last query
+	failed := false        // whether the last query failed
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.wake:
-			if !repeat { // else one is due already, and must not be put off
-				repeat = true
-				timer.Reset(min(max(quiet, share*cost), maxQuiet))
+			if !recheck { // otherwise a query is due already and must not be delayed
+				recheck = true
+				timer.Reset(min(max(debounce, costFactor*cost), maxDebounce))
 			}
 		case <-timer.C:
-			looked = d.count()
+			before = d.changeCount()
 			var err error
-			cost, err = d.look()
+			cost, err = d.query()
 			if err != nil {
 				if !failed && ctx.Err() == nil {
-					d.log.Warn("the served types cannot be read, asking again", "error", err)
+					d.log.Warn("querying discovery failed, trying again", "error", err)
 				}
 				failed = true
-				timer.Reset(again)
+				timer.Reset(recheckDelay)
 				continue
 			}
 			failed = false
-			if repeat {
-				repeat = false
-				timer.Reset(max(again, share*cost))
+			if recheck {
+				recheck = false
+				timer.Reset(max(recheckDelay, costFactor*cost))
 				continue
 			}
-			d.settled(looked)
+			d.markSeen(before)
 			if d.anyRemote() {
-				timer.Reset(always)
+				timer.Reset(pollInterval)
 			}
 		}
 	}
 }
 
-// anyRemote says whether another server serves some of the types, or nothing is
-// known yet.
+// anyRemote reports whether an aggregated API server serves a type. It is true before
+// the first query.
 func (d *discoverer) anyRemote() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,86 +133,85 @@ func (d *discoverer) anyRemote() bool {
 	return len(d.groups) == 0
 }
 
-// count is how many changes there were.
-func (d *discoverer) count() int {
+// changeCount returns the number of changes.
+func (d *discoverer) changeCount() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.changes
 }
 
-// settled says that the first changes have had the time to show. Those that came
-// since may have come too late for the last look.
-func (d *discoverer) settled(changes int) {
+// markSeen records that the last query includes the first changes. It may not include
+// later ones.
+func (d *discoverer) markSeen(changes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seen = changes
 }
 
-// fresh looks if something changed a moment ago. Call it before acting on the
-// absence of a type. After an error the known types may be out of date.
-func (d *discoverer) fresh() error {
-	looks := d.begun()
+// refresh queries discovery if CRDs or APIServices changed since the last query. Call
+// it before concluding that a type is absent. After an error the types may be out of
+// date.
+func (d *discoverer) refresh() error {
+	queries := d.queryCount()
 	if d.stale() {
-		return d.lookAfter(looks)
+		return d.queryAfter(queries)
 	}
 	return nil
 }
 
-// begun is how many looks have begun.
-func (d *discoverer) begun() int {
+// queryCount returns the number of queries that have begun.
+func (d *discoverer) queryCount() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.looks
+	return d.queries
 }
 
-// stale says whether something changed that the last look may have come too
-// early for.
+// stale reports whether there are changes that the last query may not include.
 func (d *discoverer) stale() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.changes > d.seen || len(d.preferred) == 0
 }
 
-// look asks discovery, publishes what has changed, and returns how long the
-// answer took. The error says that there was no answer.
-func (d *discoverer) look() (cost time.Duration, err error) {
-	d.looking.Lock()
-	defer d.looking.Unlock()
+// query queries discovery and returns how long that took.
+func (d *discoverer) query() (cost time.Duration, err error) {
+	d.queryMu.Lock()
+	defer d.queryMu.Unlock()
 	began := time.Now()
-	err = d.ask()
+	err = d.queryLocked()
 	return time.Since(began), err
 }
 
-// lookAfter is look, unless another one has begun and ended since there were
-// so many; its error is returned then.
-func (d *discoverer) lookAfter(looks int) error {
-	d.looking.Lock()
-	defer d.looking.Unlock()
+// queryAfter queries discovery, unless another query has begun and ended since
+// queryCount returned queries. It returns the error of that one then.
+func (d *discoverer) queryAfter(queries int) error {
+	d.queryMu.Lock()
+	defer d.queryMu.Unlock()
 	d.mu.Lock()
-	done, err := d.looks > looks, d.lookErr
+	done, err := d.queries > queries, d.queryErr
 	d.mu.Unlock()
 	if done {
 		return err
 	}
-	return d.ask()
+	return d.queryLocked()
 }
 
-// ask publishes what discovery says. The error says that it lists nothing; what
-// was known stays then. Its caller holds looking.
-func (d *discoverer) ask() error {
+// queryLocked queries discovery and publishes the types. On an error the types stay as
+// they were. The caller holds queryMu.
+func (d *discoverer) queryLocked() error {
 	d.mu.Lock()
-	d.looks++
+	d.queries++
 	d.mu.Unlock()
 	groups, lists, err := discovery.ServerGroupsAndResources(d.client)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lookErr = nil
+	d.queryErr = nil
 	if len(lists) == 0 {
-		d.lookErr = errors.New("read the served types: discovery lists none")
+		d.queryErr = errors.New("query discovery: it lists no types")
 		if err != nil {
-			d.lookErr = fmt.Errorf("read the served types: %w", err)
+			d.queryErr = fmt.Errorf("query discovery: %w", err)
 		}
-		return d.lookErr
+		return d.queryErr
 	}
 	current := groupTypes(groups, d.keepUnreachable(lists, err))
 	d.failure = err
@@ -224,7 +224,7 @@ func (d *discoverer) ask() error {
 	return nil
 }
 
-// keepUnreachable adds what was known of the groups that failed.
+// keepUnreachable adds the types of the last query of the groups that failed.
 func (d *discoverer) keepUnreachable(lists []*metav1.APIResourceList, err error) []*metav1.APIResourceList {
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if !partial {
@@ -241,8 +241,8 @@ func (d *discoverer) keepUnreachable(lists []*metav1.APIResourceList, err error)
 	return lists
 }
 
-// groupTypes sorts the lists of discovery into their groups, without
-// subresources: no controller looks at them.
+// groupTypes sorts the lists of discovery into their groups. It drops subresources,
+// which no controller uses.
 func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*restmapper.APIGroupResources {
 	byGroupVersion := make(map[string][]metav1.APIResource, len(lists))
 	for _, list := range lists {
@@ -267,8 +267,8 @@ func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*r
 	return types
 }
 
-// preferred lists each resource once, in the version that its group prefers,
-// or else in the first that has it, as [discovery.ServerPreferredResources] does.
+// preferred lists each resource once, in the preferred version of its group, or in the
+// first version that has it, as [discovery.ServerPreferredResources] does.
 func preferred(groups []*restmapper.APIGroupResources) []*metav1.APIResourceList {
 	var lists []*metav1.APIResourceList
 	for _, group := range groups {
@@ -293,8 +293,8 @@ func preferred(groups []*restmapper.APIGroupResources) []*metav1.APIResourceList
 	return lists
 }
 
-// snapshot returns what is known, a channel that is closed at the next change,
-// and what failed.
+// snapshot returns the types, a channel that is closed at the next change, and the
+// error of the groups that did not answer.
 func (d *discoverer) snapshot() ([]*metav1.APIResourceList, <-chan struct{}, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -97,28 +97,28 @@ func groupVersions(t *testing.T, d *discoverer) []string {
 	return got
 }
 
-func look(t *testing.T, d *discoverer) {
+func query(t *testing.T, d *discoverer) {
 	t.Helper()
-	if _, err := d.look(); err != nil {
+	if _, err := d.query(); err != nil {
 		t.Error(err)
 	}
 }
 
-func fresh(t *testing.T, d *discoverer) {
+func refresh(t *testing.T, d *discoverer) {
 	t.Helper()
-	if err := d.fresh(); err != nil {
+	if err := d.refresh(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
+func TestTypesOfAnUnreachableServerStay(t *testing.T) {
 	remote := schema.GroupVersion{Group: "remote.example.org", Version: "v1"}
 	s := newServer("v1", remote.String())
 	d := testDiscoverer(s)
-	look(t, d)
+	query(t, d)
 	s.serve("v1")
 	s.failed = map[schema.GroupVersion]error{remote: errors.New("503")}
-	look(t, d)
+	query(t, d)
 	if got := groupVersions(t, d); !slices.Equal(got, []string{remote.String(), "v1"}) {
 		t.Errorf("with a failing server there are %v", got)
 	}
@@ -126,7 +126,7 @@ func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
 		t.Error("the failure is not returned")
 	}
 	s.failed = nil
-	look(t, d)
+	query(t, d)
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"v1"}) {
 		t.Errorf("after the group was removed there are %v", got)
 	}
@@ -135,32 +135,32 @@ func TestATypeThatCannotBeReachedIsNotGone(t *testing.T) {
 	}
 }
 
-func TestFreshAsksOnlyAfterAChange(t *testing.T) {
+func TestRefreshQueriesOnlyAfterAChange(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
-	fresh(t, d) // nothing is known yet
-	fresh(t, d)
+	refresh(t, d) // nothing is known yet
+	refresh(t, d)
 	if s.asked != 1 {
-		t.Errorf("asked %d times before a change", s.asked)
+		t.Errorf("%d queries before a change", s.asked)
 	}
 	s.serve("v1", "new.example.org/v1")
 	d.changed()
-	fresh(t, d)
+	refresh(t, d)
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
 		t.Errorf("after a change there are %v", got)
 	}
 }
 
-// TestLooksComeOneAfterTheOther: else the answer to an old question could
-// overwrite that to a newer one, and a type that has just come would look gone.
-func TestLooksComeOneAfterTheOther(t *testing.T) {
+// TestQueriesRunOneAfterTheOther: else the answer to an old question could
+// replace that of a newer one, and a new type would be missing.
+func TestQueriesRunOneAfterTheOther(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
 	d.changed()
 	var underWay atomic.Int32
 	s.during = func() {
 		if n := underWay.Add(1); n != 1 {
-			t.Errorf("%d questions at once", n)
+			t.Errorf("%d queries at once", n)
 		}
 		for range 1000 {
 			runtime.Gosched()
@@ -169,34 +169,34 @@ func TestLooksComeOneAfterTheOther(t *testing.T) {
 	}
 	var workers sync.WaitGroup
 	for range 10 {
-		workers.Go(func() { fresh(t, d) })
-		workers.Go(func() { look(t, d) })
+		workers.Go(func() { refresh(t, d) })
+		workers.Go(func() { query(t, d) })
 	}
 	workers.Wait()
 }
 
-// TestAChangeDuringALookIsNotForgotten: the look may have come too early for it.
-func TestAChangeDuringALookIsNotForgotten(t *testing.T) {
+// TestAChangeDuringAQueryIsNotForgotten: the query may not include it.
+func TestAChangeDuringAQueryIsNotForgotten(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
 	d.changed()
-	looked := d.count()
-	look(t, d)
+	queried := d.changeCount()
+	query(t, d)
 	d.changed()
-	d.settled(looked)
+	d.markSeen(queried)
 	s.serve("v1", "new.example.org/v1")
-	fresh(t, d)
+	refresh(t, d)
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
 		t.Errorf("after a change there are %v", got)
 	}
-	d.settled(d.count())
+	d.markSeen(d.changeCount())
 	asked := s.asked
-	if fresh(t, d); s.asked != asked {
-		t.Error("it asks again when all changes have had their time")
+	if refresh(t, d); s.asked != asked {
+		t.Error("it asks recheckDelay when all changes have had their time")
 	}
 }
 
-func TestRunLooksWhenSomethingChanges(t *testing.T) {
+func TestRunQueriesAfterAChange(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
 	_, next, _ := d.snapshot()
@@ -209,11 +209,11 @@ func TestRunLooksWhenSomethingChanges(t *testing.T) {
 	<-next
 	_, next, _ = d.snapshot()
 	s.serve("v1", "new.example.org/v1")
-	for looked := false; !looked; { // a burst must not put the look off for ever
+	for queried := false; !queried; { // a series of changes must not delay the query for ever
 		d.changed()
 		select {
 		case <-next:
-			looked = true
+			queried = true
 		default:
 			runtime.Gosched()
 		}
@@ -225,36 +225,36 @@ func TestRunLooksWhenSomethingChanges(t *testing.T) {
 	<-ended
 }
 
-// TestFreshReturnsThatThereIsNoAnswer: the caller must not act on what was known.
-func TestFreshReturnsThatThereIsNoAnswer(t *testing.T) {
+// TestRefreshReturnsTheErrorOfTheQuery: the caller must not act on what was known.
+func TestRefreshReturnsTheErrorOfTheQuery(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
-	look(t, d)
+	query(t, d)
 	d.changed()
 	s.setDown(errors.New("connection refused"))
-	if err := d.fresh(); err == nil {
-		t.Error("a failed look counts as one")
+	if err := d.refresh(); err == nil {
+		t.Error("refresh after a failed query returns no error")
 	}
-	looks := d.begun()
-	if _, err := d.look(); err == nil {
-		t.Error("a failed look has no error")
+	queries := d.queryCount()
+	if _, err := d.query(); err == nil {
+		t.Error("a failed query returns no error")
 	}
-	if err := d.lookAfter(looks); err == nil {
-		t.Error("the failure of a look that another one waited for is not returned")
+	if err := d.queryAfter(queries); err == nil {
+		t.Error("queryAfter does not return the error of the query that it waited for")
 	}
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"v1"}) {
 		t.Errorf("without an answer there are %v", got)
 	}
 	s.setDown(nil)
-	fresh(t, d)
-	if err := d.lookAfter(looks); err != nil {
+	refresh(t, d)
+	if err := d.queryAfter(queries); err != nil {
 		t.Errorf("the failure stays: %v", err)
 	}
 }
 
-// TestRunAsksAgainAfterAFailure: no change comes that would wake it, and what
+// TestRunQueriesAgainAfterAFailure: no change comes that would wake it, and what
 // has changed before the failure is not known yet.
-func TestRunAsksAgainAfterAFailure(t *testing.T) {
+func TestRunQueriesAgainAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer("v1")
 		d := testDiscoverer(s)
@@ -265,17 +265,17 @@ func TestRunAsksAgainAfterAFailure(t *testing.T) {
 		s.serve("v1", "new.example.org/v1")
 		s.setDown(errors.New("connection refused"))
 		d.changed()
-		time.Sleep(10 * again)
+		time.Sleep(10 * recheckDelay)
 		if !d.stale() {
 			t.Error("a change is settled without an answer")
 		}
 		s.setDown(nil)
-		time.Sleep(10 * again)
+		time.Sleep(10 * recheckDelay)
 		if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
 			t.Errorf("after the failure there are %v", got)
 		}
 		if d.stale() {
-			t.Error("the change is not settled after two looks")
+			t.Error("the change is not marked as seen after two queries")
 		}
 		cancel()
 		running.Wait()

@@ -18,27 +18,27 @@ import (
 // spread between once and twice that (--min-resync-period).
 const resync = 12 * time.Hour
 
-// cacheHeadStart bounds what the caches get before the controllers run.
-const cacheHeadStart = 300 * time.Millisecond
+// cacheFillTimeout bounds the wait for the shared caches before the controllers start.
+const cacheFillTimeout = 300 * time.Millisecond
 
-// environment is what the controllers share.
+// environment has what the controllers share.
 type environment struct {
-	runCtx   context.Context // ends the controllers
+	runCtx   context.Context // of the controllers
 	config   Config
 	selected []string
-	types    *discoverer // all that are served
-	visible  *visibleTypes
+	types    *discoverer   // all served types
+	visible  *visibleTypes // the types that garbage collector and quota monitor
 	mapper   meta.ResettableRESTMapper
 
 	anyInformers     *informerSet
 	graphMonitors    *monitors // of the garbage collector
 	informersStarted chan struct{}
 
-	// graph is the garbage collector's, which storage version migration reads.
+	// graph belongs to the garbage collector. Storage version migration reads it.
 	graph *garbagecollector.GraphBuilder
-	// background work that belongs to no single controller.
+	// background has the work that several controllers share.
 	background []func(context.Context)
-	ends       []func() // called when the controllers have ended
+	ends       []func() // called when the controllers have stopped
 }
 
 func newEnvironment(ctx context.Context, cfg Config, selected []string) (*environment, error) {
@@ -72,7 +72,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	return env, nil
 }
 
-// chooseTypes sets up what garbage collector and quota see.
+// chooseTypes sets up the types that garbage collector and quota monitor.
 func (e *environment) chooseTypes() error {
 	named := newNamedTypes()
 	if e.config.Types.Serves(resourceQuotas) {
@@ -96,22 +96,23 @@ func (e *environment) chooseTypes() error {
 	return nil
 }
 
-// atEnd has f called when the controllers have ended. What others keep, such as
-// the informers that the API server shares, must not refer to them then.
+// atEnd registers f to be called when the controllers have stopped. It removes
+// references to them from objects that live longer, such as the informers of the API
+// server.
 func (e *environment) atEnd(f func()) { e.ends = append(e.ends, f) }
 
-// watch adds a handler to an informer until the controllers have ended.
+// watch adds a handler to an informer until the controllers have stopped.
 func (e *environment) watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
 	registration, err := informer.AddEventHandler(handler)
 	if err != nil {
 		return err
 	}
-	// The error says that the informer has stopped.
+	// An error means that the informer has stopped.
 	e.atEnd(func() { _ = informer.RemoveEventHandler(registration) })
 	return nil
 }
 
-// end calls what atEnd was given.
+// end calls the functions of atEnd.
 func (e *environment) end() {
 	for _, f := range e.ends {
 		f()
@@ -123,17 +124,17 @@ func (e *environment) startInformers(ctx context.Context) {
 	close(e.informersStarted)
 }
 
-// fillCaches gives the shared caches a moment: a controller that finds one
-// empty looks again after 100 ms (cache.WaitForCacheSync). It is no more than a
-// moment, because a type that cannot be listed concerns some controllers only.
+// fillCaches waits for the shared caches, at most cacheFillTimeout: a controller that
+// finds one empty checks again after 100 ms only (cache.WaitForCacheSync). A type that
+// cannot be listed must not delay the other controllers.
 func (e *environment) fillCaches(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, cacheHeadStart)
+	ctx, cancel := context.WithTimeout(ctx, cacheFillTimeout)
 	defer cancel()
 	e.config.Informers.WaitForCacheSync(ctx.Done())
 }
 
-// waitForInformers waits for the shared caches; what a controller sees later
-// it waits for itself.
+// waitForInformers waits for the shared caches. A controller waits for its other
+// informers itself.
 func (e *environment) waitForInformers(ctx context.Context) error {
 	for informer, synced := range e.config.Informers.WaitForCacheSync(ctx.Done()) {
 		if !synced {

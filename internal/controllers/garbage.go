@@ -10,15 +10,15 @@ import (
 
 const (
 	gcWorkers = 20 // kube-controller-manager's default
-	// syncPeriod is how often garbage collector and quota look for new types
-	// by themselves. They are woken when types change (see visibleTypes.follow).
+	// syncPeriod is the interval at which garbage collector and quota read the types.
+	// They also read them after each change (see visibleTypes.follow).
 	syncPeriod = 30 * time.Second
 )
 
-// garbageCollector is the garbage collector's service account.
+// garbageCollector is the name of the garbage collector's service account.
 const garbageCollector = "generic-garbage-collector"
 
-// buildGarbageCollector is upstream's, with the visible types.
+// buildGarbageCollector builds upstream's controller with the visible types.
 func buildGarbageCollector(ctx context.Context, env *environment) (func(context.Context), string, error) {
 	client, err := env.client(garbageCollector)
 	if err != nil {
@@ -41,7 +41,7 @@ func buildGarbageCollector(ctx context.Context, env *environment) (func(context.
 	}, "", nil
 }
 
-// concurrently runs the functions and returns when all have.
+// concurrently calls the functions and returns when all have returned.
 func concurrently(ctx context.Context, functions ...func(context.Context)) {
 	var running sync.WaitGroup
 	for _, f := range functions {

@@ -27,7 +27,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Upstream fact: the cleaner of legacy tokens asks which pods mount them
+// Upstream fact: the cleaner of legacy tokens lists the pods that mount them
 //
 // Mirrors: k8s.io/kubernetes/pkg/controller/serviceaccount.NewLegacySATokenCleaner
 //   k8s.io/kubernetes/pkg/controller/serviceaccount.LegacySATokenCleaner.Run
@@ -89,7 +89,7 @@ func buildTokens(_ context.Context, env *environment) (func(context.Context), st
 	return run, "", err
 }
 
-// newTokens makes a controller with the key and the CA as they are now.
+// newTokens returns a controller that uses the current key and CA.
 func newTokens(ctx context.Context, env *environment, client kubernetes.Interface) (func(context.Context), error) {
 	key, err := keyutil.PrivateKeyFromFile(env.config.Files.ServiceAccountKey)
 	if err != nil {
@@ -127,8 +127,8 @@ func buildLegacyTokenCleaner(_ context.Context, env *environment) (func(context.
 	return func(ctx context.Context) { concurrently(ctx, pods.informer.RunWithContext, c.Run) }, "", nil
 }
 
-// noPods is the pod informer of a server without pods: synced and empty. The
-// token cleaner asks it which tokens are mounted.
+// noPods is the pod informer of a server without pods: synced and empty. The token
+// cleaner uses it to find tokens that pods mount.
 type noPods struct{ informer cache.SharedIndexInformer }
 
 func newNoPods() noPods {
@@ -157,12 +157,12 @@ func (p noPods) Lister() corelisters.PodLister {
 
 var _ coreinformers.PodInformer = noPods{}
 
-// buildCSRSigning signs kubernetes.io/kube-apiserver-client requests. The
-// kubelet signers have no kubelets here.
+// buildCSRSigning builds the signer of kubernetes.io/kube-apiserver-client requests. The
+// other signers are for kubelets.
 func buildCSRSigning(ctx context.Context, env *environment) (func(context.Context), string, error) {
 	files := env.config.Files
 	if _, err := os.Stat(files.ClientCAKey); os.IsNotExist(err) {
-		return nil, "the client CA's key " + files.ClientCAKey + " is not there to sign with", nil
+		return nil, "the key of the client CA, " + files.ClientCAKey + ", does not exist", nil
 	}
 	client, err := env.client("certificate-controller")
 	if err != nil {

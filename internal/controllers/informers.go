@@ -17,44 +17,43 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// forgetAfter is how long the handler of a controller stays after the controller
-// has let go of the type.
-const forgetAfter = time.Minute
+// removeDelay is the time from the release of a monitor to the removal of its handler.
+const removeDelay = time.Minute
 
-// informerSet has the informers that garbage collector and quota share: typed
-// informers where there are some, metadata informers for all other types.
-// Upstream's set never ends an informer. Here one ends when its last handler
-// has been removed.
+// informerSet has the informers that garbage collector and quota share: the typed
+// informers of the API server, and metadata informers for all other types. Upstream's
+// set never stops an informer. This one stops an informer when its last handler has
+// been removed.
 type informerSet struct {
 	typed  informers.SharedInformerFactory
 	client metadata.Interface
 	now    func() time.Time
-	// typedStop ends the typed informers; nil means with the others. A factory
-	// starts an informer once, and those that are shared with the API server must
-	// serve the controllers of the next term, too.
+	// typedStop stops the typed informers; if nil, they stop with the others. A factory
+	// starts an informer only once: after a lost lease, the controllers of the next
+	// term use the same ones.
 	typedStop <-chan struct{}
 
 	running  sync.WaitGroup
 	mu       sync.Mutex
-	ended    bool // nothing starts any more
+	ended    bool // no informer starts
 	watched  map[schema.GroupVersionResource]*watchedType
-	handled  map[*monitor]struct{} // those with a handler
-	released []released            // in the order of their time
-	wake     chan struct{}         // for run, after the first release
+	handled  map[*monitor]struct{} // the monitors with a handler
+	released []released            // the oldest first
+	wake     chan struct{}         // wakes run after a release
 }
 
-// watchedType is a type with its informer.
+// watchedType is a type and its informer.
 type watchedType struct {
 	resource schema.GroupVersionResource
 	informer informers.GenericInformer
-	typed    bool               // the informer is the API server's too
+	typed    bool               // the API server uses the informer, too
 	stop     context.CancelFunc // nil before the start
-	handlers int                // that have not been removed
-	wanted   int                // monitors that have not been released
-	gone     atomic.Bool        // the type was not served at the last attempt
+	handlers int                // not removed yet
+	monitors int                // not released yet
+	notFound atomic.Bool        // the result of the last list or watch
 }
 
-// released is a monitor that a controller has let go.
+// released is a monitor that its controller has stopped.
 type released struct {
 	monitor *monitor
 	at      time.Time
@@ -64,24 +63,23 @@ func newInformerSet(typed informers.SharedInformerFactory, client metadata.Inter
 	return &informerSet{typed: typed, client: client, now: time.Now, watched: map[schema.GroupVersionResource]*watchedType{}, handled: map[*monitor]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
-// acquire returns the informer of a type for one more monitor. An informer whose
-// type was away may be in the middle of a long pause between attempts, so a new
-// one takes its place.
+// acquire returns the informer of a type for one more monitor. It replaces an informer
+// whose type was deleted: that one may wait long before its next attempt.
 func (s *informerSet) acquire(resource schema.GroupVersionResource) *watchedType {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.watched[resource]
-	if known == nil || known.gone.Load() && known.wanted == 0 {
+	if known == nil || known.notFound.Load() && known.monitors == 0 {
 		known = s.newWatchedType(resource)
 		s.watched[resource] = known
 	}
 	known.handlers++
-	known.wanted++
+	known.monitors++
 	return known
 }
 
-// lister lists from the informer of a type, if it has synced, or else from the
-// API server.
+// lister returns a lister of the informer of a type if that has synced, otherwise a
+// lister that queries the API server.
 func (s *informerSet) lister(resource schema.GroupVersionResource) cache.GenericLister {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,23 +97,23 @@ func (s *informerSet) newWatchedType(resource schema.GroupVersionResource) *watc
 	informer := metadatainformer.NewFilteredMetadataInformer(s.client, resource, metav1.NamespaceAll, resyncPeriod(),
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
 	watched := &watchedType{resource: resource, informer: informer}
-	// Their errors would say that the informer has started.
+	// These return an error only if the informer has started.
 	_ = informer.Informer().SetTransform(keepForMonitors)
 	_ = informer.Informer().SetWatchErrorHandlerWithContext(watched.failed)
 	return watched
 }
 
-// failed notes and does not log that a type is not served: it was deleted.
+// failed is the watch error handler. It does not log that a type was deleted.
 func (w *watchedType) failed(ctx context.Context, r *cache.Reflector, err error) {
-	w.gone.Store(apierrors.IsNotFound(err))
+	w.notFound.Store(apierrors.IsNotFound(err))
 	if !apierrors.IsNotFound(err) {
 		cache.DefaultWatchErrorHandler(ctx, r, err)
 	}
 }
 
-// keepForMonitors is a [cache.TransformFunc] that drops what neither garbage
-// collector nor quota reads. The annotations of an object may be larger than
-// the rest of it.
+// keepForMonitors is a [cache.TransformFunc] that drops the metadata that neither
+// garbage collector nor quota reads. Annotations may be larger than the rest of an
+// object.
 func keepForMonitors(obj any) (any, error) {
 	if accessor, err := meta.Accessor(obj); err == nil {
 		accessor.SetManagedFields(nil)
@@ -143,7 +141,7 @@ func (s *informerSet) Start(stop <-chan struct{}) {
 	}
 }
 
-// holds says whether an informer has objects of the type.
+// holds reports whether an informer has objects of the type.
 func (s *informerSet) holds(resource schema.GroupVersionResource) bool {
 	s.mu.Lock()
 	watched := s.watched[resource]
@@ -151,27 +149,27 @@ func (s *informerSet) holds(resource schema.GroupVersionResource) bool {
 	return watched != nil && len(watched.informer.Informer().GetStore().ListKeys()) > 0
 }
 
-// handle notes that the monitor has a handler.
+// handle records that the monitor has a handler.
 func (s *informerSet) handle(m *monitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handled[m] = struct{}{}
 }
 
-// release removes the handler of a monitor later.
+// release schedules the removal of the handler of a monitor.
 func (s *informerSet) release(m *monitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.shared.wanted--
+	m.shared.monitors--
 	s.released = append(s.released, released{m, s.now()})
 	select {
 	case s.wake <- struct{}{}:
-	default: // run looks anyway
+	default: // run is woken already
 	}
 }
 
-// run removes handlers that were released, until ctx ends, and returns when all
-// informers have ended.
+// run removes the handlers of released monitors until ctx ends. It returns when all
+// informers have stopped.
 func (s *informerSet) run(ctx context.Context) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
@@ -181,28 +179,28 @@ func (s *informerSet) run(ctx context.Context) {
 		case <-s.wake:
 		case <-timer.C:
 		}
-		timer.Reset(s.forget())
+		timer.Reset(s.removeReleased())
 	}
 	s.mu.Lock()
 	s.ended = true
 	for _, watched := range s.watched {
 		watched.end()
 	}
-	for _, r := range s.released { // their informers may have been replaced
+	for _, r := range s.released { // acquire may have replaced their informers
 		r.monitor.shared.end()
 	}
 	s.mu.Unlock()
 	s.running.Wait()
 }
 
-// forget removes handlers that were released long enough ago, ends informers
-// without any, and returns when there will be more to do.
-func (s *informerSet) forget() time.Duration {
+// removeReleased removes handlers that were released removeDelay ago, stops informers
+// without handlers, and returns the time to the next removal.
+func (s *informerSet) removeReleased() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.released) > 0 {
 		first := s.released[0]
-		if wait := forgetAfter - s.now().Sub(first.at); wait > 0 {
+		if wait := removeDelay - s.now().Sub(first.at); wait > 0 {
 			return wait
 		}
 		s.released = s.released[1:]
@@ -220,8 +218,8 @@ func (s *informerSet) forget() time.Duration {
 	return never
 }
 
-// removeHandlers removes the handlers of all monitors. Informers that are the
-// API server's too go on, and must not refer to controllers that have ended.
+// removeHandlers removes the handlers of all monitors. The informers of the API server
+// continue and must not refer to controllers that have stopped.
 func (s *informerSet) removeHandlers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +229,7 @@ func (s *informerSet) removeHandlers() {
 	clear(s.handled)
 }
 
-// end stops the informer, unless it is the API server's too.
+// end stops the informer, unless the API server uses it, too.
 func (w *watchedType) end() {
 	if w.stop != nil {
 		w.stop()

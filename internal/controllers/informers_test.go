@@ -69,8 +69,8 @@ func TestInformersEndAfterTheirLastMonitor(t *testing.T) {
 	set.Start(ctx.Done())
 	close(stopFirst)
 	<-firstEnded
-	clock.Time = clock.Add(forgetAfter)
-	set.forget()
+	clock.Time = clock.Add(removeDelay)
+	set.removeReleased()
 	if first.IsStopped() {
 		t.Fatal("the informer has ended while a controller monitors the type")
 	}
@@ -82,11 +82,11 @@ func TestInformersEndAfterTheirLastMonitor(t *testing.T) {
 	<-secondEnded
 	close(stopThird)
 	<-thirdEnded
-	if wait := set.forget(); wait != forgetAfter || first.IsStopped() {
+	if wait := set.removeReleased(); wait != removeDelay || first.IsStopped() {
 		t.Errorf("the informer ends at once; the next look is in %v", wait)
 	}
-	clock.Time = clock.Add(forgetAfter)
-	set.forget()
+	clock.Time = clock.Add(removeDelay)
+	set.removeReleased()
 	set.running.Wait() // hangs if the informer has not ended
 	if !first.IsStopped() || len(set.watched) != 0 {
 		t.Error("the informer runs on")
@@ -190,13 +190,13 @@ func TestATypeThatWasAwayGetsANewInformer(t *testing.T) {
 	set := testInformers(t, newClock().now)
 	gc := set.newMonitors()
 	first, stop, ended := runningMonitor(t, gc, widgets)
-	set.watched[widgets].gone.Store(true)
+	set.watched[widgets].notFound.Store(true)
 	if second, _, _ := runningMonitor(t, set.newMonitors(), widgets); second != first {
 		t.Error("a type that is still monitored has a second informer")
 	}
 	close(stop)
 	<-ended
-	set.watched[widgets].wanted = 0
+	set.watched[widgets].monitors = 0
 	if third, _, _ := runningMonitor(t, gc, widgets); third == first {
 		t.Error("the informer of a type that was away is used again")
 	}

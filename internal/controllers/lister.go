@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// liveLister is a [cache.GenericLister] without a cache: it asks the API server
-// for the metadata of the objects.
+// liveLister is a [cache.GenericLister] without a cache: it reads the metadata of the
+// objects from the API server.
 type liveLister struct{ client metadata.Getter }
 
 // List implements [cache.GenericLister].

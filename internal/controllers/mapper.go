@@ -8,27 +8,27 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// typeMapper is the RESTMapper of the controllers. It answers from the
-// discoverer's types, group by group, so that a group that no object refers to
-// costs nothing. It is safe for concurrent use.
+// typeMapper is the RESTMapper of the controllers, over the types of the discoverer. It
+// builds the mapper of a group at the first lookup in it. It is safe for concurrent
+// use.
 type typeMapper struct {
 	types *discoverer
 
 	mu      sync.Mutex
-	changed <-chan struct{} // closed when mappers are out of date
+	changed <-chan struct{} // closed when the mappers are out of date
 	groups  map[string]*restmapper.APIGroupResources
 	mappers map[string]meta.RESTMapper
-	whole   meta.RESTMapper // nil until a lookup leaves the group open
+	whole   meta.RESTMapper // of all groups; nil until a lookup needs it
 }
 
 func newTypeMapper(types *discoverer) *typeMapper { return &typeMapper{types: types} }
 
-// Reset implements [meta.ResettableRESTMapper]. The types are always those of
-// the last look; one that is not found is looked up once more.
+// Reset implements [meta.ResettableRESTMapper]. It does nothing: the mapper follows the
+// discoverer, and a lookup that finds no type refreshes it.
 func (m *typeMapper) Reset() {}
 
-// of returns the mapper of a group. An empty group may be that of the core or
-// left open.
+// of returns the mapper of a group. With open, an empty group means all groups;
+// otherwise it means the core group.
 func (m *typeMapper) of(group string, open bool) meta.RESTMapper {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,10 +49,10 @@ func (m *typeMapper) of(group string, open bool) meta.RESTMapper {
 	return m.mappers[group]
 }
 
-// renew drops mappers of types that have changed. Its caller holds mu.
+// renew drops the mappers if the types have changed. The caller holds mu.
 func (m *typeMapper) renew() {
 	select {
-	case <-m.changed: // nil at first
+	case <-m.changed: // nil before the first lookup
 	default:
 		if m.changed != nil {
 			return
@@ -65,15 +65,15 @@ func (m *typeMapper) renew() {
 	}
 }
 
-// lookUp asks again if the type is not known and types have changed a moment
-// ago.
-func lookUp[T any](m *typeMapper, group string, open bool, look func(meta.RESTMapper) (T, error)) (T, error) {
-	found, err := look(m.of(group, open))
+// lookUp calls find with the mapper of the group. If find finds no type, lookUp
+// refreshes the types and calls it again.
+func lookUp[T any](m *typeMapper, group string, open bool, find func(meta.RESTMapper) (T, error)) (T, error) {
+	found, err := find(m.of(group, open))
 	if meta.IsNoMatchError(err) {
-		if failure := m.types.fresh(); failure != nil {
+		if failure := m.types.refresh(); failure != nil {
 			return found, failure // the type may exist
 		}
-		found, err = look(m.of(group, open))
+		found, err = find(m.of(group, open))
 	}
 	return found, err
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Upstream fact: what garbage collector and quota do with an informer
+// Upstream fact: how garbage collector and quota use an informer
 //
 // Mirrors: k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.controllerFor
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.syncMonitors
@@ -21,22 +21,22 @@ import (
 //   and stop that when the type is gone. The shared factory of Kubernetes
 //   never ends an informer.
 // Gain: types without objects, and CRDs that were deleted, cost no informer.
-// Breaks: an informer ends too early, so that owners are not followed, or
+// Breaks: an informer stops too early, so that dependents are not collected, or
 //   never.
 
-// monitors is the [informerfactory.InformerFactory] of one controller. The
-// controller's handlers on a type stay until a minute after the controller has
-// let go of the type. It is safe for concurrent use.
+// monitors is the [informerfactory.InformerFactory] of one controller. The handler of a
+// type is removed removeDelay after the controller has stopped its monitor. It is safe
+// for concurrent use.
 type monitors struct {
 	set *informerSet
-	// wrap may put a handler in front of the controller's.
+	// wrap returns the handler to add instead of the given one.
 	wrap func(schema.GroupVersionResource, cache.ResourceEventHandler) cache.ResourceEventHandler
 
 	mu      sync.Mutex
 	current map[schema.GroupVersionResource]*monitor
 }
 
-// newMonitors makes the factory of one controller over the shared informers.
+// newMonitors returns the factory of one controller over the shared informers.
 func (s *informerSet) newMonitors() *monitors {
 	return &monitors{
 		set: s, current: map[schema.GroupVersionResource]*monitor{},
@@ -59,7 +59,7 @@ type monitoredType struct {
 	monitor  *monitor
 }
 
-// Informer begins a new monitor of the type at the first call.
+// Informer returns the monitor of the type. The first call creates it.
 func (t *monitoredType) Informer() cache.SharedIndexInformer {
 	t.once.Do(func() {
 		shared := t.monitors.set.acquire(t.resource)
@@ -74,7 +74,7 @@ func (t *monitoredType) Lister() cache.GenericLister { return t.monitors.set.lis
 // Start implements [informerfactory.InformerFactory].
 func (m *monitors) Start(stop <-chan struct{}) { m.set.Start(stop) }
 
-// synced says whether the controller has been given every object of the type.
+// synced reports whether the handler of the type has got all objects of the first list.
 func (m *monitors) synced(resource schema.GroupVersionResource) bool {
 	m.mu.Lock()
 	monitor := m.current[resource]
@@ -82,7 +82,7 @@ func (m *monitors) synced(resource schema.GroupVersionResource) bool {
 	return monitor != nil && monitor.HasSynced()
 }
 
-// begin makes the monitor that of its type.
+// begin makes began the monitor of its type and releases the previous one.
 func (m *monitors) begin(began *monitor) {
 	m.mu.Lock()
 	previous := m.current[began.resource]
@@ -93,7 +93,7 @@ func (m *monitors) begin(began *monitor) {
 	}
 }
 
-// end forgets the monitor, unless there is a newer one.
+// end removes the monitor, unless a newer one has replaced it.
 func (m *monitors) end(ended *monitor) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,9 +102,9 @@ func (m *monitors) end(ended *monitor) {
 	}
 }
 
-// monitor is one controller's handler on the shared informer of a type. Upstream
-// takes a [cache.Controller] from the informer for as long as it wants the
-// type, so it is that too.
+// monitor is the handler of one controller on the shared informer of a type. Upstream
+// runs the [cache.Controller] of the informer while it monitors the type; that is
+// monitorController.
 type monitor struct {
 	cache.SharedIndexInformer
 	monitors *monitors
@@ -134,16 +134,16 @@ func (m *monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHan
 	return registration, nil
 }
 
-// HasSynced implements [cache.Controller] and [cache.SharedInformer]: whether
-// the controller has been given every object that there was at the beginning.
+// HasSynced implements [cache.Controller] and [cache.SharedInformer]: it reports whether
+// the handler has got all objects of the first list.
 func (m *monitor) HasSynced() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.registration != nil && m.registration.HasSynced()
 }
 
-// release says that the controller does not want the type any more. The handler
-// stays for a while: what has happened to the last objects may be on its way.
+// release stops the monitor. Its handler is removed later: events of the last objects
+// may still be queued.
 func (m *monitor) release() {
 	m.mu.Lock()
 	before := m.released
@@ -155,18 +155,18 @@ func (m *monitor) release() {
 	}
 }
 
-// remove ends the handler.
+// remove removes the handler.
 func (m *monitor) remove() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.registration != nil {
-		// Its error says that the informer has no such handler any more.
+		// An error means that the handler was removed before.
 		_ = m.SharedIndexInformer.RemoveEventHandler(m.registration)
 	}
 }
 
-// monitorController is the monitor as a [cache.Controller], which upstream runs
-// for as long as it wants the type.
+// monitorController is a monitor as the [cache.Controller] that upstream runs while it
+// monitors the type.
 type monitorController struct{ *monitor }
 
 // Run implements [cache.Controller].

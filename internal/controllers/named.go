@@ -13,14 +13,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// namedTypes are the types that an object of the API names and that need a
-// monitor therefore, with objects or without: quota must hear of the first
-// object's deletion, and a storage version migration reads the monitor of its
-// type. It is safe for concurrent use.
+// namedTypes are the types that a ResourceQuota or a StorageVersionMigration names. They
+// need a monitor even without objects: quota must get the deletion of the first
+// object, and a migration reads the monitor of its type. It is safe for concurrent
+// use.
 type namedTypes struct {
 	mu    sync.Mutex
-	by    map[string]map[schema.GroupResource]bool // by kind, namespace and name of the object
-	next  chan struct{}                            // closed when a type is named or not any more
+	by    map[string]map[schema.GroupResource]bool // by UID of the object
+	next  chan struct{}                            // closed when types changes
 	types map[schema.GroupResource]bool
 }
 
@@ -28,7 +28,7 @@ func newNamedTypes() *namedTypes {
 	return &namedTypes{by: map[string]map[schema.GroupResource]bool{}, next: make(chan struct{})}
 }
 
-// handler follows what the objects of an informer name.
+// handler returns a handler that follows the types that objects name.
 func (n *namedTypes) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { n.set(obj, names(obj)) },
@@ -67,7 +67,7 @@ func (n *namedTypes) set(obj any, types map[schema.GroupResource]bool) {
 	n.next = make(chan struct{})
 }
 
-// current are the types that are named. Its caller must not change them.
+// current returns the types. The caller must not change the map.
 func (n *namedTypes) current() map[schema.GroupResource]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,7 +104,7 @@ func quotaTypes(quota *corev1.ResourceQuota) map[schema.GroupResource]bool {
 	return types
 }
 
-// done says whether a migration has ended.
+// done reports whether a migration has ended.
 func done(migration *migrationv1beta1.StorageVersionMigration) bool {
 	for _, condition := range migration.Status.Conditions {
 		ended := condition.Type == string(migrationv1beta1.MigrationSucceeded) || condition.Type == string(migrationv1beta1.MigrationFailed)

@@ -43,17 +43,17 @@ const (
 	// fleetGrace is upstream's namespaceDeletionGracePeriod: the time for
 	// other API servers to see that a namespace is terminating.
 	fleetGrace = 5 * time.Second
-	// minNamespaceRetry is the first wait before a namespace is looked at again.
+	// minNamespaceRetry is the delay of the first retry.
 	minNamespaceRetry = 100 * time.Millisecond
-	// maxNamespaceRetry bounds the wait before a namespace that still has
-	// content is looked at again.
+	// maxNamespaceRetry bounds the delay of a retry, for example of a namespace that
+	// still has content.
 	maxNamespaceRetry = 5 * time.Second
 )
 
-// namespaces empties and finalizes namespaces that are being deleted. The work
-// on one namespace is upstream's deleter; the loop around it is ours because
-// upstream's waits 5 s first, which one server need not, and because its
-// deleter visits every type that discovery lists, where most have no object.
+// namespaces deletes the content of terminating namespaces and finalizes them, with
+// upstream's deleter. The loop around it is not upstream's: that one first waits 5 s,
+// which a single server does not need, and its deleter visits every type that
+// discovery lists, most of which have no objects.
 type namespaces struct {
 	env     *environment
 	client  kubernetes.Interface
@@ -63,7 +63,7 @@ type namespaces struct {
 	logged  logging.Changes // failures, by the name of the namespace
 
 	mu          sync.Mutex
-	terminating map[types.UID]time.Time // since when this process has known
+	terminating map[types.UID]time.Time // when the informer reported it
 }
 
 func buildNamespaces(_ context.Context, env *environment) (func(context.Context), string, error) {
@@ -97,9 +97,9 @@ func buildNamespaces(_ context.Context, env *environment) (func(context.Context)
 	return n.loop.Run, "", nil
 }
 
-// enqueue is called when the cache that admission reads has the namespace: what
-// comes to this API server from now on is refused, so that only the requests in
-// flight can still create objects in it.
+// enqueue is called when the cache of admission has the namespace: from now on this API
+// server refuses requests that create objects in it. Only requests in flight can still
+// create one.
 func (n *namespaces) enqueue(obj any) {
 	namespace, ok := obj.(*corev1.Namespace)
 	if !ok || namespace.DeletionTimestamp == nil || len(namespace.Spec.Finalizers) == 0 {
@@ -128,8 +128,8 @@ func (n *namespaces) forget(obj any) {
 	}
 }
 
-// graceLeft is how long other API servers still have to see that the namespace
-// is terminating. A single server needs no time: see enqueue.
+// graceLeft returns how long to wait for other API servers, which must see that the
+// namespace is terminating. It is 0 for a single server, see enqueue.
 func (n *namespaces) graceLeft(ctx context.Context, name string) (time.Duration, error) {
 	if alone := n.env.config.Alone; alone != nil {
 		if isAlone, err := alone(ctx); isAlone || err != nil {
@@ -146,14 +146,14 @@ func (n *namespaces) graceLeft(ctx context.Context, name string) (time.Duration,
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	since, known := n.terminating[namespace.UID]
-	if !known { // a namespace of the same name was made since
+	if !known { // another namespace of that name was created since
 		return 0, nil
 	}
 	return fleetGrace - time.Since(since), nil
 }
 
-// handle works on one namespace. An aggregated server that is down holds a
-// namespace for as long as it is; the namespace's conditions say which.
+// handle deletes the content of one namespace. If an aggregated API server is down, the
+// namespace stays until it is up; the conditions of the namespace name its group.
 func (n *namespaces) handle(ctx context.Context, name string) reconcile.Result {
 	left, err := n.graceLeft(ctx, name)
 	if left > 0 {
@@ -168,23 +168,22 @@ func (n *namespaces) handle(ctx context.Context, name string) reconcile.Result {
 	}
 	var remaining *deletion.ResourcesRemainingError
 	if !errors.As(err, &remaining) && ctx.Err() == nil && n.logged.Changed(name, err.Error()) {
-		n.env.config.Log.Warn("a namespace cannot be deleted yet", "namespace", name, "error", err)
+		n.env.config.Log.Warn("deleting the content of a namespace failed, trying again", "namespace", name, "error", err)
 	}
 	return reconcile.Retry()
 }
 
-// delete makes a deleter for one namespace, because the types to visit depend
-// on it.
+// delete deletes with a deleter for this namespace only: the types to visit differ.
 func (n *namespaces) delete(ctx context.Context, name string) error {
-	if err := n.env.types.fresh(); err != nil {
+	if err := n.env.types.refresh(); err != nil {
 		return fmt.Errorf("delete the content of namespace %s: %w", name, err)
 	}
 	lists, err := n.types(ctx, name)
 	if len(lists) == 0 {
-		// Upstream's constructor would end the process.
+		// Upstream's constructor ends the process then.
 		return errors.Join(fmt.Errorf("delete the content of namespace %s: discovery lists no types", name), err)
 	}
-	// The constructor only logs an error, and this one comes again.
+	// The constructor only logs an error of discovery. Delete returns it again.
 	constructed := false
 	discover := func() ([]*metav1.APIResourceList, error) {
 		if constructed {
@@ -197,8 +196,9 @@ func (n *namespaces) delete(ctx context.Context, name string) error {
 	return deleter.Delete(ctx, name)
 }
 
-// types lists what must be visited: remote types always, own types where the
-// store has objects, and one that always exists so that the list is not empty.
+// types lists the types to visit: all types of aggregated API servers, the types of
+// this server with objects in the namespace, and configmaps, so that the list is never
+// empty.
 func (n *namespaces) types(ctx context.Context, namespace string) ([]*metav1.APIResourceList, error) {
 	lists, err := n.env.types.namespaced()
 	if n.env.config.Content == nil {

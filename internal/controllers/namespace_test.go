@@ -91,7 +91,7 @@ func TestANamespaceWaitsForDiscovery(t *testing.T) {
 	n.env.types = testDiscoverer(s)
 	client := fake.NewClientset(old)
 	n.client, n.objects = client, metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
-	look(t, n.env.types)
+	query(t, n.env.types)
 	n.env.types.changed()
 	s.setDown(errors.New("connection refused"))
 	if err := n.delete(t.Context(), "old"); err == nil {

@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// monitorPatience is how long the deletion of an owner waits for the first
-	// list of a type. A type that cannot be listed must not hold others.
-	monitorPatience = 5 * time.Second
-	// monitorPoll is how often the waiting looks at the monitors.
+	// maxHold bounds the time that the deletion of an owner is held back until types
+	// are listed: a type that cannot be listed must not block others.
+	maxHold = 5 * time.Second
+	// monitorPoll is the interval at which wait checks the monitors.
 	monitorPoll = 2 * time.Millisecond
 )
 
-// deletionOrder shows the garbage collector the dependents before the deletion
-// of their owner. An owner whose deletion is to orphan its dependents, or to
-// wait for them, is acted upon with the dependents that are in the graph. The
-// first object of a type may be written right before that deletion, when its
-// type has no monitor yet; unseen, it would be deleted instead of orphaned.
+// deletionOrder passes the dependents to the garbage collector before the deletion of
+// their owner. When an owner is deleted with the propagation policy Orphan or
+// Foreground, the garbage collector handles the dependents that are in its graph. If
+// the first object of a type was created right before that, the type has no monitor
+// yet: the object is not in the graph and would be deleted instead of orphaned.
 //
-// So each such deletion is held back until all types that have objects at its
-// revision have been listed. It is safe for concurrent use.
+// So each such deletion is held back until all types that have objects at its revision
+// have been listed. It is safe for concurrent use.
 type deletionOrder struct {
 	visible *visibleTypes
-	synced  func(schema.GroupVersionResource) bool // whether the garbage collector has been given the type
+	synced  func(schema.GroupVersionResource) bool // whether the garbage collector has got all objects of the type
 
 	mu     sync.Mutex
 	held   []*heldDeletion
-	ended  bool // the garbage collector has ended: events are dropped
+	ended  bool // the garbage collector has stopped: events are dropped
 	wake   chan struct{}
-	listed <-chan struct{} // the channel of the visible types that have all been listed
+	listed <-chan struct{} // the change channel of the visible types that are all listed
 }
 
-// heldDeletion is an event that waits.
+// heldDeletion is a held event.
 type heldDeletion struct {
-	revision int64 // 0 if the object is of another store
+	revision int64 // 0 if the object is in another store
 	release  func()
 }
 
@@ -53,8 +53,8 @@ func newDeletionOrder(visible *visibleTypes, synced func(schema.GroupVersionReso
 	return &deletionOrder{visible: visible, synced: synced, wake: make(chan struct{}, 1)}
 }
 
-// run releases what is held, until ctx ends. What comes later is dropped: the
-// garbage collector ends with the same context.
+// run releases held events until ctx ends. Later events are dropped: the garbage
+// collector stops with the same context.
 func (o *deletionOrder) run(ctx context.Context) {
 	defer func() {
 		o.mu.Lock()
@@ -93,22 +93,21 @@ func (o *deletionOrder) hold(h *heldDeletion) {
 	o.mu.Unlock()
 	select {
 	case o.wake <- struct{}{}:
-	default: // run is about to look
+	default: // run is woken already
 	}
 }
 
-// wait returns when the garbage collector has been given all objects of the
-// revision, or of now.
+// wait returns when the garbage collector has got all objects of the revision and, with
+// now, of the current one.
 func (o *deletionOrder) wait(ctx context.Context, revision int64, now bool) {
-	ctx, cancel := context.WithTimeout(ctx, monitorPatience)
+	ctx, cancel := context.WithTimeout(ctx, maxHold)
 	defer cancel()
 	if now {
 		if current, err := o.visible.content.Revision(ctx); err == nil {
 			revision = max(revision, current)
 		}
 	}
-	// The error says that the store does not answer or that ctx ended: the
-	// deletion goes on, as it would without waiting.
+	// After an error the deletion is released, as it would be without this order.
 	if o.visible.content.Reach(ctx, revision) != nil {
 		return
 	}
@@ -123,12 +122,11 @@ func (o *deletionOrder) wait(ctx context.Context, revision int64, now bool) {
 	}
 }
 
-// open says that nothing needs to be held at the revision.
+// open reports whether a deletion at the revision need not be held back.
 func (o *deletionOrder) open(revision int64) bool { return revision > 0 && o.complete(revision) }
 
-// complete says whether the garbage collector has been given all objects of the
-// types that had any at the revision. A type that could not be listed for long
-// does not count.
+// complete reports whether the garbage collector has got all objects of the revision. It
+// ignores types that could not be listed within maxHold.
 func (o *deletionOrder) complete(revision int64) bool {
 	if !o.visible.shows(revision) {
 		return false
@@ -140,7 +138,7 @@ func (o *deletionOrder) complete(revision int64) bool {
 	if done {
 		return true
 	}
-	if o.visible.unlisted(o.visible.now().Add(-monitorPatience), o.synced) {
+	if o.visible.unlisted(o.visible.now().Add(-maxHold), o.synced) {
 		return false
 	}
 	o.mu.Lock()
@@ -149,7 +147,7 @@ func (o *deletionOrder) complete(revision int64) bool {
 	return true
 }
 
-// handler puts the order in front of the garbage collector's handler on a type.
+// handler returns a handler that holds back deletions and then calls next.
 func (o *deletionOrder) handler(resource schema.GroupVersionResource, next cache.ResourceEventHandler) cache.ResourceEventHandler {
 	if _, ignored := garbagecollector.DefaultIgnoredResources()[resource.GroupResource()]; ignored {
 		return next
@@ -157,21 +155,21 @@ func (o *deletionOrder) handler(resource schema.GroupVersionResource, next cache
 	return &orderedHandler{order: o, next: next, foreign: o.visible.remote(resource.GroupVersion()), held: map[types.UID]*heldUpdate{}}
 }
 
-// orderedHandler holds back the updates of an object from its deletion on.
+// orderedHandler holds back the updates of an object that is being deleted.
 type orderedHandler struct {
 	order   *deletionOrder
 	next    cache.ResourceEventHandler
-	foreign bool // the objects are another server's, and so are their revisions
+	foreign bool // the objects are in another store, with other revisions
 
 	mu   sync.Mutex // held while next is called, so that events of an object keep their order
 	held map[types.UID]*heldUpdate
 }
 
-// heldUpdate is an event that is held back.
+// heldUpdate is an update that is held back.
 type heldUpdate struct{ previous, current any }
 
-// OnAdd implements [cache.ResourceEventHandler]. An object that is already being
-// deleted is shown as if it were not, and then deleted.
+// OnAdd implements [cache.ResourceEventHandler]. For an object that is being deleted, it
+// first passes on the object without its deletion.
 func (h *orderedHandler) OnAdd(obj any, isInInitialList bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,14 +209,14 @@ func (h *orderedHandler) OnDelete(obj any) {
 	h.next.OnDelete(obj)
 }
 
-// hold keeps the update. Its caller holds mu.
+// hold holds back the update. The caller holds mu.
 func (h *orderedHandler) hold(previous, current any) {
 	held := &heldUpdate{previous, current}
 	h.held[uid(current)] = held
 	h.order.hold(&heldDeletion{h.revision(current), func() { h.release(held) }})
 }
 
-// release passes a held update on, unless the object has gone meanwhile.
+// release passes on a held update, unless the object was removed meanwhile.
 func (h *orderedHandler) release(held *heldUpdate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -230,7 +228,8 @@ func (h *orderedHandler) release(held *heldUpdate) {
 	h.next.OnUpdate(held.previous, held.current)
 }
 
-// revision is where the object stands in this server's store, or 0.
+// revision returns the revision of the object in the store of this server; 0 if it is in
+// another one.
 func (h *orderedHandler) revision(obj any) int64 {
 	accessor, err := meta.Accessor(obj)
 	if err != nil || h.foreign {
@@ -243,8 +242,8 @@ func (h *orderedHandler) revision(obj any) int64 {
 	return revision
 }
 
-// waitsForDependents says whether the deletion of the object has begun and is
-// to orphan its dependents or to wait for them.
+// waitsForDependents reports whether the object is being deleted with the propagation
+// policy Orphan or Foreground.
 func waitsForDependents(obj any) bool {
 	accessor, err := meta.Accessor(obj)
 	if err != nil || accessor.GetDeletionTimestamp() == nil {
@@ -254,7 +253,7 @@ func waitsForDependents(obj any) bool {
 	return slices.Contains(finalizers, metav1.FinalizerOrphanDependents) || slices.Contains(finalizers, metav1.FinalizerDeleteDependents)
 }
 
-// notDeleted is the object without its deletion.
+// notDeleted returns a copy without the deletion timestamp.
 func notDeleted(obj any) any {
 	object, ok := obj.(runtime.Object)
 	if !ok {

@@ -137,7 +137,7 @@ func TestATypeThatCannotBeListedHoldsNothingForLong(t *testing.T) {
 	visible := h.order.visible
 	visible.mu.Lock()
 	for _, own := range visible.own {
-		own.since = own.since.Add(-monitorPatience)
+		own.since = own.since.Add(-maxHold)
 	}
 	visible.mu.Unlock()
 	h.OnUpdate(stored("owner", 1), deleting("owner", 50, metav1.FinalizerOrphanDependents))

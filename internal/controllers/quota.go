@@ -21,15 +21,14 @@ import (
 
 const (
 	quotaWorkers = 5 // kube-controller-manager's default
-	// quotaPeriod is how often quota is recalculated without a reason
+	// quotaPeriod is the interval at which all quotas are recalculated
 	// (--resource-quota-sync-period).
 	quotaPeriod = 5 * time.Minute
-	// newMonitorPoll is how often a quota that waits for the monitor of a type
-	// looks for it.
+	// newMonitorPoll is the interval at which recalculate checks for new monitors.
 	newMonitorPoll = 50 * time.Millisecond
 )
 
-// buildResourceQuota is upstream's, with the visible types.
+// buildResourceQuota builds upstream's controller with the visible types.
 func buildResourceQuota(ctx context.Context, env *environment) (func(context.Context), string, error) {
 	client, err := env.client("resourcequota-controller")
 	if err != nil {
@@ -45,7 +44,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	env.atEnd(quotas.removeHandler)
 	discover := func() ([]*metav1.APIResourceList, error) {
 		lists, err := env.visible.namespaced()
-		evaluators.add(lists) // else upstream adds its own, with the monitors
+		evaluators.add(lists) // otherwise upstream adds its own, with the monitors
 		return lists, err
 	}
 	controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
@@ -74,9 +73,9 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	}, "", nil
 }
 
-// evaluators knows how to count the objects of every type. Upstream adds the
-// evaluator of a type with its monitor, and a quota that names a type without
-// one refuses its objects.
+// evaluators has the quota evaluators of all types. Upstream adds the evaluator of a type
+// with its monitor. A quota that names a type without an evaluator refuses objects of
+// that type.
 type evaluators struct {
 	types     *discoverer
 	informers *informerSet
@@ -96,21 +95,21 @@ func (e *evaluators) run(ctx context.Context) {
 	}
 }
 
-// require looks for new types if one of the given has no evaluator.
+// require adds the evaluators of new types if one of the resources has none.
 func (e *evaluators) require(resources map[schema.GroupResource]bool) {
 	for resource := range resources {
 		if e.registry.Get(resource) == nil {
-			// After an error the discoverer asks again, and run adds what it finds.
-			_ = e.types.fresh()
+			// After an error the discoverer queries again, and run adds the types.
+			_ = e.types.refresh()
 			e.addAll()
 			return
 		}
 	}
 }
 
-// add adds the evaluators of those of the namespaced types that can be counted.
+// add adds the evaluators of the namespaced types that a quota can count.
 func (e *evaluators) add(lists []*metav1.APIResourceList) {
-	// The error is of an unreadable group version, which has no types.
+	// An error means an invalid group version, which has no types.
 	types, _ := resourcequota.GetQuotableResources(func() ([]*metav1.APIResourceList, error) { return lists, nil })
 	for gvr := range types {
 		resource := gvr.GroupResource()
@@ -130,10 +129,10 @@ func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.Generic
 	return e.informers.lister(resource), nil
 }
 
-// quotaInformer is the informer of resource quotas. It can hand a quota to the
-// controller again. Upstream calculates a quota without the types that are too
-// new for it, and then not again for minutes; a monitor that begins late has not
-// seen what was deleted before.
+// quotaInformer is the informer of resource quotas. It can make the controller calculate
+// a quota again. Upstream calculates a quota without types that it does not know yet,
+// and calculates it again minutes later; a new monitor does not report objects that
+// were deleted before it started.
 type quotaInformer struct {
 	coreinformers.ResourceQuotaInformer
 	evaluators *evaluators
@@ -148,7 +147,7 @@ func (q *quotaInformer) Informer() cache.SharedIndexInformer {
 	return handlerCapture{q.ResourceQuotaInformer.Informer(), q}
 }
 
-// handlerCapture remembers the handler of the controller.
+// handlerCapture keeps the handler of the controller in its quotaInformer.
 type handlerCapture struct {
 	cache.SharedIndexInformer
 	of *quotaInformer
@@ -170,18 +169,18 @@ func (c handlerCapture) AddEventHandlerWithResyncPeriod(handler cache.ResourceEv
 	return registration, nil
 }
 
-// removeHandler removes the handler of the controller when that has ended.
+// removeHandler removes the handler of the controller.
 func (q *quotaInformer) removeHandler() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.registration != nil {
-		// Its error says that the informer has stopped.
+		// An error means that the informer has stopped.
 		_ = q.ResourceQuotaInformer.Informer().RemoveEventHandler(q.registration)
 	}
 }
 
-// evaluatedFirst looks for the types that a quota names before the controller
-// calculates the quota.
+// evaluatedFirst adds the evaluators of the types that a quota names before the
+// controller calculates the quota.
 type evaluatedFirst struct {
 	cache.ResourceEventHandler
 	evaluators *evaluators
@@ -199,7 +198,7 @@ func (e evaluatedFirst) OnUpdate(previous, current any) {
 	e.ResourceEventHandler.OnUpdate(previous, current)
 }
 
-// recalculate hands quotas to the controller again when the types that they name
+// recalculate makes the controller calculate quotas again when the types that they name
 // have got monitors, until ctx ends.
 func (q *quotaInformer) recalculate(ctx context.Context, visible *visibleTypes, synced func(schema.GroupVersionResource) bool) {
 	monitored := map[schema.GroupResource]bool{}
@@ -236,7 +235,7 @@ func (q *quotaInformer) recalculate(ctx context.Context, visible *visibleTypes, 
 	}
 }
 
-// calculate hands the quotas that name one of the types to the controller.
+// calculate makes the controller calculate the quotas that name one of the types.
 func (q *quotaInformer) calculate(types map[schema.GroupResource]bool) {
 	q.mu.Lock()
 	handler := q.handler
@@ -255,13 +254,12 @@ func (q *quotaInformer) calculate(types map[schema.GroupResource]bool) {
 	}
 }
 
-// neverStarted gives upstream's evaluators for pods and devices the informers
-// that they ask for at construction. They are not served and not watched.
+// neverStarted has the informers that the constructors of upstream's evaluators of pods
+// and devices need. These types are not served, and the informers are not started.
 var neverStarted = informers.NewSharedInformerFactory(nil, 0)
 
-// servedListers finds listers among the shared informers. What is not served
-// has none: a quota on pods is accepted and shows 0 used, as on a
-// kube-apiserver where nobody creates pods.
+// servedListers returns the listers of the shared informers, and an empty lister for a
+// type that is not served: a quota on pods is accepted and shows 0 used.
 func servedListers(env *environment) quota.ListerForResourceFunc {
 	served := generic.ListerFuncForResourceFunc(env.config.Informers.ForResource)
 	return func(resource schema.GroupVersionResource) (cache.GenericLister, error) {

@@ -5,11 +5,10 @@ import (
 	"sync"
 )
 
-// reloading runs a controller that reads its files once, and builds and runs it
-// again each time that the identity changes; upstream's wants a restart of the
-// process for that. A controller whose successor cannot be built goes on. The
-// event handlers that it leaves in the shared informers cost little: identities
-// change rarely.
+// reloading returns a function that runs a controller which reads its files once. When
+// the files change, it builds and runs a new one; upstream needs a restart of the
+// process for that. If the new one cannot be built, the old one continues. Its event
+// handlers stay in the shared informers, which costs little: files change rarely.
 func reloading(env *environment, build func(context.Context) (func(context.Context), error)) (func(context.Context), error) {
 	changed := env.config.Files.changed()
 	run, err := build(env.runCtx)
@@ -30,7 +29,7 @@ func reloading(env *environment, build func(context.Context) (func(context.Conte
 	}, nil
 }
 
-// awaitNext returns what is built after the next change, or nil when ctx has
+// awaitNext waits for the next change and returns the new controller; nil when ctx has
 // ended.
 func awaitNext(ctx context.Context, env *environment, changed *<-chan struct{}, build func(context.Context) (func(context.Context), error)) func(context.Context) {
 	for {
@@ -44,6 +43,6 @@ func awaitNext(ctx context.Context, env *environment, changed *<-chan struct{}, 
 		if err == nil {
 			return next
 		}
-		env.config.Log.Error("a controller goes on with the old certificates and keys", "error", err)
+		env.config.Log.Error("rebuilding a controller failed: it continues with the old certificates and keys", "error", err)
 	}
 }

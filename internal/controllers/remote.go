@@ -18,31 +18,31 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
-// remoteTypes is the account of an API server in another process.
+// remoteTypes implements Types for API servers in other processes.
 type remoteTypes struct {
 	servedtypes.Follower
 	served map[schema.GroupVersionResource]bool
 	stop   func()
 }
 
-// newRemoteTypes asks the API server that client reaches what it serves, and
-// follows the kinds and servers that come and go until Close. What is built
-// into an API server changes with its restart only, so it is asked once.
+// newRemoteTypes queries the discovery of the API server and follows its CRDs and
+// APIServices until Close. The built-in types change only when the API server is
+// restarted, so they are read once.
 func newRemoteTypes(ctx context.Context, client *rest.Config) (*remoteTypes, error) {
 	discoverer, err := discovery.NewDiscoveryClientForConfig(client)
 	if err != nil {
 		return nil, fmt.Errorf("make the discovery client: %w", err)
 	}
 	_, lists, err := discoverer.ServerGroupsAndResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // a broken remote server serves nothing built-in
-		return nil, fmt.Errorf("ask the API server what it serves: %w", err)
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // aggregated API servers serve no built-in types
+		return nil, fmt.Errorf("query discovery: %w", err)
 	}
 	t := &remoteTypes{served: resources(lists)}
 	return t, t.follow(ctx, client)
 }
 
-// resources are what the lists of discovery have. A group that cannot be read
-// has none: nothing here is called by its name.
+// resources returns the resources of the lists of discovery. It ignores group versions
+// that cannot be parsed.
 func resources(lists []*metav1.APIResourceList) map[schema.GroupVersionResource]bool {
 	found := map[schema.GroupVersionResource]bool{}
 	for _, list := range lists {
@@ -81,12 +81,12 @@ func (t *remoteTypes) follow(ctx context.Context, client *rest.Config) error {
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), definitions.HasSynced, t.APIServices.HasSynced) {
 		t.stop()
-		return fmt.Errorf("read the kinds that are defined: %w", context.Cause(ctx))
+		return fmt.Errorf("list CRDs and APIServices: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-// Close ends the following and waits for it.
+// Close stops the informers and waits for them.
 func (t *remoteTypes) Close() { t.stop() }
 
 // Serves implements [Types].

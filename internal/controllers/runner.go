@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// leaseName is the lease, in kube-system, that is held by the process whose
-	// controllers run.
+	// leaseName is the lease, in kube-system, of the process that runs the
+	// controllers.
 	leaseName = "kube-hyper-mini-controllers"
-	// The times are kube-controller-manager's (--leader-elect-*).
+	// The durations are kube-controller-manager's defaults (--leader-elect-*).
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// Runner runs the controllers of one process: at once, or while it holds the lease
-// where other processes may run controllers too. The zero value is ready to use.
+// Runner runs the controllers of one process. With [Config.Elect] it runs them while it
+// holds the lease. The zero value is ready to use.
 type Runner struct {
 	names atomic.Pointer[[]string] // nil while no controllers run
 }
@@ -47,10 +47,10 @@ func (r *Runner) Names() []string {
 	return nil
 }
 
-// Run runs the controllers until ctx ends. It is ready when they run, or when it
-// stands for election. When the lease is lost the controllers end, and the process
-// stands for election again: etcd may have been away for a moment, and the API
-// server of the process goes on.
+// Run runs the controllers until ctx ends. It calls ready when they run or, with
+// leader election, when the election starts. When the lease is lost, the controllers
+// stop and the election starts again: etcd may have been unreachable for a moment, and
+// the API server of this process continues.
 func (r *Runner) Run(ctx context.Context, cfg Config, ready func()) error {
 	if !cfg.Elect {
 		return r.run(ctx, cfg, ready)
@@ -64,12 +64,12 @@ func (r *Runner) Run(ctx context.Context, cfg Config, ready func()) error {
 		if ctx.Err() != nil || !errors.Is(err, errLeaseLost) {
 			return err
 		}
-		cfg.Log.Warn("lost the controller lease; its controllers have ended, and this server stands for election again")
+		cfg.Log.Warn("lost the controller lease: its controllers have stopped, trying to acquire it again")
 	}
 }
 
-// run runs the controllers, and what they need from an API server in another
-// process.
+// run runs the controllers. If the API server is in another process, it also runs the
+// informers and the discovery of its types.
 func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
 	if cfg.Types == nil {
 		types, err := newRemoteTypes(ctx, cfg.Client)
@@ -93,9 +93,8 @@ func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
 	})
 }
 
-// runElected runs the controllers while this process holds the lease. They end
-// before the lease is released: another process runs its own as soon as it holds
-// it.
+// runElected runs the controllers while this process holds the lease. They stop before
+// the lease is released, because another process acquires it at once.
 func (r *Runner) runElected(ctx context.Context, cfg Config, ready func()) error {
 	leading := make(chan struct{})
 	elector, err := newElector(cfg.Client, func() { close(leading) })
@@ -118,7 +117,7 @@ func (r *Runner) runElected(ctx context.Context, cfg Config, ready func()) error
 	select {
 	case <-ctx.Done():
 	case <-leading:
-		cfg.Log.Info("this server runs the controllers now")
+		cfg.Log.Info("acquired the controller lease")
 		err = r.run(ctx, cfg, func() {})
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, errLeaseLost) {
@@ -127,8 +126,8 @@ func (r *Runner) runElected(ctx context.Context, cfg Config, ready func()) error
 	return err
 }
 
-// errLeaseLost ends the controllers: another process may run them by now.
-var errLeaseLost = errors.New("the lease on the controllers was lost")
+// errLeaseLost stops the controllers: another process may hold the lease.
+var errLeaseLost = errors.New("lost the controller lease")
 
 func newElector(clientConfig *rest.Config, elected func()) (*leaderelection.LeaderElector, error) {
 	client, err := kubernetes.NewForConfig(clientConfig)
@@ -137,7 +136,7 @@ func newElector(clientConfig *rest.Config, elected func()) (*leaderelection.Lead
 	}
 	hostname, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("find this host's name for the election: %w", err)
+		return nil, fmt.Errorf("read the host name for the election: %w", err)
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
@@ -151,7 +150,7 @@ func newElector(clientConfig *rest.Config, elected func()) (*leaderelection.Lead
 		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { elected() }, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("stand for election: %w", err)
+		return nil, fmt.Errorf("configure the election: %w", err)
 	}
 	return elector, nil
 }

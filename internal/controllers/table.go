@@ -26,8 +26,8 @@ var (
 )
 
 // table has every controller, by upstream's names
-// (k8s.io/kubernetes/cmd/kube-controller-manager/names), in the order in which
-// they start: what every namespace waits for comes first.
+// (k8s.io/kubernetes/cmd/kube-controller-manager/names), in the order of their start.
+// The first ones create the objects that every namespace has.
 var table = []controller{
 	{name: "serviceaccount-controller", needs: needs(serviceAccounts, namespacesGVR), build: buildServiceAccounts},
 	{name: "root-ca-certificate-publisher-controller", needs: needs(configMaps, namespacesGVR), build: buildRootCA},

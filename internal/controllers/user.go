@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// asManager is the client configuration of what acts as kube-controller-manager does
-// without a controller's own credentials, its informers and its tokens controller: as
-// the user system:kube-controller-manager.
+// asManager returns the client configuration of the user
+// system:kube-controller-manager. The informers and the tokens controller use it, as
+// in kube-controller-manager.
 func (c *Config) asManager() *rest.Config {
 	client := rest.CopyConfig(c.Client)
 	if !c.Manager && !c.FullRights {
@@ -23,23 +23,21 @@ func (c *Config) asManager() *rest.Config {
 	return client
 }
 
-// asServiceAccount is the same for one of kube-controller-manager's controllers
-// with --use-service-account-credentials: RBAC's bootstrap policy has a role for
-// each, and flow control a priority level for all.
+// asServiceAccount returns the client configuration of the service account of a
+// controller, as kube-controller-manager with --use-service-account-credentials: the
+// bootstrap policy has a role for each, and flow control a priority level for all.
 func asServiceAccount(client *rest.Config, name string) *rest.Config {
 	client = rest.CopyConfig(client)
 	client.Impersonate = rest.ImpersonationConfig{UserName: serviceaccount.MakeUsername(metav1.NamespaceSystem, name)}
 	return client
 }
 
-// managed is the client configuration of what acts as the manager. The user
-// agent has the name.
+// managed is asManager with the name in the user agent.
 func (e *environment) managed(name string) *rest.Config {
 	return withAgent(e.config.asManager(), name)
 }
 
-// account is the client configuration of the controller with the name of a
-// service account.
+// account returns the client configuration of the service account name.
 func (e *environment) account(name string) *rest.Config {
 	if e.config.FullRights {
 		return withAgent(e.config.Client, name)

@@ -19,9 +19,9 @@ import (
 
 const policyWorkers = 5 // kube-controller-manager's default
 
-// buildPolicyStatus type-checks ValidatingAdmissionPolicies. Upstream's holds
-// the schemas of all built-in types for it; the server's own OpenAPI, asked
-// when a policy needs it, says the same.
+// buildPolicyStatus builds the controller that type-checks ValidatingAdmissionPolicies.
+// It reads schemas from the server's OpenAPI when a policy needs them.
+// kube-controller-manager keeps the schemas of all built-in types in memory instead.
 func buildPolicyStatus(_ context.Context, env *environment) (func(context.Context), string, error) {
 	const name = "validatingadmissionpolicy-status-controller"
 	client, err := env.client(name)

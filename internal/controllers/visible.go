@@ -15,69 +15,72 @@ import (
 )
 
 const (
-	// emptyFor is how long a type stays visible after its last object.
-	emptyFor = 30 * time.Second
-	// visibleRetry is the pause after a failure to learn what is populated, and
-	// before an informer is asked again whether it still holds objects.
+	// hideDelay is the time from the deletion of the last object of a type until the
+	// type is no longer visible.
+	hideDelay = 30 * time.Second
+	// visibleRetry is the delay after a failed update, and between two checks whether
+	// an informer still has objects.
 	visibleRetry = time.Second
-	// warnAfter is how many failures in a row are worth a warning.
+	// warnAfter is the number of failures in a row after which a warning is logged.
 	warnAfter = 3
-	// updateShare bounds the time that goes into updates: 1 part in so many.
-	// After each, garbage collector and quota compare all visible types.
-	updateShare = 5
+	// updateCostFactor bounds the time that updates take: after each, run waits
+	// updateCostFactor times its duration. Garbage collector and quota compare all
+	// visible types after an update.
+	updateCostFactor = 5
 )
 
 // Population counts the objects in the store. [storage.Population] implements it.
 type Population interface {
 	// Run counts until ctx ends.
 	Run(ctx context.Context)
-	// Populated returns those of the resources that hold objects, and where the
-	// objects are of resources that it was never asked for.
+	// Populated returns the given resources that have objects, and the key prefixes of
+	// objects of other resources.
 	Populated(ctx context.Context, resources []schema.GroupResource) (populated map[schema.GroupResource]bool, others []string, err error)
 	// Changed returns a channel that is closed when a resource gets its first
 	// object or loses its last one.
 	Changed() <-chan struct{}
-	// Revision is the store's current one.
+	// Revision returns the current revision of the store.
 	Revision(ctx context.Context) (int64, error)
-	// Counted is the revision up to which all changes are counted.
+	// Counted returns the revision up to which all changes are counted.
 	Counted() int64
 	// Reach waits until all changes up to the revision are counted.
 	Reach(ctx context.Context, revision int64) error
 }
 
 // visibleTypes are the types that the garbage collector and the quota controller
-// monitor: those with objects, those that a quota or a migration names, and
-// those of other servers. A type without objects needs no monitor: it has no
-// dependents, and the garbage collector looks up an owner that it has not seen.
+// monitor: types with objects, types that a quota or a migration names, and types of
+// aggregated API servers. A type without objects needs no monitor: it has no
+// dependents, and the garbage collector reads an owner that is not in its graph from
+// the API server.
 //
-// It implements what upstream calls of [discovery.ServerResourcesInterface].
-// It is safe for concurrent use.
+// It implements the methods of [discovery.ServerResourcesInterface] that upstream
+// calls. It is safe for concurrent use.
 type visibleTypes struct {
 	discovery.ServerResourcesInterface
 	all     *discoverer
 	content Population // nil: all types are visible
 	remote  func(schema.GroupVersion) bool
 	named   *namedTypes
-	// holds says whether an informer has objects of the type.
+	// holds reports whether an informer has objects of the type.
 	holds func(schema.GroupVersionResource) bool
 	now   func() time.Time
 	log   *slog.Logger
 
-	unknown []string // prefixes with objects of no served type; of update alone
+	unknown []string // key prefixes of objects that have no served type; used by update only
 
 	mu      sync.Mutex
 	lists   []*metav1.APIResourceList
 	next    chan struct{} // closed when lists change
 	failure error
-	shown   int64           // lists show what had objects at this revision of the store
-	changed <-chan struct{} // closed when lists do not show what has objects now
+	shown   int64           // lists has all types that had objects at this revision
+	changed <-chan struct{} // closed when lists may lack a type that has objects
 	own     map[schema.GroupVersionResource]*ownType
 }
 
 // ownType is a visible type of this server.
 type ownType struct {
 	since     time.Time // when it became visible
-	emptied   time.Time // since when it has no objects; zero if it has, or is named
+	emptied   time.Time // when it lost its last object; zero if it has objects or is named
 	deletable bool      // the garbage collector monitors it
 }
 
@@ -88,7 +91,7 @@ func newVisibleTypes(all *discoverer, cfg Config, named *namedTypes, holds func(
 	}
 }
 
-// run updates the types when something has changed, until ctx ends.
+// run updates the types after changes, until ctx ends.
 func (v *visibleTypes) run(ctx context.Context) {
 	failures := 0 // without a success in between
 	for ctx.Err() == nil {
@@ -103,9 +106,9 @@ func (v *visibleTypes) run(ctx context.Context) {
 		if err == nil {
 			failures = 0
 		} else if failures++; failures == warnAfter && ctx.Err() == nil {
-			v.log.Warn("garbage collector and quota do not see new objects: the types with objects cannot be read, asking again", "error", err)
+			v.log.Warn("reading the types with objects failed, trying again: garbage collector and quota do not monitor new types", "error", err)
 		}
-		pause(ctx, updateShare*time.Since(began))
+		pause(ctx, updateCostFactor*time.Since(began))
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -118,7 +121,7 @@ func (v *visibleTypes) run(ctx context.Context) {
 	}
 }
 
-// pause waits, or less if ctx ends.
+// pause returns after d, or when ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -126,11 +129,11 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// never is a wait that something else ends.
+// never is the time of a timer that is not needed.
 const never = 24 * time.Hour
 
-// update publishes what is visible now, and returns when to update again if
-// nothing changes. Changes of content that close the channel came later.
+// update publishes the visible types and returns the time to the next update if there
+// is no change. contentChanged was taken before: it is closed by later changes only.
 func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{}) (again time.Duration, err error) {
 	lists, _, failure := v.all.snapshot()
 	var populated map[schema.GroupResource]bool
@@ -140,8 +143,8 @@ func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{
 		var others []string
 		populated, others, err = v.content.Populated(ctx, v.ownResources(lists))
 		if err == nil && !isSubset(others, v.unknown) {
-			// A type with objects is newer than what discovery said.
-			if err = v.all.lookAfter(v.all.begun()); err != nil {
+			// A type with objects is newer than the last query of discovery.
+			if err = v.all.queryAfter(v.all.queryCount()); err != nil {
 				return visibleRetry, err
 			}
 			lists, _, failure = v.all.snapshot()
@@ -184,7 +187,7 @@ func (v *visibleTypes) ownResources(lists []*metav1.APIResourceList) []schema.Gr
 	return own
 }
 
-// choose returns the visible types, and when to choose again. Its caller holds mu.
+// choose returns the visible types and the time to the next choice. The caller holds mu.
 func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[schema.GroupResource]bool) (visible []*metav1.APIResourceList, again time.Duration) {
 	named, now, own := v.named.current(), v.now(), map[schema.GroupVersionResource]*ownType{}
 	again = never
@@ -208,7 +211,7 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[sch
 				known.emptied = time.Time{}
 			} else if known == nil {
 				continue
-			} else if wait := v.lingers(gvr, known, now); wait == 0 {
+			} else if wait := v.remaining(gvr, known, now); wait == 0 {
 				continue
 			} else {
 				again = min(again, wait)
@@ -224,13 +227,13 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[sch
 	return visible, again
 }
 
-// lingers returns how long a type without objects stays visible, at least: until
-// its monitors have handled the deletion of the last one.
-func (v *visibleTypes) lingers(gvr schema.GroupVersionResource, known *ownType, now time.Time) time.Duration {
+// remaining returns how long a type without objects stays visible at least: its monitors
+// must handle the deletion of the last object.
+func (v *visibleTypes) remaining(gvr schema.GroupVersionResource, known *ownType, now time.Time) time.Duration {
 	if known.emptied.IsZero() {
 		known.emptied = now
 	}
-	if wait := emptyFor - now.Sub(known.emptied); wait > 0 {
+	if wait := hideDelay - now.Sub(known.emptied); wait > 0 {
 		return wait
 	}
 	if v.holds(gvr) {
@@ -239,13 +242,13 @@ func (v *visibleTypes) lingers(gvr schema.GroupVersionResource, known *ownType, 
 	return 0
 }
 
-// deletable says whether the garbage collector monitors a type.
+// deletable reports whether the garbage collector can monitor a type.
 func deletable(gvr schema.GroupVersionResource, resource metav1.APIResource) bool {
 	_, ignored := garbagecollector.DefaultIgnoredResources()[gvr.GroupResource()]
 	return !ignored && discovery.SupportsAllVerbs{Verbs: []string{"delete", "list", "watch"}}.Match(gvr.GroupVersion().String(), &resource)
 }
 
-// shows says whether the lists show every type that had objects at the revision.
+// shows reports whether the lists have every type that had objects at the revision.
 func (v *visibleTypes) shows(revision int64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -270,8 +273,8 @@ func (v *visibleTypes) stored() map[schema.GroupVersionResource]*ownType {
 	return maps.Clone(v.own)
 }
 
-// unlisted returns whether the garbage collector waits for the first list of a
-// type of this server that became visible after the given time.
+// unlisted reports whether a type of this server that became visible after the given
+// time has not been listed yet.
 func (v *visibleTypes) unlisted(after time.Time, synced func(schema.GroupVersionResource) bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -283,8 +286,8 @@ func (v *visibleTypes) unlisted(after time.Time, synced func(schema.GroupVersion
 	return false
 }
 
-// snapshot returns what is visible, a channel that is closed at the next change,
-// and what failed.
+// snapshot returns the visible types, a channel that is closed at the next change, and
+// the error of the groups that did not answer.
 func (v *visibleTypes) snapshot() ([]*metav1.APIResourceList, <-chan struct{}, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -297,9 +300,8 @@ func (v *visibleTypes) ServerPreferredResources() ([]*metav1.APIResourceList, er
 	return lists, err
 }
 
-// namespaced lists the namespaced types. It leaves out that a group cannot be
-// reached: quota would log it every time, and the discoverer keeps what was
-// known of the group.
+// namespaced lists the namespaced types. It does not return the error of groups that did
+// not answer: quota would log it each time, and the discoverer keeps their types.
 func (v *visibleTypes) namespaced() ([]*metav1.APIResourceList, error) {
 	lists, _, err := v.snapshot()
 	if discovery.IsGroupDiscoveryFailedError(err) {
@@ -308,8 +310,8 @@ func (v *visibleTypes) namespaced() ([]*metav1.APIResourceList, error) {
 	return onlyNamespaced(lists), err
 }
 
-// follow calls sync, which returns when its context ends, again after each
-// change of types. It is how a controller's own 30 s poll is cut short.
+// follow calls sync again after each change of the types, until ctx ends. sync returns
+// when its context ends. So a controller does not wait for its own poll every 30 s.
 func (v *visibleTypes) follow(ctx context.Context, sync func(context.Context)) {
 	for ctx.Err() == nil {
 		lists, next, _ := v.snapshot()

@@ -86,7 +86,7 @@ func testVisible(s *server, content Population) (*visibleTypes, *testClock, map[
 	cfg := Config{Types: remoteOnly{}, Population: content, Log: slog.New(slog.DiscardHandler)}
 	v := newVisibleTypes(all, cfg, newNamedTypes(), func(gvr schema.GroupVersionResource) bool { return held[gvr.Group] })
 	v.now = clock.now
-	if _, err := all.look(); err != nil {
+	if _, err := all.query(); err != nil {
 		panic(err)
 	}
 	return v, clock, held
@@ -138,11 +138,11 @@ func TestATypeStaysVisibleAfterItsLastObject(t *testing.T) {
 	held["a.example.org"] = true
 	update(t, v)
 	content.set(2)
-	if again := update(t, v); again != emptyFor {
+	if again := update(t, v); again != hideDelay {
 		t.Errorf("the next update is due in %v", again)
 	}
 	expectVisible(t, v, "a.example.org/v1")
-	clock.Time = clock.Add(emptyFor)
+	clock.Time = clock.Add(hideDelay)
 	if again := update(t, v); again != visibleRetry {
 		t.Errorf("with an informer that lags behind, the next update is due in %v", again)
 	}
@@ -151,10 +151,10 @@ func TestATypeStaysVisibleAfterItsLastObject(t *testing.T) {
 	content.set(3, "a.example.org")
 	update(t, v)
 	content.set(4)
-	if again := update(t, v); again != emptyFor {
+	if again := update(t, v); again != hideDelay {
 		t.Errorf("after a new object, the next update is due in %v", again)
 	}
-	clock.Time = clock.Add(emptyFor)
+	clock.Time = clock.Add(hideDelay)
 	update(t, v)
 	expectVisible(t, v)
 }
@@ -294,7 +294,7 @@ func TestAStoreThatCannotBeCountedIsLogged(t *testing.T) {
 func TestTypeMapper(t *testing.T) {
 	s := newServer("v1", "a.example.org/v1")
 	d := testDiscoverer(s)
-	look(t, d)
+	query(t, d)
 	m := newTypeMapper(d)
 	kind, err := m.KindFor(schema.GroupVersionResource{Group: "a.example.org", Version: "v1", Resource: "things"})
 	if err != nil || kind.Kind != "Thing" {
