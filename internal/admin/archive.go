@@ -117,7 +117,7 @@ func Restore(cfg *config.ServerConfiguration, log *slog.Logger, archive string, 
 		return nil, errors.New("the configuration has an external etcd, which is restored with etcd's own tools: see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
 	restore := restoreConfig(cfg, archive, key)
-	restore.Snapshot = func(snapshot, dir string) error {
+	restore.Snapshot = func(snapshot, _, dir string) error {
 		return etcd.RestoreSnapshot(snapshot, dir, logging.Zap(log, cfg.Logging.Verbosity))
 	}
 	return backup.Restore(restore)
@@ -130,7 +130,8 @@ func ImportBundle(cfg *config.ServerConfiguration, archive string, key backup.Ke
 }
 
 func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.Key) backup.RestoreConfig {
-	restore := backup.RestoreConfig{Archive: archive, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
+	// The spool of the continuous archive has the identity of its writer.
+	restore := backup.RestoreConfig{Keep: []string{"archive"}, Archive: archive, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
 	// Archives that lie in the data directory belong to whoever makes them, not
 	// to what they are about.
 	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {

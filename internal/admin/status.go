@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
@@ -39,6 +40,8 @@ type Status struct {
 	Versions    Versions       `json:"versions"`
 	Database    Database       `json:"database"`
 	Backups     backup.Account `json:"backups"`
+	// Archive is the state of the continuous archive; nil without one.
+	Archive *archive.Account `json:"archive,omitempty"`
 	// CustomTypes counts CustomResourceDefinitions; nil before the server is
 	// ready.
 	CustomTypes *CustomTypes `json:"customTypes,omitempty"`
@@ -95,6 +98,8 @@ type StatusSource struct {
 	Maintenance *maintenance.Keeper
 	// Backups is the account of the scheduled ones.
 	Backups func() backup.Account
+	// Archive writes the continuous archive; nil without one.
+	Archive *archive.Writer
 	// CustomTypes are counted when the server is ready.
 	CustomTypes func(context.Context) (CustomTypes, error)
 	// Certificates map each certificate to its end.
@@ -138,6 +143,10 @@ func (s StatusSource) status(ctx context.Context) Status {
 		}
 	}
 	status.Backups = s.Backups()
+	if s.Archive != nil {
+		account := s.Archive.Account(ctx)
+		status.Archive = &account
+	}
 	certificates, err := s.Certificates()
 	if err != nil {
 		status.CertificatesError = err.Error()

@@ -11,6 +11,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
@@ -26,6 +27,7 @@ type server struct {
 	url string // of the API
 
 	store       datastore.Datastore
+	archive     *archive.Writer // nil without a continuous archive
 	archiver    *backup.Archiver
 	identity    *identity.Identity
 	api         *apiServers
@@ -61,15 +63,20 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	p.announce(name)
-	s.compose(checked, listener)
+	if err := s.compose(checked, listener); err != nil {
+		return err
+	}
 	return p.run(ctx, hooks{start: s.start, ready: s.ready, healthy: s.healthy, stopping: s.stopping})
 }
 
 // compose makes the parts. It starts nothing.
-func (s *server) compose(checked *Checked, listener *apiserver.Listener) {
+func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err error) {
 	tokenKeys := apiserver.NewTokenKeys()
 	s.store = datastore.New(s.config, s.dir, s.log)
 	s.archiver = admin.NewArchiver(s.config, s.dir, s.stamp, s.store, s.log)
+	if s.archive, err = admin.NewArchiveWriter(s.config, s.dir, s.stamp, s.store, s.archiver, s.log); err != nil {
+		return err
+	}
 	s.identity = identity.New(identity.Config{
 		Config: s.config, Dir: s.dir, URL: s.url, AllowNew: checked.newIdentity, UseTokenKeys: tokenKeys.Set, Log: s.log,
 	})
@@ -86,6 +93,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) {
 	}
 	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone, ClientCAs: checked.options.ClientCAs}
 	s.api.handlers = admin.Handlers(s.status, s.archiver.Endpoint(), s.store, s.rotator, certificates)
+	return nil
 }
 
 // start starts the parts in this order. Parts of one Start call start side by side.
@@ -102,6 +110,12 @@ func (s *server) start(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	// It stops after the API server, and so archives the last write.
+	if s.archive != nil {
+		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "archive", Run: s.archive.Run}); err != nil {
+			return err
+		}
 	}
 	if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "apiserver", Run: s.api.run}); err != nil {
 		return err
@@ -178,6 +192,9 @@ func (s *server) startEvents() (err error) {
 	}
 	if keeper := s.store.Maintenance(); keeper != nil {
 		keeper.RecordEvents(s.events.Record)
+	}
+	if s.archive != nil {
+		s.archive.RecordEvents(s.events.Record)
 	}
 	return nil
 }

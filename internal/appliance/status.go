@@ -65,7 +65,7 @@ func (s *server) status() admin.StatusSource {
 		},
 		Controllers: s.controllers.Names,
 		Storage:     s.api.storage, Maintenance: s.store.Maintenance(),
-		Backups: s.archiver.Account, Certificates: s.identity.Store().Expiry,
+		Backups: s.archiver.Account, Archive: s.archive, Certificates: s.identity.Store().Expiry,
 		CustomTypes: s.customTypes,
 	}
 }

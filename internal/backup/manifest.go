@@ -24,6 +24,8 @@ const (
 	ReasonScheduled = "scheduled"
 	// ReasonUpgrade: another release is about to take the data over.
 	ReasonUpgrade = "before-upgrade"
+	// ReasonContinuous: it is a base of the continuous archive.
+	ReasonContinuous = "continuous"
 	// ReasonBundle: a further server shall have the same identity. Such an
 	// archive has no snapshot.
 	ReasonBundle = "bundle"
@@ -45,6 +47,8 @@ type Manifest struct {
 	Created time.Time `json:"created"`
 	Host    string    `json:"host"`
 	Reason  string    `json:"reason"`
+	// Chain is the ID of the chain that a base of a continuous archive belongs to.
+	Chain string `json:"chain,omitempty"`
 	// Stamp has the versions that wrote the data; see [datadir.Stamp].
 	Stamp datadir.Stamp `json:"data"`
 	// Snapshot describes etcd/snapshot.db; nil in a bundle.

@@ -16,7 +16,10 @@ import (
 type RestoreConfig struct {
 	// Archive is the file, Key opens it where it is sealed.
 	Archive string
-	Key     Key
+	// Fetch, unless it is nil, puts the archive into the directory and returns its
+	// path. Archive names where it is from then.
+	Fetch func(dir string) (path string, err error)
+	Key   Key
 	// DataDir need not exist. What is in it is moved aside.
 	DataDir string
 	// Keep are names in DataDir that stay where they are. Named are the paths
@@ -24,8 +27,13 @@ type RestoreConfig struct {
 	Keep, Named []string
 	// Stamp is this release, which refuses what a newer one has written.
 	Stamp datadir.Stamp
-	// Snapshot makes etcd's directory dir from the file snapshot.
-	Snapshot func(snapshot, dir string) error
+	// Describe counts the objects in the snapshot again when Snapshot has used it,
+	// which may have changed the file. Prefix is that of the API servers' keys.
+	Describe bool
+	Prefix   string
+	// Snapshot makes etcd's directory dir from the file snapshot. content is the
+	// directory with all other files.
+	Snapshot func(snapshot, content, dir string) error
 }
 
 // Restored is what a restore has done.
@@ -52,8 +60,11 @@ const (
 // a directory of its own before the first file of the old content is moved, and
 // nothing of it is overwritten or removed.
 func Restore(cfg RestoreConfig) (restored *Restored, err error) {
-	if _, err := os.Stat(cfg.Archive); err != nil {
-		return nil, fmt.Errorf("restore: %w", err) // before a directory is made
+	if cfg.Fetch == nil {
+		if _, err := os.Stat(cfg.Archive); err != nil {
+			return nil, fmt.Errorf("restore: %w", err) // before a directory is made
+		}
+		cfg.Fetch = func(string) (string, error) { return cfg.Archive, nil }
 	}
 	dir, err := datadir.Lock(cfg.DataDir, cfg.Named...)
 	if err != nil {
@@ -64,7 +75,7 @@ func Restore(cfg RestoreConfig) (restored *Restored, err error) {
 	if err := os.RemoveAll(incoming); err != nil { // of a restore that was killed
 		return nil, fmt.Errorf("restore: %w", err)
 	}
-	m, err := prepare(cfg, incoming)
+	m, err := fetchAndPrepare(cfg, dir.Path(), incoming)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
 	}
@@ -93,6 +104,22 @@ func leave(dir *datadir.Dir, err error) error {
 	return dir.Close()
 }
 
+// fetchAndPrepare makes the whole new content, of an archive that may have to be
+// brought first.
+func fetchAndPrepare(cfg RestoreConfig, dataDir, incoming string) (m *Manifest, err error) {
+	scratch := SpoolDir(dataDir)
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	file, err := cfg.Fetch(scratch)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Archive = file
+	return prepare(cfg, incoming)
+}
+
 // prepare makes the whole new content.
 func prepare(cfg RestoreConfig, incoming string) (*Manifest, error) {
 	m, err := extract(cfg, incoming, acceptable)
@@ -104,8 +131,13 @@ func prepare(cfg RestoreConfig, incoming string) (*Manifest, error) {
 	if err := errors.Join(os.Rename(snapshot, aside), os.Remove(filepath.Dir(snapshot))); err != nil {
 		return nil, err
 	}
-	if err := cfg.Snapshot(aside, filepath.Join(incoming, "etcd")); err != nil {
+	if err := cfg.Snapshot(aside, incoming, filepath.Join(incoming, "etcd")); err != nil {
 		return nil, err
+	}
+	if cfg.Describe { // the snapshot is not that of the manifest any more
+		if m.Snapshot, err = describe(aside, cfg.Prefix); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.Remove(aside); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 )
 
 // unpack stands in for etcd: it makes the directory from the snapshot.
-func unpack(snapshot, dir string) error {
+func unpack(snapshot, _, dir string) error {
 	data, err := os.ReadFile(snapshot)
 	return errors.Join(err, datadir.WriteFile(filepath.Join(dir, "db"), data, 0o600))
 }
@@ -99,14 +99,14 @@ func TestRestoreRefuses(t *testing.T) {
 	bundle.Snapshot = nil
 	for name, test := range map[string]struct {
 		archive  string
-		snapshot func(string, string) error
+		snapshot func(string, string, string) error
 		want     string
 	}{
 		"truncated":      {cut, unpack, ErrDamaged.Error()},
 		"missing":        {filepath.Join(t.TempDir(), "missing"), unpack, "no such file"},
 		"newer":          {saved(t, newer, Options{}), unpack, "newer"},
 		"a bundle":       {saved(t, bundle, Options{}), unpack, "bundle import"},
-		"etcd refuses":   {saved(t, server(t), Options{}), func(string, string) error { return io.ErrUnexpectedEOF }, "unexpected EOF"},
+		"etcd refuses":   {saved(t, server(t), Options{}), func(string, string, string) error { return io.ErrUnexpectedEOF }, "unexpected EOF"},
 		"another format": {os.Args[0], unpack, ErrDamaged.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func Latest(dir, reason string) (path string, made time.Time, err error) {
 // Copy produces an archive, verifies it on the way, seals it and writes it to
 // w. When it fails, what w has got is of no use.
 func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manifest, error) {
-	sealed, err := seal.writer(w)
+	sealed, err := seal.Writer(w)
 	if err != nil {
 		return nil, err
 	}

@@ -69,9 +69,9 @@ func (s Seal) Extension() string {
 	return ".tar.gz.age"
 }
 
-// writer encrypts what is written to it. Closing it ends the encryption and
+// Writer encrypts what is written to it. Closing it ends the encryption and
 // leaves w open.
-func (s Seal) writer(w io.Writer) (io.WriteCloser, error) {
+func (s Seal) Writer(w io.Writer) (io.WriteCloser, error) {
 	recipients, err := s.recipients()
 	if err != nil {
 		return nil, err

@@ -47,6 +47,8 @@ type Source struct {
 type Options struct {
 	// Reason is one of the Reason constants.
 	Reason string
+	// Chain is the ID of the chain for a base of a continuous archive.
+	Chain string
 	// WithoutKeys leaves out every file that holds a secret.
 	WithoutKeys bool
 }
@@ -62,7 +64,7 @@ type entry struct {
 // hand, so that what can fail fails before the first byte; a failure after it
 // leaves a stream that [Read] refuses.
 func Write(ctx context.Context, w io.Writer, source Source, options Options) (*Manifest, error) {
-	m := &Manifest{Format: Format, Created: time.Now().UTC().Truncate(time.Second), Reason: options.Reason, Stamp: source.Stamp}
+	m := &Manifest{Format: Format, Created: time.Now().UTC().Truncate(time.Second), Reason: options.Reason, Chain: options.Chain, Stamp: source.Stamp}
 	if host, err := os.Hostname(); err == nil { // a machine without a name has backups too
 		m.Host = host
 	}
@@ -155,7 +157,7 @@ func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut 
 	}
 	for _, field := range slices.Sorted(maps.Keys(source.ConfigFiles)) {
 		file := source.ConfigFiles[field]
-		secret := field == "apiServer.encryption.configFile" || strings.Contains(strings.ToLower(field), "keyfile")
+		secret := field == "apiServer.encryption.configFile" || strings.Contains(strings.ToLower(field), "keyfile") || strings.Contains(strings.ToLower(field), "credentials")
 		if err := add(path.Join("config/files", field), file, secret); err != nil {
 			return nil, nil, err
 		}

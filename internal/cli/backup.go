@@ -174,10 +174,10 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 
 func newBackupList() *cobra.Command {
 	flags, key := &configFlags{}, &keyFlags{}
-	var dir, output string
+	var dir, from, output string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the archives in the configured directory",
+		Short: "List the archives in the configured directory, or what a continuous archive has",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
@@ -185,6 +185,9 @@ func newBackupList() *cobra.Command {
 			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
+			}
+			if from != "" {
+				return listContinuous(cmd, cfg, from, output)
 			}
 			if dir == "" {
 				dir = cfg.Backup.Dir
@@ -206,6 +209,7 @@ func newBackupList() *cobra.Command {
 	flags.locate(cmd.Flags())
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
+	cmd.Flags().StringVar(&from, "from", "", "say which moments can be restored from the continuous archive in this directory, and what is missing")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
 }

@@ -1,17 +1,24 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
 func newBackupRestore() *cobra.Command {
 	flags, key := &configFlags{}, &keyFlags{}
+	var from, at string
+	var revision int64
 	cmd := &cobra.Command{
-		Use:   "restore FILE",
+		Use:   "restore FILE|--from DESTINATION",
 		Short: "Make an archive the content of the data directory, and keep what was there",
 		Long: `Make an archive the content of the data directory. Its server must be stopped.
 
@@ -21,44 +28,77 @@ names and which can be used as a data directory itself.
 
 The revision goes up by a thousand million, so that clients that watch begin
 with new lists. The saved configuration is put beside the data for reading;
-the server is still started with --config.`,
+the server is still started with --config.
+
+With --from it restores from a continuous archive: the newest state, that of a
+moment (--at), or of a revision (--revision). The chain is verified, and what
+changed after its base is replayed. Where the chain is broken, the newest state is
+the last one before that.`,
 		Example: `  kube-hyper-mini backup restore /mnt/backups/today.tar.gz
-  kube-hyper-mini backup restore --data-dir ./another today.tar.gz`,
-		Args: exactly("FILE"),
+  kube-hyper-mini backup restore --data-dir ./another today.tar.gz
+  kube-hyper-mini backup restore --from /mnt/archive
+  kube-hyper-mini backup restore --from /mnt/archive --at 2026-11-21T15:04:05Z`,
+		Args: atMostOne("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
 			}
-			log, err := commandLog(cmd, cfg)
+			target, err := restoreTarget(at, revision)
 			if err != nil {
 				return err
 			}
-			restored, err := admin.Restore(cfg, log, args[0], key.key)
+			var restored *backup.Restored
+			switch {
+			case (len(args) == 1) == (from != ""):
+				return usageError(errors.New("give either the FILE of a backup or --from with a continuous archive"))
+			case from != "":
+				restored, err = restoreContinuous(cmd, cfg, from, target, key.key)
+			case target != (archive.Target{}):
+				return usageError(errors.New("--at and --revision need --from: a backup is of one moment"))
+			default:
+				restored, err = restoreBackup(cmd, cfg, args[0], key.key)
+			}
 			if err != nil {
 				return err
 			}
-			m, out := restored.Manifest, cmd.OutOrStdout()
-			if _, err := fmt.Fprintf(out, "restored %s: %d objects as of revision %d\n", cfg.DataDir, objects(m), m.Snapshot.Revision); err != nil {
-				return err
-			}
-			if err := tellLeftOut(out, m); err != nil {
-				return err
-			}
-			if restored.Config != "" {
-				if _, err := fmt.Fprintf(out, "the configuration of the server that was saved is in %s\n", restored.Config); err != nil {
-					return err
-				}
-			}
-			if restored.Old != "" {
-				if _, err := fmt.Fprintf(out, "what was there before is in %s\n", restored.Old); err != nil {
-					return err
-				}
-			}
-			return nil
+			return printRestored(cmd.OutOrStdout(), cfg.DataDir, restored)
 		},
 	}
 	flags.locate(cmd.Flags())
 	key.add(cmd.Flags())
+	cmd.Flags().StringVar(&from, "from", "", "restore from the continuous archive in this directory")
+	cmd.Flags().StringVar(&at, "at", "", "with --from: the state at this time, as 2026-11-21T15:04:05Z")
+	cmd.Flags().Int64Var(&revision, "revision", 0, "with --from: the state at this revision of etcd")
 	return cmd
+}
+
+func restoreBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, key backup.Key) (*backup.Restored, error) {
+	log, err := commandLog(cmd, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return admin.Restore(cfg, log, file, key)
+}
+
+// printRestored says what was restored and where the rest is.
+func printRestored(out io.Writer, dataDir string, restored *backup.Restored) error {
+	m := restored.Manifest
+	if _, err := fmt.Fprintf(out, "restored %s: %d objects as of revision %d\n", dataDir, objects(m), m.Snapshot.Revision); err != nil {
+		return err
+	}
+	if err := tellLeftOut(out, m); err != nil {
+		return err
+	}
+	if restored.Config != "" {
+		if _, err := fmt.Fprintf(out, "the configuration of the server that was saved is in %s\n", restored.Config); err != nil {
+			return err
+		}
+	}
+	if restored.Old != "" {
+		if _, err := fmt.Fprintf(out, "what was there before is in %s\n", restored.Old); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -137,6 +137,11 @@ func printStatus(w io.Writer, status *admin.Status, output string) error {
 	for _, text := range backupRows(status.Backups) {
 		row("backup", "%s", text)
 	}
+	if status.Archive != nil {
+		for _, text := range archiveRows(status.Archive) {
+			row("archive", "%s", text)
+		}
+	}
 	for _, component := range status.Components {
 		row("component", "%s, up in %s", component.Name, seconds(component.StartSeconds))
 	}

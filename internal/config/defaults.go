@@ -47,7 +47,11 @@ func Default() *ServerConfiguration {
 		},
 		Manifests: Manifests{WaitForReady: true},
 		Backup:    Backup{Keep: 7, EncryptTo: []string{}, Endpoint: On, BeforeUpgrade: true},
-		Logging:   Logging{Format: "text"},
+		Archive: Archive{
+			Interval: metav1.Duration{Duration: time.Second}, Retention: metav1.Duration{Duration: 7 * 24 * time.Hour},
+			MaxSpool: resource.MustParse("1Gi"),
+		},
+		Logging: Logging{Format: "text"},
 	}
 }
 
@@ -66,6 +70,9 @@ func (c *ServerConfiguration) Complete() error {
 	}
 	if c.Backup.Dir == "" {
 		c.Backup.Dir = filepath.Join(c.DataDir, "backups")
+	}
+	if err := c.Archive.complete(); err != nil {
+		return err
 	}
 	for _, field := range c.Fields() {
 		if field.path == nil || *field.path == "" || *field.path == "-" {

@@ -37,6 +37,7 @@ type ServerConfiguration struct {
 	ServiceEndpointPolicy ServiceEndpointPolicy `json:"serviceEndpointPolicy"`
 	Manifests             Manifests             `json:"manifests"`
 	Backup                Backup                `json:"backup"`
+	Archive               Archive               `json:"archive"`
 	Logging               Logging               `json:"logging"`
 
 	// file is what it was loaded from; empty for the defaults.

@@ -31,6 +31,7 @@ func (c *ServerConfiguration) Validate() error {
 	c.validateEtcd(fail)
 	c.Manifests.validate(fail)
 	c.Backup.validate(fail)
+	c.Archive.validate(c.DataDir, fail)
 	c.validateServiceEndpoints(fail)
 	c.ServiceEndpointPolicy.validate(fail)
 	if mode, err := strconv.ParseUint(string(c.Kubeconfig.Mode), 8, 32); err != nil || mode > 0o777 {

@@ -9,6 +9,8 @@
 //	pki/                     CAs, certificates and keys (see package pki)
 //	encryption/              the keys that encrypt resources in etcd
 //	etcd/                    the embedded member's data
+//	archive/                 the spool of the continuous archive
+//	restored-from.json       after a restore from a continuous archive
 //
 // Directories are 0700 and files 0600, except certificates (0644).
 package datadir

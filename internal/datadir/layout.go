@@ -40,6 +40,8 @@ var layout = []part{
 	{pattern: "restored-config", content: []string{"config.yaml", "files"}},
 	{pattern: "before-restore-*", content: []string{"**"}},
 	{pattern: "before-import", content: []string{"**"}},
+	{pattern: "archive", content: []string{"*"}},
+	{pattern: "restored-from.json"},
 	{pattern: "backups", content: []string{"*.tar.gz", "*.tar.gz.age", ".unfinished-*"}, backups: true},
 }
 

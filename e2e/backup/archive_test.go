@@ -1,0 +1,153 @@
+package backup
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// archiving is the configuration of a server with a continuous archive.
+func archiving(t *testing.T, destination string) string {
+	t.Helper()
+	return harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, interval: 100ms}\n", destination))
+}
+
+// archived waits until the archive of a server has everything.
+func archived(t *testing.T, s *harness.Server) {
+	t.Helper()
+	harness.Eventually(t, "the archive has everything", func() error {
+		var status struct {
+			Archive *struct {
+				Chain        int
+				LagRevisions int64
+				LagSeconds   float64
+				Error        string
+			}
+		}
+		if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
+			return err
+		}
+		if a := status.Archive; a == nil || a.Chain == 0 || a.LagRevisions != 0 || a.LagSeconds != 0 {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
+}
+
+// TestArchive: a server whose disk is lost is again what it was, at its last change
+// and at any moment before.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	destination := filepath.Join(t.TempDir(), "archive")
+	config := archiving(t, destination)
+	s := harness.Start(t, "--config", config)
+	create(t, s, "before")
+	secret(t, s)
+	first := create(t, s, "first")
+	archived(t, s)
+	moment := time.Now()
+	last := create(t, s, "last")
+	archived(t, s)
+	s.Kill()
+	if err := os.RemoveAll(s.Dir); err != nil {
+		t.Fatal(err)
+	}
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "1 to "+last.ResourceVersion)
+
+	has := func(s *harness.Server, name string, want bool) {
+		t.Helper()
+		_, err := s.Client().CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{})
+		if (err == nil) != want || err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("%s: %v, want %t", name, err, want)
+		}
+	}
+	for name, flags := range map[string][]string{
+		"revision": {"--revision", first.ResourceVersion},
+		"at":       {"--at", moment.UTC().Format(time.RFC3339Nano)},
+	} {
+		dir := filepath.Join(t.TempDir(), name)
+		harness.Wants(t, harness.Runs(t, harness.ExitOK, append([]string{"backup", "restore", "--data-dir", dir, "--from", destination}, flags...)...), "restored "+dir)
+		earlier := harness.StartIn(t, dir)
+		reads(t, earlier, "first")
+		has(earlier, "last", false)
+		earlier.Stop()
+	}
+
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "as of revision "+last.ResourceVersion)
+	again := harness.StartIn(t, s.Dir, "--config", config)
+	reads(t, again, "last")
+	// A client that has seen a revision must begin with a new list.
+	watch, err := again.Client().CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.ResourceVersion})
+	if err == nil {
+		event := <-watch.ResultChan()
+		watch.Stop()
+		err = apierrors.FromObject(event.Object)
+	}
+	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		t.Errorf("a watch from before the restore says %v", err)
+	}
+	create(t, again, "after")
+	archived(t, again)
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "the server was restored at revision "+last.ResourceVersion)
+	again.Stop()
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "chain 2", "before-restore-")
+	third := harness.StartIn(t, s.Dir)
+	has(third, "after", true)
+}
+
+// TestArchiveOfAnotherServer is refused, and the server runs.
+func TestArchiveOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	destination := filepath.Join(t.TempDir(), "archive")
+	config := archiving(t, destination)
+	archived(t, harness.Start(t, "--config", config))
+	second := harness.Start(t, "--config", config)
+	second.WaitLog("one server at a time writes to it")
+	harness.Wants(t, second.Status(), "FAILED", "archive.takeOver")
+	harness.Eventually(t, "an event says so", func() error {
+		events, err := second.Client().CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, event := range events.Items {
+			if event.Reason == "ArchiveFailed" && event.Type == corev1.EventTypeWarning {
+				return nil
+			}
+		}
+		return errors.New("there is none")
+	})
+}
+
+// TestRestoreFromBadInput changes nothing.
+func TestRestoreFromBadInput(t *testing.T) {
+	t.Parallel()
+	dir, empty := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	for _, test := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{harness.ExitFailure, []string{"--from", empty}, "has no archive"},
+		{harness.ExitUsage, []string{"--from", empty, "file"}, "give either"},
+		{harness.ExitUsage, []string{"--from", empty, "--at", "yesterday"}, "is not a time"},
+		{harness.ExitUsage, []string{"--from", empty, "--at", "2126-11-21T15:04:05Z"}, "in the future"},
+		{harness.ExitUsage, []string{"--from", empty, "--at", "2026-11-21T15:04:05Z", "--revision", "3"}, "exclude each other"},
+		{harness.ExitUsage, []string{"--revision", "3", "file"}, "need --from"},
+		{harness.ExitUsage, nil, "give either"},
+	} {
+		harness.Wants(t, harness.Runs(t, test.code, append([]string{"backup", "restore", "--data-dir", dir}, test.args...)...), test.want)
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("%q has made the data directory: %v", test.args, err)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+// NewArchiveWriter returns what writes the continuous archive of a server, or nil
+// if the configuration has no destination. It uses the store when it runs.
+func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, archiver *backup.Archiver, log *slog.Logger) (*archive.Writer, error) {
+	if cfg.Archive.Destination == "" {
+		return nil, nil
+	}
+	destination, err := ArchiveLocation(cfg, "").Open()
+	if err != nil {
+		return nil, err
+	}
+	seal := backup.Seal{Recipients: cfg.Backup.EncryptTo}
+	return archive.NewWriter(archive.Config{
+		Store: destination, DataDir: dir.Path(),
+		Interval: cfg.Archive.Interval.Duration, Retention: cfg.Archive.Retention.Duration,
+		MaxSpool: cfg.Archive.MaxSpool.Value(), TakeOver: cfg.Archive.TakeOver,
+		Seal: seal, Version: stamp.Version,
+		Connect: store.Connection, WaitReady: store.WaitReady, Base: archive.NewBase(archiver, seal), Log: log,
+	}), nil
+}
+
+// ArchiveLocation is the archive at the URL, or the configured one if it is empty.
+func ArchiveLocation(cfg *config.ServerConfiguration, url string) archive.Location {
+	if url == "" {
+		url = cfg.Archive.Destination
+	}
+	return archive.Location{URL: url}
+}
+
+// RestoreRequest says what to restore from a continuous archive.
+type RestoreRequest struct {
+	Location archive.Location
+	Target   archive.Target
+	Key      backup.Key
+	// Planned is called before anything is made, Say with what the user should
+	// know, Progress for each segment.
+	Planned  func(*archive.Plan) error
+	Say      func(format string, args ...any)
+	Progress func(done, total int)
+}
+
+// RestoreContinuous makes a state of a continuous archive the content of the
+// configuration's data directory, with what [Restore] guarantees. The configuration
+// has been completed.
+func RestoreContinuous(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, request RestoreRequest) (*backup.Restored, *archive.Outcome, error) {
+	if len(cfg.Etcd.External.Endpoints) > 0 {
+		return nil, nil, errors.New("the configuration has an external etcd: restore into a data directory of an embedded one, save a backup of that, and see \"Out of the embedded etcd\" in the README")
+	}
+	store, err := request.Location.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := archive.NewPlan(ctx, store, request.Target)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := request.Planned(plan); err != nil {
+		return nil, nil, err
+	}
+	restoration := &archive.Restoration{Plan: plan, Key: request.Key, Say: request.Say, Progress: request.Progress}
+	restore := restoreConfig(cfg, store.String(), request.Key)
+	restore.Describe, restore.Prefix = true, cfg.Etcd.External.Prefix
+	restore.Fetch = func(dir string) (string, error) { return restoration.Fetch(ctx, dir) }
+	restore.Snapshot = func(snapshot, content, dir string) error {
+		if err := restoration.Replay(ctx, snapshot, content); err != nil {
+			return err
+		}
+		return etcd.RestoreSnapshot(snapshot, dir, logging.Zap(log, cfg.Logging.Verbosity))
+	}
+	restored, err := backup.Restore(restore)
+	return restored, &restoration.Outcome, err
+}

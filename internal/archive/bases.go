@@ -1,0 +1,203 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+)
+
+// A new base is made when a replay on the last one would take longer than a minute
+// by these measures: about 250 objects a second are read from a slow S3, and
+// 50,000 changes a second replayed on a slow machine.
+const (
+	maxReplaySegments = 15_000
+	maxReplayChanges  = 1_000_000
+	maxReplayBytes    = 1 << 30
+	// maxBaseAge bounds how much a restore to the near past reads, and lets the
+	// retention remove old changes.
+	maxBaseAge = 24 * time.Hour
+	// basesCheck is the time between two looks at these measures.
+	basesCheck = 10 * time.Second
+)
+
+// makeBases makes the first base of the chain, and a new one when it is time,
+// until ctx ends.
+func (s *session) makeBases(ctx context.Context) {
+	backoff := minBackoff
+	for ctx.Err() == nil {
+		if !s.baseDue() {
+			sleep(ctx, basesCheck)
+			continue
+		}
+		if err := s.makeBase(ctx); err != nil {
+			s.fails(ctx, fmt.Errorf("make a base of the archive: %w", err))
+			sleep(ctx, backoff)
+			backoff = min(2*backoff, maxBackoff)
+			continue
+		}
+		backoff = minBackoff
+		if err := s.retain(ctx); err != nil && ctx.Err() == nil {
+			s.config.Log.Warn("old parts of the archive stay", "error", err)
+		}
+	}
+}
+
+func (s *session) baseDue() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := s.since
+	return since.made.IsZero() || since.segments >= maxReplaySegments || since.changes >= maxReplayChanges || since.bytes >= maxReplayBytes ||
+		since.segments > 0 && time.Since(since.made) > min(maxBaseAge, s.config.Retention)
+}
+
+// makeBase makes a base and writes it to the destination.
+func (s *session) makeBase(ctx context.Context) (err error) {
+	s.mu.Lock()
+	name, before := BaseName{Sequence: s.sequence}, s.since
+	least := s.lastRevision()
+	s.mu.Unlock()
+	dir := filepath.Join(s.dir, "base")
+	if err := os.RemoveAll(dir); err != nil { // of a process that was killed
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	name.Extension = s.config.Seal.Extension()
+	file := filepath.Join(dir, "base"+name.Extension)
+	m, err := s.config.Base(ctx, s.state.Claim.ID, file)
+	if err != nil {
+		return err
+	}
+	// A database does not have its revision when that is 1, or a deletion that has
+	// been compacted.
+	name.Revision, name.Time = max(m.Snapshot.Revision, least), time.Now()
+	if err := s.shipBase(ctx, file, name); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.since = sinceBase{
+		made: name.Time, segments: s.since.segments - before.segments,
+		changes: s.since.changes - before.changes, bytes: s.since.bytes - before.bytes,
+	}
+	s.mu.Unlock()
+	st := s.state
+	st.Based, st.Base, st.Sequence = true, name.Time, name.Sequence
+	if err := writeJSON(s.stateFile(), st); err != nil {
+		return err
+	}
+	if before.made.IsZero() {
+		s.ledger.incomplete(false)
+		s.ledger.update(func(a *Account) { a.Revision = max(a.Revision, name.Revision) })
+		s.succeeds()
+	}
+	s.ledger.update(func(a *Account) { a.Base = name.Time })
+	s.config.Log.Info("the archive has a new base", "chain", s.state.Number, "revision", name.Revision)
+	return nil
+}
+
+func (s *session) shipBase(ctx context.Context, path string, name BaseName) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	size, err := file.Seek(0, 2)
+	if err == nil {
+		_, err = file.Seek(0, 0)
+	}
+	if err == nil {
+		err = s.config.Store.Create(ctx, chainName(s.state.Number, basesDir, name.String()), file, size)
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		shippedBytes.Add(float64(size))
+	}
+	return err
+}
+
+// retain removes what no restore within the retention needs: in each chain, bases
+// before the last one that is older than the retention, and the segments before
+// the base that follows; and chains that ended before it.
+func (s *session) retain(ctx context.Context) error {
+	chains, err := Chains(ctx, s.config.Store)
+	if err != nil {
+		return err
+	}
+	horizon := time.Now().Add(-s.config.Retention)
+	for i, chain := range chains {
+		if chain.Claim == nil {
+			continue // what it is cannot be told, so that it stays
+		}
+		if i+1 < len(chains) {
+			next := chains[i+1]
+			if next.Claim != nil && len(next.Bases) > 0 && next.Bases[0].Time.Before(horizon) {
+				if err := s.removeChain(ctx, chain); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if err := s.shorten(ctx, chain, horizon); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shorten removes what precedes the last base before the horizon.
+func (s *session) shorten(ctx context.Context, chain *Chain, horizon time.Time) error {
+	keep := 0
+	for i, base := range chain.Bases {
+		if base.Time.Before(horizon) {
+			keep = i
+		}
+	}
+	if keep == 0 {
+		return nil
+	}
+	for _, base := range chain.Bases[:keep] {
+		if err := s.config.Store.Remove(ctx, base.Object.Name); err != nil {
+			return err
+		}
+	}
+	segments, err := chain.Segments(ctx, s.config.Store, 0)
+	if err != nil {
+		return err
+	}
+	for _, segment := range segments {
+		if segment.Sequence >= chain.Bases[keep].Sequence {
+			break
+		}
+		if err := s.config.Store.Remove(ctx, segment.Object.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeChain removes the bases first: what has none is not restored from. The
+// claim goes last.
+func (s *session) removeChain(ctx context.Context, chain *Chain) error {
+	for _, part := range []string{basesDir + "/", segmentsDir + "/", chainFile} {
+		objects, err := s.config.Store.List(ctx, path.Join(chainName(chain.Number), part), "")
+		if err != nil {
+			return err
+		}
+		for _, object := range objects {
+			if err := s.config.Store.Remove(ctx, object.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// NewBase returns what makes bases with the archiver.
+func NewBase(archiver *backup.Archiver, seal backup.Seal) func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
+	return func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
+		return backup.Save(ctx, path, seal, archiver.Produce(backup.Options{Reason: backup.ReasonContinuous, Chain: chain}))
+	}
+}

@@ -1,0 +1,159 @@
+package archive
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func wants(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want %q", parts)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error is %q, want %q", err, part)
+		}
+	}
+}
+
+// made is an archive of one chain with several segments.
+func made(t *testing.T) (string, *fixture) {
+	t.Helper()
+	dir := t.TempDir()
+	f := start(t, NewDirectory(dir), t.TempDir(), nil)
+	f.caughtUp()
+	for range 4 {
+		f.history(1)
+		f.caughtUp()
+	}
+	return dir, f
+}
+
+// TestBroken names what is wrong with a chain, restores what is before it, and
+// refuses to pass that off as a state that was asked for.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	dir, f := made(t)
+	otherDir, _ := made(t)
+	segments := names(t, NewDirectory(dir), chainName(1, segmentsDir))
+	others := names(t, NewDirectory(otherDir), chainName(1, segmentsDir))
+	last := revision(t, f)
+	damaged := segments[2]
+	good, err := parseSegmentName(filepath.Base(segments[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(dir, name string) []byte {
+		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for name, test := range map[string]struct {
+		content func() []byte // nil removes the segment
+		want    string
+	}{
+		"a flipped byte":     {func() []byte { d := read(dir, damaged); d[len(d)/2] ^= 1; return d }, "SHA-256"},
+		"cut short":          {func() []byte { d := read(dir, damaged); return d[:len(d)/2] }, "SHA-256"},
+		"empty":              {func() []byte { return nil }, "0 bytes"},
+		"missing":            {nil, "are missing"},
+		"of another server":  {func() []byte { return read(otherDir, others[2]) }, "of another server"},
+		"of another place":   {func() []byte { return read(dir, segments[1]) }, "its content is that of"},
+		"not even a segment": {func() []byte { return []byte(strings.Repeat("x", 1000)) }, "SHA-256"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := t.TempDir()
+			if err := os.CopyFS(broken, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(broken, filepath.FromSlash(damaged))
+			err := os.Remove(path)
+			if test.content != nil {
+				err = os.WriteFile(path, test.content(), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := NewDirectory(broken)
+			got, outcome, err := restore(t, store, Target{})
+			if err != nil || outcome.Broken == nil || outcome.Revision != good.Last || !maps.Equal(got, f.state(good.Last)) {
+				t.Fatalf("restored %+v, %v, want what is before the damage, revision %d", outcome, err, good.Last)
+			}
+			wants(t, outcome.Broken, test.want)
+			if test.content != nil {
+				wants(t, outcome.Broken, damaged)
+			}
+			_, _, err = restore(t, store, Target{Revision: last})
+			wants(t, err, test.want, "--revision")
+			if _, outcome, err := restore(t, store, Target{Revision: good.Last}); err != nil || outcome.Revision != good.Last {
+				t.Errorf("what is before the damage: %+v, %v", outcome, err)
+			}
+		})
+	}
+}
+
+// TestBrokenBase goes back to the base before, and says so when there is none.
+func TestBrokenBase(t *testing.T) {
+	t.Parallel()
+	dir, f := made(t)
+	store := NewDirectory(dir)
+	s, err := f.writer.resume()
+	if err != nil || s == nil {
+		t.Fatal(err)
+	}
+	if err := s.makeBase(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	bases := names(t, store, chainName(1, basesDir))
+	if len(bases) != 2 {
+		t.Fatalf("bases: %q", bases)
+	}
+	for i := len(bases) - 1; i >= 0; i-- {
+		path := filepath.Join(dir, filepath.FromSlash(bases[i]))
+		data, err := os.ReadFile(path)
+		if err == nil {
+			data[len(data)/2] ^= 1
+			err = os.WriteFile(path, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := restore(t, store, Target{})
+		if i > 0 && (err != nil || !maps.Equal(got, f.state(revision(t, f)))) {
+			t.Errorf("with the first base: %v", err)
+		} else if i == 0 {
+			wants(t, err, bases[0], "damaged")
+		}
+	}
+}
+
+// TestWindows says what is missing.
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	dir, f := made(t)
+	segments := names(t, NewDirectory(dir), chainName(1, segmentsDir))
+	windows, err := Windows(t.Context(), NewDirectory(dir))
+	if err != nil || len(windows) != 1 || windows[0].LastRevision != revision(t, f) || len(windows[0].Gaps) > 0 {
+		t.Errorf("%+v, %v", windows, err)
+	}
+	if err := os.Remove(filepath.Join(dir, filepath.FromSlash(segments[1]))); err != nil {
+		t.Fatal(err)
+	}
+	windows, err = Windows(t.Context(), NewDirectory(dir))
+	if err != nil || len(windows) != 1 || len(windows[0].Gaps) != 1 {
+		t.Fatalf("%+v, %v", windows, err)
+	}
+	wants(t, errors.New(windows[0].Gaps[0]), "segments 2 to 2 are missing")
+	if windows, err := Windows(t.Context(), NewDirectory(t.TempDir())); err != nil || len(windows) != 0 {
+		t.Errorf("an empty directory: %v, %v", windows, err)
+	}
+	_, err = NewPlan(t.Context(), NewDirectory(filepath.Join(dir, "nowhere")), Target{})
+	wants(t, err, "nowhere has no archive")
+}

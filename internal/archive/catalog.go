@@ -1,0 +1,138 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Base is a base of a chain.
+type Base struct {
+	BaseName
+	Object Object
+}
+
+// Segment is a segment of a chain.
+type Segment struct {
+	SegmentName
+	Object Object
+}
+
+// Chain is what a destination has of one chain.
+type Chain struct {
+	// Number in its name. The writer of the highest one is that of the destination.
+	Number int
+	// Claim is nil when it cannot be read; Problem says why.
+	Claim   *Claim
+	Problem string
+	// Bases in the order of their revisions.
+	Bases []Base
+	// Unknown are objects with names that this release does not know.
+	Unknown []string
+}
+
+// Chains reads which chains the store has, in the order of their numbers, without
+// their segments.
+func Chains(ctx context.Context, store Store) ([]*Chain, error) {
+	numbers, err := chainNumbers(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	var chains []*Chain
+	for _, number := range numbers {
+		chain := &Chain{Number: number}
+		if chain.Claim, err = readClaim(ctx, store, number); err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			chain.Problem = err.Error()
+		}
+		objects, err := store.List(ctx, chainName(number, basesDir)+"/", "")
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range objects {
+			name, err := parseBaseName(path.Base(object.Name))
+			if err != nil {
+				chain.Unknown = append(chain.Unknown, object.Name)
+				continue
+			}
+			chain.Bases = append(chain.Bases, Base{name, object})
+		}
+		chains = append(chains, chain)
+	}
+	return chains, nil
+}
+
+// chainNumbers lists the numbers that are claimed.
+func chainNumbers(ctx context.Context, store Store) ([]int, error) {
+	folders, err := store.Folders(ctx, chainsPrefix)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int
+	for _, folder := range folders {
+		if number, err := strconv.Atoi(folder); err == nil && number > 0 {
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers, nil
+}
+
+// maxClaim bounds what is read of a chain.json.
+const maxClaim = 1 << 20
+
+func readClaim(ctx context.Context, store Store, number int) (*Claim, error) {
+	data, err := readAll(ctx, store, chainName(number, chainFile), maxClaim)
+	if err != nil {
+		return nil, fmt.Errorf("chain %d: %w", number, err)
+	}
+	claim, err := parseClaim(data)
+	if err != nil {
+		return nil, fmt.Errorf("chain %d: %w", number, err)
+	}
+	return claim, nil
+}
+
+// readAll reads an object of at most limit bytes.
+func readAll(ctx context.Context, store Store, name string, limit int64) ([]byte, error) {
+	body, err := store.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err = errors.Join(err, body.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("read %s: %w: it has more than %d bytes", name, ErrDamaged, limit)
+	}
+	return data, nil
+}
+
+// Segments lists the segments of a chain from the number on, in order.
+func (c *Chain) Segments(ctx context.Context, store Store, from int) ([]Segment, error) {
+	prefix := chainName(c.Number, segmentsDir) + "/"
+	objects, err := store.List(ctx, prefix, prefix+segmentsBefore(from))
+	if err != nil {
+		return nil, err
+	}
+	var segments []Segment
+	for _, object := range objects {
+		name, err := parseSegmentName(strings.TrimPrefix(object.Name, prefix))
+		if err != nil {
+			c.Unknown = append(c.Unknown, object.Name)
+			continue
+		}
+		segments = append(segments, Segment{name, object})
+	}
+	return segments, nil
+}
+
+// isMissing says that the store has no such object.
+func isMissing(err error) bool { return errors.Is(err, os.ErrNotExist) }

@@ -1,0 +1,218 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Change is one key of one revision.
+type Change struct {
+	// Deleted says that the revision removes the key.
+	Deleted bool
+	// Record is the mvccpb.KeyValue that etcd stores, in protobuf. A deletion has
+	// the key only.
+	Record []byte
+	// Key, Value and Lease are parts of Record.
+	Key, Value []byte
+	Lease      int64
+}
+
+// Revision has the changes of one transaction, in its order.
+type Revision struct {
+	Number int64
+	// Time is when the writer saw it.
+	Time    time.Time
+	Changes []Change
+}
+
+// Lease is a lease that changes refer to.
+type Lease struct {
+	ID int64
+	// TTL in seconds, as granted.
+	TTL int64
+}
+
+// File is a file of the identity that has changed since the base.
+type File struct {
+	// Name is that in a backup: pki/..., encryption/...
+	Name    string `json:"name"`
+	Content []byte `json:"content"`
+	// Removed says that the file is gone.
+	Removed bool `json:"removed,omitempty"`
+}
+
+// The numbers of mvccpb.KeyValue's fields; see internal/upstream/etcd.
+const (
+	fieldKey = iota + 1
+	fieldCreateRevision
+	fieldModRevision
+	fieldVersion
+	fieldValue
+	fieldLease
+)
+
+// appendRecord appends the protobuf encoding of what etcd stores for the event.
+func appendRecord(b []byte, event *clientv3.Event) []byte {
+	kv := event.Kv
+	b = protowire.AppendTag(b, fieldKey, protowire.BytesType)
+	b = protowire.AppendBytes(b, kv.Key)
+	if event.Type == mvccpb.DELETE {
+		return b
+	}
+	integer := func(number protowire.Number, value int64) {
+		if value != 0 {
+			b = protowire.AppendTag(b, number, protowire.VarintType)
+			b = protowire.AppendVarint(b, uint64(value))
+		}
+	}
+	integer(fieldCreateRevision, kv.CreateRevision)
+	integer(fieldModRevision, kv.ModRevision)
+	integer(fieldVersion, kv.Version)
+	if len(kv.Value) > 0 {
+		b = protowire.AppendTag(b, fieldValue, protowire.BytesType)
+		b = protowire.AppendBytes(b, kv.Value)
+	}
+	integer(fieldLease, kv.Lease)
+	return b
+}
+
+// Entries of a payload: a kind and its content.
+const (
+	entryRevision = 1
+	entryLease    = 2
+	entryFile     = 3
+)
+
+// appendRevision appends the entry of the events of one revision.
+func appendRevision(b []byte, number int64, at time.Time, events []*clientv3.Event, scratch []byte) (payload, newScratch []byte, digest [sha256.Size]byte) {
+	b = append(b, entryRevision)
+	b = binary.AppendUvarint(b, uint64(number))
+	b = binary.AppendUvarint(b, uint64(at.UnixMilli()))
+	begin := len(b)
+	b = binary.AppendUvarint(b, uint64(len(events)))
+	for _, event := range events {
+		deleted := byte(0)
+		if event.Type == mvccpb.DELETE {
+			deleted = 1
+		}
+		scratch = appendRecord(scratch[:0], event)
+		b = append(b, deleted)
+		b = protowire.AppendBytes(b, scratch)
+	}
+	return b, scratch, sha256.Sum256(b[begin:])
+}
+
+// digestOf is the digest of the changes of one revision.
+func digestOf(events []*clientv3.Event) string {
+	_, _, digest := appendRevision(nil, 0, time.Time{}, events, nil)
+	return hex.EncodeToString(digest[:])
+}
+
+func appendLease(b []byte, lease Lease) []byte {
+	b = append(b, entryLease)
+	b = binary.AppendUvarint(b, uint64(lease.ID))
+	return binary.AppendUvarint(b, uint64(lease.TTL))
+}
+
+func appendFile(b []byte, file File) []byte {
+	removed := byte(0)
+	if file.Removed {
+		removed = 1
+	}
+	b = append(b, entryFile, removed)
+	b = protowire.AppendString(b, file.Name)
+	return protowire.AppendBytes(b, file.Content)
+}
+
+// errEnd means that an entry is cut short.
+var errEnd = errors.New("an entry ends too early")
+
+// decoder reads the fields of entries. After an error it returns zeros.
+type decoder struct {
+	rest []byte
+	err  error
+}
+
+func (d *decoder) byte() byte {
+	if len(d.rest) == 0 {
+		d.err = errEnd
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return b
+}
+
+func (d *decoder) integer() int64 {
+	value, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.err, d.rest = errEnd, nil
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return int64(value)
+}
+
+func (d *decoder) bytes() []byte {
+	value, n := protowire.ConsumeBytes(d.rest)
+	if n < 0 {
+		d.err, d.rest = errEnd, nil
+		return nil
+	}
+	d.rest = d.rest[n:]
+	return value
+}
+
+func (d *decoder) revision() Revision {
+	r := Revision{Number: d.integer(), Time: time.UnixMilli(d.integer())}
+	for count := d.integer(); count > 0 && d.err == nil; count-- {
+		change := Change{Deleted: d.byte() == 1, Record: d.bytes()}
+		if d.err == nil {
+			d.err = change.parse()
+		}
+		r.Changes = append(r.Changes, change)
+	}
+	return r
+}
+
+// parse reads the parts of the record.
+func (c *Change) parse() error {
+	for rest := c.Record; len(rest) > 0; {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 {
+			return fmt.Errorf("a record: %w", protowire.ParseError(n))
+		}
+		rest = rest[n:]
+		var bytes []byte
+		var integer uint64
+		if kind == protowire.BytesType {
+			bytes, n = protowire.ConsumeBytes(rest)
+		} else {
+			integer, n = protowire.ConsumeVarint(rest)
+		}
+		if n < 0 {
+			return fmt.Errorf("a record: %w", protowire.ParseError(n))
+		}
+		rest = rest[n:]
+		switch number {
+		case fieldKey:
+			c.Key = bytes
+		case fieldValue:
+			c.Value = bytes
+		case fieldLease:
+			c.Lease = int64(integer)
+		}
+	}
+	if len(c.Key) == 0 {
+		return errors.New("a record has no key")
+	}
+	return nil
+}

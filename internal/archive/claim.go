@@ -1,0 +1,155 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// claimAttempts bounds how often a claim is tried again that others were faster
+// with.
+const claimAttempts = 5
+
+// begin claims a new chain.
+func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
+	w.ledger.incomplete(true)
+	response, err := w.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil {
+		return nil, fmt.Errorf("ask etcd for its revision: %w", err)
+	}
+	var from mark
+	if _, err := readJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err != nil {
+		return nil, err
+	}
+	claim := Claim{
+		Format: Format, ID: uuid.NewString(), Writer: w.id, Host: host(), Version: w.config.Version,
+		Created: time.Now().UTC(), First: response.Header.Revision + 1, Reason: reason, Restored: from.Chain,
+		Predecessor: w.predecessor(),
+	}
+	number, err := w.claim(ctx, claim)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.spool.clear(); err != nil {
+		return nil, err
+	}
+	st := state{Claim: claim, Number: number, Destination: w.config.Store.String()}
+	if err := writeJSON(w.stateFile(), st); err != nil {
+		return nil, err
+	}
+	w.config.Log.Info("the archive begins a chain", "destination", w.config.Store, "chain", number, "reason", reason)
+	return newSession(w, st, nil)
+}
+
+// predecessor is the chain that this server has written before at the same
+// destination.
+func (w *Writer) predecessor() *Predecessor {
+	var st state
+	if found, err := readJSON(w.stateFile(), &st); err != nil || !found || st.Destination != w.config.Store.String() {
+		return nil
+	}
+	account := w.ledger.read(0, 0)
+	if account.Chain != st.Number || account.Revision == 0 {
+		return nil
+	}
+	return &Predecessor{Number: st.Number, Last: account.Revision}
+}
+
+// claim creates the chain.json with the next number, if this server may write to
+// the destination.
+func (w *Writer) claim(ctx context.Context, claim Claim) (int, error) {
+	data, err := json.MarshalIndent(claim, "", "  ")
+	if err != nil {
+		return 0, fmt.Errorf("render a claim: %w", err)
+	}
+	for range claimAttempts {
+		number, err := w.mayClaim(ctx, claim)
+		if err != nil {
+			return 0, err
+		}
+		name := chainName(number, chainFile)
+		err = w.create(ctx, name, data)
+		if err == nil {
+			return number, w.proveImmutable(ctx, name, data)
+		}
+		if !errors.Is(err, ErrExists) {
+			return 0, err
+		}
+		// The answer to an attempt may have been lost.
+		if existing, err := readClaim(ctx, w.config.Store, number); err == nil && existing.ID == claim.ID {
+			return number, nil
+		}
+	}
+	return 0, fmt.Errorf("claim a chain of %s: other servers were faster %d times: give each server a destination of its own", w.config.Store, claimAttempts)
+}
+
+func (w *Writer) create(ctx context.Context, name string, data []byte) error {
+	return w.config.Store.Create(ctx, name, bytes.NewReader(data), int64(len(data)))
+}
+
+// proveImmutable creates the object again, which must fail. Storage that does not
+// honour the condition would let two servers overwrite each other's objects.
+func (w *Writer) proveImmutable(ctx context.Context, name string, data []byte) error {
+	err := w.create(ctx, name, data)
+	switch {
+	case errors.Is(err, ErrExists):
+		return nil
+	case err == nil:
+		return &refusedError{fmt.Sprintf("%s overwrites objects although it is told not to (If-None-Match), so that two servers could destroy each other's archive: use storage with conditional writes", w.config.Store)}
+	}
+	return err
+}
+
+// mayClaim returns the number of the next chain, or a refusedError if the
+// destination belongs to another server.
+func (w *Writer) mayClaim(ctx context.Context, claim Claim) (int, error) {
+	numbers, err := chainNumbers(ctx, w.config.Store)
+	if err != nil {
+		return 0, err
+	}
+	if len(numbers) == 0 {
+		return 1, nil
+	}
+	newest := numbers[len(numbers)-1]
+	owner, err := readClaim(ctx, w.config.Store, newest)
+	if err != nil {
+		return 0, err
+	}
+	if owner.Writer == w.id || owner.ID == claim.Restored || owner.Writer == w.config.TakeOver {
+		return newest + 1, nil
+	}
+	return 0, w.refusal(owner)
+}
+
+func (w *Writer) refusal(owner *Claim) error {
+	return &refusedError{fmt.Sprintf("%s is the archive of another server (%s, on %s since %s), and one server at a time writes to it: "+
+		"give this server a destination of its own; if the other one is gone for good, set archive.takeOver to %q",
+		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), owner.Writer)}
+}
+
+// stillOwner looks whether a newer chain has been claimed by another writer.
+func (w *Writer) stillOwner(ctx context.Context, st state) error {
+	numbers, err := chainNumbers(ctx, w.config.Store)
+	if err != nil {
+		return err
+	}
+	if len(numbers) == 0 {
+		return end("chain %d has disappeared from the destination", st.Number)
+	}
+	newest := numbers[len(numbers)-1]
+	if newest <= st.Number {
+		return nil
+	}
+	owner, err := readClaim(ctx, w.config.Store, newest)
+	if err != nil {
+		return err
+	}
+	return end("chain %d was begun by the writer %s on %s", newest, owner.Writer, owner.Host)
+}

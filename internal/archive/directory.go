@@ -1,0 +1,180 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// partial begins the names of files that are being written.
+const partial = ".partial-"
+
+// Directory stores objects as files of a directory, which is made when the first
+// object is stored.
+type Directory struct{ path string }
+
+// NewDirectory returns the store in the directory of that absolute path.
+func NewDirectory(path string) *Directory { return &Directory{path: path} }
+
+// String implements [Store].
+func (d *Directory) String() string { return d.path }
+
+func (d *Directory) file(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
+
+// Create implements [Store]. The file gets its name when its content is on the
+// disk, by a link, which fails if the name is taken.
+func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) (err error) {
+	path := d.file(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("archive to %s: %w", d.path, err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return ErrExists
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), partial) // 0600
+	if err != nil {
+		return fmt.Errorf("archive to %s: %w", d.path, err)
+	}
+	written, err := io.Copy(file, &cancelable{ctx, body})
+	if err == nil && written != size {
+		err = fmt.Errorf("%d bytes of %d were written", written, size)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = link(file.Name(), path)
+	}
+	if removal := os.Remove(file.Name()); removal != nil && !errors.Is(removal, fs.ErrNotExist) {
+		err = errors.Join(err, removal)
+	}
+	if err == nil {
+		err = datadir.SyncDir(filepath.Dir(path))
+	}
+	if err != nil && !errors.Is(err, ErrExists) {
+		return fmt.Errorf("archive to %s: %w", path, err)
+	}
+	return err
+}
+
+// link gives the file at from a second name. File systems without links get a
+// rename after a check.
+func link(from, to string) error {
+	err := os.Link(from, to)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return errIf(err, ErrExists)
+	}
+	if _, statErr := os.Lstat(to); statErr == nil {
+		return ErrExists
+	}
+	return os.Rename(from, to)
+}
+
+// errIf returns replacement for an error, and nil for nil.
+func errIf(err, replacement error) error {
+	if err == nil {
+		return nil
+	}
+	return replacement
+}
+
+// cancelable is a reader that fails when its context ends.
+type cancelable struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (c *cancelable) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.Reader.Read(p)
+}
+
+// Open implements [Store].
+func (d *Directory) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	file, err := os.Open(d.file(name))
+	if err != nil {
+		return nil, fmt.Errorf("read the archive: %w", err)
+	}
+	return file, nil
+}
+
+// List implements [Store]. A directory that does not exist has no objects.
+func (d *Directory) List(ctx context.Context, prefix, after string) ([]Object, error) {
+	root := d.file(prefix[:strings.LastIndex(prefix, "/")+1])
+	var objects []Object
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed since, or never made
+		}
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), partial) {
+			return nil
+		}
+		relative, err := filepath.Rel(d.path, path)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(relative)
+		if !strings.HasPrefix(name, prefix) || name <= after {
+			return nil
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			objects = append(objects, Object{Name: name, SizeBytes: info.Size()})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the archive %s: %w", d.path, err)
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	return objects, nil
+}
+
+// Folders implements [Store].
+func (d *Directory) Folders(_ context.Context, prefix string) ([]string, error) {
+	entries, err := os.ReadDir(d.file(prefix))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the archive %s: %w", d.path, err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// Remove implements [Store].
+func (d *Directory) Remove(_ context.Context, name string) error {
+	if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove from the archive: %w", err)
+	}
+	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
+		if os.Remove(d.file(parent)) != nil {
+			break // it has other files
+		}
+	}
+	return nil
+}

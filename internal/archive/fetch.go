@@ -1,0 +1,164 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+)
+
+// fetchers is how many segments are read at once.
+const fetchers = 16
+
+// maxSegment bounds what is read of a segment. Writers end them at maxSegmentSize,
+// and one transaction may be above it.
+const maxSegment = 256 << 20
+
+// fetched is a segment or the reason why there is none.
+type fetched struct {
+	segment Segment
+	data    []byte
+	err     error
+}
+
+// fetch reads segments in order, some ahead. It ends when ctx does.
+func fetch(ctx context.Context, store Store, segments []Segment) <-chan chan fetched {
+	queue := make(chan chan fetched, fetchers)
+	go func() {
+		defer close(queue)
+		for _, segment := range segments {
+			result := make(chan fetched, 1)
+			select {
+			case queue <- result:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				data, err := readAll(ctx, store, segment.Object.Name, maxSegment)
+				result <- fetched{segment, data, err}
+			}()
+		}
+	}()
+	return queue
+}
+
+// chainReader holds the segments of a chain against each other.
+type chainReader struct {
+	plan     *Plan
+	key      backup.Key
+	next     int    // the number of the next segment
+	last     int64  // the last revision of the segment before, or of the base
+	previous string // the sum of the segment before; empty for the first that is read
+}
+
+// BrokenError says where a chain is broken, and so what can be restored of it.
+type BrokenError struct {
+	// What is wrong with which object.
+	Problem error
+	// Last is the last revision before, and Time when the writer saw it.
+	Last int64
+	Time time.Time
+}
+
+// Error implements error.
+func (e *BrokenError) Error() string { return e.Problem.Error() }
+
+// Unwrap returns the problem.
+func (e *BrokenError) Unwrap() error { return e.Problem }
+
+// check verifies that a segment is the next one of the chain, and returns its
+// payload.
+func (c *chainReader) check(f fetched) (*Header, []byte, error) {
+	name := f.segment.Object.Name
+	if f.segment.Sequence != c.next {
+		return nil, nil, fmt.Errorf("%w: segments %d to %d of chain %d, which follow revision %d, are missing",
+			ErrDamaged, c.next, f.segment.Sequence-1, c.plan.Chain.Number, c.last)
+	}
+	if isMissing(f.err) {
+		return nil, nil, fmt.Errorf("%w: %s is missing", ErrDamaged, name)
+	}
+	if f.err != nil {
+		return nil, nil, f.err
+	}
+	header, payload, err := readHeader(f.data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	switch {
+	case header.Chain != c.plan.Chain.Claim.ID:
+		err = fmt.Errorf("it is of the chain %s of another server, and this one is %s", header.Chain, c.plan.Chain.Claim.ID)
+	case header.Name().String() != f.segment.String():
+		err = fmt.Errorf("its content is that of %s", header.Name())
+	case header.After > c.last:
+		err = fmt.Errorf("it follows revision %d, and what is before it ends at revision %d", header.After, c.last)
+	case c.previous != "" && header.Previous != c.previous:
+		err = fmt.Errorf("it follows a segment with the SHA-256 sum %s, and the one before it has %s", header.Previous, c.previous)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w: %w", name, ErrDamaged, err)
+	}
+	c.next, c.previous = header.Sequence+1, sumOf(f.data)
+	return header, payload, nil
+}
+
+// errReached ends a replay at its target.
+var errReached = errors.New("the target is reached")
+
+// read verifies the segments that follow the base and passes what they hold up to
+// the target to visit. A chain that is broken is a BrokenError. progress is called
+// for each segment.
+func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visitor, progress func(done, total int)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	segments, err := p.Chain.Segments(ctx, p.Store, base.Sequence)
+	if err != nil {
+		return err
+	}
+	c := &chainReader{plan: p, key: key, next: base.Sequence, last: base.Revision}
+	at := base.Time
+	limited := visit
+	limited.revision = func(r Revision) error {
+		if r.Number <= base.Revision {
+			return nil
+		}
+		if !p.Target.includes(r.Number, r.Time) {
+			return errReached
+		}
+		c.last, at = r.Number, r.Time
+		return visit.revision(r)
+	}
+	done := 0
+	for result := range fetch(ctx, p.Store, segments) {
+		var f fetched
+		select {
+		case f = <-result:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		header, payload, err := c.check(f)
+		if err == nil {
+			err = readEntries(payload, key, limited)
+		}
+		switch {
+		case errors.Is(err, errReached):
+			return nil
+		case errors.Is(err, ErrDamaged):
+			return &BrokenError{Problem: err, Last: c.last, Time: at}
+		case err != nil:
+			return err
+		}
+		c.last = max(c.last, header.Last)
+		if done++; progress != nil {
+			progress(done, len(segments))
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if p.Target.Revision > c.last {
+		return &BrokenError{Problem: fmt.Errorf("%w: chain %d ends at revision %d", ErrDamaged, p.Chain.Number, c.last), Last: c.last, Time: at}
+	}
+	return nil
+}

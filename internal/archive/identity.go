@@ -1,0 +1,112 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// identityRooms are the directories of the data directory that bases have, and
+// whose changes go into segments.
+var identityRooms = []string{"encryption", "pki"}
+
+// identityFiles notices changes of the identity.
+type identityFiles struct {
+	dataDir string
+	seen    map[string]fileState
+}
+
+// fileState tells two contents of a file apart without reading it.
+type fileState struct {
+	size     int64
+	modified time.Time
+}
+
+// newIdentityFiles begins with the files as they are.
+func newIdentityFiles(dataDir string) (*identityFiles, error) {
+	f := &identityFiles{dataDir: dataDir}
+	var err error
+	f.seen, err = f.scan(identityRooms)
+	return f, err
+}
+
+// scan returns the states of the files in the rooms, by name.
+func (f *identityFiles) scan(rooms []string) (map[string]fileState, error) {
+	states := map[string]fileState{}
+	for _, room := range rooms {
+		entries, err := os.ReadDir(filepath.Join(f.dataDir, room))
+		if err != nil && !isMissing(err) {
+			return nil, fmt.Errorf("look at the identity: %w", err)
+		}
+		for _, entry := range entries {
+			if entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
+				continue // what begins with a dot is on its way into its place
+			}
+			info, err := entry.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("look at the identity: %w", err)
+			}
+			states[room+"/"+entry.Name()] = fileState{info.Size(), info.ModTime()}
+		}
+	}
+	return states, nil
+}
+
+// changed returns the files of the rooms that have changed since the last call.
+func (f *identityFiles) changed(rooms ...string) ([]File, error) {
+	states, err := f.scan(rooms)
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	for name, state := range states {
+		if f.seen[name] == state {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(f.dataDir, filepath.FromSlash(name)))
+		if isMissing(err) {
+			continue // the next call sees it
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the identity: %w", err)
+		}
+		f.seen[name] = state
+		files = append(files, File{Name: name, Content: content})
+	}
+	for name := range f.seen {
+		room, _, _ := strings.Cut(name, "/")
+		if _, exists := states[name]; exists || !slices.Contains(rooms, room) {
+			continue
+		}
+		delete(f.seen, name)
+		files = append(files, File{Name: name, Removed: true})
+	}
+	return files, nil
+}
+
+// writerFile is the content of identity.json in the archive's directory.
+type writerFile struct {
+	ID string `json:"id"`
+}
+
+// writerID returns the identity of this server as a writer, which is made at the
+// first call.
+func writerID(dir string) (string, error) {
+	path := filepath.Join(dir, "identity.json")
+	var file writerFile
+	if found, err := readJSON(path, &file); err != nil || found && file.ID != "" {
+		return file.ID, err
+	}
+	file.ID = uuid.NewString()
+	return file.ID, writeJSON(path, file)
+}

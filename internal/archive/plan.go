@@ -1,0 +1,199 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Target is the state that a restore is asked for. The zero Target is the newest.
+type Target struct {
+	// At is a moment: all changes that the writer saw until then.
+	At time.Time
+	// Revision is the last revision. It excludes At.
+	Revision int64
+}
+
+// newest says that neither a time nor a revision is given.
+func (t Target) newest() bool { return t.At.IsZero() && t.Revision == 0 }
+
+// includes says whether the target has the revision.
+func (t Target) includes(revision int64, at time.Time) bool {
+	return (t.Revision == 0 || revision <= t.Revision) && (t.At.IsZero() || !at.After(t.At))
+}
+
+func (t Target) includesBase(b Base) bool { return t.includes(b.Revision, b.Time) }
+
+// Plan says what a restore reads.
+type Plan struct {
+	Store  Store
+	Target Target
+	Chain  *Chain
+	// Bases that the restore can begin with, the best one first. Others are for the
+	// case that it is damaged.
+	Bases []Base
+}
+
+// NewPlan finds the chain for a target. The errors say what can be restored.
+func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
+	chains, err := Chains(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	if len(chains) == 0 {
+		return nil, fmt.Errorf("%s has no archive", store)
+	}
+	var problems []error
+	for _, chain := range slices.Backward(chains) {
+		if chain.Claim == nil {
+			problems = append(problems, errors.New(chain.Problem))
+			continue
+		}
+		plan := &Plan{Store: store, Target: target, Chain: chain}
+		for _, base := range slices.Backward(chain.Bases) {
+			if target.includesBase(base) {
+				plan.Bases = append(plan.Bases, base)
+			}
+		}
+		if len(plan.Bases) == 0 {
+			continue
+		}
+		covered, err := plan.covers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if covered {
+			return plan, nil
+		}
+	}
+	return nil, errors.Join(append(problems, outside(ctx, store, target))...)
+}
+
+// covers says whether the chain reaches the revision of the target. Any chain
+// reaches a time: nothing was archived between its end and that time.
+func (p *Plan) covers(ctx context.Context) (bool, error) {
+	if p.Target.Revision == 0 || p.Bases[0].Revision == p.Target.Revision {
+		return true, nil
+	}
+	segments, err := p.Chain.Segments(ctx, p.Store, p.Bases[0].Sequence)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(segments, func(s Segment) bool { return s.Last >= p.Target.Revision }), nil
+}
+
+// outside is the error for a target that no chain has.
+func outside(ctx context.Context, store Store, target Target) error {
+	windows, err := Windows(ctx, store)
+	if err != nil {
+		return err
+	}
+	asked := "a state"
+	switch {
+	case target.Revision != 0:
+		asked = fmt.Sprintf("revision %d", target.Revision)
+	case !target.At.IsZero():
+		asked = target.At.Local().Format(time.DateTime)
+	}
+	text := fmt.Sprintf("%s cannot be restored from %s.", asked, store)
+	for _, w := range windows {
+		if w.HasBase {
+			text += fmt.Sprintf(" Chain %d has %s to %s, revisions %d to %d.", w.Chain, w.From.Local().Format(time.DateTime), w.To.Local().Format(time.DateTime), w.FirstRevision, w.LastRevision)
+		}
+	}
+	return errors.New(text)
+}
+
+// Window is the part of the history that one chain has, as its names say.
+type Window struct {
+	Chain  int    `json:"chain"`
+	Writer string `json:"writer,omitempty"`
+	Host   string `json:"host,omitempty"`
+	// HasBase is false for a chain that cannot be restored (yet).
+	HasBase bool `json:"hasBase"`
+	// From and To are when the first base was made and the last change was seen.
+	From          time.Time `json:"from,omitzero"`
+	To            time.Time `json:"to,omitzero"`
+	FirstRevision int64     `json:"firstRevision,omitempty"`
+	LastRevision  int64     `json:"lastRevision,omitempty"`
+	Bases         int       `json:"bases"`
+	Segments      int       `json:"segments"`
+	SizeBytes     int64     `json:"sizeBytes"`
+	// Reason says why the chain begins, and so why there is a gap before it.
+	Reason string `json:"reason,omitempty"`
+	// Gaps are missing segments and other problems, in words.
+	Gaps []string `json:"gaps,omitempty"`
+}
+
+// Windows describes all chains of the store from the names of their objects.
+func Windows(ctx context.Context, store Store) ([]Window, error) {
+	chains, err := Chains(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	var windows []Window
+	for i, chain := range chains {
+		segments, err := chain.Segments(ctx, store, 0)
+		if err != nil {
+			return nil, err
+		}
+		window := newWindow(chain, segments)
+		if i+1 < len(chains) {
+			window.endsBefore(chains[i+1].Claim)
+		}
+		windows = append(windows, window)
+	}
+	return windows, nil
+}
+
+func newWindow(chain *Chain, segments []Segment) Window {
+	w := Window{Chain: chain.Number, Bases: len(chain.Bases), Segments: len(segments), HasBase: len(chain.Bases) > 0}
+	gap := func(format string, args ...any) { w.Gaps = append(w.Gaps, fmt.Sprintf(format, args...)) }
+	if chain.Claim != nil {
+		w.Writer, w.Host, w.Reason = chain.Claim.Writer, chain.Claim.Host, chain.Claim.Reason
+	} else {
+		gap("%s", chain.Problem)
+	}
+	next := 0
+	for _, base := range chain.Bases {
+		w.SizeBytes += base.Object.SizeBytes
+		w.To, w.LastRevision = base.Time, base.Revision
+	}
+	if w.HasBase {
+		w.From, w.FirstRevision, next = chain.Bases[0].Time, chain.Bases[0].Revision, chain.Bases[0].Sequence
+	} else {
+		gap("it has no base: nothing of it can be restored")
+	}
+	for _, segment := range segments {
+		w.SizeBytes += segment.Object.SizeBytes
+		if segment.Sequence < next {
+			continue // its base is not there any more
+		}
+		if segment.Sequence > next && next > 0 {
+			gap("segments %d to %d are missing: what follows revision %d, until the next base", next, segment.Sequence-1, w.LastRevision)
+		}
+		next = segment.Sequence + 1
+		if segment.Last > w.LastRevision {
+			w.LastRevision = segment.Last
+		}
+		if segment.LastTime.After(w.To) {
+			w.To = segment.LastTime
+		}
+	}
+	for _, name := range chain.Unknown {
+		gap("%s is not of an archive", name)
+	}
+	return w
+}
+
+// endsBefore holds the end of a chain against what its successor says of it.
+func (w *Window) endsBefore(successor *Claim) {
+	if successor == nil || successor.Predecessor == nil || successor.Predecessor.Number != w.Chain {
+		return
+	}
+	if last := successor.Predecessor.Last; last > w.LastRevision {
+		w.Gaps = append(w.Gaps, fmt.Sprintf("revisions %d to %d are missing: the chain was written until there", w.LastRevision+1, last))
+	}
+}

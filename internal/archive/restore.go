@@ -1,0 +1,177 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// Restoration makes the snapshot of a plan. Its methods are called in the order
+// Fetch, Replay, and from one goroutine.
+type Restoration struct {
+	Plan *Plan
+	Key  backup.Key
+	// Say receives what the user should know, a line each.
+	Say func(format string, args ...any)
+	// Progress is called for each segment; it may be nil.
+	Progress func(done, total int)
+
+	base Base
+	// Outcome is complete after Replay.
+	Outcome Outcome
+}
+
+// Outcome is the state that a restore has made.
+type Outcome struct {
+	Chain *Chain
+	// Revision of the last change, and Time when the writer saw it. The time of a
+	// base is when it was made.
+	Revision int64
+	Time     time.Time
+	// Changes that were replayed on the base.
+	Changes int
+	// Broken says that the chain goes on, and why the rest cannot be restored.
+	Broken *BrokenError
+}
+
+// RestoredFile is the file of a restored data directory that says where it is
+// from. Its server may continue the destination.
+const RestoredFile = "restored-from.json"
+
+// Fetch copies the best base that is whole to a file in dir, and returns its path.
+func (r *Restoration) Fetch(ctx context.Context, dir string) (string, error) {
+	for i, base := range r.Plan.Bases {
+		path := filepath.Join(dir, "base"+base.Extension)
+		err := r.fetchBase(ctx, base, path)
+		if err == nil {
+			r.base = base
+			return path, nil
+		}
+		last := i == len(r.Plan.Bases)-1
+		if last || !errors.Is(err, backup.ErrDamaged) && !isMissing(err) {
+			return "", fmt.Errorf("%s: %w", base.Object.Name, err)
+		}
+		r.Say("the base %s cannot be used, the one before it is: %v", base.Object.Name, err)
+		if err := os.Remove(path); err != nil && !isMissing(err) {
+			return "", err
+		}
+	}
+	return "", errors.New("the chain has no base")
+}
+
+// fetchBase copies a base and verifies it.
+func (r *Restoration) fetchBase(ctx context.Context, base Base, path string) error {
+	body, err := r.Plan.Store.Open(ctx, base.Object.Name)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return errors.Join(err, body.Close())
+	}
+	_, err = io.Copy(file, &cancelable{ctx, body})
+	if err = errors.Join(err, body.Close()); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		err = r.verifyBase(file, base)
+	}
+	return errors.Join(err, file.Close())
+}
+
+func (r *Restoration) verifyBase(file io.Reader, base Base) error {
+	content, err := r.Key.Unseal(file)
+	if err != nil {
+		return err
+	}
+	m, err := backup.Read(content, nil)
+	if err != nil {
+		return err
+	}
+	if m.Snapshot == nil || m.Snapshot.Revision > base.Revision {
+		return fmt.Errorf("%w: it is not the base that its name says", backup.ErrDamaged)
+	}
+	if id := r.Plan.Chain.Claim.ID; m.Chain != id {
+		return fmt.Errorf("%w: it is of the chain %q of another server, and this one is %s", backup.ErrDamaged, m.Chain, id)
+	}
+	return nil
+}
+
+// Replay applies the changes after the base to the snapshot file, and the changed
+// files of the identity to the directory content, which has pki/ and encryption/.
+// When the newest state was asked for, a broken chain is replayed as far as it is
+// whole, and the outcome says so. Otherwise it is an error.
+func (r *Restoration) Replay(ctx context.Context, snapshot, content string) error {
+	to, err := openReplay(snapshot)
+	if err != nil {
+		return err
+	}
+	to.at = r.base.Time
+	visit := visitor{
+		revision: to.apply,
+		lease:    func(l Lease) error { to.leases[l.ID] = l.TTL; return nil },
+		file:     func(f File) error { return putFile(content, f) },
+	}
+	err = r.Plan.read(ctx, r.base, r.Key, visit, r.Progress)
+	r.Outcome = Outcome{Chain: r.Plan.Chain, Revision: to.last, Time: to.at, Changes: to.changes}
+	if broken := (*BrokenError)(nil); errors.As(err, &broken) {
+		r.Outcome.Broken = broken
+		if !r.Plan.Target.newest() && !r.reachable(broken) {
+			err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", err, to.last, to.at.Local().Format(time.DateTime))
+		} else {
+			err = nil
+		}
+	}
+	if err != nil {
+		return errors.Join(err, to.abandon())
+	}
+	if err := to.finish(); err != nil {
+		return err
+	}
+	return r.leaveMark(content)
+}
+
+// reachable says that a broken chain has all of the target, exactly.
+func (r *Restoration) reachable(broken *BrokenError) bool {
+	return r.Plan.Target.Revision != 0 && broken.Last >= r.Plan.Target.Revision
+}
+
+// putFile writes a file of the identity below content.
+func putFile(content string, f File) error {
+	room, _, _ := strings.Cut(f.Name, "/")
+	if !slices.Contains([]string{"pki", "encryption"}, room) || !filepath.IsLocal(filepath.FromSlash(f.Name)) {
+		return fmt.Errorf("%w: it has the file %q, which no archive has", ErrDamaged, f.Name)
+	}
+	path := filepath.Join(content, filepath.FromSlash(f.Name))
+	if f.Removed {
+		if err := os.Remove(path); err != nil && !isMissing(err) {
+			return fmt.Errorf("restore %s: %w", f.Name, err)
+		}
+		return nil
+	}
+	mode := os.FileMode(0o600)
+	if strings.HasSuffix(f.Name, ".crt") {
+		mode = 0o644
+	}
+	return datadir.WriteFile(path, f.Content, mode)
+}
+
+// mark is the content of RestoredFile.
+type mark struct {
+	// Chain is the ID of the chain that the data is from.
+	Chain    string `json:"chain"`
+	Revision int64  `json:"revision"`
+}
+
+func (r *Restoration) leaveMark(content string) error {
+	return writeJSON(filepath.Join(content, RestoredFile), mark{Chain: r.Plan.Chain.Claim.ID, Revision: r.Outcome.Revision})
+}

@@ -1,0 +1,302 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// maxSegmentSize in compressed bytes ends a segment before its interval does, and
+// so bounds the memory.
+const maxSegmentSize = 4 << 20
+
+// session writes one chain for as long as the process lives and nothing breaks its
+// continuity.
+type session struct {
+	*Writer
+	state   state
+	builder *builder
+	files   *identityFiles
+	last    *tail // of the segments made so far; nil before the first
+
+	// newSegment has a token when a segment is in the spool.
+	newSegment chan struct{}
+
+	mu       sync.Mutex
+	sequence int // of the segment that is being built
+	since    sinceBase
+}
+
+// sinceBase counts what a replay on the last base has to read.
+type sinceBase struct {
+	made     time.Time
+	segments int
+	changes  int
+	bytes    int64
+}
+
+func newSession(w *Writer, st state, last *tail) (*session, error) {
+	b, err := newBuilder()
+	if err != nil {
+		return nil, err
+	}
+	files, err := newIdentityFiles(w.config.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Writer: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), sequence: 1}
+	if last != nil {
+		s.sequence = last.header.Sequence + 1
+		files.seen = map[string]fileState{} // what has changed while no process ran goes into the next segment
+	}
+	if st.Based {
+		s.since = sinceBase{made: st.Base, segments: s.sequence - st.Sequence}
+	}
+	w.ledger.update(func(a *Account) { a.Chain = st.Number })
+	oldest := time.Time{}
+	if first, ok := w.spool.first(); ok {
+		oldest = time.UnixMilli(first.header.FirstTime)
+	}
+	w.ledger.ships(s.shippedRevision(), oldest)
+	return s, nil
+}
+
+// lastRevision is the last revision that the segments have.
+func (s *session) lastRevision() int64 {
+	if s.last != nil {
+		return s.last.header.Last
+	}
+	return s.state.Claim.First - 1
+}
+
+// shippedRevision is the last revision before those in the spool.
+func (s *session) shippedRevision() int64 {
+	if first, ok := s.spool.first(); ok {
+		return first.header.After
+	}
+	return s.lastRevision()
+}
+
+// run archives until ctx ends, or returns why the chain ends.
+func (s *session) run(ctx context.Context) error {
+	working, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	fed := make(chan struct{})
+	var workers sync.WaitGroup
+	workers.Go(func() { cancel(s.ship(ctx, working, fed)) })
+	workers.Go(func() { s.makeBases(working) })
+	err := s.feed(working)
+	close(fed)
+	if ctx.Err() == nil {
+		cancel(err)
+	}
+	workers.Wait()
+	if cause := context.Cause(working); cause != nil && ctx.Err() == nil {
+		return cause
+	}
+	return err
+}
+
+// feed turns changes into segments. It returns when ctx ends, after it has put the
+// last segment into the spool, or why the chain ends.
+func (s *session) feed(ctx context.Context) error {
+	for {
+		err := s.follow(ctx)
+		var ended *endError
+		switch {
+		case ctx.Err() != nil:
+			return s.closeSegment(context.WithoutCancel(ctx))
+		case errors.As(err, &ended):
+			return err
+		}
+		s.fails(ctx, err)
+		sleep(ctx, minBackoff)
+	}
+}
+
+// follow reads the changes after the last segment until something fails.
+func (s *session) follow(ctx context.Context) error {
+	from, known := s.lastRevision()+1, ""
+	if s.last != nil {
+		from, known = s.last.header.Last, s.last.header.LastDigest
+	}
+	s.builder.reset()
+	current, err := s.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("ask etcd for its revision: %w", err)
+	}
+	if current.Header.Revision < s.lastRevision() {
+		return end("etcd is at revision %d, and revision %d was archived: its data is not what it was", current.Header.Revision, s.lastRevision())
+	}
+	watcher := s.etcd.NewWatcher()
+	defer func() { _ = watcher.Close() }() // its context has ended, or it has failed
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes := watcher.Watch(watching, "\x00", clientv3.WithFromKey(), clientv3.WithRev(from))
+	timer := time.NewTimer(s.config.Interval)
+	defer timer.Stop()
+	timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+			if err := s.closeSegment(ctx); err != nil {
+				return err
+			}
+		case response, open := <-changes:
+			if !open {
+				return errors.New("the watch on etcd has ended")
+			}
+			waiting := !s.builder.empty()
+			if known, err = s.take(ctx, response, known); err != nil {
+				return err
+			}
+			if !waiting && !s.builder.empty() {
+				timer.Reset(s.config.Interval)
+			}
+		}
+	}
+}
+
+// take adds the events of a response to the segment. known is the digest of the
+// revision that the last segment ends with, which must come first; the result is
+// empty when it has come.
+func (s *session) take(ctx context.Context, response clientv3.WatchResponse, known string) (string, error) {
+	if err := response.Err(); err != nil {
+		if errors.Is(err, rpctypes.ErrCompacted) || response.CompactRevision != 0 {
+			return known, end("the changes after revision %d were compacted before they were archived", s.lastRevision())
+		}
+		return known, fmt.Errorf("watch etcd: %w", err)
+	}
+	if err := s.noteKeys(ctx); err != nil {
+		return known, err
+	}
+	now := time.Now()
+	for rest := response.Events; len(rest) > 0; {
+		number := rest[0].Kv.ModRevision
+		n := 1
+		for n < len(rest) && rest[n].Kv.ModRevision == number {
+			n++
+		}
+		events := rest[:n]
+		rest = rest[n:]
+		if known != "" {
+			if !s.isLast(number, events, known) {
+				return known, end("revision %d is not what was archived: etcd's data is not what it was", s.lastRevision())
+			}
+			known = ""
+			continue
+		}
+		s.ledger.sees(number, now)
+		if err := s.builder.add(number, s.stamp(now), events); err != nil {
+			return known, err
+		}
+		if s.builder.size() > maxSegmentSize {
+			if err := s.closeSegment(ctx); err != nil {
+				return known, err
+			}
+		}
+	}
+	return known, nil
+}
+
+// stamp is the time for a revision: times in a chain do not decrease, also when the
+// clock is set back.
+func (s *session) stamp(now time.Time) time.Time {
+	latest := s.builder.header.LastTime
+	if s.builder.empty() && s.last != nil {
+		latest = s.last.header.LastTime
+	}
+	return time.UnixMilli(max(now.UnixMilli(), latest))
+}
+
+// isLast says whether the events are those that the last segment ends with.
+func (s *session) isLast(number int64, events []*clientv3.Event, digest string) bool {
+	return number == s.last.header.Last && digestOf(events) == digest
+}
+
+// noteKeys begins a new segment when the keys that encrypt resources have changed,
+// so that values are archived after the keys that they need.
+func (s *session) noteKeys(ctx context.Context) error {
+	files, err := s.files.changed("encryption")
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	if err := s.closeSegment(ctx); err != nil {
+		return err
+	}
+	return s.addFiles(files)
+}
+
+func (s *session) addFiles(files []File) error {
+	for _, file := range files {
+		if err := s.builder.addFile(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeSegment puts the changes so far into the spool.
+func (s *session) closeSegment(ctx context.Context) error {
+	if s.builder.empty() {
+		return nil
+	}
+	files, err := s.files.changed(identityRooms...)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.addFiles(files), s.addLeases(ctx)); err != nil {
+		return err
+	}
+	h := &s.builder.header
+	h.Chain, h.Sequence, h.After = s.state.Claim.ID, s.sequence, s.lastRevision()
+	if s.last != nil {
+		h.Previous = s.last.sum
+	}
+	header, segment, err := s.builder.finish(s.config.Seal)
+	if err != nil {
+		return err
+	}
+	if s.spool.size()+int64(len(segment)) > s.config.MaxSpool {
+		return end("the destination did not take the changes, and the spool of %d bytes is full (archive.maxSpool)", s.config.MaxSpool)
+	}
+	if err := s.spool.put(header, segment); err != nil {
+		return end("%v", err)
+	}
+	s.mu.Lock()
+	s.last = &tail{header, sumOf(segment)}
+	s.sequence++
+	s.since.segments++
+	s.since.changes += header.Changes
+	s.since.bytes += int64(len(segment))
+	s.mu.Unlock()
+	select {
+	case s.newSegment <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// addLeases adds the lifetimes of the leases that the segment refers to. Nobody
+// else can say them when the member is gone.
+func (s *session) addLeases(ctx context.Context) error {
+	for id := range s.builder.leases {
+		asking, cancel := context.WithTimeout(ctx, time.Second)
+		lease, err := s.etcd.Client.TimeToLive(asking, clientv3.LeaseID(id))
+		cancel()
+		if err != nil || lease.GrantedTTL <= 0 {
+			continue // it has ended, or a restore takes the default
+		}
+		if err := s.builder.addLease(Lease{ID: id, TTL: lease.GrantedTTL}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

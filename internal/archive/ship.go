@@ -1,0 +1,109 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// ownerCheck is the time between two looks whether another writer has taken the
+// destination over.
+const ownerCheck = time.Minute
+
+// shipTimeout bounds one attempt to write a segment.
+const shipTimeout = time.Minute
+
+// ship moves segments from the spool to the destination. It returns why the chain
+// ends, or nil when the feed has ended and the spool is empty or stopGrace over.
+func (s *session) ship(process, working context.Context, fed <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(process))
+	defer cancel(nil)
+	defer context.AfterFunc(working, func() {
+		if process.Err() == nil {
+			cancel(context.Cause(working)) // the chain has ended
+			return
+		}
+		time.AfterFunc(stopGrace, func() { cancel(context.Canceled) })
+	})()
+	checked := time.Now()
+	backoff := minBackoff
+	for ctx.Err() == nil {
+		pending, ok := s.spool.first()
+		if !ok {
+			select {
+			case <-s.newSegment:
+				continue
+			case <-ctx.Done():
+				return nil
+			case <-fed:
+				if _, more := s.spool.first(); !more {
+					return nil
+				}
+				continue
+			}
+		}
+		err := s.shipSegment(ctx, pending)
+		if err == nil && time.Since(checked) > ownerCheck {
+			checked = time.Now()
+			err = s.stillOwner(ctx, s.state)
+		}
+		var ended *endError
+		switch {
+		case errors.As(err, &ended):
+			return err
+		case err == nil:
+			s.succeeds()
+			backoff = minBackoff
+			continue
+		case process.Err() != nil:
+			return nil // the next process goes on
+		}
+		s.fails(ctx, err)
+		sleep(ctx, backoff)
+		backoff = min(2*backoff, maxBackoff)
+	}
+	return nil
+}
+
+// shipSegment writes a segment to the destination.
+func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, shipTimeout, fmt.Errorf("%s did not take a segment within %s", s.config.Store, shipTimeout))
+	defer cancel()
+	file, err := os.Open(s.spool.path(p.header))
+	if err != nil {
+		return end("the spool has lost a segment: %v", err)
+	}
+	name := chainName(s.state.Number, segmentsDir, p.header.Name().String())
+	err = errors.Join(s.config.Store.Create(ctx, name, file, p.size), file.Close())
+	if errors.Is(err, ErrExists) {
+		err = s.sameSegment(ctx, name, p)
+	}
+	if err != nil {
+		return err
+	}
+	shippedBytes.Add(float64(p.size))
+	if err := s.spool.shipped(p); err != nil {
+		return end("%v", err)
+	}
+	next := time.Time{}
+	if following, ok := s.spool.first(); ok {
+		next = time.UnixMilli(following.header.FirstTime)
+	}
+	s.ledger.ships(p.header.Last, next)
+	return nil
+}
+
+// sameSegment accepts a segment that is there already, from an attempt whose answer
+// was lost.
+func (s *session) sameSegment(ctx context.Context, name string, p pendingSegment) error {
+	data, err := readAll(ctx, s.config.Store, name, maxSegment)
+	if err != nil {
+		return err
+	}
+	if sumOf(data) != p.sum {
+		return end("another process writes to chain %d: %s has another content", s.state.Number, name)
+	}
+	return nil
+}

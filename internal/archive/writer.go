@@ -1,0 +1,263 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+const (
+	// minBackoff and maxBackoff bound the time between two attempts to reach the
+	// destination.
+	minBackoff = time.Second
+	maxBackoff = 30 * time.Second
+	// refusedDelay is the time between two looks at a destination that belongs to
+	// another server.
+	refusedDelay = time.Minute
+	// stopGrace is how long a stop tries to ship what is left.
+	stopGrace = 5 * time.Second
+)
+
+// Config configures a writer.
+type Config struct {
+	Store Store
+	// DataDir is the server's. The spool is in its directory "archive".
+	DataDir string
+	// Interval is how long a change waits before its segment is closed.
+	Interval time.Duration
+	// Retention is how far back a restore must reach.
+	Retention time.Duration
+	// MaxSpool is how many bytes of segments wait on the local disk at most.
+	MaxSpool int64
+	// TakeOver is the ID of a writer that this one may replace.
+	TakeOver string
+	Seal     backup.Seal
+	// Version of this release.
+	Version string
+	// Connect reaches etcd. It is called when the writer runs.
+	Connect func() storage.Connection
+	// WaitReady returns when etcd takes requests.
+	WaitReady func(context.Context) error
+	// Base makes a base of the chain with the ID at the path.
+	Base func(ctx context.Context, chain, path string) (*backup.Manifest, error)
+	Log  *slog.Logger
+}
+
+// Writer archives the changes of a server. Its methods are safe for concurrent
+// use; Run is called once.
+type Writer struct {
+	config Config
+	dir    string
+	id     string
+	ledger ledger
+	spool  *spool
+	etcd   storage.Connection // once it runs
+
+	mu     sync.Mutex
+	record Record
+	failed bool // the last attempt
+}
+
+// NewWriter returns a writer that does nothing yet.
+func NewWriter(config Config) *Writer {
+	dir := filepath.Join(config.DataDir, "archive")
+	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}}
+	w.ledger.account.Destination = config.Store.String()
+	return w
+}
+
+// RecordEvents makes the writer record events from now on, and one for a failure that
+// lasts.
+func (w *Writer) RecordEvents(record Record) {
+	failure := w.ledger.read(0, 0).Error
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.record = record
+	if w.failed {
+		w.recordFailure(failure)
+	}
+}
+
+func (w *Writer) recordFailure(text string) {
+	w.record(corev1.EventTypeWarning, "ArchiveFailed", "The archive lags behind: %s", text)
+}
+
+// Account is the state of the archive at this moment. It asks etcd for its
+// revision. Call it once the writer runs.
+func (w *Writer) Account(ctx context.Context) Account {
+	current := int64(0)
+	if response, err := w.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly()); err == nil {
+		current = response.Header.Revision
+	}
+	return w.ledger.read(current, w.spool.size())
+}
+
+// endError ends a chain. The next one states the reason.
+type endError struct{ reason string }
+
+// Error implements error.
+func (e *endError) Error() string { return e.reason }
+
+func end(format string, args ...any) error { return &endError{fmt.Sprintf(format, args...)} }
+
+// refusedError says that the destination belongs to another server.
+type refusedError struct{ text string }
+
+// Error implements error.
+func (e *refusedError) Error() string { return e.text }
+
+// Run archives until ctx ends; see [lifecycle.Part]. The destination is never a
+// reason for it to fail.
+func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
+	registerMetrics()
+	w.etcd = w.config.Connect()
+	if w.id, err = writerID(w.dir); err != nil {
+		return err
+	}
+	ready()
+	if err := w.config.WaitReady(ctx); err != nil {
+		return nil // the part that runs etcd says so
+	}
+	s, err := w.resume()
+	if err != nil {
+		w.config.Log.Warn("the archive begins a new chain", "error", err)
+	}
+	reason := "first start"
+	if s == nil && err == nil {
+		reason = w.firstReason()
+	} else if err != nil {
+		reason = err.Error()
+	}
+	backoff := minBackoff
+	for ctx.Err() == nil {
+		if s == nil {
+			if s, err = w.begin(ctx, reason); err != nil {
+				w.fails(ctx, err)
+				delay := backoff
+				if refused := (*refusedError)(nil); errors.As(err, &refused) {
+					delay = refusedDelay
+				}
+				sleep(ctx, delay)
+				backoff = min(2*backoff, maxBackoff)
+				continue
+			}
+			backoff = minBackoff
+		}
+		err = s.run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		reason = err.Error()
+		w.fails(ctx, fmt.Errorf("the archive begins a new chain: %w", err))
+		s = nil
+	}
+	return nil
+}
+
+// firstReason says why a server without a chain begins one.
+func (w *Writer) firstReason() string {
+	var from mark
+	if found, err := readJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err == nil && found {
+		return fmt.Sprintf("the server was restored at revision %d of another chain", from.Revision)
+	}
+	return "the server had no archive here before"
+}
+
+// fails tells the user of a failure, once for each series.
+func (w *Writer) fails(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	shipErrors.Inc()
+	w.ledger.update(func(a *Account) { a.Error = err.Error() })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed {
+		return
+	}
+	w.failed = true
+	w.config.Log.Warn("the archive lags behind", "destination", w.config.Store, "error", err)
+	if w.record != nil {
+		w.recordFailure(err.Error())
+	}
+}
+
+// succeeds ends a series of failures.
+func (w *Writer) succeeds() {
+	w.ledger.update(func(a *Account) { a.Error = "" })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.failed {
+		return
+	}
+	w.failed = false
+	w.config.Log.Info("the archive works again", "destination", w.config.Store)
+	if w.record != nil {
+		w.record(corev1.EventTypeNormal, "ArchiveWorks", "The archive works again")
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// state is the content of chain.json in the archive's directory: the chain that
+// this server writes.
+type state struct {
+	Claim       Claim  `json:"claim"`
+	Number      int    `json:"number"`
+	Destination string `json:"destination"`
+	// Based says that the destination has a base of the chain.
+	Based bool `json:"based"`
+	// Base is when the last one was made, and Sequence the first segment after it.
+	Base     time.Time `json:"base,omitzero"`
+	Sequence int       `json:"sequence,omitempty"`
+}
+
+func (w *Writer) stateFile() string { return filepath.Join(w.dir, chainFile) }
+
+// resume goes on with the chain of the last process. It returns nil without an
+// error if there is none.
+func (w *Writer) resume() (*session, error) {
+	var st state
+	found, err := readJSON(w.stateFile(), &st)
+	if err != nil || !found {
+		return nil, err
+	}
+	if st.Destination != w.config.Store.String() {
+		return nil, end("the destination was changed from %s", st.Destination)
+	}
+	if !st.Based {
+		return nil, end("the server stopped before the base of chain %d was archived", st.Number)
+	}
+	last, err := w.spool.load(st.Claim.ID)
+	if err != nil {
+		return nil, err
+	}
+	return newSession(w, st, last)
+}
+
+// host is the name of this machine; empty if it has none.
+func host() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

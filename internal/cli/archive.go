@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// archiveRows tell of the continuous archive.
+func archiveRows(a *archive.Account) []string {
+	var rows []string
+	if a.Error != "" {
+		rows = append(rows, "FAILED: "+a.Error)
+	}
+	text := fmt.Sprintf("%s, revision %d", a.Destination, a.Revision)
+	if a.LagRevisions > 0 || a.LagSeconds > 0 {
+		text += fmt.Sprintf(", behind by %d revisions and %s", a.LagRevisions, seconds(a.LagSeconds))
+	}
+	if a.SpoolBytes > 0 {
+		text += ", " + bytes(a.SpoolBytes) + " in the spool"
+	}
+	return append(rows, text)
+}
+
+// restoreContinuous restores from a continuous archive and prints what it does.
+func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from string, target archive.Target, key backup.Key) (*backup.Restored, error) {
+	log, err := commandLog(cmd, cfg)
+	if err != nil {
+		return nil, err
+	}
+	errOut := cmd.ErrOrStderr()
+	say := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the restore goes on
+	}
+	began, shown := time.Now(), time.Now()
+	restored, outcome, err := admin.RestoreContinuous(cmd.Context(), cfg, log, admin.RestoreRequest{
+		Location: admin.ArchiveLocation(cfg, from), Target: target, Key: key, Say: say,
+		Planned: func(plan *archive.Plan) error {
+			base := plan.Bases[0]
+			say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store, base.Time.Local().Format(time.DateTime), base.Revision)
+			return nil
+		},
+		Progress: func(done, total int) {
+			if time.Since(shown) > time.Second || done == total {
+				shown = time.Now()
+				say("%d of %d segments", done, total)
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	say("revision %d of %s: %d changes were replayed in %s", outcome.Revision, outcome.Time.Local().Format(preciseTime), outcome.Changes, time.Since(began).Round(time.Millisecond))
+	if !target.At.IsZero() {
+		say("that is %s before %s, and the archive has no change between the two", target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
+	}
+	if broken := outcome.Broken; broken != nil {
+		say("WARNING: the archive goes on, and the rest cannot be restored: %v", broken)
+	}
+	return restored, nil
+}
+
+// preciseTime is time.DateTime with milliseconds.
+const preciseTime = "2006-01-02 15:04:05.000"
+
+// restoreTarget reads the flags --at and --revision.
+func restoreTarget(at string, revision int64) (archive.Target, error) {
+	target := archive.Target{Revision: revision}
+	if revision < 0 {
+		return target, usageError(fmt.Errorf("--revision %d: write a positive number", revision))
+	}
+	if at == "" {
+		return target, nil
+	}
+	if revision != 0 {
+		return target, usageError(fmt.Errorf("--at and --revision exclude each other: give one of them"))
+	}
+	moment, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return target, usageError(fmt.Errorf("--at %q is not a time: write 2026-11-21T15:04:05Z, or 2026-11-21T16:04:05+01:00", at))
+	}
+	if moment.After(time.Now()) {
+		return target, usageError(fmt.Errorf("--at %s is in the future", at))
+	}
+	target.At = moment
+	return target, nil
+}
+
+// listContinuous prints what can be restored from a continuous archive.
+func listContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from, output string) error {
+	store, err := admin.ArchiveLocation(cfg, from).Open()
+	if err != nil {
+		return err
+	}
+	windows, err := archive.Windows(cmd.Context(), store)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return printJSON(cmd.OutOrStdout(), windows)
+	}
+	if len(windows) == 0 {
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no archive in %s\n", store)
+		return err
+	}
+	return printWindows(cmd.OutOrStdout(), windows)
+}
+
+func printWindows(w io.Writer, windows []archive.Window) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CHAIN\tFROM\tTO\tREVISIONS\tBASES\tSEGMENTS\tSIZE\tHOST\tBEGINS BECAUSE") // Flush reports what failed
+	for _, window := range windows {
+		from, to := "-", "-"
+		if window.HasBase {
+			from, to = window.From.Local().Format(time.DateTime), window.To.Local().Format(time.DateTime)
+		}
+		_, _ = fmt.Fprintf(table, "%d\t%s\t%s\t%d to %d\t%d\t%d\t%s\t%s\t%s\n", window.Chain, from, to, window.FirstRevision, window.LastRevision,
+			window.Bases, window.Segments, bytes(window.SizeBytes), window.Host, window.Reason)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, window := range windows {
+		for _, gap := range window.Gaps {
+			if _, err := fmt.Fprintf(w, "chain %d: %s\n", window.Chain, gap); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Archive configures the continuous archive. It is encrypted to the recipients of
+// [Backup].
+type Archive struct {
+	// Destination is a directory or s3://BUCKET[/PREFIX]; empty means no archive.
+	Destination string `json:"destination"`
+	// Interval is how long a change waits before it is archived.
+	Interval metav1.Duration `json:"interval"`
+	// Retention is how far back a restore reaches.
+	Retention metav1.Duration `json:"retention"`
+	// MaxSpool is what waits on the local disk at most while the destination does
+	// not take it.
+	MaxSpool resource.Quantity `json:"maxSpool"`
+	// TakeOver is the ID of a server that is gone, whose destination this one may
+	// continue.
+	TakeOver string `json:"takeOver"`
+}
+
+// The least values of [Archive].
+const (
+	minArchiveInterval  = 100 * time.Millisecond
+	minArchiveRetention = time.Minute
+	minArchiveSpool     = 16 << 20
+)
+
+// isURL says that the destination is not a directory.
+func (a *Archive) isURL() bool { return strings.Contains(a.Destination, "://") }
+
+func (a *Archive) complete() error {
+	if a.Destination == "" || a.isURL() {
+		return nil
+	}
+	abs, err := filepath.Abs(a.Destination)
+	if err != nil {
+		return &FieldError{Path: "archive.destination", Message: err.Error()}
+	}
+	a.Destination = abs
+	return nil
+}
+
+func (a *Archive) validate(dataDir string, fail func(path, format string, args ...any)) {
+	if a.Destination != "" {
+		a.validateDestination(dataDir, fail)
+	}
+	if a.Interval.Duration < minArchiveInterval {
+		fail("archive.interval", "%s is too short; at least %s, 1s is the default", a.Interval.Duration, minArchiveInterval)
+	}
+	if a.Retention.Duration < minArchiveRetention {
+		fail("archive.retention", "%s is too short; at least %s, 168h is the default", a.Retention.Duration, minArchiveRetention)
+	}
+	if a.MaxSpool.Value() < minArchiveSpool {
+		fail("archive.maxSpool", "%s is too small; at least 16Mi, 1Gi is the default", a.MaxSpool.String())
+	}
+}
+
+func (a *Archive) validateDestination(dataDir string, fail func(path, format string, args ...any)) {
+	if a.isURL() {
+		fail("archive.destination", "%q is not supported; write the path of a directory", a.Destination)
+		return
+	}
+	if relative, err := filepath.Rel(dataDir, a.Destination); err == nil && filepath.IsLocal(relative) {
+		fail("archive.destination", "%q is in the data directory, with which it would be lost; choose a directory on another disk", a.Destination)
+	}
+}

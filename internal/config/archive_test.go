@@ -1,0 +1,39 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// TestArchive refuses what would not protect anything or cannot work.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*ServerConfiguration)
+		want   string // empty: it is valid
+	}{
+		"a directory":           {func(c *ServerConfiguration) { c.Archive.Destination = t.TempDir() }, ""},
+		"below the data":        {func(c *ServerConfiguration) { c.Archive.Destination = c.DataDir + "/a" }, "is in the data directory"},
+		"the data itself":       {func(c *ServerConfiguration) { c.Archive.Destination = c.DataDir }, "is in the data directory"},
+		"an unknown protocol":   {func(c *ServerConfiguration) { c.Archive.Destination = "ftp://a/b" }, "is not supported"},
+		"too short an interval": {func(c *ServerConfiguration) { c.Archive.Interval.Duration = time.Millisecond }, "is too short"},
+		"no retention":          {func(c *ServerConfiguration) { c.Archive.Retention.Duration = 0 }, "is too short"},
+		"no spool":              {func(c *ServerConfiguration) { c.Archive.MaxSpool = resource.MustParse("1") }, "is too small"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Default()
+			c.DataDir = t.TempDir()
+			test.change(c)
+			if err := c.Complete(); err != nil {
+				t.Fatal(err)
+			}
+			err := c.Validate()
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
