@@ -25,6 +25,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/crds/apiservices"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -34,6 +35,9 @@ import (
 // embeddedEndpoint stands where upstream's option set wants etcd's address.
 // Nothing dials it: every store is built over the shared connection.
 const embeddedEndpoint = "http://kube-hyper-mini.invalid:2379"
+
+// registrationHook starts the registration of custom resources.
+const registrationHook = "crd-apiservices"
 
 // Config is what the chain is built from besides the options.
 type Config struct {
@@ -76,7 +80,8 @@ type builder struct {
 	bootstrap bootstrapToken
 	stopGrace time.Duration
 	discovery *crds.Discovery
-	rbac      bool // is an authorizer
+	groups    *apiservices.Groups // set with the aggregator
+	rbac      bool                // is an authorizer
 }
 
 // New builds the chain. Nothing is served yet. ctx ends what the options
@@ -165,25 +170,47 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 	return native, nil
 }
 
+// newAggregator creates the outermost server before delegate. It also returns
+// the OpenAPI configuration that it does not use.
+func (b *builder) newAggregator(c *configs, delegate genericapiserver.DelegationTarget, extensions *crds.Server) (*aggregatorapiserver.APIAggregator, kube.OpenAPIConfigs, error) {
+	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
+	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, delegate)
+	restore := kube.LeaveOutCRDAPIServices(c.aggregator)
+	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Definitions(), false,
+		controlplane.DefaultGenericAPIServicePriorities())
+	if err != nil {
+		return nil, openAPI, fmt.Errorf("create the aggregator: %w", err)
+	}
+	restore(aggregator)
+	if err := kube.CheckOpenAPITaken(aggregator); err != nil {
+		return nil, openAPI, err
+	}
+	b.groups = apiservices.NewGroups(extensions, aggregator)
+	if !c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
+		return aggregator, openAPI, nil
+	}
+	registrar, err := apiservices.NewRegistrar(extensions, b.generic.LoopbackClientConfig, b.config.Log)
+	if err != nil {
+		return nil, openAPI, fmt.Errorf("prepare the registration of custom resources: %w", err)
+	}
+	return aggregator, openAPI, aggregator.GenericAPIServer.AddPostStartHook(registrationHook, func(hook genericapiserver.PostStartHookContext) error {
+		go registrar.Run(hook)
+		return nil
+	})
+}
+
 // chain creates the servers from the inside out.
 func (b *builder) chain(c *configs) (*Server, error) {
 	extensions, err := b.newExtensions(c)
 	if err != nil {
 		return nil, err
 	}
-	native, err := b.newNative(c, extensions.GenericAPIServer)
+	native, err := b.newNative(c, extensions.Delegate())
 	if err != nil {
 		return nil, err
 	}
-	crdsServed := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
-	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
-	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, native.GenericAPIServer)
-	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Registration(), crdsServed,
-		controlplane.DefaultGenericAPIServicePriorities())
+	aggregator, openAPI, err := b.newAggregator(c, native.GenericAPIServer, extensions)
 	if err != nil {
-		return nil, fmt.Errorf("create the aggregator: %w", err)
-	}
-	if err := kube.CheckOpenAPITaken(aggregator); err != nil {
 		return nil, err
 	}
 	documents, err := b.followRemote(aggregator)

@@ -57,6 +57,16 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 func (b *builder) wrapChain(c *genericapiserver.Config) {
 	build := c.BuildHandlerChainFunc
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return b.drain.outside(build(b.drain.inside(b.writes.track(handler)), c))
+		return b.drain.outside(build(b.drain.inside(b.writes.track(b.answerGroups(handler))), c))
 	}
+}
+
+// answerGroups has requests for groups answered that the aggregator knows a part
+// of.
+func (b *builder) answerGroups(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !b.groups.Answer(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
 }

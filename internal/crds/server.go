@@ -211,12 +211,6 @@ func (s *Server) addHooks(controllers *controllers, synced chan struct{}) error 
 // columns, selectable fields, managed fields or last applied configuration.
 func (s *Server) Definitions() informers.CustomResourceDefinitionInformer { return s.informer }
 
-// Registration is the informer for the registration of APIServices: its lister
-// lists one CRD of each served group version.
-func (s *Server) Registration() informers.CustomResourceDefinitionInformer {
-	return registrationInformer{s.informer}
-}
-
 // List returns all CRDs, without what [Server.Definitions] leaves out. They are
 // read-only. What this server has written is included as soon as the write is
 // answered.

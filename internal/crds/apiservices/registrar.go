@@ -1,0 +1,163 @@
+package apiservices
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	v1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	client "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
+	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
+)
+
+const (
+	// groupPriority and versionPriority are those of upstream's registration
+	// (crdRegistrationController.handleVersionUpdate).
+	groupPriority   = 1000
+	versionPriority = 100
+
+	queueName = "crd_apiservices"
+	workers   = 2
+	resync    = 5 * time.Minute // as upstream's informer
+	minRetry  = 100 * time.Millisecond
+	maxRetry  = time.Minute
+)
+
+// Source knows which group versions CRDs serve.
+type Source interface {
+	// Versions returns all of them, and VersionsOf those of a group, in no order.
+	Versions() []schema.GroupVersion
+	VersionsOf(group string) []schema.GroupVersion
+	// OnVersions calls changed for each that may have changed.
+	OnVersions(changed func(schema.GroupVersion)) (remove func())
+	// AwaitAll waits until all CRDs are known; it returns false if ctx ends before.
+	AwaitAll(ctx context.Context) bool
+}
+
+// Registrar keeps an APIService for each group version that CRDs serve. An
+// APIService of that name without the label of managed ones is left alone.
+type Registrar struct {
+	source   Source
+	client   client.APIServicesGetter
+	managed  cache.SharedIndexInformer
+	loop     *reconcile.Loop[schema.GroupVersion]
+	log      *slog.Logger
+	lastSaid sync.Map // group version -> text of the last logged error
+}
+
+// NewRegistrar returns a registrar that does not run yet. config is for a client
+// of the server itself.
+func NewRegistrar(source Source, config *rest.Config, log *slog.Logger) (*Registrar, error) {
+	clients, err := clientset.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("create the client for APIServices: %w", err)
+	}
+	r := &Registrar{source: source, client: clients.ApiregistrationV1(), log: log}
+	r.loop = reconcile.New(reconcile.Config[schema.GroupVersion]{
+		Name: queueName, Workers: workers, MinRetry: minRetry, MaxRetry: maxRetry, Handle: r.handle,
+	})
+	selector := labels.SelectorFromSet(kube.CRDAPIServices()).String()
+	r.managed = informers.NewFilteredAPIServiceInformer(clients, resync, cache.Indexers{}, func(options *metav1.ListOptions) {
+		options.LabelSelector = selector
+	})
+	if err := r.managed.SetTransform(bare); err != nil {
+		return nil, fmt.Errorf("follow APIServices: %w", err)
+	}
+	if _, err := r.managed.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: r.add, UpdateFunc: func(_, obj any) { r.add(obj) }, DeleteFunc: r.add,
+	}); err != nil {
+		return nil, fmt.Errorf("follow APIServices: %w", err)
+	}
+	return r, nil
+}
+
+// bare drops what the registrar does not compare.
+func bare(obj any) (any, error) {
+	if service, ok := obj.(*v1.APIService); ok {
+		service.ManagedFields, service.Status = nil, v1.APIServiceStatus{}
+	}
+	return obj, nil
+}
+
+func (r *Registrar) add(obj any) {
+	if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+		r.loop.Add(helper.APIServiceNameToGroupVersion(name))
+	}
+}
+
+// Run keeps the APIServices until ctx ends, and returns when nothing of it runs.
+func (r *Registrar) Run(ctx context.Context) {
+	defer r.source.OnVersions(r.loop.Add)()
+	var informer sync.WaitGroup
+	informer.Go(func() { r.managed.RunWithContext(ctx) })
+	defer informer.Wait()
+	if !r.source.AwaitAll(ctx) || !cache.WaitFor(ctx, "", r.managed.HasSyncedChecker()) {
+		r.loop.Stop()
+		return
+	}
+	for _, gv := range r.source.Versions() {
+		r.loop.Add(gv)
+	}
+	r.loop.Run(ctx)
+}
+
+// handle is called again by an event if the APIService has changed meanwhile.
+func (r *Registrar) handle(ctx context.Context, gv schema.GroupVersion) reconcile.Result {
+	err := r.register(ctx, gv)
+	switch {
+	case err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		r.lastSaid.Delete(gv)
+		return reconcile.Done()
+	case ctx.Err() == nil:
+		if last, _ := r.lastSaid.Swap(gv, err.Error()); last != err.Error() {
+			r.log.Warn("an APIService of custom resources is not up to date; this is tried again", "apiservice", nameOf(gv), "err", err)
+		}
+	}
+	return reconcile.Retry()
+}
+
+// register makes, corrects or deletes the APIService of a group version.
+func (r *Registrar) register(ctx context.Context, gv schema.GroupVersion) error {
+	obj, stored, err := r.managed.GetStore().GetByKey(nameOf(gv))
+	if err != nil {
+		return fmt.Errorf("look up the APIService %s: %w", nameOf(gv), err)
+	}
+	served := slices.Contains(r.source.VersionsOf(gv.Group), gv)
+	switch {
+	case !stored && served:
+		_, err = r.client.APIServices().Create(ctx, serviceOf(gv), metav1.CreateOptions{})
+	case stored && !served:
+		uid := obj.(*v1.APIService).UID
+		err = r.client.APIServices().Delete(ctx, nameOf(gv), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uid))})
+	case stored && !reflect.DeepEqual(obj.(*v1.APIService).Spec, serviceOf(gv).Spec):
+		corrected := obj.(*v1.APIService).DeepCopy()
+		corrected.Spec = serviceOf(gv).Spec
+		_, err = r.client.APIServices().Update(ctx, corrected, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+func nameOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
+
+// serviceOf is the APIService of a group version that CRDs serve.
+func serviceOf(gv schema.GroupVersion) *v1.APIService {
+	return &v1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: nameOf(gv), Labels: kube.CRDAPIServices()},
+		Spec:       v1.APIServiceSpec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: groupPriority, VersionPriority: versionPriority},
+	}
+}

@@ -1,0 +1,61 @@
+package kube
+
+import (
+	"net/http"
+
+	"k8s.io/client-go/rest"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
+)
+
+// Upstream fact: the aggregator has paths in its mux for each APIService
+//
+// Mirrors: k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate
+//   k8s.io/kube-aggregator/pkg/apiserver.APIAggregator.AddAPIService
+//   k8s.io/apiserver/pkg/server/mux.PathRecorderMux.refreshMuxLocked
+//   k8s.io/kube-aggregator/pkg/controllers/autoregister.manageContinuously
+// Why: each path that is added copies the whole mux. The paths of APIServices
+//   that are managed for CRDs lead to the delegate, where requests go without
+//   them as well. The aggregator's informer is private and is made from the
+//   loopback configuration, so its requests leave these APIServices out.
+// Gain: of 2,452 CRDs, a warm start takes 2.0 s of processor time less.
+// Breaks: APIServices of CRDs are missing in `/apis`, or the start is slow.
+
+// managedForCRDs is the value of the label of APIServices that follow CRDs
+// (manageContinuously of k8s.io/kube-aggregator/pkg/controllers/autoregister).
+const managedForCRDs = "true"
+
+const apiServicesPath = "/apis/apiregistration.k8s.io/v1/apiservices"
+
+// CRDAPIServices selects the APIServices that are managed for CRDs.
+func CRDAPIServices() map[string]string {
+	return map[string]string{autoregister.AutoRegisterManagedLabel: managedForCRDs}
+}
+
+// LeaveOutCRDAPIServices has the informer of an aggregator that is created from
+// config leave out the APIServices that are managed for CRDs. restore is called
+// with the aggregator when it has been created: its hooks get the whole API.
+func LeaveOutCRDAPIServices(config *aggregatorapiserver.Config) (restore func(*aggregatorapiserver.APIAggregator)) {
+	whole := config.GenericConfig.LoopbackClientConfig
+	filtered := rest.CopyConfig(whole)
+	filtered.Wrap(func(next http.RoundTripper) http.RoundTripper { return apiServiceFilter{next} })
+	config.GenericConfig.LoopbackClientConfig = filtered
+	return func(aggregator *aggregatorapiserver.APIAggregator) {
+		config.GenericConfig.LoopbackClientConfig = whole
+		aggregator.GenericAPIServer.LoopbackClientConfig = whole
+	}
+}
+
+// apiServiceFilter adds a label selector to lists and watches of APIServices.
+type apiServiceFilter struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (f apiServiceFilter) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet && request.URL.Path == apiServicesPath {
+		request = request.Clone(request.Context())
+		query := request.URL.Query()
+		query.Set("labelSelector", autoregister.AutoRegisterManagedLabel+"!="+managedForCRDs)
+		request.URL.RawQuery = query.Encode()
+	}
+	return f.next.RoundTrip(request)
+}
