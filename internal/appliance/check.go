@@ -1,6 +1,8 @@
 package appliance
 
 import (
+	"k8s.io/client-go/rest"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
@@ -13,7 +15,22 @@ type Checked struct {
 	options *apiserver.Options
 	// newIdentity: see AllowNewIdentity.
 	newIdentity bool
+	// whenReady: see WhenReady; or nil.
+	whenReady func(Running)
 }
+
+// Running is a server that is ready.
+type Running struct {
+	// Server is the URL of the API.
+	Server string
+	// Kubeconfig is the path of the administrator's kubeconfig.
+	Kubeconfig string
+	// Client calls the API in this process, with all rights.
+	Client *rest.Config
+}
+
+// WhenReady has [Run] call f once, when the server is ready. f returns at once.
+func (c *Checked) WhenReady(f func(Running)) { c.whenReady = f }
 
 // AllowNewIdentity makes the authorities and token keys that a used data directory
 // lacks. Without it, such a directory is refused.

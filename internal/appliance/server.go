@@ -66,7 +66,13 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 	if err := s.compose(checked, listener); err != nil {
 		return err
 	}
-	return p.run(ctx, hooks{start: s.start, ready: s.ready, healthy: s.healthy, stopping: s.stopping})
+	ready := func(ctx context.Context) {
+		s.ready(ctx)
+		if checked.whenReady != nil {
+			checked.whenReady(Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback()})
+		}
+	}
+	return p.run(ctx, hooks{start: s.start, ready: ready, healthy: s.healthy, stopping: s.stopping})
 }
 
 // compose makes the parts. It starts nothing.

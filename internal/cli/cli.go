@@ -89,7 +89,7 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	root.AddCommand(newServer(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newReset(), newVersion(), newMan())
+	root.AddCommand(newServer(), newRun(), newGuard(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newReset(), newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate(root))
 	noArguments(root)

@@ -36,6 +36,13 @@ func (f *configFlags) all(flags *pflag.FlagSet) {
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "0 to 10: how much to log")
 }
 
+// run adds the flags of a server in a temporary directory.
+func (f *configFlags) run(flags *pflag.FlagSet) {
+	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
+	flags.IntVar(&f.port, "port", 0, "port to serve on; 0 takes a free one")
+	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "0 to 10: how much to log")
+}
+
 // load reads the file, if one was given, and applies the flags that were set.
 func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, config.Source, error) {
 	cfg, source := config.Default(), config.Source{}

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
@@ -58,6 +59,9 @@ const (
 	// logFiles is the number of log files, of 64 MB each, that etcd keeps after a
 	// snapshot.
 	logFiles = 1
+	// testLogFile is the size of these files without fsync. etcd takes the room
+	// before it is used, and servers for tests may be many and on a disk in memory.
+	testLogFile = 8 << 20
 )
 
 // quotaReserve is the room, in bytes, for writes in flight when the quota is reached.
@@ -178,6 +182,9 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	// quota is larger than the configured one, at which the keeper refuses writes.
 	c.QuotaBackendBytes = cfg.QuotaBytes + cfg.QuotaBytes/10 + quotaReserve
 	c.UnsafeNoFsync = !cfg.Fsync
+	if !cfg.Fsync {
+		wal.SegmentSizeBytes = testLogFile
+	}
 	c.SnapshotCount, c.SnapshotCatchUpEntries, c.MaxWalFiles = snapshotCount, catchUpEntries, logFiles
 	// On two cores, etcd's default of 100 ms logs requests that only waited for a core.
 	c.WarningApplyDuration, c.WarningUnaryRequestDuration = 500*time.Millisecond, 500*time.Millisecond

@@ -55,8 +55,17 @@ type applied struct {
 // round reads the files and applies what can be applied. The objects of a
 // file that cannot be read are left as they are, and nothing is pruned then.
 func (a *Applier) round(ctx context.Context, files map[string]fileState) applied {
-	objects, err := read(a.dir, files)
-	errs := []error{err}
+	objects, err := read(a.dir, files, func(map[string]any) bool { return true })
+	errs := append([]error{err}, a.applyObjects(ctx, objects)...)
+	if err := errors.Join(errs...); err != nil {
+		return applied{err, len(objects)}
+	}
+	return applied{a.settle(ctx, objects), len(objects)}
+}
+
+// applyObjects applies CRDs, awaits them, and applies the other objects. It sorts
+// objects in that order.
+func (a *Applier) applyObjects(ctx context.Context, objects []object) (errs []error) {
 	var crds, others []object
 	for _, o := range objects {
 		if o.GroupVersionKind().GroupKind() == crdKind {
@@ -65,16 +74,14 @@ func (a *Applier) round(ctx context.Context, files map[string]fileState) applied
 			others = append(others, o)
 		}
 	}
-	errs = append(errs, a.applyAll(ctx, crds)...)
+	errs = a.applyAll(ctx, crds)
 	if len(crds) > 0 {
 		errs = append(errs, a.awaitCRDs(ctx, crds))
 		a.mapper.Reset()
 	}
 	errs = append(errs, a.applyAll(ctx, others)...)
-	if err := errors.Join(errs...); err != nil {
-		return applied{err, len(objects)}
-	}
-	return applied{a.settle(ctx, append(crds, others...)), len(objects)}
+	copy(objects, append(crds, others...))
+	return errs
 }
 
 // settle prunes, if asked to, and records what was applied.

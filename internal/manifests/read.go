@@ -71,9 +71,10 @@ func scan(dir string) (map[string]fileState, error) {
 	return files, nil
 }
 
-// read returns the objects of all files in order. It reads as much as can be
-// read, and returns what cannot in one error.
-func read(dir string, files map[string]fileState) ([]object, error) {
+// read returns the objects of all files in order, of those documents whose fields
+// keep returns true for. It reads as much as can be read, and returns what cannot
+// in one error.
+func read(dir string, files map[string]fileState, keep func(map[string]any) bool) ([]object, error) {
 	paths := make([]string, 0, len(files))
 	for path := range files {
 		paths = append(paths, path)
@@ -91,7 +92,7 @@ func read(dir string, files map[string]fileState) ([]object, error) {
 			errs = append(errs, fmt.Errorf("read the manifest: %w", err))
 			continue
 		}
-		found, err := parse(name, data)
+		found, err := parse(name, data, keep)
 		objects = append(objects, found...)
 		errs = append(errs, err)
 	}
@@ -99,7 +100,7 @@ func read(dir string, files map[string]fileState) ([]object, error) {
 }
 
 // parse returns the objects of one file, the items of lists singly.
-func parse(name string, data []byte) ([]object, error) {
+func parse(name string, data []byte, keep func(map[string]any) bool) ([]object, error) {
 	var objects []object
 	var errs []error
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
@@ -115,7 +116,7 @@ func parse(name string, data []byte) ([]object, error) {
 		if err != nil {
 			return objects, errors.Join(append(errs, fmt.Errorf("%s: %w", origin, err))...)
 		}
-		found, err := decode(origin, document)
+		found, err := decode(origin, document, keep)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", origin, err))
 		}
@@ -123,7 +124,7 @@ func parse(name string, data []byte) ([]object, error) {
 	}
 }
 
-func decode(origin string, document []byte) ([]object, error) {
+func decode(origin string, document []byte, keep func(map[string]any) bool) ([]object, error) {
 	var content any
 	if err := yaml.UnmarshalStrict(document, &content); err != nil {
 		return nil, fmt.Errorf("not valid YAML: %w", err)
@@ -134,6 +135,9 @@ func decode(origin string, document []byte) ([]object, error) {
 	fields, ok := content.(map[string]any)
 	if !ok {
 		return nil, errors.New("not an object; it must have apiVersion, kind and metadata")
+	}
+	if !keep(fields) {
+		return nil, nil
 	}
 	asJSON, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestFilesAreReadInTheOrderOfTheirPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := read(dir, files)
+	objects, err := read(dir, files, func(map[string]any) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestWhatCannotBeReadIsNamedAndTheRestIsRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			objects, err := read(dir, files)
+			objects, err := read(dir, files, func(map[string]any) bool { return true })
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}

@@ -1,0 +1,334 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// runMark is in the environment of each process of one run.
+const runMark = "KHM_RUN_TEST"
+
+// runTest is a temporary directory for runs and a mark of their processes.
+type runTest struct {
+	t       *testing.T
+	tmp     string // TMPDIR of the runs
+	scratch string // for files of the test
+	mark    string
+}
+
+func newRunTest(t *testing.T) *runTest {
+	t.Helper()
+	t.Parallel()
+	r := &runTest{t, t.TempDir(), t.TempDir(), ""}
+	r.mark = runMark + "=" + r.tmp
+	return r
+}
+
+// command is a `run` that has not been started.
+func (r *runTest) command(args ...string) *exec.Cmd {
+	r.t.Helper()
+	cmd := exec.Command(harness.Binary(r.t), append([]string{"run"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+r.tmp, "SCRATCH="+r.scratch, "KUBECTL="+harness.KubectlBinary(r.t), "HOME="+r.t.TempDir(), r.mark)
+	return cmd
+}
+
+// run runs it to its end, and returns its outputs and exit code.
+func (r *runTest) run(args ...string) (stdout, stderr string, code int) {
+	r.t.Helper()
+	cmd := r.command(args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit := (&exec.ExitError{}); err != nil && !errors.As(err, &exit) {
+		r.t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// started is a `run` whose command writes the line "started PID" when it has.
+func (r *runTest) started(args ...string) (cmd *exec.Cmd, lines *bufio.Scanner, first string) {
+	r.t.Helper()
+	cmd = r.command(args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = cmd.Process.Kill() }) // of a test that has failed
+	lines = bufio.NewScanner(out)
+	if !lines.Scan() {
+		r.t.Fatalf("it wrote nothing: %v", lines.Err())
+	}
+	return cmd, lines, lines.Text()
+}
+
+// processes are those with the mark.
+func (r *runTest) processes() (list []string) {
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, file := range files {
+		environment, err := os.ReadFile(file)
+		if err != nil || !slices.Contains(strings.Split(string(environment), "\x00"), r.mark) {
+			continue // it has ended, or is another's
+		}
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		list = append(list, filepath.Base(filepath.Dir(file))+" "+strings.ReplaceAll(string(line), "\x00", " "))
+	}
+	return list
+}
+
+// listens says whether a process listens on the TCP port.
+func (r *runTest) listens(port string) bool {
+	connection, err := net.Dial("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return false
+	}
+	_ = connection.Close()
+	return true
+}
+
+// left returns an error if processes or files are left.
+func (r *runTest) left() error {
+	if list := r.processes(); len(list) > 0 {
+		return fmt.Errorf("processes are left: %q", list)
+	}
+	entries, err := os.ReadDir(r.tmp)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("files are left in the temporary directory: %v", entries)
+	}
+	return nil
+}
+
+// port is that of the server in a kubeconfig.
+func (r *runTest) port(kubeconfig string) string {
+	r.t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		server, err := url.Parse(cluster.Server)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return server.Port()
+	}
+	r.t.Fatalf("no server in %s", kubeconfig)
+	return ""
+}
+
+// saveKubeconfig is a shell command that keeps the kubeconfig for the test.
+const saveKubeconfig = `cp "$KUBECONFIG" "$SCRATCH/kubeconfig"; `
+
+// TestRunLeavesNothing: whatever the end of a run, its exit code and message are
+// right, and its processes, files and port are gone.
+func TestRunLeavesNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		args  []string
+		shell string
+		code  int
+		says  string
+	}{
+		"the command ends": {shell: `test "$USE_EXISTING_CLUSTER" = true && test -f "$KUBE_HYPER_MINI_DATA_DIR/version.json" &&
+			"$KUBECTL" create configmap one && echo made && exit 7`, code: 7},
+		"the command leaves processes behind":  {shell: `sleep 1000 & sh -c 'trap "" TERM; sleep 1000' & exit 3`, args: []string{"--grace", "1s"}, code: 3},
+		"the command is killed":                {shell: `kill -KILL $$`, code: 128 + 9},
+		"SIGTERM is passed on":                 {shell: `trap 'exit 9' TERM; kill -TERM $PPID; while :; do sleep 0.01; done`, code: 9},
+		"an interrupt is passed on":            {shell: `trap 'exit 8' INT; kill -INT $PPID; while :; do sleep 0.01; done`, code: 8},
+		"SIGUSR1 is passed on":                 {shell: `trap 'exit 6' USR1; kill -USR1 $PPID; while :; do sleep 0.01; done`, code: 6},
+		"the command does not mind SIGTERM":    {shell: `trap '' TERM; kill -TERM $PPID; while :; do sleep 0.01; done`, args: []string{"--grace", "300ms"}, code: 128 + 9},
+		"the server cannot start":              {shell: `echo never`, args: []string{"--port", "1", "--config", "testdata/run/bind.yaml"}, code: 1, says: "start the server: "},
+		"the configuration is wrong":           {shell: `echo never`, args: []string{"--port", "65536"}, code: 2, says: "serving.port"},
+		"the manifests cannot be read":         {shell: `echo never`, args: []string{"--manifests", "nowhere"}, code: 1, says: "--manifests: read manifests: "},
+		"there are no CRDs":                    {shell: `echo never`, args: []string{"--crds", "../config/examples/widget.yaml"}, code: 1, says: "has no CustomResourceDefinitions"},
+		"the log cannot be written":            {shell: `echo never`, args: []string{"--logs", "nowhere/log"}, code: 1, says: "--logs"},
+		"it should begin with nothing":         {shell: `echo never`, args: []string{"--from", "nowhere"}, code: 1, says: "start from nowhere: "},
+		"it should begin with another's files": {shell: `echo never`, args: []string{"--from", "testdata"}, code: 1, says: "start from testdata: "},
+		"it should begin with a text":          {shell: `echo never`, args: []string{"--from", "go.mod"}, code: 1, says: "start from go.mod: restore go.mod: "},
+		"it should begin with newer data":      {shell: `echo never`, args: []string{"--from", "testdata/run/newer"}, code: 1, says: "it was written by kube-hyper-mini v99.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunTest(t)
+			stdout, stderr, code := r.run(append(test.args, "--", "sh", "-c", saveKubeconfig+test.shell)...)
+			if code != test.code || strings.Contains(stdout, "never") || !strings.Contains(stderr, test.says) {
+				t.Errorf("it ended with %d, want %d, and an error with %q:\n%s%s", code, test.code, test.says, stdout, stderr)
+			}
+			if err := r.left(); err != nil {
+				t.Error(err)
+			}
+			if kubeconfig := filepath.Join(r.scratch, "kubeconfig"); test.says == "" && r.listens(r.port(kubeconfig)) {
+				t.Error("its port is still open")
+			}
+		})
+	}
+}
+
+func TestRunOfAnUnknownCommand(t *testing.T) {
+	r := newRunTest(t)
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--", "no-such-command"}, 127, `COMMAND "no-such-command" cannot be run`},
+		{[]string{"--", "./go.mod"}, 126, `COMMAND "./go.mod" cannot be run`},
+		{[]string{"go", "test"}, 2, `COMMAND follows "--"`},
+	} {
+		stdout, stderr, code := r.run(test.args...)
+		if code != test.code || !strings.Contains(stderr, test.says) || stdout != "" {
+			t.Errorf("run %q ended with %d, want %d:\n%s%s", test.args, code, test.code, stdout, stderr)
+		}
+	}
+	if err := r.left(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRunIsKilled: the guard ends the command and removes the directory.
+func TestRunIsKilled(t *testing.T) {
+	r := newRunTest(t)
+	cmd, _, _ := r.started("--grace", "100ms", "--", "sh", "-c", saveKubeconfig+`trap '' TERM; echo started; sleep 1000`)
+	if before := r.processes(); len(before) < 4 { // run, guard, sh, sleep
+		t.Errorf("the processes are %q", before)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	harness.Eventually(t, "nothing is left", r.left)
+	if r.listens(r.port(filepath.Join(r.scratch, "kubeconfig"))) {
+		t.Error("its port is still open")
+	}
+}
+
+// TestRunOfNothing: without a command it says where the server is, and stays until
+// it is asked to end.
+func TestRunOfNothing(t *testing.T) {
+	for name, end := range map[string]func(*exec.Cmd) error{
+		"interrupted": func(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) },
+		"terminated":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunTest(t)
+			cmd, _, line := r.started()
+			kubeconfig, ok := strings.CutPrefix(line, "export KUBECONFIG=")
+			if !ok {
+				t.Fatalf("it wrote %q", line)
+			}
+			if out, err := harness.Run(t, "", harness.KubectlBinary(t), "--kubeconfig", kubeconfig, "create", "configmap", "one"); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			port := r.port(kubeconfig)
+			if err := errors.Join(end(cmd), cmd.Wait(), r.left()); err != nil {
+				t.Error(err)
+			}
+			if r.listens(port) {
+				t.Error("its port is still open")
+			}
+		})
+	}
+}
+
+// TestRunEndsWithItsOwner: a program that holds its standard input ends without
+// ending it.
+func TestRunEndsWithItsOwner(t *testing.T) {
+	r := newRunTest(t)
+	owner := exec.Command("sh", "-c", `sleep 1000 | "$BINARY" run --until-eof >"$SCRATCH/out" & echo $!; wait`)
+	owner.Env = append(r.command().Env, "BINARY="+harness.Binary(t))
+	owner.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the server is ready", func() error {
+		if text, err := os.ReadFile(filepath.Join(r.scratch, "out")); err != nil || !strings.HasPrefix(string(text), "export") {
+			return fmt.Errorf("%q, %w", text, err)
+		}
+		return nil
+	})
+	for _, process := range r.processes() {
+		if pid, line, _ := strings.Cut(process, " "); strings.HasPrefix(line, "sleep") {
+			number, err := strconv.Atoi(pid)
+			if err == nil {
+				err = syscall.Kill(number, syscall.SIGKILL)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_ = owner.Wait()
+	harness.Eventually(t, "nothing is left", r.left)
+}
+
+// TestRunFromWhatWasKept: CRDs and manifests are there before the command starts,
+// and in servers that begin with the kept directory, or with an archive of it.
+func TestRunFromWhatWasKept(t *testing.T) {
+	r := newRunTest(t)
+	dir := filepath.Join(r.scratch, "manifests")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"10-namespace.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n",
+		"kustomization.yml": "kind: Widget\napiVersion: example.com/v1\nmetadata: {name: one, namespace: team}\nspec: {size: 3}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const look = `"$KUBECTL" get widgets -n team one -o jsonpath={.spec.size}`
+	stdout, stderr, code := r.run("--keep", "--logs", filepath.Join(r.scratch, "log"), "--crds", "../config/examples", "--manifests", dir, "--", "sh", "-c", look)
+	kept, _, found := strings.Cut(strings.TrimPrefix(stderr, "kept "), ":")
+	if stdout != "3" || code != 0 || !found {
+		t.Fatalf("%d: %s%s", code, stdout, stderr)
+	}
+	if text, err := os.ReadFile(filepath.Join(r.scratch, "log")); err != nil || !strings.Contains(string(text), harness.ReadyLine) {
+		t.Errorf("the log: %v\n%s", err, text)
+	}
+	archive := filepath.Join(r.scratch, "archive.tar.gz")
+	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", filepath.Join(kept, "data"), archive)
+	for _, from := range []string{kept, filepath.Join(kept, "data"), archive} {
+		const change = `; "$KUBECTL" delete widgets -n team one >&2`
+		if stdout, stderr, code := r.run("--from", from, "--", "sh", "-c", look+change); stdout != "3" || code != 0 {
+			t.Errorf("from %s: %d: %s%s", from, code, stdout, stderr)
+		}
+	}
+	held, _, _ := r.started("--from", kept, "--", "sh", "-c", "echo started; sleep 1000")
+	if _, stderr, code := r.run("--from", kept, "--", "sh", "-c", look); code != 0 {
+		t.Errorf("two at a time: %s", stderr)
+	}
+	if err := held.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	_ = held.Wait()
+	if err := os.RemoveAll(kept); err != nil {
+		t.Error(err)
+	}
+	if err := r.left(); err != nil {
+		t.Error(err)
+	}
+}

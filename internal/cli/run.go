@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
+)
+
+// commandGrace is the default of --grace.
+const commandGrace = 10 * time.Second
+
+func newRun() *cobra.Command {
+	flags, options := &configFlags{}, testplane.RunOptions{}
+	var untilEOF bool
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command on a fresh server that is removed afterwards",
+		Long: `Run a command on a fresh server that is removed afterwards: for tests.
+
+The server runs in this process, on a free port and in a temporary directory, and
+does not wait for the disk. COMMAND starts when the server is ready. It gets
+
+  KUBECONFIG                the administrator's kubeconfig
+  USE_EXISTING_CLUSTER      true, for controller-runtime's envtest
+  KUBE_HYPER_MINI_DATA_DIR  the data directory, for other commands of this program
+
+It runs in a process group of its own, which gets the signals that this process
+gets. After SIGTERM or an interrupt it has the time of --grace, and is killed then.
+When COMMAND has ended, what is left of its process group is ended, and the server
+and its directory are removed; also if this process is killed.
+
+Without COMMAND, it prints a line for the shell that sets KUBECONFIG, and waits for
+Ctrl-C. A program that starts it keeps a pipe to its standard input open and gives
+--until-eof: the server then ends with that program, however it ends.
+
+Exit codes: that of COMMAND, 128 plus the number of the signal that ended COMMAND,
+126 and 127 if COMMAND cannot be run, 1 if the server failed, 2 the command line or
+the configuration is wrong.`,
+		Example: `  kube-hyper-mini run -- go test ./...
+  kube-hyper-mini run --crds config/crd/bases -- pytest
+  kube-hyper-mini run --keep -- ./install-crds.sh && kube-hyper-mini run --from DIR -- make test`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if at := cmd.ArgsLenAtDash(); at > 0 || at < 0 && len(args) > 0 {
+				return usageError(errors.New("COMMAND follows \"--\", as in: kube-hyper-mini run -- go test"))
+			}
+			cfg, source, err := flags.load(cmd)
+			if err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("port") {
+				cfg.Serving.Port = 0
+			}
+			options.Config, options.Command = cfg, args
+			options.Out, options.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if untilEOF {
+				options.Owner = cmd.InOrStdin()
+			}
+			adoptOrphans(cmd.Context())
+			options.Signals = takeSignals()
+			code, err := testplane.Run(cmd.Context(), options)
+			if field := new(config.FieldError); errors.As(err, &field) {
+				return usageError(source.Locate(err))
+			}
+			return runError(code, err)
+		},
+	}
+	flags.run(cmd.Flags())
+	runFlags(cmd.Flags(), &options)
+	cmd.Flags().BoolVar(&untilEOF, "until-eof", false, "end when standard input ends, which COMMAND then does not get")
+	return cmd
+}
+
+func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
+	flags.StringArrayVar(&options.CRDs, "crds", nil, "file or directory of CustomResourceDefinitions to apply first; other documents in it are ignored (repeatable)")
+	flags.StringArrayVar(&options.Manifests, "manifests", nil, "file or directory of manifests to apply after the CRDs (repeatable)")
+	flags.StringVar(&options.From, "from", "", "archive (see backup), data directory, or what --keep has kept, to begin with a copy of")
+	flags.BoolVar(&options.Keep, "keep", false, "leave the temporary directory where it is, and print its path")
+	flags.StringVar(&options.Log, "logs", "", "file for the server's log; - is standard error")
+	flags.DurationVar(&options.Grace, "grace", commandGrace, "time between SIGTERM and SIGKILL for COMMAND")
+}
+
+// takeSignals takes signals from the handler of main, which ends the server while
+// COMMAND still uses it, and the process at a second signal.
+func takeSignals() <-chan os.Signal {
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, testplane.Forwarded...)
+	return signals
+}
+
+// runError turns the result of a run into an exit code.
+func runError(code int, err error) error {
+	var command *testplane.CommandError
+	var signalled *testplane.SignalError
+	switch {
+	case errors.As(err, &command):
+		return &exitError{command.Code, err}
+	case errors.As(err, &signalled):
+		if number, ok := signalled.Signal.(syscall.Signal); ok {
+			return &exitError{128 + int(number), err}
+		}
+		return err
+	case err == nil && code != 0:
+		return &exitError{code, errors.New("")} // COMMAND has said why
+	}
+	return err
+}
+
+// newGuard is for package testplane, which starts this program with it.
+func newGuard() *cobra.Command {
+	return &cobra.Command{
+		Use:    testplane.GuardCommand,
+		Short:  "Clean up after the process at the other end of standard input",
+		Hidden: true,
+		RunE:   func(cmd *cobra.Command, _ []string) error { return testplane.Watch(cmd.InOrStdin()) },
+	}
+}

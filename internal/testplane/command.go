@@ -1,0 +1,103 @@
+package testplane
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// The exit codes of a command that cannot be started, as a shell has them.
+const (
+	CodeNotExecutable = 126
+	CodeNotFound      = 127
+)
+
+// CommandError says why a command could not be started.
+type CommandError struct {
+	// Code is CodeNotFound or CodeNotExecutable.
+	Code int
+	err  error
+}
+
+// Error implements error.
+func (e *CommandError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *CommandError) Unwrap() error { return e.err }
+
+// FindCommand returns the path of a program. The error is a [CommandError].
+func FindCommand(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, fs.ErrPermission):
+		return "", &CommandError{CodeNotExecutable, fmt.Errorf("COMMAND %q cannot be run: %w", name, err)}
+	}
+	return "", &CommandError{CodeNotFound, fmt.Errorf("COMMAND %q cannot be run: %w; it is what follows \"--\"", name, err)}
+}
+
+// Command is a program that runs with the standard streams of this process, in a
+// process group of its own (in a job of its own on Windows).
+type Command struct {
+	process *process
+	grace   time.Duration
+	ended   chan struct{}
+	code    int // once it has ended
+
+	once sync.Once // of end
+}
+
+// StartCommand starts the program at path with its arguments, the first of which
+// is its name, and the environment. grace is the time between SIGTERM and SIGKILL
+// in End.
+func StartCommand(path string, args, env []string, grace time.Duration) (*Command, error) {
+	p, err := startProcess(path, args, env)
+	if err != nil {
+		return nil, &CommandError{CodeNotExecutable, fmt.Errorf("COMMAND %q cannot be run: %w", path, err)}
+	}
+	c := &Command{process: p, grace: grace, ended: make(chan struct{})}
+	go func() {
+		defer close(c.ended)
+		c.code = p.wait()
+	}()
+	return c, nil
+}
+
+// Group is its process group; 0 on Windows.
+func (c *Command) Group() int { return c.process.group() }
+
+// Ended is closed when the program has ended. Others in its process group may still
+// run.
+func (c *Command) Ended() <-chan struct{} { return c.ended }
+
+// Code is the exit code of a program that has ended, and 128 plus the signal of one
+// that a signal has ended.
+func (c *Command) Code() int { return c.code }
+
+// Signal passes a signal on to the process group.
+func (c *Command) Signal(signal os.Signal) { c.process.signal(signal) }
+
+// KillAfterGrace has the process group killed when the grace has passed and the
+// program has not ended. Later calls do nothing.
+func (c *Command) KillAfterGrace() {
+	c.once.Do(func() {
+		go func() {
+			select {
+			case <-c.ended:
+			case <-time.After(c.grace):
+				c.process.kill()
+			}
+		}()
+	})
+}
+
+// End ends all that is left of the process group, and waits for the program.
+func (c *Command) End() {
+	c.process.end(c.grace)
+	<-c.ended
+}

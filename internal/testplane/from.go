@@ -1,0 +1,130 @@
+package testplane
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// fill makes the data directory of the configuration from an archive, from a data
+// directory, or from a temporary directory that was kept. The source stays as it is,
+// and no server may use it.
+func fill(from string, cfg *config.ServerConfiguration, log *slog.Logger) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return fmt.Errorf("start from %s: %w", from, err)
+	}
+	if !info.IsDir() {
+		if _, err := admin.Restore(cfg, log, from, backup.Key{}); err != nil {
+			return fmt.Errorf("start from %s: %w", from, err)
+		}
+		return nil
+	}
+	if err := copyData(from, cfg.DataDir); err != nil {
+		return fmt.Errorf("start from %s: %w", from, err)
+	}
+	return nil
+}
+
+// copied are the entries of a data directory that a server starts with.
+var copied = []string{"version.json", "pki", "encryption", "etcd"}
+
+func copyData(from, to string) error {
+	if _, err := os.Stat(filepath.Join(from, "version.json")); errors.Is(err, os.ErrNotExist) {
+		from = filepath.Join(from, "data") // of a [Directory]
+	}
+	stamp, err := datadir.ReadStamp(from)
+	if err != nil {
+		return err
+	}
+	if current := datadir.CurrentStamp(); stamp != nil && stamp.NewerThan(current) {
+		return fmt.Errorf("it was written by kube-hyper-mini %s, and this is %s, which cannot read it: use that release or a newer one", stamp, current)
+	}
+	if err := datadir.RequireUsed(from); err != nil {
+		return err
+	}
+	if err := requireUnused(from); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	for _, name := range copied {
+		err := copyTree(filepath.Join(from, name), filepath.Join(to, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return requireUnused(from) // a server that was started meanwhile has changed files
+}
+
+// Others that start from the same directory hold its lock for a moment.
+const (
+	lockTries = 100
+	lockPoll  = 10 * time.Millisecond
+)
+
+// requireUnused returns an error if a server uses the data directory.
+func requireUnused(path string) (err error) {
+	for range lockTries {
+		var dir *datadir.Dir
+		if dir, err = datadir.Lock(path); err == nil {
+			return dir.Close()
+		}
+		if !errors.Is(err, datadir.ErrLocked) {
+			return err
+		}
+		time.Sleep(lockPoll)
+	}
+	return err
+}
+
+// copyTree copies a file or a directory with its modes. Where the file system can
+// share blocks, the copies of files share them.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		switch {
+		case entry.IsDir():
+			return os.MkdirAll(target, info.Mode().Perm())
+		case entry.Type().IsRegular():
+			return copyFile(path, target, info.Mode().Perm())
+		}
+		return nil // sockets and links are not part of the data
+	})
+}
+
+func copyFile(from, to string, mode os.FileMode) (err error) {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source) // copy_file_range where the system has it
+	return errors.Join(err, target.Close())
+}

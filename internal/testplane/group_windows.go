@@ -1,0 +1,23 @@
+package testplane
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+// detached starts a process without the console of the caller, whose Ctrl-C would
+// end it.
+func detached() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.DETACHED_PROCESS}
+}
+
+// ignoreSignals keeps this process alive: it ends with its input.
+func ignoreSignals() { signal.Ignore(os.Interrupt) }
+
+// endGroup has nothing to do: the system ends the command's job with the process
+// that has made it (see command_windows.go).
+func endGroup(int, time.Duration) {}

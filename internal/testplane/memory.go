@@ -1,0 +1,7 @@
+package testplane
+
+import "runtime/debug"
+
+// releaseMemory returns what the initialisation of the packages has left to the
+// system.
+func releaseMemory() { debug.FreeOSMemory() }

@@ -1,0 +1,244 @@
+package testplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
+)
+
+// DataDirVariable names the data directory to a command.
+const DataDirVariable = "KUBE_HYPER_MINI_DATA_DIR"
+
+// existingCluster makes controller-runtime's envtest use KUBECONFIG.
+const existingCluster = "USE_EXISTING_CLUSTER=true"
+
+// RunOptions say what runs on which server.
+type RunOptions struct {
+	PlaneOptions
+	// CRDs and Manifests are files and directories that are applied before the
+	// command starts; of CRDs, only what is one.
+	CRDs, Manifests []string
+	// Command is a program with its arguments. Without one, Run prints where the
+	// server is to Out, and waits.
+	Command []string
+	// Grace is the time between SIGTERM and SIGKILL for the command.
+	Grace time.Duration
+	// Owner, if it is not nil, ends the run with its end.
+	Owner io.Reader
+	// Signals are passed on to the command. Without one, an interrupt or SIGTERM
+	// ends the run.
+	Signals <-chan os.Signal
+	Out     io.Writer
+}
+
+// runner is a Run under way.
+type runner struct {
+	RunOptions
+	plane *Plane
+	path  string // of the program
+	owner <-chan struct{}
+}
+
+// Run starts a server, runs the command on it, and removes everything again. It
+// returns the exit code of the command, or an error with which code means nothing,
+// unless it is a [CommandError] or a [SignalError].
+func Run(ctx context.Context, options RunOptions) (code int, err error) {
+	r := &runner{RunOptions: options, owner: endOf(options.Owner)}
+	if len(r.Command) > 0 {
+		if r.path, err = FindCommand(r.Command[0]); err != nil {
+			return 0, err // before anything is made
+		}
+	}
+	if r.plane, err = NewPlane(r.PlaneOptions); err != nil {
+		return 0, err
+	}
+	code, err = r.serve(ctx)
+	if closeErr := r.plane.Close(); closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	if r.Keep {
+		_, keptErr := fmt.Fprintf(r.Err, "kept %s: kube-hyper-mini server --data-dir %s\n", r.plane.dir.Path(), r.plane.dir.Data())
+		err = errors.Join(err, keptErr)
+	}
+	return code, err
+}
+
+// endOf returns a channel that is closed at the end of the input; nil without one.
+func endOf(in io.Reader) <-chan struct{} {
+	if in == nil {
+		return nil
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, in) // an error is an end too
+	}()
+	return ended
+}
+
+// serve runs the server for as long as the command runs.
+func (r *runner) serve(ctx context.Context) (int, error) {
+	if err := r.plane.Start(ctx); err != nil {
+		return 0, err
+	}
+	running, err := r.awaitReady()
+	if err != nil {
+		return 0, err
+	}
+	code, err := r.use(ctx, running)
+	var ended *serverEndedError
+	if !errors.As(err, &ended) {
+		err = errors.Join(err, r.plane.Stop())
+	}
+	return code, err
+}
+
+// SignalError says that a signal came before there was a command to pass it on to.
+type SignalError struct{ Signal os.Signal }
+
+// Error implements error.
+func (e *SignalError) Error() string {
+	return fmt.Sprintf("%s during the start; everything was removed", e.Signal)
+}
+
+// serverEndedError is the end of the server before that of the command.
+type serverEndedError struct{ err error }
+
+// Error implements error.
+func (e *serverEndedError) Error() string {
+	return fmt.Sprintf("the server ended, and COMMAND was ended: %v", e.err)
+}
+
+// Unwrap returns the cause.
+func (e *serverEndedError) Unwrap() error { return e.err }
+
+// ends says whether a signal asks a program to end.
+func ends(signal os.Signal) bool { return signal == os.Interrupt || signal == syscall.SIGTERM }
+
+// awaitReady returns an error if the server has stopped.
+func (r *runner) awaitReady() (appliance.Running, error) {
+	for {
+		select {
+		case running := <-r.plane.Ready():
+			return running, nil
+		case err := <-r.plane.Failed():
+			return appliance.Running{}, fmt.Errorf("start the server: %w", err)
+		case <-r.owner:
+			return appliance.Running{}, errors.Join(errors.New("standard input ended during the start; everything was removed"), r.plane.Stop())
+		case signal := <-r.Signals:
+			if ends(signal) {
+				return appliance.Running{}, errors.Join(&SignalError{signal}, r.plane.Stop())
+			}
+		}
+	}
+}
+
+// use fills the server and runs the command.
+func (r *runner) use(ctx context.Context, running appliance.Running) (int, error) {
+	if err := r.apply(ctx, running); err != nil {
+		return 0, err
+	}
+	if len(r.Command) == 0 {
+		return 0, r.wait(running)
+	}
+	command, err := StartCommand(r.path, r.Command, r.environment(running), r.Grace)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.plane.guard.End(command.Group(), r.Grace); err != nil {
+		command.End()
+		return 0, err
+	}
+	err = r.follow(command)
+	command.End()
+	return command.Code(), errors.Join(err, r.plane.guard.End(0, 0))
+}
+
+// apply applies the CRDs and the manifests.
+func (r *runner) apply(ctx context.Context, running appliance.Running) error {
+	if len(r.CRDs)+len(r.Manifests) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // a long list of objects must not keep the process from ending
+		select {
+		case signal := <-r.Signals:
+			cancel(&SignalError{signal})
+		case <-r.owner:
+			cancel(errors.New("standard input ended"))
+		case <-ctx.Done():
+		}
+	}()
+	applier, err := manifests.New(manifests.Config{Client: running.Client, Log: r.plane.log})
+	if err != nil {
+		return err
+	}
+	if len(r.CRDs) > 0 {
+		if _, err := applier.ApplyOnce(ctx, r.CRDs, manifests.CRDs); err != nil {
+			return fmt.Errorf("--crds: %w", err)
+		}
+	}
+	if len(r.Manifests) > 0 {
+		if _, err := applier.ApplyOnce(ctx, r.Manifests, manifests.Everything); err != nil {
+			return fmt.Errorf("--manifests: %w", err)
+		}
+	}
+	return nil
+}
+
+// environment is that of this process with the variables of the server.
+func (r *runner) environment(running appliance.Running) []string {
+	return append(os.Environ(),
+		clientcmd.RecommendedConfigPathEnvVar+"="+running.Kubeconfig,
+		DataDirVariable+"="+r.plane.dir.Data(),
+		existingCluster)
+}
+
+// follow passes signals on until the command ends. The end of the server, or of the
+// owner, ends the command.
+func (r *runner) follow(command *Command) error {
+	for {
+		select {
+		case <-command.Ended():
+			return nil
+		case signal := <-r.Signals:
+			command.Signal(signal)
+			if ends(signal) {
+				command.KillAfterGrace()
+			}
+		case <-r.owner:
+			return nil
+		case err := <-r.plane.Failed():
+			return &serverEndedError{err}
+		}
+	}
+}
+
+// wait prints where the server is and returns when the run is to end.
+func (r *runner) wait(running appliance.Running) error {
+	if _, err := fmt.Fprintln(r.Out, exportLine(clientcmd.RecommendedConfigPathEnvVar, running.Kubeconfig)); err != nil {
+		return fmt.Errorf("print the kubeconfig's path: %w", err)
+	}
+	for {
+		select {
+		case signal := <-r.Signals:
+			if ends(signal) {
+				return nil
+			}
+		case <-r.owner:
+			return nil
+		case err := <-r.plane.Failed():
+			return &serverEndedError{err}
+		}
+	}
+}

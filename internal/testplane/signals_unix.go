@@ -1,0 +1,25 @@
+//go:build !windows
+
+package testplane
+
+import (
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Forwarded are the signals that a command gets which this process gets.
+var Forwarded = []os.Signal{
+	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT,
+}
+
+// exportLine sets a variable of the environment in a POSIX shell.
+func exportLine(name, value string) string { return "export " + name + "=" + quoted(value) }
+
+// quoted is a word for a POSIX shell.
+func quoted(word string) string {
+	if !strings.ContainsAny(word, " \t\n'\"\\$`!*?[](){}<>|&;#~") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,14 @@
+package testplane
+
+import (
+	"os"
+	"strings"
+)
+
+// Forwarded are the signals that a command gets which this process gets.
+var Forwarded = []os.Signal{os.Interrupt}
+
+// exportLine sets a variable of the environment in PowerShell.
+func exportLine(name, value string) string {
+	return "$env:" + name + " = '" + strings.ReplaceAll(value, "'", "''") + "'"
+}
