@@ -43,9 +43,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// defaultPlugins are the admission plugins that are on by default: those of
-// kube-apiserver that admit a type that is served here. The others are named in
-// DIFFERENCES.md.
+// defaultPlugins are the admission plugins that are enabled by default: those of
+// kube-apiserver for types that are served here. DIFFERENCES.md lists the others.
 var defaultPlugins = []string{
 	lifecycle.PluginName,
 	serviceaccountadmission.PluginName,
@@ -89,8 +88,8 @@ var admissionNeeds = map[string][]schema.GroupVersionResource{
 	setdefault.PluginName:           {storagev1.SchemeGroupVersion.WithResource("storageclasses")},
 }
 
-// matchAdmission leaves out the default plugins whose resources are not served,
-// and refuses a configuration that asks for one of them by name.
+// matchAdmission disables the default plugins whose resources are not served. It returns
+// an error if the configuration enables one of them by name.
 func (o *Options) matchAdmission(served served) error {
 	admission := o.upstream.Admission.GenericAdmission
 	var errs []error
@@ -107,15 +106,16 @@ func (o *Options) matchAdmission(served served) error {
 	return errors.Join(errs...)
 }
 
-// unservedNeed says that a plugin watches a resource that is not served.
+// unservedNeed is the error message for a plugin that watches a resource that is not
+// served.
 func unservedNeed(plugin string, resource schema.GroupVersionResource) string {
 	if slices.Contains(defaultPlugins, plugin) {
-		return fmt.Sprintf("%s watches %s, which apiServer.runtimeConfig switches off; leave out one of the two", plugin, resource.GroupResource())
+		return fmt.Sprintf("%s watches %s, which apiServer.runtimeConfig disables; remove one of the two", plugin, resource.GroupResource())
 	}
-	return fmt.Sprintf("%s watches %s, which this server does not serve; leave the plugin out", plugin, resource.GroupResource())
+	return fmt.Sprintf("%s watches %s, which this server does not serve; remove the plugin", plugin, resource.GroupResource())
 }
 
-// matchAuthorizers refuses the Node authorizer where nodes are not served: it
+// matchAuthorizers returns an error for the Node authorizer if nodes are not served: it
 // watches nodes, pods and volumes, and the server would never be ready.
 func (o *Options) matchAuthorizers(served served) error {
 	file := o.config.APIServer.Authorization.ConfigFile
@@ -129,7 +129,7 @@ func (o *Options) matchAuthorizers(served served) error {
 	for _, a := range authorization.Authorizers {
 		if string(a.Type) == modes.ModeNode {
 			return &config.FieldError{Path: "apiServer.authorization.configFile",
-				Message: fmt.Sprintf("%s: the authorizer %q is of type Node, which watches nodes, and this server does not serve them; leave it out", file, a.Name)}
+				Message: fmt.Sprintf("%s: the authorizer %q is of type Node, which watches nodes, and this server does not serve nodes; remove it", file, a.Name)}
 		}
 	}
 	return nil

@@ -11,24 +11,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// healthPaths may be asked without credentials, so that load balancers and
-// probes need none.
+// healthPaths are served without credentials, for load balancers and probes.
 var healthPaths = []apiserver.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/readyz"}, {Path: "/healthz"}}
 
-// allowAnonymousHealth adds anonymous access to the health endpoints, unless
-// the authentication file has an opinion of its own. Upstream's default, with
-// or without a file, is anonymous access to everything that RBAC gives
-// system:unauthenticated, and its option for it knows no paths.
+// allowAnonymousHealth allows anonymous requests to healthPaths, unless the
+// authentication file has an anonymous section. Upstream's default, with or without a
+// file, allows them to everything that RBAC grants to system:unauthenticated, and its
+// flag does not support paths.
 func allowAnonymousHealth(c *genericapiserver.Config, authenticationFile string) error {
-	decided, err := decidesAnonymous(authenticationFile)
-	if err != nil || decided {
+	configured, err := configuresAnonymous(authenticationFile)
+	if err != nil || configured {
 		return err
 	}
 	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, anonymous.NewAuthenticator(healthPaths))
 	return nil
 }
 
-func decidesAnonymous(file string) (bool, error) {
+// configuresAnonymous reports whether the authentication file has an anonymous section.
+func configuresAnonymous(file string) (bool, error) {
 	if file == "" {
 		return false, nil
 	}

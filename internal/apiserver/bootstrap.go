@@ -20,7 +20,7 @@ import (
 
 const (
 	readyPoll = 10 * time.Millisecond
-	// startedAnnotation on kube-system says when the server that is running began.
+	// startedAnnotation on kube-system is the time of the last start.
 	startedAnnotation = "kube-hyper-mini.io/started"
 )
 
@@ -47,8 +47,8 @@ func (s *Server) writeBootstrap(ctx context.Context, ownCheck string) error {
 	}); err != nil {
 		return fmt.Errorf("wait for the API server to answer: %w", err)
 	}
-	// With the feature StorageVersionAPI, writes are refused until the server
-	// has published the versions that it stores.
+	// With the feature StorageVersionAPI, the server refuses writes until it has
+	// published its storage versions.
 	var installed error
 	if err := s.poll(ctx, func(ctx context.Context) error {
 		if installed = s.install(ctx, client, config); apierrors.IsServiceUnavailable(installed) {
@@ -73,15 +73,15 @@ func (s *Server) writeBootstrap(ctx context.Context, ownCheck string) error {
 	return nil
 }
 
-// install writes the bootstrap objects side by side.
+// install writes the bootstrap objects concurrently.
 func (s *Server) install(ctx context.Context, client kubernetes.Interface, config *rest.Config) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
-			return nil // the configuration switched RBAC off
+			return nil // the configuration disables RBAC
 		}
 		if err := kube.EnsureRBAC(ctx, client, s.log); err != nil {
-			return fmt.Errorf("make the bootstrap RBAC policy: %w", err)
+			return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
 		}
 		if err := ensureControllersRole(client); err != nil {
 			return err
@@ -93,10 +93,9 @@ func (s *Server) install(ctx context.Context, client kubernetes.Interface, confi
 	return group.Wait()
 }
 
-// ProveWrite makes the authenticated write that readiness stands for, on the one
-// object that every configuration has: it records the time of the start on the
-// namespace kube-system. Admission does not see it. A store without room for
-// writes is no error: the server serves reads and deletions, which make room.
+// ProveWrite makes the authenticated write that readiness means: it sets an annotation of
+// the namespace kube-system, which every configuration has. The write bypasses
+// admission. A full database is no error: the server serves reads and deletions.
 func (s *Server) ProveWrite(ctx context.Context, started time.Time) error {
 	client, err := kubernetes.NewForConfig(s.bootstrapConfig())
 	if err != nil {
@@ -119,7 +118,7 @@ func (s *Server) ProveWrite(ctx context.Context, started time.Time) error {
 // pingTimeout bounds one Ping.
 const pingTimeout = 10 * time.Second
 
-// Ping makes a request that needs nothing but the API server itself.
+// Ping sends a request that needs only the API server, not etcd.
 func (s *Server) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -128,7 +127,7 @@ func (s *Server) Ping(ctx context.Context) error {
 		return fmt.Errorf("make the client: %w", err)
 	}
 	if _, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx); err != nil {
-		return fmt.Errorf("ask the API server whether it answers: %w", err)
+		return fmt.Errorf("ping the API server: %w", err)
 	}
 	return nil
 }
@@ -150,8 +149,8 @@ func (s *Server) poll(ctx context.Context, check func(context.Context) error) er
 			s.progress.failed(s.log, err)
 		}
 		if apierrors.IsServiceUnavailable(err) {
-			// A policy that mutates what is being written needs the schemas:
-			// upstream's dispatcher refuses until it has them.
+			// A mutating admission policy that matches the write needs schemas:
+			// upstream's dispatcher refuses the request until it has them.
 			s.BuildOpenAPI()
 		}
 		select {

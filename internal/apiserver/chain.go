@@ -32,38 +32,37 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// embeddedEndpoint stands where upstream's option set wants etcd's address.
-// Nothing dials it: every store is built over the shared connection.
+// embeddedEndpoint is the address of etcd in upstream's options. No code dials it: all
+// stores use the shared connection.
 const embeddedEndpoint = "http://kube-hyper-mini.invalid:2379"
 
 // registrationHook starts the registration of custom resources.
 const registrationHook = "crd-apiservices"
 
-// Config is what the chain is built from besides the options.
+// Config has what [New] needs besides the options.
 type Config struct {
 	// Listener is served on, and closed by the server.
 	Listener *Listener
 	// Storage outlives the server.
 	Storage *storage.Storage
-	// Files are the identity.
+	// Files are the certificates and keys.
 	Files Files
 	// TokenKeys sign and verify service account tokens.
 	TokenKeys *TokenKeys
-	// Revoked says whether a client's certificate is refused; nil refuses none.
+	// Revoked reports whether a client's certificate is refused; nil refuses none.
 	Revoked func(*x509.Certificate) bool
-	// Endpoints finds the servers behind `service:` references.
+	// Endpoints resolves `service:` references to addresses.
 	Endpoints *endpoints.Resolver
-	// Shared says whether other API servers can use the same store, now or later.
+	// Shared means that other API servers may use the same store, now or later.
 	Shared bool
-	// Alone says whether none does at this moment. What only a single server may
-	// do asks it.
+	// Alone reports whether no other API server uses the store at this moment.
 	Alone func(context.Context) (bool, error)
 	// ReadyChecks are added to /readyz.
 	ReadyChecks []healthz.HealthChecker
 	Log         *slog.Logger
 }
 
-// builder carries what the steps of New share.
+// builder has what the steps of New share.
 type builder struct {
 	config    Config
 	options   options.CompletedOptions
@@ -81,11 +80,11 @@ type builder struct {
 	stopGrace time.Duration
 	discovery *crds.Discovery
 	groups    *apiservices.Groups // set with the aggregator
-	rbac      bool                // is an authorizer
+	rbac      bool                // whether RBAC is an authorizer
 }
 
-// New builds the chain. Nothing is served yet. ctx ends what the options
-// start in the background.
+// New builds the chain. [Server.Run] serves it. ctx stops the goroutines that the options
+// start.
 func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	completed, err := o.complete(ctx, cfg, []string{embeddedEndpoint})
 	if err != nil {
@@ -122,7 +121,7 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.reach(); err != nil {
+	if err := b.configureRemote(); err != nil {
 		return nil, err
 	}
 	native, initializers, err := controlplane.CreateConfig(b.options, b.generic, b.informers, factory, b.remote.webhooks, nil)
@@ -134,18 +133,18 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	return b.delegates(native, initializers)
 }
 
-// store replaces the getter that the options have put into c.
+// store replaces the RESTOptionsGetter that the options have set in c.
 func (b *builder) store(c *genericapiserver.Config) {
 	c.RESTOptionsGetter = b.config.Storage.RESTOptionsGetter(c.RESTOptionsGetter, b.cached)
 }
 
-// addHealthChecks adds the checks over the shared connection and the caller's.
+// addHealthChecks adds the check of the shared etcd connection and the ReadyChecks.
 func (b *builder) addHealthChecks() {
 	kube.AddStoreChecks(b.generic, func(r *http.Request) error { return b.config.Storage.Health(r.Context()) })
 	b.generic.AddReadyzChecks(b.config.ReadyChecks...)
 }
 
-// newExtensions creates the innermost server, that of CRDs and custom resources.
+// newExtensions creates the innermost server, which serves CRDs and custom resources.
 func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	notFound := notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
@@ -159,7 +158,7 @@ func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	return extensions, nil
 }
 
-// newNative creates the server of the native APIs before delegate.
+// newNative creates the server of the native APIs, which delegates to delegate.
 func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
 	c.native.Generic.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
 	native, err := b.profile.newServer(c.native, delegate)
@@ -170,8 +169,8 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 	return native, nil
 }
 
-// newAggregator creates the outermost server before delegate. It also returns
-// the OpenAPI configuration that it does not use.
+// newAggregator creates the outermost server, which delegates to delegate. It also returns
+// the OpenAPI configuration, which the aggregator does not install.
 func (b *builder) newAggregator(c *configs, delegate genericapiserver.DelegationTarget, extensions *crds.Server) (*aggregatorapiserver.APIAggregator, kube.OpenAPIConfigs, error) {
 	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
 	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, delegate)
@@ -199,7 +198,7 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	})
 }
 
-// chain creates the servers from the inside out.
+// chain creates the servers, the innermost first.
 func (b *builder) chain(c *configs) (*Server, error) {
 	extensions, err := b.newExtensions(c)
 	if err != nil {
@@ -255,7 +254,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	}, nil
 }
 
-// populated says whether a custom resource has objects.
+// populated reports whether a custom resource has objects.
 func (b *builder) populated(ctx context.Context, resource schema.GroupResource) (bool, error) {
 	return b.config.Storage.HasObjects(ctx, resource, "")
 }
@@ -279,9 +278,9 @@ func cachePolicy(etcd *genericoptions.EtcdOptions) (storage.CachePolicy, error) 
 	}, nil
 }
 
-// withDefaultCacheSizes adds what is not cached to what the configuration says:
-// events, as in kube-apiserver, and CustomResourceDefinitions, which are large
-// and seldom read.
+// withDefaultCacheSizes adds the defaults to the configured watch cache sizes: events
+// have no watch cache, as in kube-apiserver, and CustomResourceDefinitions have none,
+// because they are large and seldom read.
 func withDefaultCacheSizes(configured []string) ([]string, error) {
 	sizes := kubeapiserver.DefaultWatchCacheSizes()
 	sizes[apiextensionsv1.Resource("customresourcedefinitions")] = 0

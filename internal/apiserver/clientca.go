@@ -11,13 +11,13 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
-// clientCAs trusts the authorities in the files and follows their changes.
+// clientCAs returns the client CAs in the files. It reloads changed files.
 func clientCAs(files []string) (dynamiccertificates.CAContentProvider, error) {
 	var providers []dynamiccertificates.CAContentProvider
 	for _, file := range files {
 		provider, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca-bundle", file)
 		if err != nil {
-			return nil, fmt.Errorf("read the authorities of clients: %w", err)
+			return nil, fmt.Errorf("read the client CAs: %w", err)
 		}
 		providers = append(providers, provider)
 	}
@@ -27,10 +27,10 @@ func clientCAs(files []string) (dynamiccertificates.CAContentProvider, error) {
 	return dynamiccertificates.NewUnionCAContentProvider(providers...), nil
 }
 
-// errRevoked is why a request is not authenticated.
+// errRevoked is the error of a request with a revoked client certificate.
 var errRevoked = errors.New("the key of the client certificate has been revoked")
 
-// refuseRevoked authenticates no request that comes with a revoked client
+// refuseRevoked returns an authenticator that refuses requests with a revoked client
 // certificate.
 func refuseRevoked(delegate authenticator.Request, revoked func(*x509.Certificate) bool) authenticator.Request {
 	return authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
@@ -41,8 +41,7 @@ func refuseRevoked(delegate authenticator.Request, revoked func(*x509.Certificat
 	})
 }
 
-// ClientCAs are the authorities of clients that are trusted now, in PEM; empty
-// before [New].
+// ClientCAs returns the current client CAs in PEM; empty before [New].
 func (o *Options) ClientCAs() []byte {
 	trusted := o.upstream.Authentication.ClientCert.CAContentProvider
 	if trusted == nil {

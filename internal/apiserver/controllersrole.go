@@ -13,14 +13,13 @@ import (
 	"k8s.io/component-helpers/auth/rbac/reconciliation"
 )
 
-// controllersRole is the role, in kube-system, of controllers in a process of
-// their own.
+// controllersRole is the role, in kube-system, of `kube-hyper-mini controllers`.
 const controllersRole = "kube-hyper-mini:controllers"
 
-// ensureControllersRole lets the user system:kube-controller-manager, as which
-// controllers in a process of their own connect, stand for election and act as the
-// service accounts of kube-controller-manager's controllers. Upstream's bootstrap
-// policy has the rest.
+// ensureControllersRole allows the user system:kube-controller-manager to take part in
+// the leader election and to impersonate service accounts in kube-system. The process
+// `kube-hyper-mini controllers` connects as this user. Upstream's bootstrap policy has
+// its other rights.
 func ensureControllersRole(client kubernetes.Interface) error {
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: controllersRole}
 	role := reconciliation.ReconcileRoleOptions{
@@ -41,8 +40,8 @@ func ensureControllersRole(client kubernetes.Interface) error {
 		Confirm: true,
 	}
 	// Another server on the same etcd may write them at the same time.
-	again := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	err := retry.OnError(retry.DefaultBackoff, again, func() error {
+	conflicts := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	err := retry.OnError(retry.DefaultBackoff, conflicts, func() error {
 		if _, err := role.Run(); err != nil {
 			return err
 		}

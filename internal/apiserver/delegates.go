@@ -11,8 +11,7 @@ import (
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 )
 
-// delegates configures the servers before and behind the native one: the
-// aggregator and apiextensions.
+// delegates configures the apiextensions server and the aggregator.
 func (b *builder) delegates(native *controlplane.Config, initializers []admission.PluginInitializer) (*configs, error) {
 	b.dialReferences(native.ProxyTransport)
 	authInfo := webhook.NewDefaultAuthenticationInfoResolverWrapper(native.ProxyTransport, b.generic.EgressSelector,
@@ -46,14 +45,14 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 	}
 	b.store(&aggregator.GenericConfig.Config)
 	b.wrapChain(&aggregator.GenericConfig.Config)
-	// Upstream's controller for remote APIServices needs Services and
-	// EndpointSlices, which are not served; followRemote adds another.
+	// Upstream's controller needs Services and EndpointSlices, which are not served.
+	// followRemote adds a controller that does not.
 	aggregator.ExtraConfig.DisableRemoteAvailableConditionController = true
 	return &configs{native: native, extensions: extensions, aggregator: aggregator}, nil
 }
 
-// wrapChain puts our handlers around and below the handler chain of the
-// aggregator, which all requests pass.
+// wrapChain adds handlers around and inside of the handler chain of the aggregator,
+// which all requests pass.
 func (b *builder) wrapChain(c *genericapiserver.Config) {
 	build := c.BuildHandlerChainFunc
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {

@@ -18,13 +18,13 @@ import (
 
 const (
 	documentsHook = "apiservice-documents"
-	// hearing is how long a start waits for the discovery of remote servers.
-	// One that has not answered by then is listed as stale until it does.
-	hearing = 300 * time.Millisecond
+	// discoveryTimeout bounds the time that a start waits for the discovery of remote
+	// API servers. A group that has not answered by then is listed as stale.
+	discoveryTimeout = 300 * time.Millisecond
 )
 
-// documents merges what remote servers say about themselves into discovery and
-// OpenAPI: upstream's parts, which ask copies instead of the servers.
+// documents merges discovery and OpenAPI of remote API servers into the aggregator's.
+// Upstream's code does that; it reads copies instead of the remote servers.
 type documents struct {
 	copies  *aggregation.Documents
 	sinks   aggregation.Sinks
@@ -35,22 +35,22 @@ type documents struct {
 // addDocuments is called before the aggregator prepares to run.
 func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggregation.Documents) (*documents, error) {
 	server := aggregator.GenericAPIServer
-	late := newLazyOpenAPI()
-	d := &documents{copies: copies, openAPI: late, sinks: aggregation.Sinks{OpenAPIV2: lazyV2{late}, OpenAPIV3: lazyV3{late}}}
+	openAPI := newLazyOpenAPI()
+	d := &documents{copies: copies, openAPI: openAPI, sinks: aggregation.Sinks{OpenAPIV2: lazyV2{openAPI}, OpenAPIV3: lazyV3{openAPI}}}
 	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
 	return d, server.AddPostStartHook(documentsHook, d.run)
 }
 
-// addOpenAPI is called after the aggregator has prepared to run, when its
-// delegates have their OpenAPI. The documents are built later, see lazyOpenAPI.
+// addOpenAPI is called after the aggregator has prepared to run: its delegates have their
+// OpenAPI then. The documents are built later, see lazyOpenAPI.
 func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken kube.OpenAPIConfigs, definitions crdopenapi.Source, policies *mutatingPolicies) {
-	late := d.openAPI
+	lazy := d.openAPI
 	d.build = func() (err error) {
-		late.v2, late.v3, err = kube.MergeOpenAPI(server, taken, late.mux)
+		lazy.v2, lazy.v3, err = kube.MergeOpenAPI(server, taken, lazy.mux)
 		return err
 	}
-	handler := crdopenapi.NewHandler(late, definitions, version.Kubernetes(), slog.Default())
-	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(late, handler))
+	handler := crdopenapi.NewHandler(lazy, definitions, version.Kubernetes(), slog.Default())
+	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(lazy, handler))
 }
 
 // keepOpenAPI builds the merged documents at the first request and keeps v3 of the
@@ -75,14 +75,14 @@ func (d *documents) run(hook genericapiserver.PostStartHookContext) error {
 	go d.copies.Run(hook, d.sinks)
 	select {
 	case <-d.copies.DiscoveryFetched():
-	case <-time.After(hearing):
+	case <-time.After(discoveryTimeout):
 	case <-hook.Done():
 		return nil
 	}
 	synced := make(chan struct{})
 	go d.sinks.Discovery.Run(hook.Done(), synced)
 	select {
-	case <-synced: // at once: it asks the copies
+	case <-synced: // soon: it reads the copies
 	case <-hook.Done():
 	}
 	return nil

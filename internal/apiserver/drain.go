@@ -19,18 +19,18 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
-// errStopping is why the context of a request ends that outlives the stop.
+// errStopping is the cause with which the context of a cut request ends.
 var errStopping = errors.New("the server is stopping")
 
-// restOfBody is how long a client without credentials may take to send the rest
-// of a body after it was refused. Its connection is closed then.
-const restOfBody = 2 * time.Second
+// bodyTimeout bounds the time in which a client that was not authenticated sends the
+// rest of the body of a refused request. Then its connection is closed.
+const bodyTimeout = 2 * time.Second
 
-// drain cuts the requests that are in flight when the grace of a stop is over:
-// upstream waits for them until their own timeout, a minute.
+// drain ends the requests in flight when the grace of a stop is over. Upstream waits for
+// them until their own timeout, a minute.
 type drain struct {
 	serializer runtime.NegotiatedSerializer
-	over       context.Context // ends with the grace
+	over       context.Context // ends when the grace is over
 	end        context.CancelFunc
 }
 
@@ -58,8 +58,8 @@ func (d *drain) outside(handler http.Handler) http.Handler {
 	})
 }
 
-// inside wraps what the handler chain calls in the end: a request that comes
-// here has passed authentication and authorization.
+// inside wraps the innermost handler of the chain. Its requests have passed
+// authentication and authorization.
 func (d *drain) inside(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if answer, ok := r.Context().Value(answerKey{}).(*answer); ok {
@@ -73,16 +73,16 @@ func (d *drain) inside(handler http.Handler) http.Handler {
 
 type answerKey struct{}
 
-// answer is the [http.ResponseWriter] of a request that can be cut. Its own
-// goroutine and the one that cuts it may use it at the same time.
+// answer is the [http.ResponseWriter] of a request that can be cut. It is safe for
+// concurrent use by the goroutine of the request and the one that cuts it.
 type answer struct {
 	inner   http.ResponseWriter
 	request *http.Request
 
 	mu            sync.Mutex
 	header        http.Header // until the status is written
-	written       bool        // the status is, or the connection was taken over
-	isCut         bool        // what the handler writes is dropped
+	written       bool        // the status was written, or the connection hijacked
+	isCut         bool        // writes of the handler are dropped
 	finished      bool
 	longRunning   bool
 	authenticated bool
@@ -91,14 +91,15 @@ type answer struct {
 // Unwrap implements [responsewriter.UserProvidedDecorator].
 func (a *answer) Unwrap() http.ResponseWriter { return a.inner }
 
-// arrived notes what the handler chain has found out about the request.
+// arrived records what the handler chain knows about the request.
 func (a *answer) arrived(longRunning, authenticated bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.longRunning, a.authenticated = longRunning, authenticated
 }
 
-// Header implements [http.ResponseWriter]. After the status, it has trailers.
+// Header implements [http.ResponseWriter]. After the status was written, the header is
+// for trailers.
 func (a *answer) Header() http.Header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,7 +124,7 @@ func (a *answer) writeHeader(status int) {
 		return
 	}
 	a.copyHeader()
-	a.written = status >= http.StatusOK || status == http.StatusSwitchingProtocols // else informational
+	a.written = status >= http.StatusOK || status == http.StatusSwitchingProtocols // not an informational status
 	a.inner.WriteHeader(status)
 }
 
@@ -132,9 +133,9 @@ func (a *answer) copyHeader() {
 	if a.authenticated || a.request.ProtoMajor != 1 || a.request.ContentLength == 0 {
 		return
 	}
-	// net/http reads the rest of a small body before it sends the status, without
-	// a limit of time. A connection that knows no deadlines is one of a test.
-	_ = http.NewResponseController(a.inner).SetReadDeadline(time.Now().Add(restOfBody))
+	// net/http reads the rest of a small body before it sends the status, without a
+	// time limit. Only the connections of tests do not support deadlines.
+	_ = http.NewResponseController(a.inner).SetReadDeadline(time.Now().Add(bodyTimeout))
 }
 
 // Write implements [http.ResponseWriter].
@@ -175,8 +176,7 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return hijacker.Hijack()
 }
 
-// finish is called when the handler has returned: the writer is not valid any
-// more.
+// finish is called when the handler has returned: the writer is no longer valid.
 func (a *answer) finish() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -186,8 +186,8 @@ func (a *answer) finish() {
 	}
 }
 
-// cut answers a request that has no answer yet, and says whether the request is
-// to end. Watches and the like end otherwise.
+// cut responds to a request that has no response yet, and reports whether the request
+// must end. Long-running requests such as watches end by other means.
 func (a *answer) cut(serializer runtime.NegotiatedSerializer) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -195,10 +195,10 @@ func (a *answer) cut(serializer runtime.NegotiatedSerializer) bool {
 		return false
 	}
 	if a.written {
-		return true // in the middle of an answer
+		return true // a part of the response was written
 	}
 	a.isCut = true
-	err := apierrors.NewTimeoutError("the server is stopping and has not waited for the end of this request, which may or may not have been carried out", 0)
+	err := apierrors.NewTimeoutError("the server is stopping: the request took longer than its grace and may or may not have been carried out", 0)
 	responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{}, a.inner, a.request)
 	if flusher, ok := a.inner.(http.Flusher); ok {
 		flusher.Flush()

@@ -35,25 +35,24 @@ func runtimeConfig(configured map[string]config.Scalar) map[string]config.Scalar
 	return keyed
 }
 
-// essentials are the resources that the server itself does not work without,
-// and why.
+// essentials are the resources that the server needs, and why.
 var essentials = []struct {
 	resource schema.GroupVersionResource
 	why      string
 }{
-	{corev1.SchemeGroupVersion.WithResource("namespaces"), "everything else is made in one"},
-	{corev1.SchemeGroupVersion.WithResource("configmaps"), "the server publishes its authorities in some"},
+	{corev1.SchemeGroupVersion.WithResource("namespaces"), "namespaced objects need them"},
+	{corev1.SchemeGroupVersion.WithResource("configmaps"), "the server publishes its CAs in config maps"},
 	{corev1.SchemeGroupVersion.WithResource("secrets"), "the authentication of service accounts reads them"},
 	{corev1.SchemeGroupVersion.WithResource("serviceaccounts"), "the authentication of service accounts reads them"},
 	{apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), "ServiceEndpoints are defined by one"},
-	{apiregistrationv1.SchemeGroupVersion.WithResource("apiservices"), "requests find their way by them"},
+	{apiregistrationv1.SchemeGroupVersion.WithResource("apiservices"), "the aggregator routes requests by them"},
 }
 
-// served is what the three servers of the chain will serve.
+// served has the resources that the three servers of the chain serve.
 type served []*serverstorage.ResourceConfig
 
-// served merges the configuration into the servers' defaults, as each of them
-// will.
+// served merges the configuration into the defaults of the servers, as each of them
+// does.
 func (o *Options) served() (served, error) {
 	var all served
 	for _, server := range []struct {

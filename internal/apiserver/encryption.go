@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 )
 
-// Encrypt returns what the server would store of a value of the resource at the
+// Encrypt encrypts a test value as the server encrypts objects of the resource at the
 // moment. It follows changes of the encryption configuration.
 func (s *Server) Encrypt(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
 	if s.encryption == nil {

@@ -35,9 +35,9 @@ import (
 // Breaks: a file is accepted by the check and refused by the start, or the
 //   other way round.
 
-// checkFiles reads the files of upstream's kinds as the start will. Upstream
-// finds their mistakes when it applies them, by when there is a data directory
-// and no telling a mistake from a failure that goes away.
+// checkFiles reads the files in upstream's formats, as the start does. Upstream reports
+// errors in them only when it applies the options: the data directory exists by then,
+// and these errors look like temporary failures.
 func (o *Options) checkFiles() error {
 	checks := map[string]func(path string) error{
 		"apiServer.admission.configFile":        o.checkAdmission,
@@ -85,7 +85,7 @@ func (o *Options) checkAdmission(path string) error {
 	return err
 }
 
-// checkAuthentication leaves out the files that exist once the identity does.
+// checkAuthentication ignores the files of the identity, which may not exist yet.
 func (o *Options) checkAuthentication(string) error {
 	authentication := *o.upstream.Authentication
 	authentication.ClientCert, authentication.RequestHeader, authentication.ServiceAccounts = nil, nil, nil
@@ -93,8 +93,8 @@ func (o *Options) checkAuthentication(string) error {
 	return err
 }
 
-// checkAudit is strict, where upstream warns and goes on without what it does
-// not know: who misspells a rule would miss the events later.
+// checkAudit is strict. Upstream warns about unknown fields and ignores them: with a
+// misspelt rule, events would be missing later.
 func checkAudit(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -107,8 +107,8 @@ func checkAudit(path string) error {
 	return err
 }
 
-// checkEncryption stands in for encryptionconfig.LoadEncryptionConfig, which
-// also connects to KMS plugins.
+// checkEncryption replaces encryptionconfig.LoadEncryptionConfig, which also connects to
+// KMS plugins.
 func checkEncryption(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -122,7 +122,7 @@ func checkEncryption(path string) error {
 	}
 	encryption, ok := object.(*apiserver.EncryptionConfiguration)
 	if !ok {
-		return fmt.Errorf("it holds a %T, not an EncryptionConfiguration", object)
+		return fmt.Errorf("the file has a %T, not an EncryptionConfiguration", object)
 	}
 	return validation.ValidateEncryptionConfiguration(encryption, true).ToAggregate()
 }

@@ -57,15 +57,15 @@ var upstreamLongRunning = filters.BasicLongRunningRequestCheck(
 	sets.NewString("attach", "exec", "proxy", "log", "portforward"),
 )
 
-// longRunning says which requests have no deadline: besides upstream's, what
-// this program is asked to do.
+// longRunning reports whether a request has no deadline: upstream's long-running
+// requests, and the POST requests of this program's commands.
 func longRunning(r *http.Request, info *request.RequestInfo) bool {
 	return upstreamLongRunning(r, info) || r.Method == http.MethodPost && strings.HasPrefix(info.Path, OwnPrefix)
 }
 
-// genericConfig applies the options to the configuration that the three
-// servers share. It stands in for controlplane.BuildGenericConfig, which makes
-// a loopback client of its own and dials etcd.
+// genericConfig applies the options to the configuration that the three servers share.
+// It replaces controlplane.BuildGenericConfig, which makes a loopback client that uses
+// TLS, and dials etcd.
 func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) {
 	s := b.options
 	c := genericapiserver.NewConfig(legacyscheme.Codecs)
@@ -129,13 +129,12 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	return factory, nil
 }
 
-// needsIdentityLease says whether others look for the lease by which this
-// server tells that it lives: other servers, or the collector of storage
-// versions. Without need, or without leases, upstream's controller is harmful:
-// while the lease cannot be written, it holds up the stop.
+// needsIdentityLease reports whether other servers or the garbage collector of storage
+// versions read the identity lease of this server. Otherwise upstream's controller is
+// disabled: while it cannot write the lease, it delays the stop.
 func (b *builder) needsIdentityLease(c *genericapiserver.Config) bool {
-	wanted := b.config.Shared || utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionAPI)
-	return wanted && c.MergedResourceConfig.ResourceEnabled(coordinationv1.SchemeGroupVersion.WithResource("leases"))
+	isRead := b.config.Shared || utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionAPI)
+	return isRead && c.MergedResourceConfig.ResourceEnabled(coordinationv1.SchemeGroupVersion.WithResource("leases"))
 }
 
 func (b *builder) applyTracing() error {

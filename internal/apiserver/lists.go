@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// largeList is the number of objects from which on a list has to wait for
-	// others.
+	// largeList is the number of objects from which on lists are limited.
 	largeList = 500
-	// maxListed is how many objects large lists may be about at the same time.
-	// Each list costs about 300 bytes an object, and 1.3 MB of buffers for
+	// maxListed bounds the number of objects of all large lists that are served at the
+	// same time. A list takes about 300 bytes for each object, and 1.3 MB for
 	// encoding and compression.
 	maxListed = 50_000
-	// maxListWait is how long a large list waits before it is refused.
+	// maxListWait bounds the time that a large list waits before it is refused.
 	maxListWait = 15 * time.Second
-	// maxListHold bounds what a client that reads slowly takes from others.
+	// maxListHold bounds the time that a list counts against maxListed: a client that
+	// reads slowly must not block others.
 	maxListHold = 15 * time.Second
-	// countAge is how long a number of objects is taken for granted.
+	// countAge is the time for which a counted number of objects is used.
 	countAge = time.Second
-	// maxCounts bounds the numbers that are remembered.
+	// maxCounts bounds the number of entries in listGate.counts.
 	maxCounts = 1000
 )
 
@@ -58,8 +58,8 @@ type counted struct {
 	at      time.Time
 }
 
-// newListGate takes what counts the stored objects of a resource, in one
-// namespace or all.
+// newListGate returns a gate. count counts the stored objects of a resource, in one
+// namespace or, if it is empty, in all.
 func newListGate(count func(context.Context, schema.GroupResource, string) (int64, error), serializer runtime.NegotiatedSerializer) *listGate {
 	return &listGate{
 		count: count, serializer: serializer, listed: semaphore.NewWeighted(maxListed),
@@ -67,9 +67,9 @@ func newListGate(count func(context.Context, schema.GroupResource, string) (int6
 	}
 }
 
-// limit makes large lists wait for each other before next serves them. One that
-// waits too long is answered with 429 and Retry-After. It belongs behind flow
-// control, which holds back the clients with the most requests.
+// limit limits the large lists that next serves at the same time. A list that waits
+// longer than maxListWait gets 429 with Retry-After. Install it inside of flow control,
+// which limits the clients with the most requests.
 func (g *listGate) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -98,7 +98,7 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 	})
 }
 
-// objects is how many objects the request lists at most.
+// objects returns the largest number of objects that the request may list.
 func (g *listGate) objects(r *http.Request, info *request.RequestInfo) int64 {
 	if !info.IsResourceRequest || info.Name != "" || info.Subresource != "" {
 		return 0
@@ -111,7 +111,7 @@ func (g *listGate) objects(r *http.Request, info *request.RequestInfo) int64 {
 		return 0
 	}
 	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
-	limited := err == nil && limit > 0 // upstream answers what is no number
+	limited := err == nil && limit > 0 // upstream reports an invalid number
 	if limited && limit < largeList {
 		return limit
 	}
@@ -122,8 +122,8 @@ func (g *listGate) objects(r *http.Request, info *request.RequestInfo) int64 {
 	return min(objects, maxListed)
 }
 
-// stored is the number of objects, or 0 if it cannot be found out: whatever is
-// in the way of it is in the way of the list too.
+// stored returns the number of stored objects. It returns 0 on an error, which the list
+// will get, too.
 func (g *listGate) stored(ctx context.Context, key countKey) int64 {
 	g.mu.Lock()
 	known, ok := g.counts[key]
@@ -144,8 +144,8 @@ func (g *listGate) stored(ctx context.Context, key countKey) int64 {
 	return objects
 }
 
-// acquire waits until so many objects more may be listed. release may be
-// called more than once.
+// acquire waits until a list of that many objects may be served. release may be called
+// more than once.
 func (g *listGate) acquire(ctx context.Context, objects int64) (release func(), ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, g.wait)
 	defer cancel()
@@ -155,8 +155,8 @@ func (g *listGate) acquire(ctx context.Context, objects int64) (release func(), 
 	return sync.OnceFunc(func() { g.listed.Release(objects) }), true
 }
 
-// initialized ends a watch's place among the lists when its first events have
-// been sent, and tells flow control as well.
+// initialized releases the objects of a watch when its first events have been sent. It
+// also passes the signal on to flow control.
 type initialized struct {
 	outer   context.Context
 	release func()
@@ -168,6 +168,6 @@ func (i initialized) Signal() {
 	flowcontrol.WatchInitialized(i.outer)
 }
 
-// Wait implements [flowcontrol.InitializationSignal]. Only the outer signal is
-// waited for.
+// Wait implements [flowcontrol.InitializationSignal]. Flow control waits for the outer
+// signal only.
 func (i initialized) Wait() {}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// installMetrics serves one /metrics with upstream's registry, that of etcd,
-// which registers in prometheus' default one, and the server's own.
+// installMetrics serves /metrics with the metrics of upstream's registry, of
+// prometheus' default registry, which etcd uses, and of own.
 func installMetrics(mux *mux.PathRecorderMux, own ...prometheus.Collector) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(own...)
@@ -27,9 +27,9 @@ func installMetrics(mux *mux.PathRecorderMux, own ...prometheus.Collector) {
 	})
 }
 
-// gather returns upstream's families, joined with what remoteMetrics has of
-// the same ones, and those of the default registry that upstream does not
-// have; both collect the process and the Go runtime.
+// gather returns the metric families of upstream's registry, merged with those of
+// remoteMetrics, and the families of the default registry that upstream's lacks: both
+// registries collect metrics of the process and of the Go runtime.
 func gather() ([]*dto.MetricFamily, error) {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {

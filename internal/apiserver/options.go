@@ -28,18 +28,18 @@ import (
 )
 
 const (
-	// issuer of service account tokens: the name that clusters use by default.
+	// issuer is the issuer of service account tokens, as in most clusters.
 	issuer = "https://kubernetes.default.svc.cluster.local"
 
-	// deleteWorkers delete the objects of one collection.
+	// deleteWorkers is the number of workers that delete a collection.
 	deleteWorkers = 32
 
-	// encryptionPoll is how often the encryption configuration is compared with
-	// its file. Upstream's default, a minute, is how long a rotation would wait.
+	// encryptionPoll is the interval at which the file of the encryption configuration
+	// is checked. A key rotation waits for it; upstream's default is a minute.
 	encryptionPoll = time.Second
 
-	// watchGrace is how long a stop waits for open watches to end. Clients
-	// resume them elsewhere or later; one server has nobody to spread them to.
+	// watchGrace bounds the time that a stop waits for open watches. Upstream's longer
+	// grace spreads the clients over other servers.
 	watchGrace = 300 * time.Millisecond
 )
 
@@ -62,8 +62,8 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	upstream.Authentication.Anonymous.Allow = false // see anonymous.go
 	upstream.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
 	upstream.Etcd.EnableWatchCache = true
-	// A collection is deleted object by object, each waiting for the disk;
-	// etcd writes together what arrives together. Upstream's default is 1.
+	// Each object of a collection is deleted by a write of its own. etcd commits
+	// concurrent writes together. Upstream's default is one worker.
 	upstream.Etcd.DeleteCollectionWorkers = deleteWorkers
 	upstream.Etcd.EncryptionProviderConfigAutomaticReload = true
 	encryptionconfigcontroller.EncryptionConfigFileChangePollDuration = encryptionPoll
@@ -95,7 +95,7 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	return o, nil
 }
 
-// settings are the fields that become flags of upstream's.
+// settings returns the fields that set a flag of upstream.
 func (o *Options) settings() []config.Field {
 	api := &o.config.APIServer
 	list := []config.Field{
@@ -113,7 +113,7 @@ func (o *Options) settings() []config.Field {
 	return list
 }
 
-// owned are flags that the server must set itself, with what to use instead.
+// owned are flags that the server sets itself, and what to use instead.
 var owned = map[string]string{
 	"secure-port":                        "serving.port",
 	"etcd-servers":                       "etcd.external.endpoints",
@@ -141,8 +141,7 @@ var owned = map[string]string{
 	"vmodule":                            "logging.verbosity",
 }
 
-// unsupported are flags of upstream's that would have no effect, with the
-// reason.
+// unsupported are flags of upstream that would have no effect, and the reason.
 var unsupported = map[string]string{
 	"etcd-servers-overrides": "is not supported: all resources are stored in the same etcd, that of etcd.external.endpoints or the embedded one",
 }
@@ -180,7 +179,7 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
-// Storage is how the options say to store: the flags etcd-prefix,
+// Storage returns the configuration of the storage from the flags etcd-prefix,
 // etcd-compaction-interval and etcd-healthcheck-timeout.
 func (o *Options) Storage() storage.Config {
 	etcd := o.upstream.Etcd.StorageConfig
@@ -190,19 +189,19 @@ func (o *Options) Storage() storage.Config {
 	}
 }
 
-// validate runs upstream's own validation. It wants to see what is only there
-// once the identity exists, so it is shown a stand-in for that.
+// validate runs upstream's validation. That needs keys that the identity makes later, so
+// validate passes it substitutes.
 func (o *Options) validate() error {
 	if err := o.upstream.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return &config.FieldError{Path: "apiServer.featureGates", Message: err.Error()}
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return fmt.Errorf("make a key to validate with: %w", err)
+		return fmt.Errorf("make a key for the validation: %w", err)
 	}
 	check := *o.upstream
 	if check.ServiceAccountIssuer, err = serviceaccount.JWTTokenGenerator(issuer, key); err != nil {
-		return fmt.Errorf("make a token issuer to validate with: %w", err)
+		return fmt.Errorf("make a token issuer for the validation: %w", err)
 	}
 	serviceAccounts := *o.upstream.Authentication.ServiceAccounts
 	serviceAccounts.KeyFiles = []string{"service-account.key"}
@@ -217,15 +216,14 @@ func (o *Options) validate() error {
 	check.Etcd = &etcd
 	var errs []error
 	for _, err := range append(check.Validate(), o.profile.validate()...) {
-		errs = append(errs, &config.FieldError{Path: o.blame(err), Message: o.inFields(err.Error())})
+		errs = append(errs, &config.FieldError{Path: o.fieldOf(err), Message: o.nameFields(err.Error())})
 	}
 	return errors.Join(errs...)
 }
 
-// blame finds the field that an error of upstream's validation is about: the one
-// whose flag, key or plugin the error names. An error that names none is about
-// the whole API server.
-func (o *Options) blame(err error) string {
+// fieldOf returns the path of the field that an error of upstream's validation is about:
+// the one whose flag, key or plugin the error names; "apiServer" if it names none.
+func (o *Options) fieldOf(err error) string {
 	named := map[string]bool{}
 	for _, word := range strings.FieldsFunc(err.Error(), func(r rune) bool {
 		return r != '-' && r != '/' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -262,18 +260,17 @@ func (o *Options) blame(err error) string {
 	return "apiServer"
 }
 
-// inFields says "apiServer.flowControl.enabled" for a flag that a field sets.
-func (o *Options) inFields(text string) string {
+// nameFields replaces the names of flags in text by the fields that set them.
+func (o *Options) nameFields(text string) string {
 	for _, s := range o.settings() {
 		text = strings.ReplaceAll(text, "--"+s.Flag+"=", s.Path+"=")
 	}
 	return text
 }
 
-// featureGates adds the gates that differ from upstream's defaults. Storage
-// version migration is served, so its controller must be there. The proxy to
-// API servers of other versions dials etcd by its address and has nobody to
-// proxy to.
+// featureGates adds the gates that differ from upstream's defaults. Storage version
+// migration is served, so its controller must run. The proxy to API servers of other
+// versions dials etcd by its address.
 func featureGates(configured map[string]bool) map[string]bool {
 	gates := map[string]bool{
 		string(features.StorageVersionMigrator):                     true,

@@ -11,15 +11,14 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
-// Files are the identity that the API server serves and verifies with. Changes
-// of the files are followed.
+// Files are the certificates and keys of the API server. It reloads changed files.
 type Files struct {
 	ServingCert, ServingKey string
-	// ClientCAs are bundles of authorities.
+	// ClientCAs are files with the CAs of client certificates.
 	ClientCAs                     []string
 	FrontProxyCA                  string
 	FrontProxyCert, FrontProxyKey string
-	// EncryptionConfig is used when the configuration names no other.
+	// EncryptionConfig is used if the configuration names no other; empty for none.
 	EncryptionConfig string
 }
 
@@ -43,7 +42,7 @@ func NewFiles(store *pki.Store, cfg *config.ServerConfiguration, generatedEncryp
 	return files
 }
 
-// complete adds what only the running process knows.
+// complete adds the listener, the files and the endpoints to the options.
 func (o *Options) complete(ctx context.Context, cfg Config, endpoints []string) (options.CompletedOptions, error) {
 	files, listener := cfg.Files, cfg.Listener
 	s := o.upstream
@@ -59,7 +58,7 @@ func (o *Options) complete(ctx context.Context, cfg Config, endpoints []string) 
 		s.GenericServerRunOptions.AdvertiseAddress = address.IP
 	}
 	if s.GenericServerRunOptions.AdvertiseAddress == nil {
-		// Upstream would look for a default route and fail without one.
+		// Upstream fails on a host without a default route.
 		s.GenericServerRunOptions.AdvertiseAddress = net.IPv4(127, 0, 0, 1)
 	}
 	if err := o.completeIdentity(cfg); err != nil {
@@ -72,7 +71,7 @@ func (o *Options) complete(ctx context.Context, cfg Config, endpoints []string) 
 		s.Etcd.EncryptionProviderConfigAutomaticReload = false
 	}
 	s.Etcd.StorageConfig.Transport.ServerList = endpoints
-	s.Etcd.SkipHealthEndpoints = true // ours come from the shared connection
+	s.Etcd.SkipHealthEndpoints = true // addHealthChecks adds them
 	sizes, err := withDefaultCacheSizes(s.Etcd.WatchCacheSizes)
 	if err != nil {
 		return options.CompletedOptions{}, err
@@ -85,7 +84,7 @@ func (o *Options) complete(ctx context.Context, cfg Config, endpoints []string) 
 	return completed, nil
 }
 
-// completeIdentity sets whom the server trusts and how it signs.
+// completeIdentity sets the client CAs, the token keys and the front proxy.
 func (o *Options) completeIdentity(cfg Config) error {
 	s, files := o.upstream, cfg.Files
 	trusted, err := clientCAs(files.ClientCAs)

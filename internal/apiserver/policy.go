@@ -9,12 +9,12 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
-// policyPoll is the time between two looks at what the authorizer has seen.
+// policyPoll is the interval at which AwaitPolicy checks the caches of the authorizer.
 const policyPoll = 2 * time.Millisecond
 
-// AwaitPolicy returns when the RBAC authorizer has seen the bootstrap policy
-// that [kube.EnsureRBAC] has written: its caches follow the writes by milliseconds. An
-// informer that is refused in between tries again after a second only.
+// AwaitPolicy returns when the caches of the RBAC authorizer have the bootstrap policy
+// that [kube.EnsureRBAC] has written, some milliseconds after the writes. An informer
+// whose request is refused before that retries only after a second.
 func (s *Server) AwaitPolicy(ctx context.Context) error {
 	if !s.rbac {
 		return nil
@@ -33,7 +33,7 @@ func (s *Server) AwaitPolicy(ctx context.Context) error {
 		return true, nil
 	}
 	if err := wait.PollUntilContextCancel(ctx, policyPoll, true, seen); err != nil {
-		return fmt.Errorf("wait until RBAC has seen the bootstrap policy: %w", context.Cause(ctx))
+		return fmt.Errorf("wait until the RBAC authorizer has the bootstrap policy: %w", context.Cause(ctx))
 	}
 	return nil
 }

@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// quietStart is how long a start may take before the log says what it waits
-	// for.
-	quietStart = 3 * time.Second
-	// repeatInterval is between two messages with the same reason.
+	// logDelay is the duration of a start after which the log has the reason.
+	logDelay = 3 * time.Second
+	// repeatInterval is the time between two log lines with the same reason.
 	repeatInterval = time.Minute
 )
 
-// progress knows what a start waits for. It is safe for concurrent use.
+// progress records why a start waits. It is safe for concurrent use.
 type progress struct {
 	now func() time.Time // time.Now, except in tests
 
@@ -26,8 +25,8 @@ type progress struct {
 	lastFail string
 }
 
-// failed records a failure of something that will be tried again, and logs it
-// when the start takes long.
+// failed records the failure of an attempt that will be repeated, and logs it if the start
+// takes long.
 func (p *progress) failed(log *slog.Logger, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,7 +40,7 @@ func (p *progress) failed(log *slog.Logger, err error) {
 	if reason != p.lastFail {
 		p.lastFail, p.logged = reason, time.Time{}
 	}
-	if now.Sub(p.since) > quietStart && now.Sub(p.logged) > repeatInterval {
+	if now.Sub(p.since) > logDelay && now.Sub(p.logged) > repeatInterval {
 		log.Warn("still starting", "waiting for", reason)
 		p.logged = now
 	}
@@ -54,7 +53,7 @@ func (p *progress) succeeded() {
 	p.since, p.logged, p.lastFail = time.Time{}, time.Time{}, ""
 }
 
-// reason is the last failure, or empty.
+// reason returns the last failure; empty after a success.
 func (p *progress) reason() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,8 +64,8 @@ func (p *progress) reason() string {
 // (k8s.io/apiserver/pkg/server/healthz.handleRootHealth).
 var failedCheck = regexp.MustCompile(`\[-\](\S+) failed`)
 
-// failedChecks names the checks that fail where the error is a health endpoint's
-// answer, and is the error's text elsewhere.
+// failedChecks returns the names of the failed checks if the error is the response of a
+// health endpoint, otherwise the text of the error.
 func failedChecks(err error) string {
 	var names []string
 	for _, match := range failedCheck.FindAllStringSubmatch(err.Error(), -1) {

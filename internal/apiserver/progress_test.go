@@ -21,7 +21,7 @@ func TestALongStartSaysWhatItWaitsFor(t *testing.T) {
 	if lines() != 0 {
 		t.Errorf("it speaks at once: %s", out.String())
 	}
-	now = now.Add(quietStart + time.Second)
+	now = now.Add(logDelay + time.Second)
 	w.failed(log, kms)
 	w.failed(log, kms)
 	if lines() != 1 || !strings.Contains(out.String(), `"waiting for"=kms-providers`) {

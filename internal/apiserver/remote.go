@@ -24,22 +24,22 @@ import (
 // controller.
 const remoteHook = "apiservice-status-remote-available-controller"
 
-// remoteMetrics has the metrics of the remote availability controller. They
-// are of the same families as the local controller's, which keeps its own to
-// itself in upstream's registry; gather joins them.
+// remoteMetrics has the metrics of the remote availability controller. Upstream's
+// registry has the same metric families of the local one and does not accept them
+// twice; gather merges both.
 var remoteMetrics = metrics.NewKubeRegistry()
 
-// remote is what reaches servers behind `service:` references.
+// remote resolves and dials `service:` references.
 type remote struct {
 	webhooks, aggregator webhook.ServiceResolver
-	// direct reaches targets, dial what the resolvers answer.
+	// direct dials addresses of targets; dial dials the names that the resolvers return.
 	direct, dial utilnet.DialFunc
 }
 
-// reach prepares reaching other servers. A configured egress selector is used
-// below the resolver's dialer. It comes after the common configuration and
-// before what copies it.
-func (b *builder) reach() error {
+// configureRemote configures resolvers and dialers of remote servers. The dialer of the
+// resolver uses a configured egress selector. Call it after genericConfig and before
+// the configuration is copied.
+func (b *builder) configureRemote() error {
 	resolver := b.config.Endpoints
 	b.remote = remote{webhooks: resolver.Webhooks(), aggregator: resolver.Aggregator(), direct: endpoints.Direct()}
 	if selector := b.generic.EgressSelector; selector != nil {
@@ -60,7 +60,7 @@ func (b *builder) reach() error {
 		b.generic.EgressSelector = egressselector.NewEgressSelectorWithMap(dialers)
 	}
 	b.remote.dial = resolver.Dialer(b.remote.direct)
-	// A reference to default/kubernetes means this server, as upstream.
+	// As upstream, a reference to default/kubernetes means this server.
 	if host, err := url.Parse(b.generic.LoopbackClientConfig.Host); err == nil {
 		b.remote.webhooks = aggregatorapiserver.NewLoopbackServiceResolver(b.remote.webhooks, host)
 		b.remote.aggregator = aggregatorapiserver.NewLoopbackServiceResolver(b.remote.aggregator, host)
@@ -68,7 +68,7 @@ func (b *builder) reach() error {
 	return nil
 }
 
-// dialReferences makes a transport understand what the resolvers answer.
+// dialReferences makes a transport dial the addresses that the resolvers return.
 // Webhook clients and the aggregator take the dial function out of it.
 func (b *builder) dialReferences(transport *http.Transport) { transport.DialContext = b.remote.dial }
 
@@ -104,7 +104,7 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 		go availability.Run(hook)
 		go func(ctx context.Context) {
 			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct, slog.Default()); err != nil && ctx.Err() == nil {
-				klog.ErrorS(err, "ServiceEndpoint objects are not followed")
+				klog.ErrorS(err, "Watching ServiceEndpoint objects failed")
 			}
 		}(hook)
 		return nil

@@ -20,13 +20,13 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
-// shutdownTimeout bounds how long connections may take to close once their
-// requests have been drained. Nothing is lost with a connection that has no
-// request, and HTTP/2 takes a second to say goodbye on each. Upstream's bound
-// is the request timeout, a minute.
+// shutdownTimeout bounds the time in which connections close after their requests have
+// been drained. A connection without requests can be closed at once; the graceful
+// shutdown of HTTP/2 takes a second for each. Upstream's bound is the request timeout,
+// a minute.
 const shutdownTimeout = 100 * time.Millisecond
 
-// Server is the chain, ready to run.
+// Server is the chain of API servers that [New] has made.
 type Server struct {
 	run                  func(ctx context.Context) error
 	listener             *Listener
@@ -49,9 +49,9 @@ type Server struct {
 	servedtypes.Follower // of the CRDs and APIServices
 }
 
-// FillCaches starts the informers and gives them a moment to read what there
-// is, so that nobody waits for them later. Call it when the store can be read,
-// before Run and before the first write.
+// FillCaches starts the informers and waits a moment for their first lists, so that
+// post-start hooks need not poll for them. Call it when the store can be read, before
+// Run and before the first write.
 func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
 
 // Run serves until ctx ends and the requests have been drained. Requests that take
@@ -78,7 +78,7 @@ func (s *Server) Run(ctx context.Context, ownCheck string, ready func()) error {
 
 func (s *Server) serve(ctx context.Context) error {
 	s.listener.served.Store(true)
-	defer s.caches.stop() // if it did not come to its hooks
+	defer s.caches.stop() // the post-start hooks may not have run
 	ended := make(chan struct{})
 	var draining sync.WaitGroup
 	draining.Go(func() { s.endDrain(ctx, ended) })
@@ -88,8 +88,8 @@ func (s *Server) serve(ctx context.Context) error {
 	return err
 }
 
-// endDrain cuts the requests in flight when the grace is over after the end of
-// ctx, unless the server has ended.
+// endDrain ends the requests in flight when the grace after the end of ctx is over. It
+// returns early if the server has stopped.
 func (s *Server) endDrain(ctx context.Context, ended <-chan struct{}) {
 	defer s.drain.end()
 	select {
@@ -110,39 +110,39 @@ func (s *Server) endDrain(ctx context.Context, ended <-chan struct{}) {
 // refuse the requests that they match. It returns at once.
 func (s *Server) BuildOpenAPI() { s.openAPI.requestBuild() }
 
-// Discard gives back what New has made, of a server that was never run.
+// Discard releases the resources of a server that was never run.
 func (s *Server) Discard() {
 	s.caches.stop()
 	s.server.Destroy()
 }
 
-// Loopback is a client configuration for this process: system:masters over
-// the server's own listener.
+// Loopback returns the client configuration for this process. Its requests call the
+// handler chain without a connection, as system:masters.
 func (s *Server) Loopback() *rest.Config { return rest.CopyConfig(s.server.LoopbackClientConfig) }
 
-// Informers are shared with the API server's own plugins: one cache for each
-// type in the process.
+// Informers returns the informers that the admission plugins and authorizers use, so that
+// the process has one cache for each type.
 func (s *Server) Informers() informers.SharedInformerFactory { return s.informers }
 
-// Handle adds a path beside the API. Requests to it are authenticated, and
+// Handle serves a path outside of the Kubernetes API. Requests are authenticated, and
 // authorized as a non-resource URL. Call it before Run.
 func (s *Server) Handle(path string, handler http.Handler) {
 	s.server.Handler.NonGoRestfulMux.Handle(path, handler)
 }
 
-// Serves says whether the resource of a built-in API is switched on.
+// Serves reports whether the resource of a built-in API is enabled.
 func (s *Server) Serves(resource schema.GroupVersionResource) bool {
 	return s.resources.ResourceEnabled(resource)
 }
 
-// AfterWrites calls f once all requests to this server have ended that may
-// create objects in the namespace and are in flight now. f must not block.
+// AfterWrites calls f when the requests in flight that may create objects in the
+// namespace have ended. f must not block.
 func (s *Server) AfterWrites(namespace string, f func()) { s.writes.afterWrites(namespace, f) }
 
-// RBAC says whether RBAC is one of the authorizers.
+// RBAC reports whether RBAC is one of the authorizers.
 func (s *Server) RBAC() bool { return s.rbac }
 
-// bootstrapConfig is Loopback for the writes that admission does not see.
+// bootstrapConfig is Loopback for the bootstrap user, whose writes bypass admission.
 func (s *Server) bootstrapConfig() *rest.Config {
 	config := s.Loopback()
 	config.BearerToken = string(s.bootstrap)

@@ -9,8 +9,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
-// builtVersion makes /version tell the truth without link-time stamps: kubectl
-// and others refuse a server whose version they cannot parse.
+// builtVersion makes /version serve the version of the Kubernetes module that is built
+// in, without link-time stamps. kubectl refuses a server whose version it cannot parse.
 type builtVersion struct{ compatibility.EffectiveVersion }
 
 // Info implements [compatibility.EffectiveVersion].

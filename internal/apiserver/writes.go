@@ -9,17 +9,17 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// namespaceWrites knows the requests in flight that may create objects in a
-// namespace. A request that was admitted before a namespace began to terminate
-// can write its object long after: behind a slow webhook, for one. The
-// namespace controller waits for such requests before it empties a namespace.
-// It is safe for concurrent use.
+// namespaceWrites counts the requests in flight that may create objects in a namespace.
+// A request that was admitted before a namespace began to terminate may write its
+// object much later, for example after a slow webhook. The namespace controller waits
+// for such requests before it deletes the content of a namespace. It is safe for
+// concurrent use.
 type namespaceWrites struct {
 	mu       sync.Mutex
 	inFlight map[string][]*writeBatch // by namespace, oldest first
 }
 
-// writeBatch is the requests that began between two calls of afterWrites.
+// writeBatch has the requests that began between two calls of afterWrites.
 type writeBatch struct {
 	requests int
 	done     []func() // called when this batch and all older ones have ended
@@ -29,13 +29,12 @@ func newNamespaceWrites() *namespaceWrites {
 	return &namespaceWrites{inFlight: map[string][]*writeBatch{}}
 }
 
-// creatingVerbs are the verbs that can create an object: an update and a patch
-// can, too.
+// creatingVerbs are the verbs that can create an object. Update and patch can.
 var creatingVerbs = sets.New("create", "update", "patch")
 
-// track counts the requests that handler serves. It belongs inside of the
-// handler chain: the request information must be in the context, and a request
-// that the chain has given up on counts for as long as handler works on it.
+// track counts the requests that handler serves. Install it inside of the handler chain:
+// the context must have the request information, and a request that has timed out
+// counts until handler returns.
 func (n *namespaceWrites) track(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -69,7 +68,7 @@ func (n *namespaceWrites) end(namespace string, batch *writeBatch) {
 	}
 }
 
-// ended returns what is to be called because of the end of a request.
+// ended returns the functions to call after the end of a request.
 func (n *namespaceWrites) ended(namespace string, batch *writeBatch) []func() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,9 +88,9 @@ func (n *namespaceWrites) ended(namespace string, batch *writeBatch) []func() {
 	return done
 }
 
-// afterWrites calls f once all requests have ended that may create objects in
-// the namespace and are in flight now: at once if there are none. f must not
-// block. Requests that begin later do not count.
+// afterWrites calls f when the requests in flight that may create objects in the
+// namespace have ended; at once if there are none. It does not wait for later requests.
+// f must not block.
 func (n *namespaceWrites) afterWrites(namespace string, f func()) {
 	n.mu.Lock()
 	batches := n.inFlight[namespace]

@@ -35,7 +35,7 @@ func TestSelect(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Select([]string{"*", "-nodes"}); err == nil || !strings.Contains(err.Error(), "nodes; there are: ") {
+	if _, err := Select([]string{"*", "-nodes"}); err == nil || !strings.Contains(err.Error(), "nodes; the controllers are: ") {
 		t.Errorf("an unknown controller: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func TestErrorsOfUpstreamNameTheField(t *testing.T) {
 		"AuthorizationConfiguration.authorizers[0].type: Unsupported value: \"x\"": "apiServer.authorization.configFile",
 		"something about the maximum":                                              "apiServer",
 	} {
-		if got := o.blame(errors.New(text)); got != want {
+		if got := o.fieldOf(errors.New(text)); got != want {
 			t.Errorf("%q is about %s, want %s", text, got, want)
 		}
 	}
