@@ -94,6 +94,34 @@ func TestOneThatHangs(t *testing.T) {
 	}
 }
 
+// TestStopWithAHangingServer: a stop does not wait for an aggregated call that
+// hangs. The client is told, and the stop is orderly.
+func TestStopWithAHangingServer(t *testing.T) {
+	e := newEnvironment(t, "--config", harness.ConfigFile(t, "serving: {stopGrace: 100ms}\n"))
+	ca := newAuthority(t)
+	const group = "hangs.example.com"
+	called := make(chan struct{}, 1)
+	mux := http.NewServeMux()
+	mux.Handle("/", discovery(group))
+	mux.HandleFunc("/apis/"+group+"/v1alpha1/namespaces/default/things/slow", func(_ http.ResponseWriter, r *http.Request) {
+		called <- struct{}{}
+		<-r.Context().Done()
+	})
+	e.endpoint("hanging", "hangs", serve(t, ca.keyPair(t, "hangs.hanging.svc"), mux))
+	e.apiService(group, "hanging", "hangs", ca.bundle)
+	e.waitAvailable(group, "True", "Passed")
+	answer := make(chan string)
+	go func() {
+		data, err := e.Client().Discovery().RESTClient().Get().AbsPath("/apis/" + group + "/v1alpha1/namespaces/default/things/slow").MaxRetries(0).DoRaw(t.Context())
+		answer <- fmt.Sprint(string(data), err)
+	}()
+	<-called
+	if code := e.Stop(); code != harness.ExitOK {
+		t.Errorf("the server ended with exit code %d:\n%s", code, e.Log())
+	}
+	harness.Wants(t, <-answer, "the server is stopping")
+}
+
 // waitListed waits until aggregated discovery has a group version, or has it
 // no more.
 func (e *environment) waitListed(groupVersion string, want bool) {

@@ -202,6 +202,13 @@ func TestDefrag(t *testing.T) {
 	}
 	defrag()
 	event(t, s, "DatabaseDefragmented")
+	_, metrics := get(t, s, "/metrics")
+	if duration := regexp.MustCompile(`(?m)^kube_hyper_mini_database_defragmentation_seconds (\S+)`).FindStringSubmatch(metrics); len(duration) == 0 || duration[1] == "0" {
+		t.Errorf("the metric of the duration is %v", duration)
+	}
+	if line := regexp.MustCompile(`database defragmented .* took=[\d.]+(ms|s) `); !line.MatchString(s.Log()) {
+		t.Errorf("the log does not say how long it took:\n%s", s.Log())
+	}
 	if err := put(t, s, "after"); err != nil {
 		t.Error(err)
 	}

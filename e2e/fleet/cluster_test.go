@@ -133,6 +133,23 @@ func identityOf(t *testing.T, dir string) string {
 	return to
 }
 
+// pause stops the member as a stalled machine does, and returns what lets it go
+// on.
+func (m *member) pause() (resume func()) {
+	m.t.Helper()
+	process := m.cmd.Process
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = process.Signal(syscall.SIGCONT) }) // else it could not be stopped
+	return func() {
+		m.t.Helper()
+		if err := process.Signal(syscall.SIGCONT); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
 // server starts a server on etcd with the identity of another one's directory,
 // or with its own.
 func server(t *testing.T, urls []string, identity string) *harness.Server {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -127,15 +126,9 @@ func TestAStallOfEtcd(t *testing.T) {
 	members := cluster(t, 1)
 	s := server(t, endpoints(members), "")
 	s.WaitLog("acquired the controller lease")
-	process := members[0].cmd.Process
-	if err := process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = process.Signal(syscall.SIGCONT) }) // else it could not be stopped
+	resume := members[0].pause()
 	s.WaitLog("lost the controller lease")
-	if err := process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	resume()
 	harness.Eventually(t, "the server runs the controllers again", func() error {
 		if n := strings.Count(s.Log(), "acquired the controller lease"); n != 2 {
 			return fmt.Errorf("it has begun %d times", n)

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +36,8 @@ type informerSet struct {
 
 	running  sync.WaitGroup
 	mu       sync.Mutex
-	ended    bool // no informer starts
+	ended    bool            // no informer starts
+	stop     <-chan struct{} // of the last Start
 	watched  map[schema.GroupVersionResource]*watchedType
 	handled  map[*monitor]struct{} // the monitors with a handler
 	released []released            // the oldest first
@@ -132,6 +134,7 @@ func (s *informerSet) Start(stop <-chan struct{}) {
 	s.typed.Start(typedStop)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stop = stop
 	for _, watched := range s.watched {
 		if watched.stop == nil && !watched.typed && !s.ended {
 			ctx, cancel := context.WithCancel(wait.ContextForChannel(stop))
@@ -165,6 +168,38 @@ func (s *informerSet) release(m *monitor) {
 	select {
 	case s.wake <- struct{}{}:
 	default: // run is woken already
+	}
+}
+
+// takeBack undoes the release of a monitor. It returns false if the handler of the
+// monitor was removed already.
+func (s *informerSet) takeBack(m *monitor) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.released, func(r released) bool { return r.monitor == m })
+	if i < 0 {
+		return false
+	}
+	s.released = slices.Delete(s.released, i, i+1)
+	m.shared.monitors++
+	return true
+}
+
+// acquireAgain gives the monitor the informer that its type has now.
+func (s *informerSet) acquireAgain(m *monitor) {
+	shared := s.acquire(m.resource)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shared, m.SharedIndexInformer = shared, shared.informer.Informer()
+}
+
+// startAgain starts the informers that were acquired since the last Start.
+func (s *informerSet) startAgain() {
+	s.mu.Lock()
+	stop := s.stop
+	s.mu.Unlock()
+	if stop != nil {
+		s.Start(stop)
 	}
 }
 

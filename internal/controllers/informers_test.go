@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -181,6 +182,61 @@ func TestANewMonitorReplacesTheOld(t *testing.T) {
 	runningMonitor(t, gc, widgets)
 	if len(set.released) != 1 || set.released[0].monitor != shared.Informer() {
 		t.Errorf("released: %v", set.released)
+	}
+}
+
+// TestMonitorsThatAreNeverRun: while upstream cannot make the monitor of another
+// type it runs no new ones, and drops them without a word when their types are
+// gone. Their informers end all the same; one that is run after all has its
+// handler.
+func TestMonitorsThatAreNeverRun(t *testing.T) {
+	listed := []*metav1.APIResourceList{{GroupVersion: widgets.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: widgets.Resource}}}}
+	for name, forgotten := range map[string]bool{"run soon": false, "run after its informer has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			clock := newClock()
+			set := testInformers(t, clock.now)
+			gc := set.newMonitors()
+			set.Start(t.Context().Done())
+			shared, err := gc.ForResource(widgets)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := shared.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
+				t.Fatal(err)
+			}
+			set.Start(t.Context().Done())
+			gc.releaseUnlisted(listed)
+			if len(set.released) != 0 {
+				t.Fatal("the monitor of a listed type is released")
+			}
+			gc.releaseUnlisted(nil)
+			if forgotten {
+				clock.Time = clock.Add(removeDelay)
+			}
+			if set.removeReleased(); (set.watched[widgets] == nil) != forgotten {
+				t.Fatalf("the informer has ended: %t", set.watched[widgets] == nil)
+			}
+			stop, ended := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(ended)
+				shared.Informer().GetController().Run(stop)
+			}()
+			synced := func(context.Context) (bool, error) { return gc.synced(widgets), nil }
+			if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, synced); err != nil {
+				t.Fatalf("the monitor does not sync: %v", err)
+			}
+			gc.releaseUnlisted(nil) // it runs
+			clock.Time = clock.Add(removeDelay)
+			if set.removeReleased(); set.watched[widgets] == nil {
+				t.Error("the informer of a monitor that runs has ended")
+			}
+			close(stop)
+			<-ended
+			clock.Time = clock.Add(removeDelay)
+			if set.removeReleased(); set.watched[widgets] != nil || len(set.handled) != 0 {
+				t.Error("the informer goes on after its last monitor")
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -14,12 +15,15 @@ import (
 //
 // Mirrors: k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.controllerFor
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.syncMonitors
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.startMonitors
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.resyncMonitors
 //   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
 //   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.SyncMonitors
 //   k8s.io/controller-manager/pkg/informerfactory.InformerFactory
 // Why: both add one handler to the informer of a type, take its controller,
 //   and stop that when the type is gone. The shared factory of Kubernetes
-//   never ends an informer.
+//   never ends an informer. While the monitor of another type cannot be made, new
+//   monitors are not run, and are dropped without a word when their type is gone.
 // Gain: types without objects, and CRDs that were deleted, cost no informer.
 // Breaks: an informer stops too early, so that dependents are not collected, or
 //   never.
@@ -34,12 +38,13 @@ type monitors struct {
 
 	mu      sync.Mutex
 	current map[schema.GroupVersionResource]*monitor
+	waiting map[*monitor]struct{} // have a handler and were not run yet
 }
 
 // newMonitors returns the factory of one controller over the shared informers.
 func (s *informerSet) newMonitors() *monitors {
 	return &monitors{
-		set: s, current: map[schema.GroupVersionResource]*monitor{},
+		set: s, current: map[schema.GroupVersionResource]*monitor{}, waiting: map[*monitor]struct{}{},
 		wrap: func(_ schema.GroupVersionResource, handler cache.ResourceEventHandler) cache.ResourceEventHandler {
 			return handler
 		},
@@ -87,16 +92,54 @@ func (m *monitors) begin(began *monitor) {
 	m.mu.Lock()
 	previous := m.current[began.resource]
 	m.current[began.resource] = began
+	if !began.ran {
+		m.waiting[began] = struct{}{}
+	}
 	m.mu.Unlock()
 	if previous != nil {
 		previous.release()
 	}
 }
 
+// releaseUnlisted releases the monitors that were not run of types that are not
+// listed any more: the controller may have dropped them, or will run them when
+// their types are back.
+func (m *monitors) releaseUnlisted(lists []*metav1.APIResourceList) {
+	listed := map[schema.GroupVersionResource]bool{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // the controllers log it
+		}
+		for _, resource := range list.APIResources {
+			listed[gv.WithResource(resource.Name)] = true
+		}
+	}
+	m.mu.Lock()
+	var unlisted []*monitor
+	for waiting := range m.waiting {
+		if !listed[waiting.resource] {
+			unlisted = append(unlisted, waiting)
+		}
+	}
+	m.mu.Unlock()
+	for _, waiting := range unlisted {
+		waiting.releaseUnlessRan()
+	}
+}
+
+// ran notes that the monitor is run.
+func (m *monitors) ran(monitor *monitor) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.waiting, monitor)
+}
+
 // end removes the monitor, unless a newer one has replaced it.
 func (m *monitors) end(ended *monitor) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.waiting, ended)
 	if m.current[ended.resource] == ended {
 		delete(m.current, ended.resource)
 	}
@@ -111,9 +154,15 @@ type monitor struct {
 	shared   *watchedType
 	resource schema.GroupVersionResource
 
+	handler cache.ResourceEventHandler // the controller's
+	period  time.Duration
+
+	turn     sync.Mutex // held while the monitor is run or released; taken before other locks
+	ran      bool
+	released bool
+
 	mu           sync.Mutex
 	registration cache.ResourceEventHandlerRegistration
-	released     bool
 }
 
 // GetController implements [cache.SharedInformer].
@@ -122,7 +171,17 @@ func (m *monitor) GetController() cache.Controller { return monitorController{m}
 // AddEventHandlerWithResyncPeriod implements [cache.SharedInformer]. Upstream
 // adds one handler to each monitor.
 func (m *monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	registration, err := m.SharedIndexInformer.AddEventHandlerWithResyncPeriod(m.monitors.wrap(m.resource, handler), period)
+	m.handler, m.period = handler, period
+	registration, err := m.addHandler()
+	if err != nil {
+		return nil, err
+	}
+	m.monitors.begin(m)
+	return registration, nil
+}
+
+func (m *monitor) addHandler() (cache.ResourceEventHandlerRegistration, error) {
+	registration, err := m.SharedIndexInformer.AddEventHandlerWithResyncPeriod(m.monitors.wrap(m.resource, m.handler), m.period)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +189,28 @@ func (m *monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHan
 	m.registration = registration
 	m.mu.Unlock()
 	m.monitors.set.handle(m)
-	m.monitors.begin(m)
 	return registration, nil
+}
+
+// run is called when the controller runs the monitor. It takes back an earlier
+// release. If the handler was removed meanwhile, it is added again, to the informer
+// that the type has now.
+func (m *monitor) run() {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	m.ran = true
+	m.monitors.ran(m)
+	if !m.released {
+		return
+	}
+	m.released = false
+	if !m.monitors.set.takeBack(m) {
+		m.monitors.set.acquireAgain(m)
+		// Its error says that the informer has ended, and with it the controller.
+		_, _ = m.addHandler()
+		m.monitors.set.startAgain()
+	}
+	m.monitors.begin(m)
 }
 
 // HasSynced implements [cache.Controller] and [cache.SharedInformer]: it reports whether
@@ -145,14 +224,28 @@ func (m *monitor) HasSynced() bool {
 // release stops the monitor. Its handler is removed later: events of the last objects
 // may still be queued.
 func (m *monitor) release() {
-	m.mu.Lock()
-	before := m.released
-	m.released = true
-	m.mu.Unlock()
-	if !before {
-		m.monitors.end(m)
-		m.monitors.set.release(m)
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	m.releaseLocked()
+}
+
+// releaseUnlessRan releases a monitor that the controller has not run.
+func (m *monitor) releaseUnlessRan() {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	if !m.ran {
+		m.releaseLocked()
 	}
+}
+
+// releaseLocked is called with turn held.
+func (m *monitor) releaseLocked() {
+	if m.released {
+		return
+	}
+	m.released = true
+	m.monitors.end(m)
+	m.monitors.set.release(m)
 }
 
 // remove removes the handler.
@@ -171,6 +264,7 @@ type monitorController struct{ *monitor }
 
 // Run implements [cache.Controller].
 func (c monitorController) Run(stop <-chan struct{}) {
+	c.run()
 	<-stop
 	c.release()
 }

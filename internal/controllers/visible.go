@@ -312,7 +312,8 @@ func (v *visibleTypes) namespaced() ([]*metav1.APIResourceList, error) {
 
 // follow calls sync again after each change of the types, until ctx ends. sync returns
 // when its context ends. So a controller does not wait for its own poll every 30 s.
-func (v *visibleTypes) follow(ctx context.Context, sync func(context.Context)) {
+// monitors are those of the controller.
+func (v *visibleTypes) follow(ctx context.Context, monitors *monitors, sync func(context.Context)) {
 	for ctx.Err() == nil {
 		lists, next, _ := v.snapshot()
 		if len(lists) == 0 {
@@ -323,6 +324,7 @@ func (v *visibleTypes) follow(ctx context.Context, sync func(context.Context)) {
 				continue
 			}
 		}
+		monitors.releaseUnlisted(lists)
 		round, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {

@@ -217,7 +217,7 @@ func TestFollowStartsOverAfterAChange(t *testing.T) {
 	rounds, ended := make(chan int), make(chan struct{})
 	go func() {
 		defer close(ended)
-		v.follow(ctx, func(round context.Context) {
+		v.follow(ctx, testInformers(t, time.Now).newMonitors(), func(round context.Context) {
 			lists, _, _ := v.snapshot()
 			rounds <- len(lists)
 			<-round.Done()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/component-base/metrics/testutil"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
@@ -30,6 +32,8 @@ type kept struct {
 	log    *bytes.Buffer
 	events []string
 	free   int64
+	// lastEvent is the message of the last of events.
+	lastEvent string
 }
 
 func keep(t *testing.T, dir string, quota int64) *kept {
@@ -44,7 +48,9 @@ func keep(t *testing.T, dir string, quota int64) *kept {
 	k := &kept{t: t, member: member, log: &bytes.Buffer{}, free: 1 << 40}
 	k.Keeper = New(Config{Database: member, Dir: dir, Threshold: 0.5, MinimumSize: 2 * mib, MaximumInUse: 1 << 40, Log: slog.New(slog.NewTextHandler(k.log, nil))})
 	k.disk = func(string) (int64, int64, error) { return k.free, 1 << 40, nil }
-	k.RecordEvents(func(_, reason, _ string, _ ...any) { k.events = append(k.events, reason) })
+	k.RecordEvents(func(_, reason, format string, args ...any) {
+		k.events, k.lastEvent = append(k.events, reason), fmt.Sprintf(format, args...)
+	})
 	t.Cleanup(k.stop)
 	return k
 }
@@ -222,15 +228,17 @@ func TestWritesAreRefusedOnAFullDisk(t *testing.T) {
 	k.wantEvents("DatabaseWritable")
 }
 
-func TestAFragmentedDatabaseIsDefragmented(t *testing.T) {
-	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
+// fragment makes most of the database free, and returns what reports that it still
+// is.
+func (k *kept) fragment() (fragmented func() error) {
+	k.t.Helper()
 	if err := k.put(100, one); err != nil {
-		t.Fatal(err)
+		k.t.Fatal(err)
 	}
-	if err := k.member.Compact(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := k.member.Compact(k.t.Context()); err != nil {
+		k.t.Fatal(err)
 	}
-	fragmented := func() error {
+	fragmented = func() error {
 		if size, inUse, _ := k.member.Sizes(); inUse*2 > size {
 			return fmt.Errorf("%d of %d bytes are in use", inUse, size)
 		}
@@ -238,11 +246,45 @@ func TestAFragmentedDatabaseIsDefragmented(t *testing.T) {
 	}
 	// etcd updates the free size when it commits.
 	k.until("the database is fragmented", func() bool {
-		if _, err := k.member.Client().Put(t.Context(), "small", ""); err != nil {
-			t.Fatal(err)
+		if _, err := k.member.Client().Put(k.t.Context(), "small", ""); err != nil {
+			k.t.Fatal(err)
 		}
 		return fragmented() == nil
 	})
+	return fragmented
+}
+
+// TestALargeDatabaseIsDefragmentedInItsWindow: it stays fragmented outside, and the
+// metric, the log and the event have the duration.
+func TestALargeDatabaseIsDefragmentedInItsWindow(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
+	fragmented, open := k.fragment(), false
+	k.config.MaximumInUse, k.config.Window = 1, func(time.Time) bool { return open }
+	k.nextDefragment = time.Time{}
+	k.check(t.Context())
+	if err := fragmented(); err != nil {
+		t.Errorf("it is defragmented outside its window: %v", err)
+	}
+	open = true
+	k.check(t.Context())
+	if err := fragmented(); err == nil {
+		t.Error("it is not defragmented in its window")
+	}
+	k.wantEvents("DatabaseDefragmented")
+	seconds, err := testutil.GetGaugeMetricValue(defragmentSeconds)
+	if err != nil || seconds <= 0 {
+		t.Errorf("the metric is %v, %v", seconds, err)
+	}
+	for what, text := range map[string]string{"log": k.log.String(), "event": k.lastEvent} {
+		if !regexp.MustCompile(`(took=| in )[\d.]+(ms|s)`).MatchString(text) {
+			t.Errorf("the %s has no duration: %s", what, text)
+		}
+	}
+}
+
+func TestAFragmentedDatabaseIsDefragmented(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
+	fragmented := k.fragment()
 	k.check(t.Context())
 	if err := fragmented(); err != nil {
 		t.Errorf("it is defragmented right after the start: %v", err)
