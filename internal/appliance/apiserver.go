@@ -42,7 +42,7 @@ func (a *apiServers) run(ctx context.Context, ready func()) error {
 	if err := a.store.Register(ctx); err != nil {
 		return err
 	}
-	a.storage = storage.New(a.store.Connection(), a.options.Storage())
+	a.storage = storage.New(a.store.Connection(), a.options.Storage(), a.log)
 	defer a.storage.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -181,7 +181,7 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Informers:  s.api.server.Informers(),
 		Types:      s.api.server,
 		Content:    s.api.storage,
-		Population: s.api.storage.NewPopulation(s.log),
+		Population: s.api.storage.Population(),
 		Files:      controllers.NewFiles(s.identity.Store()),
 		Elect:      s.store.Shared(),
 		Alone:      s.store.Alone, AfterWrites: s.api.server.AfterWrites,

@@ -34,8 +34,8 @@ type Config struct {
 	Types Types
 	// Content reports which types have objects in a namespace; nil if unknown.
 	Content Content
-	// Population reports which types have objects. The controllers run it. If it is
-	// nil, garbage collector and quota monitor all types.
+	// Population reports which types have objects. If it is nil, garbage collector and
+	// quota monitor all types.
 	Population Population
 	// Files are the keys and certificates that some controllers use.
 	Files Files

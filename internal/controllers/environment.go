@@ -91,7 +91,7 @@ func (e *environment) chooseTypes() error {
 	if e.config.Population != nil {
 		order := newDeletionOrder(e.visible, e.graphMonitors.synced)
 		e.graphMonitors.wrap = order.handler
-		e.background = append(e.background, e.config.Population.Run, order.run)
+		e.background = append(e.background, order.run)
 	}
 	return nil
 }

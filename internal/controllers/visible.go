@@ -31,8 +31,6 @@ const (
 
 // Population counts the objects in the store. [storage.Population] implements it.
 type Population interface {
-	// Run counts until ctx ends.
-	Run(ctx context.Context)
 	// Populated returns the given resources that have objects, and the key prefixes of
 	// objects of other resources.
 	Populated(ctx context.Context, resources []schema.GroupResource) (populated map[schema.GroupResource]bool, others []string, err error)

@@ -44,8 +44,6 @@ func (s *store) set(revision int64, groups ...string) {
 	s.change = make(chan struct{})
 }
 
-func (s *store) Run(ctx context.Context) { <-ctx.Done() }
-
 func (s *store) Populated(_ context.Context, resources []schema.GroupResource) (map[schema.GroupResource]bool, []string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

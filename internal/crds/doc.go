@@ -12,6 +12,9 @@
 //     what this server itself has written;
 //   - registry is the REST storage of CRDs; with one server it accepts names
 //     and establishes a CRD in the write that creates it;
+//   - empty answers plain lists and watches of types without objects, for which
+//     nothing is built; waiting keeps such watches until the first object comes,
+//     and hands them to upstream's handler from the revision before it;
 //   - front hands requests to upstream's handler, which builds the serving
 //     machinery of a type at its first request, and lets idle types go;
 //   - stores opens the storage of custom resources for the handler, and has the

@@ -79,6 +79,10 @@ type front struct {
 	// populated says whether objects of a resource are stored.
 	populated func(context.Context, schema.GroupResource) (bool, error)
 
+	// empty answers lists and watches of types without objects; nil leaves them
+	// to the handler.
+	empty *emptyTypes
+
 	handler servingHandler
 	// events is how the handler hears of changes; the handler sets it.
 	events cache.ResourceEventHandler
@@ -110,8 +114,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := info.Resource + "." + info.APIGroup
-	if f.catalog.get(name) == nil {
+	crd := f.catalog.get(name)
+	if crd == nil {
 		f.delegate.ServeHTTP(w, r)
+		return
+	}
+	if f.empty != nil && f.empty.serve(w, r, info, crd) {
 		return
 	}
 	leave, err := f.enter(r.Context(), name)
@@ -345,19 +353,6 @@ func (f *front) letOneGo(name string, before time.Time) bool {
 	t.leaving = nil
 	f.forget(name, t)
 	return true
-}
-
-// resident is how many types have their serving machinery.
-func (f *front) resident() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	count := 0
-	for _, t := range f.types {
-		if t.built != nil {
-			count++
-		}
-	}
-	return count
 }
 
 // GetCustomResourceListerCollectionDeleter implements

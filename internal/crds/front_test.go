@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -73,7 +74,7 @@ func newTestServer(t *testing.T) *testServer {
 		t.Fatal(err)
 	}
 	store := storage.New(storage.Connection{Client: member.Client(), NewWatcher: member.NewWatcher, Endpoint: "embedded", Single: true},
-		storage.Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute})
+		storage.Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute}, slog.New(slog.DiscardHandler))
 	getter := &stores{RESTOptionsGetter: testGetter(t, store)}
 	protobuf, err := newProtobufStorage(testGetter(t, store))
 	if err != nil {
@@ -95,7 +96,9 @@ func newTestServer(t *testing.T) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.empty = &emptyTypes{front: f, population: store.Population(), minTimeout: time.Minute}
 	catalog.listen(f.changed)
+	catalog.listen(f.empty.waiting.changed)
 	s := &testServer{front: f, registry: &registry{REST: crds, catalog: catalog, alone: isAlone}}
 	s.registry.names = newNames(catalog, stored, filled)
 	crds.CreateStrategy = establishing{crds.CreateStrategy}

@@ -23,6 +23,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
 // Upstream fact: how the apiextensions server is assembled
@@ -45,6 +47,8 @@ type Config struct {
 	Discovery *Discovery
 	// Populated says whether objects of a custom resource are stored.
 	Populated func(context.Context, schema.GroupResource) (bool, error)
+	// Population knows the types without objects.
+	Population *storage.Population
 }
 
 // Server serves CRDs and custom resources. It is safe for concurrent use.
@@ -145,6 +149,9 @@ func (s *Server) serve(config Config, generic genericapiserver.CompletedConfig, 
 		catalog: s.catalog, definitions: s.definitions, discovery: groups, delegate: delegate,
 		alone: config.Alone, populated: config.Populated, types: map[string]*servedType{},
 	}
+	s.front.empty = &emptyTypes{
+		front: s.front, population: config.Population, minTimeout: time.Duration(generic.MinRequestTimeout) * time.Second,
+	}
 	controllers, establishing, err := s.newControllers(crdClient.ApiextensionsV1(), config.Alone)
 	if err != nil {
 		return nil, err
@@ -162,6 +169,7 @@ func (s *Server) serve(config Config, generic genericapiserver.CompletedConfig, 
 	}
 	s.front.handler = handler
 	s.catalog.listen(s.front.changed)
+	s.catalog.listen(s.front.empty.waiting.changed)
 	if config.Discovery != nil {
 		groups.manager = config.Discovery.WithSource(aggregated.CRDSource)
 		config.Discovery.groups = groups

@@ -33,6 +33,27 @@ func (s *Server) Types(ctx context.Context) (Types, error) {
 	return types, nil
 }
 
+// isResident says whether a type has its serving machinery.
+func (f *front) isResident(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.types[name]
+	return t != nil && (t.built != nil || t.fetching > 0)
+}
+
+// resident is how many types have their serving machinery.
+func (f *front) resident() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	count := 0
+	for _, t := range f.types {
+		if t.built != nil {
+			count++
+		}
+	}
+	return count
+}
+
 // Metrics are how many types are installed, and how many are ready to serve
 // because they are, or recently were, in use.
 func (s *Server) Metrics() []prometheus.Collector {

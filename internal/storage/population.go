@@ -33,10 +33,12 @@ const (
 )
 
 // Population counts the objects of each resource: once from etcd's index of
-// keys, then from a watch on all keys. It is safe for concurrent use.
+// keys, then from a watch on all keys, which begins with the first use. It is
+// safe for concurrent use.
 type Population struct {
 	storage *Storage
 	log     *slog.Logger
+	started sync.Once
 
 	mu       sync.Mutex
 	watching context.Context  // of the current watch; nil before it
@@ -45,18 +47,23 @@ type Population struct {
 	prefixes map[string]struct{}
 	counts   map[string]int64 // by prefix below the common one
 	counted  map[string]bool  // which counts include the objects from before the watch
-	change   chan struct{}    // closed when a count becomes 0 or leaves it
-	progress chan struct{}    // closed when revision grows
+	first    int64            // the watch tells of changes after this revision
+	last     map[string]int64 // by prefix: the revision of the last creation or deletion
+	vacant   map[string][]*Vacancy
+	change   chan struct{} // closed when a count becomes 0 or leaves it
+	progress chan struct{} // closed when revision grows
 }
 
-// NewPopulation returns a Population that counts while its Run runs.
-func (s *Storage) NewPopulation(log *slog.Logger) *Population {
+func (s *Storage) newPopulation(log *slog.Logger) *Population {
 	return &Population{storage: s, log: log, change: make(chan struct{}), progress: make(chan struct{})}
 }
 
-// Run follows the store until ctx ends. When the watch breaks, it begins again
+// start begins to follow the store, unless that has begun.
+func (p *Population) start() { p.started.Do(func() { p.storage.run(p.run) }) }
+
+// run follows the store until ctx ends. When the watch breaks, it begins again
 // with new counts.
-func (p *Population) Run(ctx context.Context) {
+func (p *Population) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := p.follow(ctx)
 		if ctx.Err() != nil {
@@ -98,6 +105,8 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, revisi
 	defer p.mu.Unlock()
 	p.watching, p.watcher, p.revision = ctx, watcher, revision
 	p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.builtInPrefixes()
+	p.first, p.last = revision, map[string]int64{}
+	p.endVacancies()
 	p.changed()
 	p.advanced()
 }
@@ -118,6 +127,8 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 			after = before - 1
 		}
 		p.counts[string(prefix)] = after
+		p.last[string(prefix)] = event.Kv.ModRevision
+		p.occupied(prefix, event.Kv.ModRevision)
 		changed = changed || before == 0 || after == 0
 	}
 	// The header of a response with events has the store's revision, which is
@@ -167,6 +178,7 @@ func (p *Population) root() string { return path.Join("/", p.storage.config.Pref
 // Changed returns a channel that is closed when a resource gets its first
 // object or loses its last one. Take it before [Population.Populated].
 func (p *Population) Changed() <-chan struct{} {
+	p.start()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.change
@@ -176,30 +188,14 @@ func (p *Population) Changed() <-chan struct{} {
 // of objects that the watch saw of resources that it was never asked for. It
 // waits for the watch and counts what it has not been asked for before.
 func (p *Population) Populated(ctx context.Context, resources []schema.GroupResource) (populated map[schema.GroupResource]bool, others []string, err error) {
-	if err := p.begun(ctx); err != nil {
-		return nil, nil, err
-	}
 	prefixes := make([]string, len(resources))
 	for i, resource := range resources {
 		prefixes[i] = p.storage.prefix(resource)
 	}
-	if len(p.uncounted(prefixes)) > 0 {
-		// The revision to count at must not have been compacted.
-		revision, err := p.Revision(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := p.Reach(ctx, revision); err != nil {
-			return nil, nil, err
-		}
+	if err := p.countAll(ctx, prefixes); err != nil {
+		return nil, nil, err
 	}
-	p.mu.Lock()
 	defer p.mu.Unlock()
-	for some := range slices.Chunk(p.uncountedLocked(prefixes), countsPerRequest) {
-		if err := p.count(ctx, some); err != nil {
-			return nil, nil, err
-		}
-	}
 	populated = map[schema.GroupResource]bool{}
 	for i, resource := range resources {
 		if p.counts[prefixes[i]] > 0 {
@@ -212,6 +208,32 @@ func (p *Population) Populated(ctx context.Context, resources []schema.GroupReso
 		}
 	}
 	return populated, others, nil
+}
+
+// countAll counts the objects below the prefixes that have not been counted,
+// when the watch has begun. If it returns no error, it has locked mu.
+func (p *Population) countAll(ctx context.Context, prefixes []string) error {
+	if err := p.begun(ctx); err != nil {
+		return err
+	}
+	if len(p.uncounted(prefixes)) > 0 {
+		// The revision to count at must not have been compacted.
+		revision, err := p.Revision(ctx)
+		if err != nil {
+			return err
+		}
+		if err := p.Reach(ctx, revision); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	for some := range slices.Chunk(p.uncountedLocked(prefixes), countsPerRequest) {
+		if err := p.count(ctx, some); err != nil {
+			p.mu.Unlock()
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *Population) uncounted(prefixes []string) []string {
@@ -287,6 +309,7 @@ func (p *Population) countEach(ctx context.Context, prefixes []string, revision 
 
 // begun waits for the first watch.
 func (p *Population) begun(ctx context.Context) error {
+	p.start()
 	for {
 		p.mu.Lock()
 		begun, change := p.watching != nil, p.change
@@ -321,6 +344,7 @@ func (p *Population) Counted() int64 {
 
 // Reach waits until the counts include all changes up to the revision.
 func (p *Population) Reach(ctx context.Context, revision int64) error {
+	p.start()
 	delay := time.NewTimer(progressDelay)
 	defer delay.Stop()
 	for {

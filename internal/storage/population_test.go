@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"testing"
 
@@ -26,24 +25,7 @@ func newPopulation(t *testing.T) (*Population, *clientv3.Client) {
 	s, client := newStorage(t)
 	s.remember(configMaps, "configmaps")
 	s.remember(apiServices, "apiregistration.k8s.io/apiservices")
-	return follow(t, s), client
-}
-
-// follow runs a new Population until the test ends.
-func follow(t *testing.T, s *Storage) *Population {
-	t.Helper()
-	p := s.NewPopulation(slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
-	return p
+	return s.Population(), client
 }
 
 func put(t *testing.T, client *clientv3.Client, keys ...string) int64 {
@@ -109,7 +91,7 @@ func TestPopulationCountsWhatWasThere(t *testing.T) {
 	s.remember(configMaps, "configmaps")
 	put(t, client, "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a", "/registry/example.com/widgets-not/default/a",
 		"/elsewhere/example.com/gadgets/default/a")
-	p := follow(t, s)
+	p := s.Population()
 	if _, _, err := p.Populated(t.Context(), []schema.GroupResource{configMaps}); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +145,7 @@ func TestPopulationCountsManyTypes(t *testing.T) {
 			put(t, client, fmt.Sprintf("/registry/g%d.example.com/things/a", i))
 		}
 	}
-	populated, _, err := follow(t, s).Populated(t.Context(), resources)
+	populated, _, err := s.Population().Populated(t.Context(), resources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +165,7 @@ func TestPopulationCountsWithoutTransactions(t *testing.T) {
 	s.connection.Client, s.connection.Single = kine, false
 	s.remember(configMaps, "configmaps")
 	revision := put(t, client, "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a", "/registry/example.com/widgets/default/b")
-	p := follow(t, s)
+	p := s.Population()
 	expectPopulated(t, p, revision, configMaps, widgets)
 	remove(t, client, "/registry/example.com/widgets/default/b")
 	expectPopulated(t, p, remove(t, client, "/registry/configmaps/default/a"), widgets)

@@ -21,6 +21,10 @@ type CachePolicy func(schema.GroupResource) bool
 // the shared client. It also makes this storage the source of
 // apiserver_storage_size_bytes.
 func (s *Storage) RESTOptionsGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) generic.RESTOptionsGetter {
+	return s.newGetter(upstream, cached)
+}
+
+func (s *Storage) newGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) *getter {
 	store.Measure(func(ctx context.Context) (*clientv3.StatusResponse, error) { return s.connection.Status(ctx) })
 	return &getter{upstream: upstream, storage: s, cached: cached}
 }
@@ -32,13 +36,16 @@ func (s *Storage) CustomResourceGetter(upstream generic.RESTOptionsGetter, cache
 	if err := store.CheckCustomResourcePrefix(upstream); err != nil {
 		return nil, err
 	}
-	return s.RESTOptionsGetter(upstream, cached), nil
+	getter := s.newGetter(upstream, cached)
+	getter.start = s.population.startOfCache
+	return getter, nil
 }
 
 type getter struct {
 	upstream generic.RESTOptionsGetter
 	storage  *Storage
 	cached   CachePolicy
+	start    func(schema.GroupResource) int64 // of watch caches; nil: with a list
 }
 
 // GetRESTOptions implements [generic.RESTOptionsGetter].
@@ -50,7 +57,7 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 	g.storage.remember(resource, opts.ResourcePrefix)
 	opts.Decorator = store.Uncached(g.storage.newStore)
 	if g.cached(resource) {
-		opts.Decorator = store.Cached(g.storage.newStore)
+		opts.Decorator = store.Cached(g.storage.newStore, g.start)
 	}
 	return opts, nil
 }

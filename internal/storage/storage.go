@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -54,10 +55,14 @@ type Storage struct {
 	connection Connection
 	config     Config
 	compactor  compactor
+	population *Population
+	background context.Context // ends with Close
 	cancel     context.CancelFunc
 
 	mu       sync.Mutex
 	prefixes map[schema.GroupResource]string
+	closed   bool
+	running  sync.WaitGroup
 }
 
 // compactor is what etcd3.NewCompactor returns.
@@ -68,15 +73,17 @@ type compactor interface {
 
 // New starts what upstream starts for every connection: the compactor. Close
 // ends it.
-func New(connection Connection, config Config) *Storage {
+func New(connection Connection, config Config, log *slog.Logger) *Storage {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Storage{
 		connection: connection,
 		config:     config,
 		compactor:  etcd3.NewCompactor(connection.Client, config.CompactionInterval, clock.RealClock{}, nil),
+		background: ctx,
 		cancel:     cancel,
 		prefixes:   map[schema.GroupResource]string{},
 	}
+	s.population = s.newPopulation(log)
 	store.DetectFeatures(ctx, connection.Endpoint, connection.Status)
 	return s
 }
@@ -84,12 +91,28 @@ func New(connection Connection, config Config) *Storage {
 // Close stops the background work and waits for it. The stores that were
 // built must have been destroyed before.
 func (s *Storage) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.cancel()
 	s.compactor.Stop()
+	s.running.Wait()
 }
 
 // Dial is that of the connection.
 func (s *Storage) Dial() func(ctx context.Context) (net.Conn, error) { return s.connection.Dial }
+
+// run runs f until Close, which waits for it.
+func (s *Storage) run(f func(context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.running.Go(func() { f(s.background) })
+	}
+}
+
+// Population counts the objects of each resource from its first use on.
+func (s *Storage) Population() *Population { return s.population }
 
 // Health reads a key through the quorum. A store that is
 // defragmented is healthy.

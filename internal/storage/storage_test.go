@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func newStorage(t testing.TB) (*Storage, *clientv3.Client) {
 		t.Fatal(err)
 	}
 	s := New(Connection{Client: member.Client(), NewWatcher: member.NewWatcher, Endpoint: "embedded", Single: true},
-		Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute})
+		Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		s.Close()
 		if err := member.Stop(context.Background()); err != nil {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
@@ -34,8 +35,10 @@ func Uncached(raw Raw) generic.StorageDecorator {
 	}
 }
 
-// Cached is the decorator that adds a watch cache.
-func Cached(raw Raw) generic.StorageDecorator {
+// Cached is the decorator that adds a watch cache. Before a cache reads the
+// store it calls start, which may return a revision at which the resource has no
+// objects: the cache begins there. start may be nil, or return 0.
+func Cached(raw Raw, start func(schema.GroupResource) int64) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
@@ -44,7 +47,7 @@ func Cached(raw Raw) generic.StorageDecorator {
 			return nil, nil, err
 		}
 		watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
-			Storage:             store,
+			Storage:             beginning(store, config.GroupResource, start),
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
 			EventsHistoryWindow: config.EventsHistoryWindow,

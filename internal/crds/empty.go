@@ -1,0 +1,187 @@
+package crds
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	internalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	internalversionvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+// Upstream fact: what a list or a watch of a type without objects answers
+//
+// Mirrors: k8s.io/apiserver/pkg/endpoints/handlers.ListResource
+//   k8s.io/apiserver/pkg/endpoints/handlers.listOpts
+//   k8s.io/apiserver/pkg/endpoints/handlers.handleWatch
+//   k8s.io/apiserver/pkg/endpoints/handlers.serveWatchHandler
+//   k8s.io/apiserver/pkg/endpoints/handlers.WatchServer.HandleHTTP
+//   k8s.io/apiserver/pkg/storage/cacher.Cacher.Watch
+//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.serveResource
+// Why: upstream's handler builds the serving machinery of a type before it
+//   answers any request.
+// Gain: a client that lists and watches 613 types without objects takes 60 MB,
+//   not 650 (bench, crds).
+// Breaks: clients that list and watch a type without objects get other answers
+//   than those of a type with objects.
+
+// emptyTypes answers lists and watches of types without objects, so that their
+// serving machinery is not built. What is unusual in a request is left to
+// upstream's handler. It is safe for concurrent use.
+type emptyTypes struct {
+	front      *front
+	population *storage.Population
+	// minTimeout is the least time after which a watch ends that names none.
+	minTimeout time.Duration
+	waiting    waiting
+}
+
+// plainRequest is a list or a watch that needs no schema to be answered.
+type plainRequest struct {
+	info     *request.RequestInfo
+	crd      *apiextensionsv1.CustomResourceDefinition
+	options  internalversion.ListOptions
+	received time.Time
+}
+
+func (p *plainRequest) resource() schema.GroupResource {
+	return schema.GroupResource{Group: p.info.APIGroup, Resource: p.info.Resource}
+}
+
+func (p *plainRequest) version() schema.GroupVersion {
+	return schema.GroupVersion{Group: p.info.APIGroup, Version: p.info.APIVersion}
+}
+
+// fieldsWithoutSchema are those that field selectors may name for every type.
+var fieldsWithoutSchema = []string{"metadata.name", "metadata.namespace"}
+
+// newPlainRequest returns nil for a request of another kind, or with an error:
+// upstream's handler answers it.
+func newPlainRequest(r *http.Request, info *request.RequestInfo, crd *apiextensionsv1.CustomResourceDefinition) *plainRequest {
+	if info.Verb != "list" && info.Verb != "watch" || info.Subresource != "" || !servedPlainly(crd, info) || !acceptsPlain(r, info.Verb) {
+		return nil
+	}
+	p := &plainRequest{info: info, crd: crd, received: time.Now()}
+	if err := internalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, &p.options); err != nil {
+		return nil
+	}
+	watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
+	internalversion.SetListOptionsDefaults(&p.options, watchList)
+	if errs := internalversionvalidation.ValidateListOptions(&p.options, watchList); len(errs) > 0 {
+		return nil
+	}
+	if p.options.Watch != (info.Verb == "watch") || p.options.Continue != "" || p.options.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
+		return nil
+	}
+	if p.options.FieldSelector != nil {
+		for _, requirement := range p.options.FieldSelector.Requirements() {
+			if !slices.Contains(fieldsWithoutSchema, requirement.Field) {
+				return nil
+			}
+		}
+	}
+	return p
+}
+
+// servedPlainly says whether the version is served, in the scope of the request
+// and without a warning.
+func servedPlainly(crd *apiextensionsv1.CustomResourceDefinition, info *request.RequestInfo) bool {
+	if !apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) ||
+		crd.Spec.Scope != apiextensionsv1.NamespaceScoped && info.Namespace != "" {
+		return false
+	}
+	return slices.ContainsFunc(crd.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return version.Name == info.APIVersion && version.Served && !version.Deprecated
+	})
+}
+
+// plainEncoding encodes unstructured objects as they are, which need no
+// conversion and are of no known type.
+type plainEncoding struct{ runtime.NegotiatedSerializer }
+
+// EncoderForVersion implements [runtime.NegotiatedSerializer].
+func (plainEncoding) EncoderForVersion(encoder runtime.Encoder, _ runtime.GroupVersioner) runtime.Encoder {
+	return encoder
+}
+
+var plainSerializer = plainEncoding{unstructuredscheme.NewUnstructuredNegotiatedSerializer()}
+
+// acceptsPlain says whether the answer is to be JSON, or YAML for a list,
+// without conversion to a table or to metadata.
+func acceptsPlain(r *http.Request, verb string) bool {
+	accept := r.Header.Get("Accept")
+	if r.Header.Get("Upgrade") != "" || strings.Contains(accept, "as=") || strings.Contains(accept, "cbor") {
+		return false
+	}
+	mediaType, ok := negotiation.NegotiateMediaTypeOptions(accept, plainSerializer.SupportedMediaTypes(), negotiation.DefaultEndpointRestrictions)
+	return ok && (verb == "list" || mediaType.Accepted.MediaType == runtime.ContentTypeJSON)
+}
+
+// serve answers the request if it is a plain one of a type without objects.
+func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, crd *apiextensionsv1.CustomResourceDefinition) bool {
+	p := newPlainRequest(r, info, crd)
+	if p == nil {
+		return false
+	}
+	since := storage.Current
+	version, err := storageVersioner.ParseResourceVersion(p.options.ResourceVersion)
+	if err != nil {
+		return false
+	}
+	fromNow := p.options.SendInitialEvents != nil && *p.options.SendInitialEvents || version == 0
+	if p.options.Watch && !fromNow {
+		since = int64(version)
+	}
+	// The population waits for the store at most as long as upstream's cache does.
+	holding, cancel := holdContext(r.Context())
+	defer cancel()
+	vacancy, revision, err := e.population.Hold(holding, p.resource(), since)
+	switch {
+	case errors.Is(err, storage.ErrUnknownHistory) && !e.front.isResident(crd.Name):
+		// A watch cache that is made now does not know that history either.
+		e.refuseOld(w, r, p, revision)
+		return true
+	case err != nil:
+		return false
+	case uint64(revision) < version: // the answer must not be older
+		vacancy.Release()
+		return false
+	case p.options.Watch:
+		e.watch(w, r, p, vacancy, revision)
+		return true
+	}
+	vacancy.Release()
+	e.list(w, r, p, revision)
+	return true
+}
+
+// list answers with no objects as of the revision.
+func (e *emptyTypes) list(w http.ResponseWriter, r *http.Request, p *plainRequest, revision int64) {
+	list := &unstructured.UnstructuredList{Object: map[string]any{
+		"apiVersion": p.version().String(), "kind": p.crd.Status.AcceptedNames.ListKind,
+		"metadata": map[string]any{"continue": "", "resourceVersion": formatRevision(revision)},
+	}, Items: []unstructured.Unstructured{}}
+	write := func(w http.ResponseWriter, r *http.Request) {
+		responsewriters.WriteObjectNegotiated(plainSerializer, negotiation.DefaultEndpointRestrictions, p.version(), w, r, http.StatusOK, list, false)
+	}
+	metrics.InstrumentHandlerFunc("LIST", p.info.APIGroup, p.info.APIVersion, p.info.Resource, "", metrics.CleanScope(p.info),
+		metrics.APIServerComponent, false, "", write)(w, r)
+}

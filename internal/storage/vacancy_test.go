@@ -1,0 +1,116 @@
+package storage
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// hold returns the vacancy and its revision.
+func hold(t *testing.T, p *Population, resource schema.GroupResource, since int64) (*Vacancy, int64) {
+	t.Helper()
+	v, revision, err := p.Hold(t.Context(), resource, since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Release)
+	return v, revision
+}
+
+func expectRefused(t *testing.T, p *Population, resource schema.GroupResource, since int64, want error) {
+	t.Helper()
+	if _, _, err := p.Hold(t.Context(), resource, since); !errors.Is(err, want) {
+		t.Errorf("since %d: got %v, want %v", since, err, want)
+	}
+}
+
+func isOver(v *Vacancy) bool {
+	select {
+	case <-v.Ended():
+		return true
+	default:
+		return false
+	}
+}
+
+// TestVacancy: it is known of which revision a resource has no objects, and the
+// last such revision when the first object has come.
+func TestVacancy(t *testing.T) {
+	p, client := newPopulation(t)
+	began := put(t, client, "/registry/configmaps/default/a")
+	v, revision := hold(t, p, widgets, Current)
+	if revision < began || isOver(v) || v.Revision() < revision {
+		t.Fatalf("at %d: of %d, over %t", began, revision, isOver(v))
+	}
+	other := put(t, client, "/registry/example.com/gadgets/default/a")
+	same, revision := hold(t, p, widgets, began)
+	if same != v || revision < began {
+		t.Errorf("another vacancy, or of %d", revision)
+	}
+	first := put(t, client, "/registry/example.com/widgets/default/a")
+	<-v.Ended()
+	if last := v.Revision(); last != first-1 || last < other {
+		t.Errorf("the last revision without objects is %d, the first object came at %d", last, first)
+	}
+	if start := p.startOfCache(widgets); start != first-1 {
+		t.Errorf("a watch cache begins at %d, the first object came at %d", start, first)
+	}
+	expectRefused(t, p, widgets, Current, ErrOccupied)
+	expectRefused(t, p, widgets, began, ErrOccupied)
+	gone := remove(t, client, "/registry/example.com/widgets/default/a")
+	if err := p.Reach(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	expectRefused(t, p, widgets, began, ErrUnknownHistory)
+	expectRefused(t, p, widgets, gone-1, ErrUnknownHistory)
+	expectRefused(t, p, widgets, gone+1000, ErrFuture)
+	again, revision := hold(t, p, widgets, gone)
+	if again == v || isOver(again) || revision < gone {
+		t.Errorf("a new vacancy is over, or of %d", revision)
+	}
+	if start := p.startOfCache(widgets); start != first-1 {
+		t.Errorf("a watch cache begins at %d: the first ones still wait for the object of %d", start, first)
+	}
+}
+
+// TestVacancyOfWhatWasThere: what happened before the watch is not known.
+func TestVacancyOfWhatWasThere(t *testing.T) {
+	s, client := newStorage(t)
+	before := put(t, client, "/registry/example.com/widgets/default/a")
+	put(t, client, "/registry/example.com/gadgets/default/a")
+	remove(t, client, "/registry/example.com/gadgets/default/a")
+	p := s.Population()
+	expectRefused(t, p, widgets, Current, ErrOccupied)
+	expectRefused(t, p, gadgets, before, ErrUnknownHistory)
+	_, revision := hold(t, p, gadgets, Current)
+	if start := p.startOfCache(gadgets); start != revision {
+		t.Errorf("a watch cache begins at %d, not %d", start, revision)
+	}
+	if start := p.startOfCache(widgets); start != 0 {
+		t.Errorf("a watch cache that nobody waits for begins at %d", start)
+	}
+}
+
+// TestVacancyEndsWithTheWatch: objects may come unseen when the watch breaks.
+func TestVacancyEndsWithTheWatch(t *testing.T) {
+	p, client := newPopulation(t)
+	v, revision := hold(t, p, widgets, Current)
+	p.mu.Lock()
+	watcher := p.watcher
+	p.mu.Unlock()
+	if err := watcher.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-v.Ended()
+	if last := v.Revision(); last != 0 {
+		t.Errorf("%d is called a revision without objects", last)
+	}
+	if start := p.startOfCache(widgets); start != 0 {
+		t.Errorf("a watch cache begins at %d", start)
+	}
+	put(t, client, "/registry/configmaps/default/a")
+	if _, now := hold(t, p, widgets, Current); now <= revision {
+		t.Errorf("still at %d", now)
+	}
+}
