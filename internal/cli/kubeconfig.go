@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/homedir"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
@@ -23,6 +24,18 @@ func newKubeconfig() *cobra.Command {
 		Example: `  kube-hyper-mini kubeconfig > admin.kubeconfig
   kube-hyper-mini kubeconfig --merge --context mini --use`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Without --merge the administrator's key goes to standard output.
+			for _, flag := range []string{"use", "into", "context"} {
+				if !merge && cmd.Flags().Changed(flag) {
+					return usageError(fmt.Errorf("--%s needs --merge; without it the kubeconfig is printed", flag))
+				}
+			}
+			if merge && into == "" {
+				var err error
+				if into, err = userKubeconfig(); err != nil {
+					return usageError(err)
+				}
+			}
 			data, err := readAdminKubeconfig(cmd, flags)
 			if err != nil {
 				return err
@@ -31,19 +44,7 @@ func newKubeconfig() *cobra.Command {
 				_, err := cmd.OutOrStdout().Write(data)
 				return err
 			}
-			if into == "" {
-				into = userKubeconfig()
-			}
-			backup, err := kubeconfig.Merge(data, into, context, use, time.Now())
-			if err != nil {
-				return err
-			}
-			text := fmt.Sprintf("context %q is in %s", context, into)
-			if backup != "" {
-				text += "; the file as it was is " + backup
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-			return err
+			return mergeKubeconfig(cmd, data, into, context, use)
 		},
 	}
 	flags.locate(cmd.Flags())
@@ -53,6 +54,22 @@ func newKubeconfig() *cobra.Command {
 	cmd.Flags().BoolVar(&use, "use", false, "make it the current context")
 	cmd.AddCommand(newKubeconfigCreate())
 	return cmd
+}
+
+func mergeKubeconfig(cmd *cobra.Command, data []byte, into, context string, use bool) error {
+	merged, err := kubeconfig.Merge(data, into, context, use, time.Now())
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("context %q is in %s", context, into)
+	switch {
+	case !merged.Changed:
+		text += " already; nothing was changed"
+	case merged.Backup != "":
+		text += "; the file as it was is " + merged.Backup
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+	return err
 }
 
 // readAdminKubeconfig finds the file of the server that the flags describe.
@@ -72,9 +89,13 @@ func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 }
 
 // userKubeconfig is the file that kubectl would write to.
-func userKubeconfig() string {
+func userKubeconfig() (string, error) {
 	if list := filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)); len(list) > 0 && list[0] != "" {
-		return list[0]
+		return list[0], nil
 	}
-	return clientcmd.RecommendedHomeFile
+	home := homedir.HomeDir()
+	if home == "" {
+		return "", errors.New("--merge does not know where your kubeconfig is: HOME and KUBECONFIG are not set; name the file with --into")
+	}
+	return filepath.Join(home, clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName), nil
 }

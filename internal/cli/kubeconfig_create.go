@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +25,13 @@ type createFlags struct {
 	admin          string
 	groups         []string
 	serviceAccount string
-	expires        time.Duration
+	expires        lifetime
 	server         string
 	output         string
+	force          bool
 	inClusterDir   string
+	namespace      string
+	role           string
 }
 
 func newKubeconfigCreate() *cobra.Command {
@@ -39,7 +43,9 @@ func newKubeconfigCreate() *cobra.Command {
 signs, or with a token for a service account. It needs the administrator's
 kubeconfig and nothing else, and so works from another machine too.
 
-The user has no rights until RBAC gives them to the name or to a group. A
+The user has no rights until RBAC gives them to the name or to a group. --role
+gives one of the roles view, edit and admin, in --namespace or, without it, in all
+namespaces; the binding that it makes stays when the credentials have ended. A
 certificate cannot be revoked: keep its life short, or take the rights away.
 
 --in-cluster-env writes what programs need that know in-cluster configuration
@@ -50,7 +56,8 @@ again before the token ends; programs read the file again.
 
 Exit codes: 0 made, 1 the server refused or failed, 2 the command line is
 wrong, 3 no server was found.`,
-		Example: `  kube-hyper-mini kubeconfig create jane --group developers --expires 720h > jane.kubeconfig
+		Example: `  kube-hyper-mini kubeconfig create jane --group developers --expires 30d -o jane.kubeconfig
+  kube-hyper-mini kubeconfig create jane --namespace team-a --role edit -o jane.kubeconfig
   kube-hyper-mini kubeconfig create --service-account team-a/controller --server https://mini.example.com:6443
   kube-hyper-mini kubeconfig create --service-account team-a/controller --in-cluster-env ./serviceaccount`,
 		Args: func(cmd *cobra.Command, args []string) error { return usageError(flags.check(args)) },
@@ -61,9 +68,13 @@ wrong, 3 no server was found.`,
 	f.StringVar(&flags.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server which --config or --data-dir describe)")
 	f.StringArrayVar(&flags.groups, "group", nil, "group of the user; may be given again")
 	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of a service account to make a token for, instead of a user")
-	f.DurationVar(&flags.expires, "expires", 720*time.Hour, "life of the certificate or the token, at least 10m")
+	flags.expires = lifetime(30 * day)
+	f.Var(&flags.expires, "expires", "life of the certificate or the token, as 12h or 30d; at least 10m")
+	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace that kubectl uses without -n, and that --role is for")
+	f.StringVar(&flags.role, "role", "", "role to bind to the user, in --namespace or in all namespaces: "+strings.Join(kubeconfig.Roles(), ", "))
 	f.StringVar(&flags.server, "server", "", "URL to write, where clients reach the server by another one than the administrator")
 	f.StringVarP(&flags.output, "output", "o", "", "file to write, readable for its owner only (default: standard output)")
+	f.BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
 	f.StringVar(&flags.inClusterDir, "in-cluster-env", "", "directory to write in-cluster configuration to, instead of a kubeconfig")
 	return cmd
 }
@@ -75,8 +86,14 @@ func (f *createFlags) check(args []string) error {
 			return fmt.Errorf("--server: %w", err)
 		}
 	}
-	if f.expires < kubeconfig.MinExpiry {
-		return fmt.Errorf("--expires %s is too short; at least %s", f.expires, kubeconfig.MinExpiry)
+	if time.Duration(f.expires) < kubeconfig.MinExpiry {
+		return fmt.Errorf("--expires %s is too short; at least %s", &f.expires, kubeconfig.MinExpiry)
+	}
+	if err := f.checkRights(); err != nil {
+		return err
+	}
+	if err := f.checkOutput(); err != nil {
+		return err
 	}
 	if f.serviceAccount == "" {
 		return f.checkUser(args)
@@ -94,6 +111,31 @@ func (f *createFlags) check(args []string) error {
 	return nil
 }
 
+// checkRights checks --namespace and --role.
+func (f *createFlags) checkRights() error {
+	if f.namespace != "" && len(validation.IsDNS1123Label(f.namespace)) > 0 {
+		return fmt.Errorf("--namespace %q is not the name of a namespace: %s", f.namespace, validation.IsDNS1123Label(f.namespace)[0])
+	}
+	if f.role != "" && !slices.Contains(kubeconfig.Roles(), f.role) {
+		return fmt.Errorf("--role %q is not supported; allowed: %s", f.role, strings.Join(kubeconfig.Roles(), ", "))
+	}
+	return nil
+}
+
+// checkOutput refuses to replace a file before anything is requested.
+func (f *createFlags) checkOutput() error {
+	if f.force && f.output == "" {
+		return errors.New("--force needs --output")
+	}
+	if f.output == "" || f.force {
+		return nil
+	}
+	if _, err := os.Lstat(f.output); err == nil {
+		return fmt.Errorf("--output %s: the file is there; --force replaces it", f.output)
+	}
+	return nil
+}
+
 func (f *createFlags) checkUser(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("give one NAME, or --service-account namespace/name; got %q", args)
@@ -105,7 +147,7 @@ func (f *createFlags) checkUser(args []string) error {
 }
 
 func (f *createFlags) user(args []string) kubeconfig.User {
-	return kubeconfig.User{Name: args[0], Groups: f.groups, Expires: f.expires}
+	return kubeconfig.User{Name: args[0], Groups: f.groups, Expires: time.Duration(f.expires)}
 }
 
 func (f *createFlags) create(cmd *cobra.Command, args []string) error {
@@ -127,7 +169,7 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 		var name string
 		namespace, name, _ = strings.Cut(f.serviceAccount, "/")
 		user = "system:serviceaccount:" + namespace + ":" + name
-		credentials, err = kubeconfig.IssueToken(cmd.Context(), client, namespace, name, f.expires)
+		credentials, err = kubeconfig.IssueToken(cmd.Context(), client, namespace, name, time.Duration(f.expires))
 	} else {
 		user = args[0]
 		credentials, err = kubeconfig.IssueCertificate(cmd.Context(), client, f.user(args))
@@ -135,10 +177,29 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := f.giveRole(cmd, client, user); err != nil {
+		return err
+	}
+	if f.namespace != "" && f.inClusterDir == "" {
+		namespace = f.namespace
+	}
 	if err := f.handOut(cmd, endpoint, user, namespace, credentials); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s may use %s until %s\n", user, endpoint.Server, credentials.Until.Local().Format(time.DateTime))
+	return err
+}
+
+// giveRole makes the binding of --role, if there is one, and says so.
+func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, user string) error {
+	if f.role == "" {
+		return nil
+	}
+	done, err := kubeconfig.Bind(cmd.Context(), client, kubeconfig.Subject{Name: user}, f.role, f.namespace)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.ErrOrStderr(), done)
 	return err
 }
 

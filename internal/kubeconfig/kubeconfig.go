@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -77,49 +75,4 @@ func Write(path string, data []byte, mode os.FileMode) error {
 		}
 	}
 	return datadir.WriteFile(path, data, mode)
-}
-
-// Merge puts the kubeconfig that data holds into the user's file under the
-// context name and makes it current when asked. The file is replaced
-// atomically; its former content is kept beside it, and the path of that
-// backup is returned ("" when there was no file). A file that is not a
-// kubeconfig is left alone.
-func Merge(data []byte, path, context string, use bool, now time.Time) (backup string, err error) {
-	ours, err := clientcmd.Load(data)
-	if err != nil {
-		return "", fmt.Errorf("read the server's kubeconfig: %w", err)
-	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // replace what a link points to, not the link
-	}
-	theirs, mode := api.NewConfig(), os.FileMode(0o600)
-	old, err := os.ReadFile(path)
-	switch {
-	case err == nil:
-		if theirs, err = clientcmd.Load(old); err != nil {
-			return "", fmt.Errorf("%s is not a kubeconfig (%w); nothing was changed", path, err)
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return "", fmt.Errorf("merge into %s: %w", path, err)
-		}
-		mode = info.Mode().Perm()
-		backup = path + ".backup-" + now.UTC().Format("20060102T150405.000000Z")
-		if err := datadir.WriteFile(backup, old, 0o600); err != nil {
-			return "", err
-		}
-	case !errors.Is(err, os.ErrNotExist):
-		return "", fmt.Errorf("merge into %s: %w", path, err)
-	}
-	theirs.Clusters[context] = ours.Clusters[Name]
-	theirs.AuthInfos[context] = ours.AuthInfos[Name]
-	theirs.Contexts[context] = &api.Context{Cluster: context, AuthInfo: context}
-	if use || theirs.CurrentContext == "" {
-		theirs.CurrentContext = context
-	}
-	merged, err := clientcmd.Write(*theirs)
-	if err != nil {
-		return backup, fmt.Errorf("merge into %s: %w", path, err)
-	}
-	return backup, datadir.WriteFile(path, merged, mode)
 }

@@ -90,10 +90,11 @@ func TestMergeKeepsWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
-	backup, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, now)
-	if err != nil {
-		t.Fatal(err)
+	merged, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, now)
+	if err != nil || !merged.Changed {
+		t.Fatal(merged, err)
 	}
+	backup := merged.Backup
 	if old, err := os.ReadFile(backup); err != nil || string(old) != theirs {
 		t.Errorf("the backup %s holds %q, %v", backup, old, err)
 	}
@@ -120,9 +121,9 @@ func TestMergeKeepsWhatIsThere(t *testing.T) {
 
 func TestMergeIntoNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".kube", "config")
-	backup, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
-	if err != nil || backup != "" {
-		t.Fatalf("got %q, %v", backup, err)
+	merged, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
+	if err != nil || merged.Backup != "" || !merged.Changed {
+		t.Fatalf("got %+v, %v", merged, err)
 	}
 	if cfg, err := clientcmd.LoadFromFile(path); err != nil || cfg.CurrentContext != "mini" {
 		t.Errorf("got %+v, %v", cfg, err)

@@ -1,0 +1,67 @@
+package kubeconfig
+
+import (
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestBind(t *testing.T) {
+	taken := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "taken-view"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "taken"}},
+	}
+	for name, c := range map[string]struct {
+		subject, role, namespace string
+		want, refused            string
+		kind                     string
+	}{
+		"a user in a namespace":   {"jane", "edit", "team", `jane has the ClusterRole edit in namespace team (rolebinding "jane-edit")`, "", rbacv1.UserKind},
+		"a user everywhere":       {"jane", "view", "", `in all namespaces (clusterrolebinding "jane-view")`, "", rbacv1.UserKind},
+		"a name with a slash":     {"oidc/jane", "view", "team", `"oidc-jane-view"`, "", rbacv1.UserKind},
+		"a service account":       {"system:serviceaccount:team:robot", "admin", "team", `"system:serviceaccount:team:robot-admin"`, "", rbacv1.ServiceAccountKind},
+		"an unknown role":         {"jane", "owner", "team", "", "view, edit, admin", ""},
+		"a binding with the name": {"taken", "view", "team", "", "another role or other subjects", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(taken)
+			for range 2 { // the second time it is there
+				got, err := Bind(t.Context(), client, Subject{c.subject}, c.role, c.namespace)
+				if c.refused != "" {
+					if err == nil || !strings.Contains(err.Error(), c.refused) {
+						t.Errorf("the error is %v, want %q", err, c.refused)
+					}
+					return
+				}
+				if err != nil || !strings.Contains(got, c.want) {
+					t.Errorf("got %q, %v, want %q", got, err, c.want)
+				}
+			}
+			var subjects []rbacv1.Subject
+			if c.namespace == "" {
+				list, err := client.RbacV1().ClusterRoleBindings().List(t.Context(), metav1.ListOptions{})
+				if err != nil || len(list.Items) != 1 {
+					t.Fatalf("bindings %v, %v", list.Items, err)
+				}
+				subjects = list.Items[0].Subjects
+			} else {
+				list, err := client.RbacV1().RoleBindings(c.namespace).List(t.Context(), metav1.ListOptions{})
+				if err != nil || len(list.Items) != 2 {
+					t.Fatalf("bindings %v, %v", list.Items, err)
+				}
+				for _, binding := range list.Items {
+					if binding.Name != taken.Name {
+						subjects = binding.Subjects
+					}
+				}
+			}
+			if len(subjects) != 1 || subjects[0].Kind != c.kind {
+				t.Errorf("subjects are %+v", subjects)
+			}
+		})
+	}
+}

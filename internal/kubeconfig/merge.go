@@ -1,0 +1,128 @@
+package kubeconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// Merged says what [Merge] did.
+type Merged struct {
+	// Changed is whether the file differs from before.
+	Changed bool
+	// Backup is the path of the former content; empty when there was no file or
+	// nothing changed.
+	Backup string
+}
+
+// Merge puts the kubeconfig that data holds into the user's file under the
+// context name and makes it current when asked. The file is replaced atomically,
+// if something changes; its former content is kept beside it. A file that is not
+// a kubeconfig, and entries of that name that belong to another server, are left
+// alone: the error offers a free name.
+func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, error) {
+	ours, err := clientcmd.Load(data)
+	if err != nil {
+		return Merged{}, fmt.Errorf("read the server's kubeconfig: %w", err)
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // replace what a link points to, not the link
+	}
+	theirs, old, mode, err := readForMerge(path)
+	if err != nil {
+		return Merged{}, err
+	}
+	before, err := clientcmd.Write(*theirs)
+	if err != nil {
+		return Merged{}, fmt.Errorf("merge into %s: %w", path, err)
+	}
+	if foreign := foreignEntry(theirs, context, ours.Clusters[Name]); foreign != "" {
+		return Merged{}, fmt.Errorf("%s has a %s %q of another server; nothing was changed; choose another name, as --context %s", path, foreign, context, freeName(theirs, context))
+	}
+	add(theirs, ours, context)
+	if use || theirs.CurrentContext == "" {
+		theirs.CurrentContext = context
+	}
+	merged, err := clientcmd.Write(*theirs)
+	if err != nil {
+		return Merged{}, fmt.Errorf("merge into %s: %w", path, err)
+	}
+	if old != nil && bytes.Equal(before, merged) {
+		return Merged{}, nil
+	}
+	result := Merged{Changed: true}
+	if old != nil {
+		result.Backup = path + ".backup-" + now.UTC().Format("20060102T150405.000000Z")
+		if err := datadir.WriteFile(result.Backup, old, 0o600); err != nil {
+			return Merged{}, err
+		}
+	}
+	return result, datadir.WriteFile(path, merged, mode)
+}
+
+// readForMerge reads the user's file. Without one, old is nil.
+func readForMerge(path string) (cfg *api.Config, old []byte, mode os.FileMode, err error) {
+	old, err = os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return api.NewConfig(), nil, 0o600, nil
+	}
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("merge into %s: %w", path, err)
+	}
+	if cfg, err = clientcmd.Load(old); err != nil {
+		return nil, nil, 0, fmt.Errorf("%s is not a kubeconfig (%w); nothing was changed", path, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("merge into %s: %w", path, err)
+	}
+	return cfg, old, info.Mode().Perm(), nil
+}
+
+// foreignEntry names the kind of an entry of that name that does not belong to
+// the server of ours: "cluster", "user" or "context", or "" if there is none. A
+// cluster belongs to it with the same URL or the same authority; a user and a
+// context, if they are those that a merge makes with that cluster.
+func foreignEntry(cfg *api.Config, name string, ours *api.Cluster) string {
+	cluster, user, context := cfg.Clusters[name], cfg.AuthInfos[name], cfg.Contexts[name]
+	same := cluster != nil && (cluster.Server == ours.Server ||
+		len(ours.CertificateAuthorityData) > 0 && bytes.Equal(cluster.CertificateAuthorityData, ours.CertificateAuthorityData))
+	paired := context != nil && context.Cluster == name && context.AuthInfo == name
+	switch {
+	case cluster != nil && !same:
+		return "cluster"
+	case context != nil && (!paired || !same):
+		return "context"
+	case user != nil && (!paired || !same):
+		return "user"
+	}
+	return ""
+}
+
+// freeName is the name with the first number that no entry has.
+func freeName(cfg *api.Config, name string) string {
+	for i := 2; ; i++ {
+		free := fmt.Sprintf("%s-%d", name, i)
+		if cfg.Clusters[free] == nil && cfg.AuthInfos[free] == nil && cfg.Contexts[free] == nil {
+			return free
+		}
+	}
+}
+
+// add sets the three entries. A namespace that the user has chosen stays.
+func add(theirs, ours *api.Config, name string) {
+	cluster, user := ours.Clusters[Name].DeepCopy(), ours.AuthInfos[Name].DeepCopy()
+	context := &api.Context{Cluster: name, AuthInfo: name}
+	if former := theirs.Contexts[name]; former != nil {
+		context.Namespace, context.LocationOfOrigin = former.Namespace, former.LocationOfOrigin
+	}
+	theirs.Clusters[name], theirs.AuthInfos[name], theirs.Contexts[name] = cluster, user, context
+}
