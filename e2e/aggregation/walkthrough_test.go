@@ -25,7 +25,7 @@ func TestWalkThrough(t *testing.T) {
 	content := readFile(t, filepath.Join(harness.Root(t), manifest))
 	ours := writeFile(t, "sample-apiserver.yaml", strings.ReplaceAll(content, "https://127.0.0.1:4443", target(port)))
 	session := harness.NewSession(t, e.Server)
-	session.Replace = strings.NewReplacer(manifest, ours, script, fmt.Sprint(script, " ", port, " ", harness.FreePort(t), " ", harness.FreePort(t)))
+	session.Replace = strings.NewReplacer(manifest, ours, script, fmt.Sprint(filepath.Join(harness.Root(t), script), " ", port, " ", harness.FreePort(t), " ", harness.FreePort(t)))
 	commands := harness.Commands(t, harness.Topic("aggregation"), "")
 	if len(commands) < 6 {
 		t.Fatalf("the topic has only %d commands", len(commands))

@@ -210,7 +210,7 @@ func newBackupList() *cobra.Command {
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
 	cmd.Flags().StringVar(&from, "from", "", "say which moments can be restored from the continuous archive in this directory, and what is missing")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output, "text", "json")
 	return cmd
 }
 
@@ -271,7 +271,7 @@ func newBackupInspect() *cobra.Command {
 		},
 	}
 	key.add(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output, "text", "json")
 	return cmd
 }
 

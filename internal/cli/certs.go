@@ -55,7 +55,7 @@ keys of service account tokens.`,
 		},
 	}
 	flags.locate(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output, "text", "json")
 	return cmd
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
 // The exit codes. The systemd unit relies on ExitUsage: a configuration that
@@ -57,7 +59,20 @@ func usageError(err error) error {
 func Run(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
+	var refused error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		// "kubeconfig merge --help" asks for a command that does not exist.
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+			refused = unknownCommand(cmd, words[0])
+			return
+		}
+		help(cmd, args)
+	})
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = refused
+	}
 	if err == nil {
 		return ExitOK
 	}
@@ -88,10 +103,12 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	root.SetFlagErrorFunc(flagError)
+	root.Version = version.Release() // --version
 	root.AddCommand(newServer(), newRun(), newGuard(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newReset(), newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate(root))
+	root.InitDefaultCompletionCmd() // noArguments must see it
 	noArguments(root)
 	return root
 }
@@ -111,11 +128,7 @@ func noArguments(cmd *cobra.Command) {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				text += fmt.Sprintf("; did you mean %q?", near[0])
-			}
-			return usageError(errors.New(text + "; see --help"))
+			return unknownCommand(cmd, args[0])
 		}
 		cmd.SuggestionsMinimumDistance = 2
 	case cmd.Args == nil:
@@ -124,6 +137,14 @@ func noArguments(cmd *cobra.Command) {
 	for _, child := range cmd.Commands() {
 		noArguments(child)
 	}
+}
+
+func unknownCommand(parent *cobra.Command, name string) error {
+	text := fmt.Sprintf("unknown command %q for %q", name, parent.CommandPath())
+	if near := parent.SuggestionsFor(name); len(near) > 0 {
+		text += fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return usageError(errors.New(text + "; see --help"))
 }
 
 // atMostOne wants no argument or the named one.

@@ -3,9 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
+	documented "kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
@@ -19,55 +21,95 @@ func newConfig() *cobra.Command {
 func newConfigPrint() *cobra.Command {
 	flags := &configFlags{}
 	var defaults, effective bool
+	var output string
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print the defaults, or what a server started with the same flags would use",
 		Example: `  kube-hyper-mini config print --defaults > config.yaml
   kube-hyper-mini config print --effective --config config.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Cobra's own check of exclusive flags does not end as a usage error.
-			if defaults && cmd.Flags().Changed("effective") {
-				return usageError(errors.New("--defaults and --effective exclude each other; give one"))
+			if err := checkOutput(output, "yaml", "json"); err != nil {
+				return err
 			}
-			cfg := config.Default()
-			if !defaults {
-				var err error
-				if cfg, _, err = flags.load(cmd); err != nil {
-					return err
-				}
-				if err := cfg.Complete(); err != nil {
-					return usageError(err)
-				}
+			if defaults {
+				return printDefaults(cmd, output)
 			}
-			out, err := cfg.Marshal()
+			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
 			}
-			_, err = cmd.OutOrStdout().Write(out)
-			return err
+			return printValue(cmd.OutOrStdout(), cfg, output)
 		},
 	}
 	flags.all(cmd.Flags())
-	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the built-in defaults")
+	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the built-in defaults, with what each field means")
 	cmd.Flags().BoolVar(&effective, "effective", true, "print what the file, the flags and this user's environment give")
+	outputFlag(cmd, &output, "yaml", "json")
 	return cmd
+}
+
+// printDefaults prints the documented file or, as JSON, the values in it.
+func printDefaults(cmd *cobra.Command, output string) error {
+	// Cobra's own check of exclusive flags does not end as a usage error.
+	for _, flag := range []string{"effective", "config", "data-dir", "port", "verbosity"} {
+		if cmd.Flags().Changed(flag) {
+			return usageError(fmt.Errorf("--defaults and --%s exclude each other: the defaults depend on nothing", flag))
+		}
+	}
+	if output == "json" {
+		return printJSON(cmd.OutOrStdout(), config.Default())
+	}
+	_, err := fmt.Fprint(cmd.OutOrStdout(), documented.Defaults)
+	return err
 }
 
 func newConfigValidate() *cobra.Command {
 	return &cobra.Command{
-		Use:   "validate FILE",
-		Short: "Check a configuration file as the server would, without starting anything",
-		Args:  exactly("FILE"),
+		Use:   "validate FILE...",
+		Short: "Check configuration files as the server would, without starting anything",
+		Long: `Check configuration files as the server would, without starting anything; "-" is
+standard input. All files are checked, and all mistakes are printed.
+
+Exit codes: 0 all are valid, 2 one is not.`,
+		Example: `  kube-hyper-mini config validate /etc/kube-hyper-mini/config.yaml
+  kube-hyper-mini config print --defaults | kube-hyper-mini config validate -`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exactly("FILE")(cmd, args)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, source, err := config.Load(args[0])
-			if err != nil {
-				return usageError(err)
+			var invalid []error
+			for _, file := range args {
+				if err := validateFile(cmd, file); err != nil {
+					invalid = append(invalid, err)
+				} else if _, err := fmt.Fprintln(cmd.OutOrStdout(), file+" is valid"); err != nil {
+					return err
+				}
 			}
-			if _, err := appliance.Check(cfg); err != nil {
-				return usageError(source.Locate(err))
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), args[0]+" is valid")
-			return err
+			return usageError(errors.Join(invalid...))
 		},
 	}
+}
+
+// validateFile checks one file, or standard input for "-".
+func validateFile(cmd *cobra.Command, file string) error {
+	var cfg *config.ServerConfiguration
+	var source config.Source
+	var err error
+	if file == "-" {
+		var data []byte
+		if data, err = io.ReadAll(cmd.InOrStdin()); err != nil {
+			return fmt.Errorf("read the configuration: %w", err)
+		}
+		cfg, source, err = config.Parse("standard input", data)
+	} else {
+		cfg, source, err = config.Load(file)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = appliance.Check(cfg)
+	return source.Locate(err)
 }

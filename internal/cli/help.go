@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/help"
 )
 
@@ -43,9 +44,7 @@ func showHelp(cmd *cobra.Command, args []string) error {
 	target, rest, err := root.Find(args)
 	if err != nil || len(rest) > 0 || target == root {
 		text := fmt.Sprintf("no help topic or command %q", strings.Join(args, " "))
-		if near := nearest(args[0], append(topicNames(topics), commandNames(root)...)); near != "" {
-			text += fmt.Sprintf("; did you mean %q?", near)
-		}
+		text += config.Suggest(args[0], append(topicNames(topics), commandNames(root)...))
 		return usageError(fmt.Errorf("%s; \"kube-hyper-mini help\" lists all", text))
 	}
 	target.InitDefaultHelpFlag()

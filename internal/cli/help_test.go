@@ -30,7 +30,6 @@ func TestHelp(t *testing.T) {
 		{[]string{"help", "server"}, ExitOK, "Run the control plane"},
 		{[]string{"help", "kubeconfig", "create"}, ExitOK, "--service-account"},
 		{[]string{"help", "bakup"}, ExitUsage, `did you mean "backup"?`},
-		{[]string{"help", "trouble"}, ExitUsage, `did you mean "troubleshooting"?`},
 		{[]string{"help", "nonsense"}, ExitUsage, `no help topic or command "nonsense"; "kube-hyper-mini help" lists all`},
 		{[]string{"help", "backup", "nonsense"}, ExitUsage, `no help topic or command "backup nonsense"`},
 	} {

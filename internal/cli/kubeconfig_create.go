@@ -81,6 +81,9 @@ wrong, 3 no server was found.`,
 
 // check returns an error for an invalid command line.
 func (f *createFlags) check(args []string) error {
+	if f.admin != "" && (f.file != "" || f.dataDir != "") {
+		return errors.New("--kubeconfig names the server; leave out --config and --data-dir")
+	}
 	if f.server != "" {
 		if err := kubeconfig.ValidServer(f.server); err != nil {
 			return fmt.Errorf("--server: %w", err)

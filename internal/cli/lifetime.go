@@ -23,7 +23,7 @@ func (l *lifetime) String() string {
 }
 
 // Type implements pflag.Value.
-func (l *lifetime) Type() string { return "duration" }
+func (l *lifetime) Type() string { return "period" }
 
 // Set implements pflag.Value.
 func (l *lifetime) Set(text string) error {

@@ -13,8 +13,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// runsPart completes a command that runs a server component in the foreground.
-func runsPart(cmd *cobra.Command, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
+// runsPart completes a command that runs a server component in the foreground, and
+// that serves the API or not.
+func runsPart(cmd *cobra.Command, serves bool, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
 	flags := &configFlags{}
 	var newIdentity bool
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +45,11 @@ func runsPart(cmd *cobra.Command, run func(context.Context, *appliance.Checked, 
 		}
 		return err
 	}
-	flags.all(cmd.Flags())
+	if serves {
+		flags.all(cmd.Flags())
+	} else {
+		flags.withoutPort(cmd.Flags())
+	}
 	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make authorities and keys that a used data directory has lost; clients then need new kubeconfigs and tokens")
 	return cmd
 }
@@ -57,7 +62,7 @@ func newAPIServer() *cobra.Command {
 controllers run elsewhere: in another server on the same etcd, or by
 "kube-hyper-mini controllers".`,
 		Example: `  kube-hyper-mini apiserver --config /etc/kube-hyper-mini/config.yaml`,
-	}, appliance.RunAPIServer)
+	}, true, appliance.RunAPIServer)
 }
 
 func newControllers() *cobra.Command {
@@ -69,7 +74,7 @@ of the configuration. They work when they hold the lease that all controllers of
 one etcd share. The data directory has the identity of the API servers; see
 "kube-hyper-mini bundle".`,
 		Example: `  kube-hyper-mini controllers --config /etc/kube-hyper-mini/config.yaml`,
-	}, appliance.RunControllers)
+	}, false, appliance.RunControllers)
 }
 
 func newEtcd() *cobra.Command {
@@ -81,5 +86,5 @@ configuration, to holders of a certificate of its own authority: API servers fin
 theirs in pki/etcd-ca.crt, pki/etcd-client.crt and pki/etcd-client.key of the
 data directory, or of one that began with its bundle.`,
 		Example: `  kube-hyper-mini etcd --data-dir /var/lib/kube-hyper-mini-etcd`,
-	}, appliance.RunEtcd)
+	}, false, appliance.RunEtcd)
 }

@@ -26,13 +26,18 @@ type configFlags struct {
 // locate adds the flags by which a command finds a server.
 func (f *configFlags) locate(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
-	flags.StringVar(&f.dataDir, "data-dir", "", "directory for everything that outlives the process")
+	flags.StringVar(&f.dataDir, "data-dir", "", "directory for everything that outlives the process (default: /var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others)")
 }
 
 // all adds the flags that override the file.
 func (f *configFlags) all(flags *pflag.FlagSet) {
-	f.locate(flags)
+	f.withoutPort(flags)
 	flags.IntVar(&f.port, "port", 6443, "port to serve on; 0 takes a free one")
+}
+
+// withoutPort is all for parts that do not serve the API.
+func (f *configFlags) withoutPort(flags *pflag.FlagSet) {
+	f.locate(flags)
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "0 to 10: how much to log")
 }
 
@@ -94,7 +99,7 @@ line is wrong (a restart does not help), 130 stopped by a second signal.`,
 		Example: `  kube-hyper-mini server
   kube-hyper-mini server --data-dir ./data --port 0
   kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
-	}, appliance.Run)
+	}, true, appliance.Run)
 }
 
 // isTerminal says whether w is a terminal to which colours may be written.

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -33,12 +36,12 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 		Example: `  kube-hyper-mini status
   kube-hyper-mini status --wait 30s -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := checkOutput(output, "text", "json", "yaml"); err != nil {
 				return err
 			}
 			status, err := awaitStatus(cmd, flags, wait)
 			if err != nil {
-				return err
+				return reportStopped(cmd, err, output)
 			}
 			if err := printStatus(cmd.OutOrStdout(), status, output); err != nil {
 				return err
@@ -50,7 +53,7 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 		},
 	}
 	flags.locate(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output, "text", "json", "yaml")
 	cmd.Flags().DurationVar(&wait, "wait", 0, "wait that long for the server to become ready")
 	return cmd
 }
@@ -86,12 +89,43 @@ func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*a
 	}
 }
 
-// checkOutput refuses what --output does not know.
-func checkOutput(output string) error {
-	if output != "text" && output != "json" {
-		return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+// reportStopped prints the status of a server that does not answer, for programs
+// that read it, and returns the error.
+func reportStopped(cmd *cobra.Command, err error, output string) error {
+	var exit *exitError
+	if output == "text" || !errors.As(err, &exit) || exit.code != ExitNotReady {
+		return err
+	}
+	stopped := struct {
+		Ready  bool   `json:"ready"`
+		Reason string `json:"reason"`
+	}{Reason: err.Error()}
+	return errors.Join(err, printValue(cmd.OutOrStdout(), stopped, output))
+}
+
+// checkOutput refuses what --output does not know. Without formats it knows text
+// and json.
+func checkOutput(output string, formats ...string) error {
+	if len(formats) == 0 {
+		formats = []string{"text", "json"}
+	}
+	if !slices.Contains(formats, output) {
+		return usageError(fmt.Errorf("--output %q is not supported; allowed: %s", output, strings.Join(formats, ", ")))
 	}
 	return nil
+}
+
+// printValue prints the value as JSON or YAML.
+func printValue(w io.Writer, value any, output string) error {
+	if output == "json" {
+		return printJSON(w, value)
+	}
+	data, err := yaml.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("print as YAML: %w", err)
+	}
+	_, err = w.Write(data)
+	return err
 }
 
 func printJSON(w io.Writer, value any) error {
@@ -101,8 +135,8 @@ func printJSON(w io.Writer, value any) error {
 }
 
 func printStatus(w io.Writer, status *admin.Status, output string) error {
-	if output == "json" {
-		return printJSON(w, status)
+	if output != "text" {
+		return printValue(w, status, output)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {

@@ -29,6 +29,6 @@ func newVersion() *cobra.Command {
 			return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output, "text", "json")
 	return cmd
 }

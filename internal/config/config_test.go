@@ -118,7 +118,6 @@ func TestLoadRefuses(t *testing.T) {
 		"two documents":              {header + "---\n" + header, []string{"a second YAML document"}},
 		"no mapping":                 {"- a\n", []string{":1: not a mapping"}},
 		"no YAML":                    {"a: [\n", []string{"not a YAML document"}},
-		"nothing":                    {"", []string{"not a YAML document"}},
 		"several things at once":     {header + "a: 1\nb: 2\n", []string{":3: a: unknown field", ":4: b: unknown field"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,4 +187,38 @@ func FuzzLoad(f *testing.F) {
 			_ = source.Locate(cfg.Validate()) // must not panic; what it finds is not the point
 		}
 	})
+}
+
+// TestPathsAreRelativeToTheFile: a configuration can be moved with what it names.
+func TestPathsAreRelativeToTheFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"policy.yaml", "tokens.pem"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "manifests"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "config.yaml")
+	text := header + `
+dataDir: data
+manifests: {dir: manifests}
+backup: {dir: /mnt/backups}
+apiServer:
+  audit: {policyFile: policy.yaml, logPath: "-"}
+  authentication: {serviceAccountKeyFiles: [tokens.pem]}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, _, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{cfg.DataDir, cfg.Manifests.Dir, cfg.Backup.Dir, cfg.APIServer.Audit.PolicyFile, cfg.APIServer.Audit.LogPath, cfg.APIServer.Authentication.ServiceAccountKeyFiles[0]}
+	want := []string{filepath.Join(dir, "data"), filepath.Join(dir, "manifests"), "/mnt/backups", filepath.Join(dir, "policy.yaml"), "-", filepath.Join(dir, "tokens.pem")}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
+	}
 }

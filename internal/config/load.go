@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,9 +78,14 @@ func parent(path string) string {
 }
 
 // Load reads a configuration file strictly onto the defaults and checks it.
-// Every error is a [FieldError] or several joined; nothing is written.
+// Relative paths in it are relative to its directory. An empty file has the
+// defaults. Every error is a [FieldError] or several joined; nothing is written.
 func Load(file string) (*ServerConfiguration, Source, error) {
 	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, Source{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	path, err := filepath.Abs(file)
 	if err != nil {
 		return nil, Source{}, fmt.Errorf("read the configuration: %w", err)
 	}
@@ -87,13 +93,34 @@ func Load(file string) (*ServerConfiguration, Source, error) {
 	if err != nil {
 		return nil, source, err
 	}
+	cfg.file = path
+	cfg.resolve(filepath.Dir(path))
 	if err := cfg.Validate(); err != nil {
 		return nil, source, source.Locate(err)
 	}
-	if cfg.file, err = filepath.Abs(file); err != nil {
-		return nil, source, fmt.Errorf("read the configuration: %w", err)
+	return cfg, source, nil
+}
+
+// Parse is [Load] for a text that is not in a file, which errors call name.
+// Relative paths are relative to the working directory.
+func Parse(name string, data []byte) (*ServerConfiguration, Source, error) {
+	cfg, source, err := decode(name, data)
+	if err != nil {
+		return nil, source, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, source, source.Locate(err)
 	}
 	return cfg, source, nil
+}
+
+// resolve makes the paths that the file names absolute. "-" is standard output.
+func (c *ServerConfiguration) resolve(dir string) {
+	for _, field := range c.Fields() {
+		if field.path != nil && *field.path != "" && *field.path != "-" && !filepath.IsAbs(*field.path) {
+			*field.path = filepath.Join(dir, *field.path)
+		}
+	}
 }
 
 func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
@@ -101,6 +128,9 @@ func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
 	root, err := parse(file, data)
 	if err != nil {
 		return nil, source, err
+	}
+	if root == nil {
+		return Default(), source, nil
 	}
 	walk := &walker{source: source}
 	walk.typeMeta(root)
@@ -119,11 +149,14 @@ func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
 	return cfg, source, nil
 }
 
-// parse returns the mapping at the top of the only document in data.
+// parse returns the mapping at the top of the only document in data, or nil if
+// there is nothing but space and comments.
 func parse(file string, data []byte) (*yamlv3.Node, error) {
 	decoder := yamlv3.NewDecoder(strings.NewReader(string(data)))
 	var document, second yamlv3.Node
-	if err := decoder.Decode(&document); err != nil {
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
 		return nil, &FieldError{File: file, Message: "not a YAML document: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
 	if err := decoder.Decode(&second); err == nil {

@@ -116,6 +116,9 @@ func Open(path string, current Stamp, named ...string) (*Dir, error) {
 }
 
 func notWritable(path string, err error) error {
+	if info, statErr := os.Stat(path); statErr == nil && !info.IsDir() {
+		return fmt.Errorf("the data directory %s is a file: remove it, or choose another with --data-dir", path)
+	}
 	return fmt.Errorf("the data directory %s cannot be used: %w; make it writable for this user or choose another with --data-dir", path, err)
 }
 

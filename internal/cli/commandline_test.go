@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	documented "kube-hyper-mini.io/kube-hyper-mini/config"
+)
+
+// TestMistakes: each wrong command line ends with exit code 2 and one line that
+// says what would be right.
+func TestMistakes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"serve"}, `did you mean "server"?`},
+		{[]string{"server", "--datadir", "x"}, `unknown flag: --datadir; did you mean "--data-dir"?`},
+		{[]string{"server", "--nonsense"}, `unknown flag: --nonsense; see "kube-hyper-mini server --help"`},
+		{[]string{"server", "--port", "abc"}, `--port "abc" is not a whole number`},
+		{[]string{"server", "--new-identity=perhaps"}, `--new-identity "perhaps" is not true or false`},
+		{[]string{"status", "--wait", "soon"}, `--wait "soon" is not a duration; write a number with a unit`},
+		{[]string{"etcd", "--port", "1"}, "unknown flag: --port"},
+		{[]string{"controllers", "--port", "1"}, "unknown flag: --port"},
+		{[]string{"config", "print", "--defaults", "--port", "1"}, "--defaults and --port exclude each other"},
+		{[]string{"config", "print", "--defaults", "--effective"}, "--defaults and --effective exclude each other"},
+		{[]string{"config", "print", "-o", "xml"}, "allowed: yaml, json"},
+		{[]string{"config", "validate"}, "FILE"},
+		{[]string{"kubeconfig", "create", "jane", "--kubeconfig", "x", "--data-dir", "y"}, "leave out --config and --data-dir"},
+		{[]string{"completion", "tcsh"}, `unknown command "tcsh" for "kube-hyper-mini completion"`},
+		{[]string{"kubeconfig", "merge", "--help"}, `unknown command "merge" for "kube-hyper-mini kubeconfig"`},
+		{[]string{"backup", "sav", "--help"}, `did you mean "save"?`},
+		{[]string{"status", "--data-dir", file}, "is a file"},
+		{[]string{"status", "-o", "xml"}, "allowed: text, json, yaml"},
+	} {
+		out, errs, code := runCLI(t, c.args...)
+		if code != ExitUsage || !strings.Contains(errs, c.want) || out != "" || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: exit code %d, want %q:\n%s%s", c.args, code, c.want, out, errs)
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--version"}, "kube-hyper-mini version v"},
+		{[]string{"server", "--help"}, "/var/lib/kube-hyper-mini for root"},
+		{[]string{"kubeconfig", "--help"}, "--merge"},
+		{[]string{"__complete", "status", "-o", ""}, "yaml"},
+		{[]string{"__complete", "version", "--output", ""}, "json"},
+		{[]string{"config", "print", "--defaults"}, "# Holds everything that outlives the process"},
+		{[]string{"config", "print", "--defaults", "-o", "json"}, `"quotaBackend": "8Gi"`},
+	} {
+		out, errs, code := runCLI(t, c.args...)
+		if code != ExitOK || !strings.Contains(out, c.want) {
+			t.Errorf("%v: exit code %d, want %q:\n%s%s", c.args, code, c.want, out, errs)
+		}
+	}
+}
+
+// TestStatusOfAStoppedServer is JSON and YAML too, for programs.
+func TestStatusOfAStoppedServer(t *testing.T) {
+	dir := t.TempDir()
+	out, errs, code := runCLI(t, "status", "--data-dir", dir, "-o", "json")
+	var status struct {
+		Ready  *bool
+		Reason string
+	}
+	if err := json.Unmarshal([]byte(out), &status); err != nil || code != ExitNotReady {
+		t.Fatalf("exit code %d, %v:\n%s%s", code, err, out, errs)
+	}
+	if status.Ready == nil || *status.Ready || !strings.Contains(status.Reason, "start the server first") {
+		t.Errorf("it says %s", out)
+	}
+	if out, _, code := runCLI(t, "status", "--data-dir", dir, "-o", "yaml"); code != ExitNotReady || !strings.HasPrefix(out, "ready: false\n") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+func TestValidateSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	empty, comments := write("empty.yaml", ""), write("comments.yaml", "# nothing yet\n")
+	wrong := write("wrong.yaml", "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nserving: {port: 70000}\n")
+	unknown := write("unknown.yaml", "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nport: 1\n")
+	if out, errs, code := runCLI(t, "config", "validate", empty, comments); code != ExitOK || strings.Count(out, " is valid\n") != 2 {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	out, errs, code := runCLI(t, "config", "validate", wrong, empty, unknown)
+	if code != ExitUsage || !strings.Contains(errs, "wrong.yaml:3: serving.port") || !strings.Contains(errs, "unknown.yaml:3: port") || !strings.Contains(out, "empty.yaml is valid") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	for text, want := range map[string]int{documented.Defaults: ExitOK, "": ExitOK, "a: [\n": ExitUsage} {
+		var stdout, stderr strings.Builder
+		code := Run(t.Context(), []string{"config", "validate", "-"}, Streams{In: strings.NewReader(text), Out: &stdout, Err: &stderr})
+		if code != want || code != ExitOK && !strings.Contains(stderr.String(), "standard input: ") {
+			t.Errorf("standard input %.20q: exit code %d, want %d:\n%s%s", text, code, want, &stdout, &stderr)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// flagError words an error of pflag for users: with a suggestion for a flag that
+// does not exist, and with what a value must be.
+func flagError(cmd *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "":
+		return usageError(fmt.Errorf("unknown flag: --%s%s; see \"%s --help\"", missing.GetSpecifiedName(), suggestFlag(cmd, missing.GetSpecifiedName()), cmd.CommandPath()))
+	case errors.As(err, &invalid):
+		flag := invalid.GetFlag()
+		if want := valueInWords(flag.Value.Type()); want != "" {
+			return usageError(fmt.Errorf("--%s %q is not %s", flag.Name, invalid.GetValue(), want))
+		}
+		return usageError(fmt.Errorf("--%s: %w", flag.Name, invalid.Unwrap()))
+	}
+	return usageError(err)
+}
+
+// suggestFlag names a flag of the command that is spelled alike.
+func suggestFlag(cmd *cobra.Command, name string) string {
+	var names []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
+	return config.Suggest("--"+name, names)
+}
+
+// valueInWords says what a flag of that type takes. Flags of types of our own say
+// it themselves.
+func valueInWords(kind string) string {
+	switch kind {
+	case "int":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a duration; write a number with a unit, as 30s, 5m or 12h"
+	}
+	return ""
+}
+
+// outputFlag adds --output with the formats that a command knows, of which the
+// first is the default.
+func outputFlag(cmd *cobra.Command, output *string, formats ...string) {
+	cmd.Flags().StringVarP(output, "output", "o", formats[0], strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
+	complete := cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails for a flag that does not exist only
+}
