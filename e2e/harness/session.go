@@ -88,7 +88,7 @@ func wrapper(program, dir string) string {
 	return fmt.Sprintf(`#!/bin/bash
 words=()
 for word in "$@"; do case $word in -*) break ;; *) words+=("$word") ;; esac; done
-case " $* " in *" --data-dir "* | *" -h "* | *" --help "*) exec '%[1]s' "$@" ;; esac
+case " $* " in *" --data-dir "* | *" --defaults "* | *" -h "* | *" --help "*) exec '%[1]s' "$@" ;; esac
 if '%[1]s' "${words[@]}" --help 2>/dev/null | grep -q -e '--data-dir'; then
 	set -- "${words[@]}" --data-dir '%[2]s' "${@:${#words[@]}+1}"
 fi
