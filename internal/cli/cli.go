@@ -105,7 +105,7 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(flagError)
 	root.Version = version.Release() // --version
-	root.AddCommand(newServer(), newRun(), newGuard(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newReset(), newVersion(), newMan())
+	root.AddCommand(newServer(), newRun(), newGuard(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newReset(), newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate(root))
 	root.InitDefaultCompletionCmd() // noArguments must see it

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/pkg/browser"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/console"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+func newConsole() *cobra.Command {
+	flags := &configFlags{}
+	var path, contextName string
+	var port int
+	var noBrowser bool
+	cmd := &cobra.Command{
+		Use:   "console",
+		Short: "Show and edit types and objects in the browser",
+		Long: `Show and edit what an API server holds in the browser: types, objects, schemas,
+access. The console listens on 127.0.0.1 and has the rights of the kubeconfig:
+that of the local server's administrator, or of any Kubernetes API server.
+
+The printed address is good for one browser. The console prints another one when
+it is used again.`,
+		Example: `  kube-hyper-mini console
+  kube-hyper-mini console --kubeconfig ~/.kube/config --context staging --no-browser`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if port < 0 || port > 65535 {
+				return usageError(fmt.Errorf("--port %d is not a port; use 0 to 65535, 0 for a free one", port))
+			}
+			config, name, err := consoleConfig(cmd, flags, path, contextName)
+			if err != nil {
+				return err
+			}
+			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Color: isTerminal(cmd.ErrOrStderr())})
+			if err != nil {
+				return err
+			}
+			c, err := console.New(console.Options{Config: config, Context: name, Port: port, Log: log})
+			if err != nil {
+				return err
+			}
+			address := c.Address()
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "console of %s: %s\nCtrl-C ends it\n", config.Host, address); err != nil {
+				return fmt.Errorf("print the address: %w", err)
+			}
+			if !noBrowser {
+				if err := browser.OpenURL(address); err != nil {
+					log.Info("cannot open a browser, open the address yourself", "error", err)
+				}
+			}
+			return c.Run(cmd.Context())
+		},
+	}
+	flags.locate(cmd.Flags())
+	cmd.Flags().StringVar(&path, "kubeconfig", "", "kubeconfig to use (default: the local server's administrator)")
+	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: its current one)")
+	cmd.Flags().IntVar(&port, "port", 0, "port of 127.0.0.1 to listen on; 0 is a free one")
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address and open no browser")
+	return cmd
+}
+
+// consoleConfig reads the kubeconfig that is named, or that of the local
+// server's administrator, and returns the name of its context.
+func consoleConfig(cmd *cobra.Command, flags *configFlags, path, contextName string) (*rest.Config, string, error) {
+	var raw clientcmd.ClientConfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: contextName}
+	if path != "" {
+		raw = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, overrides)
+	} else {
+		data, err := readAdminKubeconfig(cmd, flags)
+		if err != nil {
+			return nil, "", err
+		}
+		loaded, err := clientcmd.Load(data)
+		if err != nil {
+			return nil, "", fmt.Errorf("read the administrator's kubeconfig: %w", err)
+		}
+		raw = clientcmd.NewDefaultClientConfig(*loaded, overrides)
+	}
+	config, err := raw.ClientConfig()
+	if err != nil {
+		return nil, "", usageError(fmt.Errorf("use the kubeconfig: %w", err))
+	}
+	if contextName == "" {
+		if loaded, err := raw.RawConfig(); err == nil { // ClientConfig has read it
+			contextName = loaded.CurrentContext
+		}
+	}
+	return config, contextName, nil
+}

@@ -1,0 +1,74 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// stopGrace is the time that requests get to end at a stop; watches do not end
+// by themselves and are cut.
+const stopGrace = 200 * time.Millisecond
+
+// Options of a console.
+type Options struct {
+	// Config connects to the API server. Its rights are the page's.
+	Config *rest.Config
+	// Context is the name of the kubeconfig's context, shown by the page.
+	Context string
+	// Port of 127.0.0.1 to listen on; 0 is a free one.
+	Port int
+	// Log gets what the person at the terminal has to know.
+	Log *slog.Logger
+}
+
+// Console listens for a browser. It is used by one goroutine.
+type Console struct {
+	listener net.Listener
+	handler  *handler
+}
+
+// New listens, and fails when the port is taken or the configuration is not
+// usable. The caller runs it.
+func New(options Options) (*Console, error) {
+	listener, err := listen(options.Port)
+	if err != nil {
+		return nil, err
+	}
+	config := rest.CopyConfig(options.Config)
+	// One person's page lists many types at once.
+	config.QPS = -1
+	handler, err := newHandler(config, options.Context, listener.Addr().(*net.TCPAddr).Port, options.Log)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return &Console{listener: listener, handler: handler}, nil
+}
+
+// Address is the URL to open. Its token is good for one browser.
+func (c *Console) Address() string { return c.handler.address() }
+
+// Run serves until ctx ends.
+func (c *Console) Run(ctx context.Context) error {
+	server := &http.Server{Handler: c.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(c.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve the console: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		_ = server.Close() // of watches; the listener is closed already
+	}
+	<-served
+	return nil
+}

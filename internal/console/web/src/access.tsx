@@ -1,0 +1,92 @@
+// What the user may do, and who may do something.
+import { useState } from "preact/hooks";
+import { get, send, type KubeObject, type List } from "./api";
+import { Failure, Loading, Pill } from "./parts";
+import { route, setQuery } from "./router";
+import { useLoad, useSignal } from "./signal";
+import { apiVersion, findType, typeKey, types } from "./types";
+
+interface Rule { verbs: string[]; apiGroups?: string[]; resources?: string[]; resourceNames?: string[]; nonResourceURLs?: string[] }
+interface Subject { kind: string; name: string; namespace?: string }
+
+const review = async (kind: string, spec: any, path: string, group: string) =>
+  (await send(path, { method: "POST", body: JSON.stringify({ apiVersion: group, kind, spec }) })).json();
+
+const verbs = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+
+export function Access() {
+  const { query } = useSignal(route);
+  const namespace = query.get("ns") ?? "default";
+  const mine = useLoad(async () => {
+    const [who, rules] = await Promise.all([
+      review("SelfSubjectReview", undefined, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "authentication.k8s.io/v1"),
+      review("SelfSubjectRulesReview", { namespace }, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", "authorization.k8s.io/v1"),
+    ]);
+    return { user: who.status.userInfo, rules: rules.status.resourceRules as Rule[], incomplete: rules.status.incomplete as boolean };
+  }, [namespace]);
+  return <>
+    <div class="title"><h1>Access</h1></div>
+    <section><h2>You</h2>
+      {mine.error ? <Failure error={mine.error} doing="ask what you may do" /> : !mine.data ? <Loading /> : <>
+        <dl><dt>User</dt><dd>{mine.data.user.username}</dd><dt>Groups</dt><dd>{(mine.data.user.groups ?? []).join(", ")}</dd></dl>
+        <div class="toolbar"><label>In namespace <input value={namespace} aria-label="Namespace" onChange={(event) => setQuery({ ns: event.currentTarget.value })} /></label>
+          {mine.data.incomplete && <span class="muted">The authorizer does not list all rules.</span>}</div>
+        <table class="plain"><thead><tr><th>Verbs</th><th>Resources</th><th>API groups</th><th>Names</th></tr></thead>
+          <tbody>{mine.data.rules.map((rule, i) => <tr key={i}><td>{all(rule.verbs)}</td><td>{all(rule.resources)}</td><td>{all(rule.apiGroups?.map((group) => group || "core"))}</td><td>{all(rule.resourceNames, "any")}</td></tr>)}</tbody></table></>}
+    </section>
+    <WhoCan />
+  </>;
+}
+
+const all = (values: string[] | undefined, none = "") => (!values?.length ? none : values.map((value) => (value === "*" ? "all" : value)).join(", "));
+
+function WhoCan() {
+  const { query } = useSignal(route);
+  const known = useSignal(types)!;
+  const verb = query.get("verb") ?? "get", key = query.get("type") ?? "core/v1/secrets", namespace = query.get("ns") ?? "default";
+  const [typed, setTyped] = useState("");
+  const type = findType(key);
+  const found = useLoad(async () => {
+    if (!type) return [];
+    const list = (resource: string, ns?: string) => get<List>(`/apis/rbac.authorization.k8s.io/v1${ns ? `/namespaces/${encodeURIComponent(ns)}` : ""}/${resource}`);
+    const scoped = type.namespaced && namespace;
+    const [clusterRoles, clusterBindings, roles, bindings] = await Promise.all([
+      list("clusterroles"), list("clusterrolebindings"), scoped ? list("roles", namespace) : undefined, scoped ? list("rolebindings", namespace) : undefined]);
+    const rulesOf = new Map<string, Rule[]>();
+    for (const role of clusterRoles.items) rulesOf.set(`ClusterRole/${role.metadata.name}`, role.rules ?? []);
+    for (const role of roles?.items ?? []) rulesOf.set(`Role/${role.metadata.name}`, role.rules ?? []);
+    return [...clusterBindings.items, ...(bindings?.items ?? [])].flatMap((binding) => {
+      const role = `${binding.roleRef.kind}/${binding.roleRef.name}`;
+      const rules = (rulesOf.get(role) ?? []).filter((rule) => matches(rule, verb, type.group, type.resource));
+      return rules.length === 0 ? [] : (binding.subjects ?? []).map((subject: Subject) => ({ subject, role, binding, names: rules.every((rule) => rule.resourceNames?.length) ? rules.flatMap((rule) => rule.resourceNames!) : [] }));
+    }) as { subject: Subject; role: string; binding: KubeObject; names: string[] }[];
+  }, [verb, key, namespace]);
+  return <section><h2>Who may</h2>
+    <div class="toolbar">
+      <select aria-label="Verb" value={verb} onChange={(event) => setQuery({ verb: event.currentTarget.value })}>{verbs.map((name) => <option key={name} selected={name === verb}>{name}</option>)}</select>
+      <input list="types" aria-label="Type" placeholder={type ? `${type.resource} (${apiVersion(type)})` : "type"} value={typed}
+        onInput={(event) => { setTyped(event.currentTarget.value); if (findType(event.currentTarget.value)) { setQuery({ type: event.currentTarget.value }); setTyped(""); } }} />
+      <datalist id="types">{known.map((item) => <option key={typeKey(item)} value={typeKey(item)}>{item.kind}</option>)}</datalist>
+      {type?.namespaced && <span class="muted">in namespace {namespace}</span>}
+    </div>
+    {found.error ? <Failure error={found.error} doing="read roles and bindings" /> : !found.data ? <Loading /> :
+      <table class="plain"><thead><tr><th>Subject</th><th>By role</th><th>By binding</th></tr></thead>
+        <tbody>{found.data.map((item, i) => <tr key={i}><td><Pill state="idle">{item.subject.kind}</Pill> {item.subject.namespace ? `${item.subject.namespace}/` : ""}{item.subject.name}</td>
+          <td><a href={roleHref(item.role, item.binding.metadata.namespace)}>{item.role.split("/")[1]}</a>{item.names.length > 0 && <span class="muted"> only {item.names.join(", ")}</span>}</td>
+          <td>{item.binding.metadata.name}{item.binding.metadata.namespace ? "" : <span class="muted"> in all namespaces</span>}</td></tr>)}
+          {found.data.length === 0 && <tr><td colSpan={3}>No role binding allows it.</td></tr>}</tbody></table>}
+    <p class="muted">From RBAC's roles and bindings. Members of system:masters may do everything, and webhooks may allow more.</p>
+  </section>;
+}
+
+const roleHref = (role: string, namespace?: string) => {
+  const [kind, name] = role.split("/");
+  return `#/object/rbac.authorization.k8s.io/v1/${kind === "Role" ? "roles" : "clusterroles"}/${kind === "Role" ? encodeURIComponent(namespace ?? "") : "-"}/${encodeURIComponent(name)}`;
+};
+
+const includes = (values: string[] | undefined, wanted: string) => !!values && (values.includes("*") || values.includes(wanted));
+
+/** Whether a rule allows a verb on a resource, as RBAC's authorizer decides. */
+export function matches(rule: Rule, verb: string, group: string, resource: string): boolean {
+  return includes(rule.verbs, verb) && includes(rule.apiGroups, group) && includes(rule.resources, resource);
+}

@@ -1,0 +1,28 @@
+// A small chart of the last minutes.
+import uPlot from "uplot";
+import { useEffect, useRef } from "preact/hooks";
+import type { Point } from "./metrics";
+
+export function Chart({ title, points, value, tone = "accent" }: { title: string; points: Point[]; value: (point: Point) => number | null; tone?: string }) {
+  const parent = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | undefined>(undefined);
+  useEffect(() => {
+    const style = getComputedStyle(document.documentElement);
+    const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
+    const axis = { stroke: color("muted"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    plot.current = new uPlot({
+      width: parent.current!.clientWidth, height: 120, legend: { show: false }, cursor: { show: false },
+      scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 0) * 1.1)] } },
+      series: [{}, { stroke: color(tone), width: 1.5, fill: color(tone) + "22", points: { show: false }, spanGaps: true }],
+      axes: [{ ...axis, size: 24, space: 80 }, { ...axis, size: 42, space: 30 }],
+    }, [[], []], parent.current!);
+    const resize = new ResizeObserver(() => plot.current?.setSize({ width: parent.current!.clientWidth, height: 120 }));
+    resize.observe(parent.current!);
+    return () => { resize.disconnect(); plot.current?.destroy(); };
+  }, []);
+  useEffect(() => { plot.current?.setData([points.map((point) => point.time), points.map(value)]); }, [points]);
+  const last = points.length ? value(points[points.length - 1]) : null;
+  return <section class="card"><h2>{title} <span class="figure">{last === null ? "" : last.toFixed(last < 10 ? 1 : 0)}</span></h2>
+    <div ref={parent} class="chart" role="img" aria-label={`${title} over the last ten minutes`} />{points.length === 0 && <p class="muted">The first figures come in ten seconds.</p>}</section>;
+}
+

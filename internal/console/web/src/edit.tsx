@@ -1,0 +1,97 @@
+// Editing and creating by server-side apply.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { parse, stringify } from "yaml";
+import { ApiError, get, send, type Cause, type KubeObject } from "./api";
+import { YamlDiff, YamlEditor } from "./editor";
+import { schemaOf, skeleton, type Schema } from "./openapi";
+import { Failure, Loading } from "./parts";
+import { go, route } from "./router";
+import { useLoad, useSignal } from "./signal";
+import { findType, hrefOfObject, hrefOfType, keyOf, pathOf, type ApiType } from "./types";
+
+const MANAGER = "kube-hyper-mini-console";
+
+export function EditPage() {
+  const { parts, query } = useSignal(route);
+  const type = findType(keyOf(parts[1], parts[2], parts[3]));
+  const create = parts[0] === "new";
+  const loaded = useLoad(async (signal) => {
+    if (!type) throw new Error("the server does not serve this type");
+    const schema = await schemaOf(type).catch((): Schema | undefined => undefined); // without it the server checks alone
+    const object = create ? undefined : await get(pathOf(type, parts[4] === "-" ? undefined : parts[4], parts[5]), { signal });
+    return { schema, object };
+  }, []);
+  if (loaded.error && !loaded.data) return <Failure error={loaded.error} doing="load the object" />;
+  if (!type || !loaded.data) return <Loading />;
+  return <Editor type={type} schema={loaded.data.schema} live={loaded.data.object} namespace={query.get("ns") ?? ""} />;
+}
+
+/** Leaves out what the server sets. */
+export function editable(object: KubeObject): any {
+  const { status, ...rest } = object;
+  const { managedFields, uid, resourceVersion, creationTimestamp, generation, deletionTimestamp, deletionGracePeriodSeconds, selfLink, ...metadata } = object.metadata as any;
+  return { ...rest, metadata };
+}
+
+const yamlOf = (value: any) => stringify(value, { lineWidth: 0 });
+
+function Editor({ type, schema, live, namespace }: { type: ApiType; schema: Schema | undefined; live?: KubeObject; namespace: string }) {
+  const initial = useMemo(() => yamlOf(live ? editable(live) : skeleton(type, schema, namespace)), []);
+  const [text, setText] = useState(initial);
+  const [review, setReview] = useState<{ before: string; after: string; kept: boolean }>();
+  const [error, setError] = useState<Error>();
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    const warn = (event: BeforeUnloadEvent) => { if (text !== initial) event.preventDefault(); };
+    window.addEventListener("beforeunload", warn);
+    return () => window.removeEventListener("beforeunload", warn);
+  }, [text]);
+  const apply = async (dryRun: boolean, force = false): Promise<KubeObject> => {
+    let object: any;
+    try { object = parse(text); } catch (problem) { throw new Error("this is not YAML: " + (problem as Error).message); }
+    if (!object || typeof object !== "object" || !object.metadata?.name) throw new Error("metadata.name is missing");
+    if (live && (object.metadata.name !== live.metadata.name || (object.metadata.namespace ?? "") !== (live.metadata.namespace ?? ""))) throw new Error("an object's name and namespace cannot be changed: create another object");
+    if (!live && type.namespaced && !object.metadata.namespace) throw new Error("metadata.namespace is missing");
+    const query = { fieldManager: MANAGER, fieldValidation: "Strict", dryRun: dryRun ? "All" : undefined };
+    const path = pathOf(type, object.metadata.namespace, live ? object.metadata.name : undefined);
+    // A new object is created: apply would change one that exists.
+    if (!live) return (await send(path, { method: "POST", query, body: JSON.stringify(object) })).json();
+    // The live version that the editor began with: a later change is a conflict.
+    object.metadata.resourceVersion = live.metadata.resourceVersion;
+    return (await send(path, { method: "PATCH", query: { ...query, force: force ? "true" : undefined }, body: JSON.stringify(object), contentType: "application/apply-patch+yaml" })).json();
+  };
+  const run = async (task: () => Promise<void>) => {
+    setBusy(true);
+    setError(undefined);
+    try { await task(); } catch (failure) { setError(failure as Error); }
+    setBusy(false);
+  };
+  const check = (force = false) => run(async () => {
+    const result = yamlOf(editable(await apply(true, force)));
+    const wanted = (() => { try { return yamlOf(parse(text)); } catch { return text; } })();
+    setReview({ before: live ? initial : "", after: result, kept: !!live && result === initial && wanted !== initial });
+  });
+  const save = (force = false) => run(async () => { const saved = await apply(false, force); go(hrefOfObject(type, saved.metadata)); });
+  const conflicts = error instanceof ApiError && error.code === 409 ? error.causes.filter((cause) => cause.reason === "FieldManagerConflict") : [];
+  return (
+    <>
+      <div class="title"><h1>{live ? `Edit ${live.metadata.name}` : `Create ${type.kind}`}</h1><span class="grow" />
+        <a class="button" href={live ? hrefOfObject(type, live.metadata) : hrefOfType(type)}>Cancel</a>
+        {review ? <><button onClick={() => { setReview(undefined); setError(undefined); }}>Back to the editor</button><button class="primary" disabled={busy} onClick={() => save()}>{live ? "Apply" : "Create"}</button></>
+          : <button class="primary" disabled={busy} onClick={() => check()}>Review</button>}</div>
+      {conflicts.length > 0 ? <Conflicts causes={conflicts} onForce={review ? () => save(true) : () => check(true)} />
+        : error instanceof ApiError && error.reason === "Conflict" && live ? <div class="failure" role="alert"><strong>The object has changed since you began</strong><p>Reload the page to edit the current version. Your text is kept until you leave.</p></div>
+        : error && <Failure error={error} doing={review ? (live ? "apply" : "create") : "review"} />}
+      {error instanceof ApiError && conflicts.length === 0 && error.causes.length > 0 && <ul class="failure">{error.causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message}</li>)}</ul>}
+      {review && <><p class="muted">What the server makes of it in a dry run, with defaults and admission{review.before === review.after ? ": nothing changes" : ""}.
+        {review.kept && " A field that you removed stays: another manager owns it."}</p><YamlDiff before={review.before} after={review.after} /></>}
+      <div hidden={!!review}><YamlEditor initial={initial} schema={schema} onChange={setText} /></div>
+    </>
+  );
+}
+
+function Conflicts({ causes, onForce }: { causes: Cause[]; onForce: () => void }) {
+  return <div class="failure" role="alert"><strong>Other managers own fields that you change</strong>
+    <ul>{causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message?.replace(/^conflict with /, "is owned by ")}</li>)}</ul>
+    <p>Their controllers may change them back. <button class="danger" onClick={onForce}>Take the fields over</button></p></div>;
+}

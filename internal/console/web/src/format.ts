@@ -1,0 +1,29 @@
+// Values as a person reads them.
+
+/** The time since a moment, as kubectl prints it. */
+export function age(time?: string, now = Date.now()): string {
+  if (!time) return "";
+  const then = Date.parse(time);
+  if (Number.isNaN(then)) return time;
+  const seconds = Math.round((now - then) / 1000);
+  if (seconds < 0) return "in " + span(-seconds);
+  return span(seconds);
+}
+
+export function span(seconds: number): string {
+  if (seconds < 120) return `${Math.round(seconds)}s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)}h`;
+  const days = Math.floor(seconds / 86400);
+  return days < 730 ? `${days}d` : `${Math.floor(days / 365)}y`;
+}
+
+export function bytes(n: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (n >= 1000 && unit < units.length - 1) { n /= 1000; unit++; }
+  return `${n >= 100 || unit === 0 ? Math.round(n) : n.toFixed(1)} ${units[unit]}`;
+}
+
+export const number = (n: number) => n.toLocaleString("en-US");
+export const when = (time?: string) => (time && !Number.isNaN(Date.parse(time)) ? new Date(time).toLocaleString() : "");

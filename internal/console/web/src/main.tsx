@@ -1,0 +1,105 @@
+import { render } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { connection, epoch, pause } from "./api";
+import { go, route } from "./router";
+import { useSignal } from "./signal";
+import { apiVersion, hrefOfType, loadTypes, types } from "./types";
+import { Failure, Loading } from "./parts";
+import { Overview } from "./overview";
+import { Types } from "./catalog";
+import { Objects } from "./objects";
+import { ObjectPage } from "./object";
+import { EditPage } from "./edit";
+import { SchemaPage } from "./schema";
+import { Access } from "./access";
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+
+const pages: Record<string, () => any> = {
+  "": Overview, types: Types, objects: Objects, object: ObjectPage, edit: EditPage, new: EditPage, schema: SchemaPage, access: Access,
+};
+const navigation = [["", "Overview"], ["types", "Types"], ["access", "Access"]];
+
+/** Finds types by name and goes to them. */
+function TypeSearch() {
+  const [text, setText] = useState("");
+  const [selected, setSelected] = useState(0);
+  const input = useRef<HTMLInputElement>(null);
+  const known = useSignal(types) ?? [];
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = words.length === 0 ? [] : known.filter((type) => {
+    const name = `${type.kind} ${type.resource} ${type.group} ${type.shortNames.join(" ")}`.toLowerCase();
+    return words.every((word) => name.includes(word));
+  }).sort((a, b) => a.kind.length - b.kind.length).slice(0, 12);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || (event.target as Element).closest("input, textarea, select, .cm-editor")) return;
+      event.preventDefault();
+      input.current?.focus();
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, []);
+  const leave = () => { setText(""); setSelected(0); };
+  return (
+    <div class="type-search" role="search">
+      <input ref={input} type="search" placeholder="Go to a type  /" aria-label="Go to a type" value={text} autocomplete="off"
+        onInput={(event) => { setText(event.currentTarget.value); setSelected(0); }}
+        onKeyDown={(event) => {
+          if (event.key === "ArrowDown") { event.preventDefault(); setSelected((n) => Math.min(n + 1, found.length - 1)); }
+          if (event.key === "ArrowUp") { event.preventDefault(); setSelected((n) => Math.max(n - 1, 0)); }
+          if (event.key === "Escape") leave();
+          if (event.key === "Enter" && found[selected]) { go(hrefOfType(found[selected])); leave(); event.currentTarget.blur(); }
+        }} />
+      {found.length > 0 && <ul class="menu">
+        {found.map((type, i) => <li key={hrefOfType(type)}>
+          <a href={hrefOfType(type)} class={i === selected ? "selected" : ""} onClick={leave}>{type.kind} <small>{apiVersion(type)}</small></a>
+        </li>)}
+      </ul>}
+    </div>
+  );
+}
+
+function App() {
+  const { parts } = useSignal(route);
+  const state = useSignal(connection);
+  const round = useSignal(epoch);
+  const known = useSignal(types);
+  const [error, setError] = useState<Error>();
+  useEffect(() => {
+    const abort = new AbortController();
+    (async () => {
+      while (!abort.signal.aborted) {
+        try { await loadTypes(abort.signal); setError(undefined); } catch (failure) { if (!abort.signal.aborted) setError(failure as Error); }
+        await pause(10_000, abort.signal);
+      }
+    })();
+    return () => abort.abort();
+  }, [round]);
+  useEffect(() => { document.querySelector("main")?.focus({ preventScroll: true }); window.scrollTo(0, 0); }, [parts.join("/")]);
+  if (state === "expired") return (
+    <main class="ended" tabIndex={-1}><h1>The session of this page has ended</h1>
+      <p>The console was started again. Open the address that <code>kube-hyper-mini console</code> prints on the terminal.</p></main>
+  );
+  const Page = pages[parts[0] ?? ""];
+  return (
+    <>
+      <header>
+        <a class="brand" href="#/">kube-hyper-mini</a>
+        <span class="context" title="context of the kubeconfig">{document.querySelector<HTMLMetaElement>("meta[name=kube-context]")?.content}</span>
+        <nav aria-label="Pages">
+          {navigation.map(([path, title]) => <a key={path} href={`#/${path}`} aria-current={(parts[0] ?? "") === path ? "page" : undefined}>{title}</a>)}
+        </nav>
+        <TypeSearch />
+      </header>
+      {state === "down" && <div class="banner" role="alert">The API server does not answer. This page goes on as soon as it does.</div>}
+      <main tabIndex={-1}>
+        {!Page ? <><h1>Not found</h1><p>No page has this address. <a href="#/">Overview</a></p></>
+          : known || Page === Overview ? <Page key={parts.join("/") + "#" + round} />
+          : error ? <Failure error={error} doing="load the types" /> : <Loading />}
+      </main>
+    </>
+  );
+}
+
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,44 @@
+// Figures from the server's metrics: rates between two samples.
+
+/** Counters at a moment, in seconds. */
+export interface Sample { time: number; requests: number; errors: number; buckets: Map<number, number> }
+export interface Point { time: number; requests: number; errors: number; latency: number | null }
+
+/** Reads the counters of requests from Prometheus' text format. Watches and other long requests are left out. */
+export function parse(text: string, time: number): Sample {
+  const sample: Sample = { time, requests: 0, errors: 0, buckets: new Map() };
+  for (const line of text.split("\n")) {
+    if (line.startsWith("apiserver_request_total{")) {
+      const value = Number(line.slice(line.lastIndexOf(" ")));
+      if (line.includes('verb="WATCH"') || line.includes('verb="CONNECT"')) continue;
+      sample.requests += value;
+      if (/code="5\d\d"/.test(line)) sample.errors += value;
+    } else if (line.startsWith("apiserver_request_duration_seconds_bucket{")) {
+      if (line.includes('verb="WATCH"') || line.includes('verb="CONNECT"')) continue;
+      const bound = /le="([^"]+)"/.exec(line)![1];
+      const le = bound === "+Inf" ? Infinity : Number(bound);
+      sample.buckets.set(le, (sample.buckets.get(le) ?? 0) + Number(line.slice(line.lastIndexOf(" "))));
+    }
+  }
+  return sample;
+}
+
+/** Rates between two samples; none if the server was started again in between. */
+export function compare(before: Sample, after: Sample): Point | undefined {
+  const seconds = after.time - before.time;
+  if (seconds <= 0 || after.requests < before.requests) return undefined;
+  return { time: after.time, requests: (after.requests - before.requests) / seconds, errors: Math.max(0, after.errors - before.errors) / seconds, latency: quantile(0.99, before, after) };
+}
+
+/** The bound that a part of the requests stays below, in milliseconds. */
+function quantile(part: number, before: Sample, after: Sample): number | null {
+  const bounds = [...after.buckets.keys()].sort((a, b) => a - b);
+  const grown = bounds.map((le) => after.buckets.get(le)! - (before.buckets.get(le) ?? 0));
+  const total = grown[grown.length - 1] ?? 0;
+  if (total <= 0) return null;
+  const wanted = part * total;
+  const i = grown.findIndex((n) => n >= wanted);
+  if (i < 0) return null;
+  const low = i === 0 ? 0 : bounds[i - 1], high = bounds[i] === Infinity ? low : bounds[i], below = i === 0 ? 0 : grown[i - 1];
+  return 1000 * (low + ((high - low) * (wanted - below)) / Math.max(1, grown[i] - below));
+}

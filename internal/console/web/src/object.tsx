@@ -1,0 +1,213 @@
+// One object: conditions, relations, events, YAML, managed fields.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { stringify } from "yaml";
+import { ApiError, get, pause, watch, type KubeObject, type List, type ManagedFields } from "./api";
+import { YamlView } from "./editor";
+import { health, tree } from "./owners";
+import { Age, Failure, Loading, Pill } from "./parts";
+import { DeleteDialog } from "./remove";
+import { go, route, setQuery } from "./router";
+import { useLoad, useSignal } from "./signal";
+import { Tree } from "./tree";
+import { apiVersion, findType, hrefOfReference, hrefOfType, keyOf, pathOf, typeKey, type ApiType } from "./types";
+
+/** Loads an object and follows its changes. */
+function useObject(type: ApiType, namespace: string, name: string) {
+  const [state, set] = useState<{ object?: KubeObject; gone?: boolean; error?: Error }>({});
+  useEffect(() => {
+    const abort = new AbortController();
+    const path = pathOf(type, namespace || undefined, name);
+    (async () => {
+      while (!abort.signal.aborted) {
+        try {
+          let object = await get(path, { signal: abort.signal });
+          set({ object });
+          if (!type.verbs.includes("watch")) return;
+          const query = { fieldSelector: `metadata.name=${name}`, resourceVersion: object.metadata.resourceVersion };
+          await watch<KubeObject>(pathOf(type, namespace || undefined), query, "application/json", abort.signal, (event) => {
+            if (event.type === "BOOKMARK") return;
+            object = event.object;
+            set({ object, gone: event.type === "DELETED" });
+          });
+        } catch (error) {
+          if (abort.signal.aborted) return;
+          const code = error instanceof ApiError ? error.code : 0;
+          if (code === 404) set((before) => ({ object: before.object, gone: true, error: before.object ? undefined : (error as Error) }));
+          else if (code !== 410 && code !== 0) set((before) => ({ ...before, error: error as Error }));
+          await pause(2000, abort.signal);
+        }
+      }
+    })();
+    return () => abort.abort();
+  }, []);
+  return state;
+}
+
+export function ObjectPage() {
+  const { parts } = useSignal(route);
+  const type = findType(keyOf(parts[1], parts[2], parts[3]));
+  if (!type) return <><h1>{parts[5]}</h1><p>The server does not serve this type. <a href="#/types">Types</a></p></>;
+  return <OneObject type={type} namespace={parts[4] === "-" ? "" : parts[4]} name={parts[5]} />;
+}
+
+const tabs = [["", "Summary"], ["yaml", "YAML"], ["tree", "Relations"], ["events", "Events"], ["managers", "Managers"]] as const;
+
+function OneObject({ type, namespace, name }: { type: ApiType; namespace: string; name: string }) {
+  const { query } = useSignal(route);
+  const tab = query.get("tab") ?? "";
+  const { object, gone, error } = useObject(type, namespace, name);
+  const [deleting, setDeleting] = useState(false);
+  if (!object) return error ? <><h1>{name}</h1><Failure error={error} doing={`read ${type.kind} ${name}`} /></> : <Loading />;
+  const state = health(object);
+  return (
+    <>
+      <p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}{namespace && <> in <a href={`${hrefOfType(type)}?ns=${encodeURIComponent(namespace)}`}>{namespace}</a></>}</p>
+      <div class="title"><h1>{name}</h1>
+        {gone ? <Pill state="bad">deleted</Pill> : object.metadata.deletionTimestamp ? <Pill state="warn">is being deleted</Pill> : state !== "idle" && <Pill state={state}>{state === "good" ? "ready" : "not ready"}</Pill>}
+        <span class="grow" />
+        {!gone && type.verbs.includes("patch") && <a class="button" href={`#/edit/${typeKey(type)}/${namespace ? encodeURIComponent(namespace) : "-"}/${encodeURIComponent(name)}`}>Edit</a>}
+        {!gone && type.verbs.includes("delete") && <button class="danger" onClick={() => setDeleting(true)}>Delete</button>}</div>
+      <div class="tabs" role="tablist">
+        {tabs.map(([id, title]) => <button key={id} role="tab" aria-selected={tab === id} onClick={() => setQuery({ tab: id })}>{title}</button>)}
+      </div>
+      {error && <Failure error={error} doing="follow the object" />}
+      <div role="tabpanel">
+        {tab === "" && <Summary object={object} />}
+        {tab === "yaml" && <Yaml object={object} />}
+        {tab === "tree" && <Relations type={type} object={object} />}
+        {tab === "events" && <Events object={object} />}
+        {tab === "managers" && <Managers object={object} />}
+      </div>
+      {deleting && <DeleteDialog type={type} objects={[object.metadata]} onClose={(done) => { setDeleting(false); if (done) go(hrefOfType(type) + (namespace ? `?ns=${encodeURIComponent(namespace)}` : "")); }} />}
+    </>
+  );
+}
+
+const negative = /(failed|failure|error|degraded|pressure|unavailable|stalled|dangling|nonstructuralschema|deleting|terminating|conflict|exceeded)/i;
+
+function Summary({ object }: { object: KubeObject }) {
+  const { metadata } = object;
+  const conditions: any[] = Array.isArray(object.status?.conditions) ? object.status.conditions : [];
+  return (
+    <>
+      {conditions.length > 0 && <section><h2>Conditions</h2><ul class="conditions">{conditions.map((condition) => {
+        const good = negative.test(condition.type) ? condition.status === "False" : condition.status === "True";
+        return <li key={condition.type}>
+          <Pill state={condition.status === "Unknown" ? "warn" : good ? "good" : "bad"}>{condition.type}</Pill>
+          <span>{condition.status === "True" ? "" : condition.status === "False" ? "not " : "unknown whether "}{words(condition.type)}{condition.reason ? `: ${condition.reason}` : ""}</span>
+          <span class="muted"><Age time={condition.lastTransitionTime} /></span>
+          {condition.message && <p>{condition.message}</p>}
+        </li>;
+      })}</ul></section>}
+      <section><h2>Metadata</h2><dl>
+        <dt>Created</dt><dd><Age time={metadata.creationTimestamp} /> ago</dd>
+        {metadata.deletionTimestamp && <><dt>Deletion asked</dt><dd><Age time={metadata.deletionTimestamp} /> ago</dd></>}
+        {metadata.finalizers?.length ? <><dt>Finalizers</dt><dd>{metadata.finalizers.join(", ")}</dd></> : null}
+        {metadata.ownerReferences?.map((owner) => {
+          const href = hrefOfReference(owner, metadata.namespace);
+          return <><dt>{owner.controller ? "Controlled by" : "Owned by"}</dt><dd>{href ? <a href={href}>{owner.kind} {owner.name}</a> : `${owner.kind} ${owner.name}`}</dd></>;
+        })}
+        <dt>UID</dt><dd class="mono">{metadata.uid}</dd>
+        <dt>Resource version</dt><dd class="mono">{metadata.resourceVersion}</dd>
+      </dl></section>
+      <Pairs title="Labels" pairs={metadata.labels} />
+      <Pairs title="Annotations" pairs={metadata.annotations} />
+    </>
+  );
+}
+
+const words = (type: string) => type.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+
+function Pairs({ title, pairs }: { title: string; pairs?: Record<string, string> }) {
+  const entries = Object.entries(pairs ?? {});
+  if (entries.length === 0) return null;
+  return <section><h2>{title}</h2><dl>{entries.map(([name, value]) => <><dt>{name}</dt><dd class="mono">{value.length > 400 ? value.slice(0, 400) + "…" : value}</dd></>)}</dl></section>;
+}
+
+/** Replaces the values of a Secret. */
+function masked(object: KubeObject): KubeObject {
+  const mask = (values?: Record<string, unknown>) => values && Object.fromEntries(Object.keys(values).map((key) => [key, "••••••"]));
+  const copy: KubeObject = { ...object };
+  if (object.data) copy.data = mask(object.data);
+  if (object.stringData) copy.stringData = mask(object.stringData);
+  const applied = "kubectl.kubernetes.io/last-applied-configuration";
+  if (object.metadata.annotations?.[applied]) copy.metadata = { ...object.metadata, annotations: { ...object.metadata.annotations, [applied]: "••••••" } };
+  return copy;
+}
+
+function Yaml({ object }: { object: KubeObject }) {
+  const secret = object.kind === "Secret" && object.apiVersion === "v1";
+  const [revealed, setRevealed] = useState(false);
+  const [managed, setManaged] = useState(false);
+  const text = useMemo(() => {
+    const shown = secret && !revealed ? masked(object) : object;
+    const { managedFields, ...metadata } = shown.metadata;
+    return stringify(managed ? shown : { ...shown, metadata }, { lineWidth: 0 });
+  }, [object, revealed, managed]);
+  return <>
+    <div class="toolbar">
+      <label><input type="checkbox" checked={managed} onChange={(event) => setManaged(event.currentTarget.checked)} /> managed fields</label>
+      {secret && <label><input type="checkbox" checked={revealed} onChange={(event) => setRevealed(event.currentTarget.checked)} /> show secret values</label>}
+    </div>
+    <YamlView text={text} label={`YAML of ${object.metadata.name}`} />
+  </>;
+}
+
+function Relations({ type, object }: { type: ApiType; object: KubeObject }) {
+  const { data, error, reload } = useLoad((signal) => tree(type, object, signal), [object.metadata.uid, object.metadata.resourceVersion]);
+  if (error) return <Failure error={error} doing="find relations" />;
+  if (!data) return <p class="loading" aria-busy="true">Looking through all types with objects…</p>;
+  return <>
+    <div class="toolbar"><button onClick={reload}>Look again</button><span class="muted">Owners are on the left, dependents on the right. Deleting an object deletes what is right of it.</span></div>
+    <Tree root={data} />
+  </>;
+}
+
+function Events({ object }: { object: KubeObject }) {
+  const { data, error, reload } = useLoad((signal) => get<List>("/api/v1/events", { query: { fieldSelector: `involvedObject.uid=${object.metadata.uid}`, limit: 500 }, signal }), [object.metadata.uid]);
+  useEffect(() => { const timer = setInterval(reload, 5000); return () => clearInterval(timer); }, []);
+  if (error) return <Failure error={error} doing="list events" />;
+  if (!data) return <Loading />;
+  const events = [...data.items].sort((a, b) => (timeOf(b) > timeOf(a) ? 1 : -1));
+  return events.length === 0 ? <p class="muted">No events. The server keeps events for one hour unless it is configured otherwise.</p> : <EventList events={events} />;
+}
+
+export const timeOf = (event: KubeObject): string => event.series?.lastObservedTime ?? event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp;
+
+export function EventList({ events, withObject }: { events: KubeObject[]; withObject?: boolean }) {
+  return <ul class="events">{events.map((event) => {
+    const target = event.involvedObject ?? {};
+    const href = target.kind && hrefOfReference({ apiVersion: target.apiVersion ?? "v1", kind: target.kind, name: target.name, uid: target.uid }, target.namespace);
+    return <li key={event.metadata.uid}>
+      <Pill state={event.type === "Warning" ? "warn" : "idle"}>{event.reason}</Pill>
+      <span>{withObject && target.name && <>{href ? <a href={href}>{target.kind} {target.name}</a> : `${target.kind} ${target.name}`}: </>}{event.message}</span>
+      <span class="muted">{event.count > 1 ? `${event.count}× ` : ""}<Age time={timeOf(event)} /></span>
+    </li>;
+  })}</ul>;
+}
+
+function Managers({ object }: { object: KubeObject }) {
+  const [open, setOpen] = useState<number>();
+  const managers = object.metadata.managedFields ?? [];
+  if (managers.length === 0) return <p class="muted">No manager is recorded.</p>;
+  return <ul class="managers">{managers.map((entry, i) => <li key={i}>
+    <button class="link" aria-expanded={open === i} onClick={() => setOpen(open === i ? undefined : i)}>{entry.manager}</button>
+    <span class="muted"> {entry.operation}{entry.subresource ? ` of ${entry.subresource}` : ""}, {entry.apiVersion}, <Age time={entry.time} /> ago</span>
+    {open === i && <ul class="mono fields">{fieldsOf(entry).map((field) => <li key={field}>{field}</li>)}</ul>}
+  </li>)}</ul>;
+}
+
+/** The fields of a manager as paths. */
+export function fieldsOf(entry: ManagedFields): string[] {
+  const found: string[] = [];
+  const visit = (fields: Record<string, any>, path: string) => {
+    const names = Object.keys(fields).filter((name) => name !== ".");
+    if (names.length === 0 && path) found.push(path);
+    for (const name of names) {
+      const part = name.startsWith("f:") ? `.${name.slice(2)}` : name.startsWith("k:") || name.startsWith("v:") ? `[${name.slice(2)}]` : `[${name}]`;
+      visit(fields[name] ?? {}, path + part);
+    }
+  };
+  visit(entry.fieldsV1 ?? {}, "");
+  return found.map((path) => path.replace(/^\./, ""));
+}

@@ -1,0 +1,28 @@
+// The address after the hash: a path and a query.
+import { Signal } from "./signal";
+
+export interface Route { parts: string[]; query: URLSearchParams }
+
+function read(): Route {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return { parts: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(query) };
+}
+
+function decode(part: string): string {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
+export const route = new Signal<Route>(read());
+window.addEventListener("hashchange", () => { route.value = read(); });
+
+/** Replaces values of the query without a new entry in the history. */
+export function setQuery(changes: Record<string, string | undefined>) {
+  const [path, old = ""] = location.hash.split("?");
+  const query = new URLSearchParams(old);
+  for (const [name, value] of Object.entries(changes)) if (value) query.set(name, value); else query.delete(name);
+  const text = query.toString();
+  history.replaceState(null, "", (path || "#/") + (text ? "?" + text : ""));
+  route.value = read();
+}
+
+export function go(hash: string) { location.hash = hash; }

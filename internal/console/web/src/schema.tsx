@@ -1,0 +1,111 @@
+// The documentation of a type, as `kubectl explain --recursive` says it.
+import { useEffect, useState } from "preact/hooks";
+import { Failure, Loading, useDebounced } from "./parts";
+import { childrenOf, resolve, schemaOf, typeName, type Schema } from "./openapi";
+import { go, route, setQuery } from "./router";
+import { useLoad, useSignal } from "./signal";
+import { apiVersion, findType, hrefOfType, keyOf, type ApiType } from "./types";
+
+/** A field and where it is. */
+interface Field { path: string; name: string; type: string; schema: Schema; required: boolean; children: [string, Schema][] }
+
+function fieldsOf(schema: Schema, parent: string): Field[] {
+  const required = new Set(schema.required ?? []);
+  return childrenOf(schema).map(([name, child]) => {
+    let inner = child;
+    while (inner.items || typeof inner.additionalProperties === "object") inner = resolve(inner.items ?? (inner.additionalProperties as Schema), inner);
+    return { path: parent ? `${parent}.${name}` : name, name, type: typeName(child), schema: inner === child ? child : { ...inner, description: child.description ?? inner.description } as Schema, required: required.has(name), children: childrenOf(inner) };
+  }).map((field) => ({ ...field, schema: field.children.length ? resolveInner(schema, field.name) : field.schema }));
+}
+
+function resolveInner(schema: Schema, name: string): Schema {
+  const child = resolve(schema.properties![name], schema);
+  let inner = child;
+  while (inner.items || typeof inner.additionalProperties === "object") inner = resolve(inner.items ?? (inner.additionalProperties as Schema), inner);
+  return Object.assign(Object.create(Object.getPrototypeOf(inner)), inner, { description: child.description ?? inner.description });
+}
+
+/** All fields, to a depth; recursive schemas end there. */
+function flatten(schema: Schema, parent = "", depth = 0, into = new Map<string, Field>()): Map<string, Field> {
+  if (depth > 12 || into.size > 20_000) return into;
+  for (const field of fieldsOf(schema, parent)) {
+    into.set(field.path, field);
+    if (field.children.length) flatten(field.schema, field.path, depth + 1, into);
+  }
+  return into;
+}
+
+export function SchemaPage() {
+  const { parts, query } = useSignal(route);
+  const type = findType(keyOf(parts[1], parts[2], parts[3]));
+  const other = query.get("compare") ?? "";
+  const [text, setText] = useDebounced(query.get("q") ?? "", (q) => setQuery({ q }));
+  const loaded = useLoad(async () => {
+    if (!type) throw new Error("the server does not serve this type");
+    const second = other ? findType(keyOf(type.group, other, type.resource)) : undefined;
+    return { schema: await schemaOf(type), second: second && await schemaOf(second) };
+  }, [other]);
+  if (!type || loaded.error) return <><h1>{parts[3]}</h1><Failure error={loaded.error ?? new Error("the server does not serve this type")} doing="read the schema" /></>;
+  const q = (query.get("q") ?? "").toLowerCase();
+  return (
+    <>
+      <p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}</p>
+      <div class="title"><h1>Schema of {type.kind}</h1><span class="grow" />
+        {type.versions.length > 1 && <>
+          <label>Version <select aria-label="Version" onChange={(event) => go(`#/schema/${keyOf(type.group, event.currentTarget.value, type.resource)}`)}>{type.versions.map((version) => <option key={version} selected={version === type.version}>{version}</option>)}</select></label>
+          <label>Compare with <select aria-label="Compare with" onChange={(event) => setQuery({ compare: event.currentTarget.value })}>
+            <option value="">nothing</option>{type.versions.filter((version) => version !== type.version).map((version) => <option key={version} value={version} selected={version === other}>{version}</option>)}</select></label></>}
+      </div>
+      {!loaded.data ? <Loading /> : other && loaded.data.second
+        ? <Comparison type={type} other={other} first={flatten(loaded.data.schema)} second={flatten(loaded.data.second)} />
+        : <>
+          <p class="description">{loaded.data.schema.description}</p>
+          <div class="toolbar"><input type="search" placeholder="field or text" aria-label="Search the schema" value={text} onInput={(event) => setText(event.currentTarget.value)} /></div>
+          {q ? <Found schema={loaded.data.schema} q={q} /> : <Fields schema={loaded.data.schema} parent="" open={query.get("path") ?? ""} />}
+        </>}
+    </>
+  );
+}
+
+function Fields({ schema, parent, open }: { schema: Schema; parent: string; open: string }) {
+  return <ul class="fields-tree">{fieldsOf(schema, parent).map((field) => <FieldItem key={field.path} field={field} open={open} />)}</ul>;
+}
+
+function FieldItem({ field, open }: { field: Field; open: string }) {
+  const leads = open === field.path || open.startsWith(field.path + ".");
+  const [expanded, setExpanded] = useState(leads || field.path === "spec");
+  useEffect(() => { if (open === field.path) document.getElementById(`field-${field.path}`)?.scrollIntoView({ block: "center" }); }, []);
+  return <li id={`field-${field.path}`} class={open === field.path ? "selected" : ""}>
+    <div class="field">
+      {field.children.length > 0 ? <button class="link" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>{expanded ? "▾" : "▸"} {field.name}</button> : <span class="leaf">{field.name}</span>}
+      <span class="type">{field.type}</span>{field.required && <span class="required">required</span>}
+      <button class="link anchor" title="link to this field" aria-label={`Link to ${field.path}`} onClick={() => setQuery({ path: field.path })}>#</button>
+    </div>
+    <Details schema={field.schema} />
+    {expanded && field.children.length > 0 && <Fields schema={field.schema} parent={field.path} open={open} />}
+  </li>;
+}
+
+function Details({ schema }: { schema: Schema }) {
+  const limits = [
+    schema.enum && `one of ${schema.enum.join(", ")}`, schema.default !== undefined && `default ${JSON.stringify(schema.default)}`,
+    schema.pattern && `pattern ${schema.pattern}`, schema.minimum !== undefined && `at least ${schema.minimum}`, schema.maximum !== undefined && `at most ${schema.maximum}`, schema.format,
+  ].filter(Boolean);
+  return <>{schema.description && <p class="description">{schema.description}</p>}{limits.length > 0 && <p class="limits">{limits.join("; ")}</p>}</>;
+}
+
+function Found({ schema, q }: { schema: Schema; q: string }) {
+  const found = [...flatten(schema).values()].filter((field) => field.path.toLowerCase().includes(q) || field.schema.description?.toLowerCase().includes(q)).slice(0, 200);
+  return <ul class="fields-tree">{found.map((field) => <li key={field.path}><div class="field">
+    <a href={`${location.hash.split("?")[0]}?path=${encodeURIComponent(field.path)}`}>{field.path}</a><span class="type">{field.type}</span>{field.required && <span class="required">required</span>}</div><Details schema={field.schema} /></li>)}
+    {found.length === 0 && <li class="muted">No field matches.</li>}</ul>;
+}
+
+function Comparison({ type, other, first, second }: { type: ApiType; other: string; first: Map<string, Field>; second: Map<string, Field> }) {
+  const describe = (field?: Field) => (field ? `${field.type}${field.required ? ", required" : ""}${field.schema.default !== undefined ? `, default ${JSON.stringify(field.schema.default)}` : ""}${field.schema.enum ? `, one of ${field.schema.enum.join(", ")}` : ""}` : "–");
+  const paths = [...new Set([...first.keys(), ...second.keys()])].filter((path) => describe(first.get(path)) !== describe(second.get(path)))
+    .filter((path, _, all) => !all.some((parent) => parent !== path && path.startsWith(parent + ".") && (!first.has(parent) || !second.has(parent)))).sort();
+  return <table class="plain"><thead><tr><th>Field</th><th>{type.version}</th><th>{other}</th></tr></thead>
+    <tbody>{paths.map((path) => <tr key={path}><td class="mono">{path}</td><td>{describe(first.get(path))}</td><td>{describe(second.get(path))}</td></tr>)}
+      {paths.length === 0 && <tr><td colSpan={3}>The fields of both versions are the same.</td></tr>}</tbody></table>;
+}
