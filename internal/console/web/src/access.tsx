@@ -1,6 +1,6 @@
 // What the user may do, and who may do something.
 import { useState } from "preact/hooks";
-import { get, send, type KubeObject, type List } from "./api";
+import { list, send, type KubeObject } from "./api";
 import { Failure, Loading, Pill } from "./parts";
 import { route, setQuery } from "./router";
 import { useLoad, useSignal } from "./signal";
@@ -48,10 +48,10 @@ function WhoCan() {
   const type = findType(key);
   const found = useLoad(async () => {
     if (!type) return [];
-    const list = (resource: string, ns?: string) => get<List>(`/apis/rbac.authorization.k8s.io/v1${ns ? `/namespaces/${encodeURIComponent(ns)}` : ""}/${resource}`);
+    const listOf = (resource: string, ns?: string) => list(`/apis/rbac.authorization.k8s.io/v1${ns ? `/namespaces/${encodeURIComponent(ns)}` : ""}/${resource}`);
     const scoped = type.namespaced && namespace;
     const [clusterRoles, clusterBindings, roles, bindings] = await Promise.all([
-      list("clusterroles"), list("clusterrolebindings"), scoped ? list("roles", namespace) : undefined, scoped ? list("rolebindings", namespace) : undefined]);
+      listOf("clusterroles"), listOf("clusterrolebindings"), scoped ? listOf("roles", namespace) : undefined, scoped ? listOf("rolebindings", namespace) : undefined]);
     const rulesOf = new Map<string, Rule[]>();
     for (const role of clusterRoles.items) rulesOf.set(`ClusterRole/${role.metadata.name}`, role.rules ?? []);
     for (const role of roles?.items ?? []) rulesOf.set(`Role/${role.metadata.name}`, role.rules ?? []);

@@ -74,6 +74,12 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
   throw new ApiError(answer.status, text.trim() || answer.statusText);
 }
 
+/** Lists one page; an empty list may come without items. */
+export async function list<T = KubeObject>(path: string, options: RequestOptions = {}): Promise<List<T>> {
+  const answer = await get<List<T>>(path, options);
+  return { ...answer, items: answer.items ?? [] };
+}
+
 export async function get<T = KubeObject>(path: string, options: RequestOptions = {}): Promise<T> {
   return (await send(path, options)).json();
 }

@@ -30,6 +30,9 @@ export function EditPage() {
 export function editable(object: KubeObject): any {
   const { status, ...rest } = object;
   const { managedFields, uid, resourceVersion, creationTimestamp, generation, deletionTimestamp, deletionGracePeriodSeconds, selfLink, ...metadata } = object.metadata as any;
+  const { "kubectl.kubernetes.io/last-applied-configuration": _, ...annotations } = metadata.annotations ?? {};
+  if (metadata.annotations) metadata.annotations = annotations;
+  if (Object.keys(annotations).length === 0) delete metadata.annotations;
   return { ...rest, metadata };
 }
 

@@ -1,7 +1,7 @@
 // One object: conditions, relations, events, YAML, managed fields.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { stringify } from "yaml";
-import { ApiError, get, pause, watch, type KubeObject, type List, type ManagedFields } from "./api";
+import { ApiError, get, list, pause, watch, type KubeObject, type ManagedFields } from "./api";
 import { YamlView } from "./editor";
 import { health, tree } from "./owners";
 import { Age, Failure, Loading, Pill } from "./parts";
@@ -164,7 +164,7 @@ function Relations({ type, object }: { type: ApiType; object: KubeObject }) {
 }
 
 function Events({ object }: { object: KubeObject }) {
-  const { data, error, reload } = useLoad((signal) => get<List>("/api/v1/events", { query: { fieldSelector: `involvedObject.uid=${object.metadata.uid}`, limit: 500 }, signal }), [object.metadata.uid]);
+  const { data, error, reload } = useLoad((signal) => list("/api/v1/events", { query: { fieldSelector: `involvedObject.uid=${object.metadata.uid}`, limit: 500 }, signal }), [object.metadata.uid]);
   useEffect(() => { const timer = setInterval(reload, 5000); return () => clearInterval(timer); }, []);
   if (error) return <Failure error={error} doing="list events" />;
   if (!data) return <Loading />;

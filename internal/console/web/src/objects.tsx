@@ -1,6 +1,6 @@
 // The objects of a type, as the server's own table, live.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ApiError, TABLE, get, pause, watch, type KubeObject, type Metadata } from "./api";
+import { ApiError, TABLE, get, list, pause, watch, type Metadata } from "./api";
 import { age, number } from "./format";
 import { DeleteDialog } from "./remove";
 import { Failure, Loading, moveFocus, useDebounced, VirtualList } from "./parts";
@@ -172,7 +172,7 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
 function NamespacePicker({ value }: { value: string }) {
   const [names, setNames] = useState<string[]>([]);
   useEffect(() => {
-    get<{ items: KubeObject[] }>("/api/v1/namespaces").then((list) => setNames(list.items.map((item) => item.metadata.name)), () => setNames([]));
+    list("/api/v1/namespaces").then((found) => setNames(found.items.map((item) => item.metadata.name)), () => setNames([]));
   }, []);
   return (
     <select aria-label="Namespace" value={value} onChange={(event) => setQuery({ ns: event.currentTarget.value })}>

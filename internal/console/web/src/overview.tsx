@@ -1,11 +1,11 @@
 // The server at a glance.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, get, pause, send, type KubeObject, type List } from "./api";
+import { ApiError, get, list, pause, send, type KubeObject } from "./api";
 import { Chart } from "./chart";
 import { bytes, number, span } from "./format";
 import { compare, parse, type Point, type Sample } from "./metrics";
 import { EventList, timeOf } from "./object";
-import { Age, Failure, Pill } from "./parts";
+import { Age, Failure, Loading, Pill } from "./parts";
 import { useLoad, useSignal } from "./signal";
 import { typeKey, typeOfKind, hrefOfObject, hrefOfType, types, findType } from "./types";
 
@@ -36,7 +36,7 @@ function Server() {
   }));
   if (error && !data) return <section class="card"><h2>Server</h2><Failure error={error} doing="ask the server" /></section>;
   const status = data?.status;
-  return <section class="card"><h2>Server</h2>{data && <dl>
+  return <section class="card"><h2>Server</h2>{!data ? <Loading /> : <dl>
     <dt>Kubernetes</dt><dd>{data.version.gitVersion}</dd>
     {status && <>
       <dt>kube-hyper-mini</dt><dd>{status.versions.server}</dd><dt>etcd</dt><dd>{status.versions.etcd}</dd>
@@ -63,7 +63,7 @@ function Health() {
     return text.split("\n").map((line) => /^\[([+-])\](\S+) ?(.*)$/.exec(line)).filter((match) => !!match).map(([, sign, name, rest]) => ({ good: sign === "+", name, rest }));
   });
   const bad = data?.filter((check) => !check.good) ?? [];
-  return <section class="card"><h2>Ready</h2>{data && <>
+  return <section class="card"><h2>Ready</h2>{!data ? <Loading /> : <>
     <p>{bad.length === 0 ? <Pill state="good">ready</Pill> : <Pill state="bad">not ready</Pill>} <span class="muted">{data.length} checks</span></p>
     {bad.length > 0 && <ul>{bad.map((check) => <li key={check.name}>{check.name} {check.rest}</li>)}</ul>}
     {bad.length === 0 && <details><summary>Checks</summary><ul class="plain-list">{data.map((check) => <li key={check.name}>{check.name}</li>)}</ul></details>}</>}</section>;
@@ -115,11 +115,11 @@ function Charts() {
 /** Remote API servers and webhooks, with what is known of their health. */
 function Remote() {
   const { data, error } = usePolled(async (signal) => {
-    const list = (path: string) => optional(get<List>(path, { signal }));
+    const listOf = (path: string) => optional(list(path, { signal }));
     const endpointType = types.value?.find((type) => type.kind === "ServiceEndpoint");
     const [services, mutating, validating, endpoints] = await Promise.all([
-      list("/apis/apiregistration.k8s.io/v1/apiservices"), list("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
-      list("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"), endpointType ? list(`/apis/${endpointType.group}/${endpointType.version}/${endpointType.resource}`) : undefined]);
+      listOf("/apis/apiregistration.k8s.io/v1/apiservices"), listOf("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+      listOf("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"), endpointType ? listOf(`/apis/${endpointType.group}/${endpointType.version}/${endpointType.resource}`) : undefined]);
     return {
       services: services?.items.filter((item) => item.spec.service) ?? [], endpoints: endpoints?.items ?? [],
       webhooks: [...(mutating?.items ?? []), ...(validating?.items ?? [])].flatMap((item) => (item.webhooks ?? []).map((hook: any) => ({ item, hook }))) as { item: KubeObject; hook: any }[],
@@ -142,7 +142,7 @@ function Remote() {
 const hrefOfApiService = (item: KubeObject) => { const type = findType("apiregistration.k8s.io/v1/apiservices"); return type ? hrefOfObject(type, item.metadata) : undefined; };
 
 function Warnings() {
-  const { data } = usePolled(async (signal) => optional(get<List>("/api/v1/events", { query: { fieldSelector: "type=Warning", limit: 500 }, signal })));
+  const { data } = usePolled(async (signal) => optional(list("/api/v1/events", { query: { fieldSelector: "type=Warning", limit: 500 }, signal })));
   const events = [...(data?.items ?? [])].sort((a, b) => (timeOf(b) > timeOf(a) ? 1 : -1)).slice(0, 20);
   const all = findType("core/v1/events");
   return <section><h2>Warnings</h2>{events.length > 0 ? <EventList events={events} withObject /> : <p class="muted">No warnings in the last hour.</p>}

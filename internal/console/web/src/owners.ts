@@ -1,5 +1,5 @@
 // Who made an object, and what depends on it.
-import { METADATA_LIST, get, parallel, type KubeObject, type List, type Metadata, type OwnerReference } from "./api";
+import { METADATA_LIST, get, list, parallel, type KubeObject, type Metadata, type OwnerReference } from "./api";
 import { count, counts, pathOf, typeKey, typeOfKind, types, type ApiType } from "./types";
 
 /** An object of the tree. */
@@ -13,7 +13,7 @@ async function listMetadata(type: ApiType, namespace: string | undefined, signal
   const found: Metadata[] = [];
   let next: string | undefined;
   do {
-    const page = await get<List>(pathOf(type, namespace), { accept: METADATA_LIST, query: { limit: 1000, continue: next }, signal });
+    const page = await list(pathOf(type, namespace), { accept: METADATA_LIST, query: { limit: 1000, continue: next }, signal });
     found.push(...page.items.map((item) => item.metadata));
     next = page.metadata.continue;
   } while (next && found.length < MAX_LISTED);

@@ -1,5 +1,5 @@
 // What the API server serves: discovery, paths and counts of objects.
-import { METADATA_LIST, get, type List, type KubeObject, type OwnerReference } from "./api";
+import { METADATA_LIST, get, list, type OwnerReference } from "./api";
 import { Signal } from "./signal";
 
 /** A resource of one group version. */
@@ -114,8 +114,8 @@ async function countNow(type: ApiType): Promise<number | string> {
   if (slots === 0) await new Promise<void>((resolve) => waiting.push(resolve));
   else slots--;
   try {
-    const list = await get<List<KubeObject>>(pathOf(type), { accept: METADATA_LIST, query: { limit: 1 } });
-    return list.items.length + (list.metadata.remainingItemCount ?? 0);
+    const page = await list(pathOf(type), { accept: METADATA_LIST, query: { limit: 1 } });
+    return page.items.length + (page.metadata.remainingItemCount ?? 0);
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   } finally {

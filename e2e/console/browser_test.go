@@ -1,0 +1,260 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// browser returns a context of a Chromium that the test has for itself.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip("needs Debian's package chromium")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.WSURLReadTimeout(harness.Patience),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1440, 900))
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, stop := chromedp.NewContext(allocator)
+	t.Cleanup(stop)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start Chromium: %v", err)
+	}
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx) }) // waits until the browser has ended
+	return ctx
+}
+
+// console is a process of `kube-hyper-mini console`.
+type console struct {
+	address string // with an unused token
+	cmd     *exec.Cmd
+	errors  *os.File
+}
+
+// launch runs a console with further arguments until the test ends.
+func launch(t *testing.T, args ...string) *console {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "console.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &console{cmd: exec.Command(harness.Binary(t), append([]string{"console", "--no-browser"}, args...)...), errors: log}
+	c.cmd.Stderr = log
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.cmd.Process.Signal(os.Interrupt); err == nil {
+			if err := c.cmd.Wait(); err != nil {
+				t.Errorf("the console ended with %v", err)
+			}
+		}
+		_ = log.Close()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		text, _ := os.ReadFile(log.Name())
+		t.Fatalf("the console printed %q: %v\n%s", line, err, text)
+	}
+	c.address = line[strings.LastIndex(line, "http://"):]
+	c.address = strings.TrimSpace(c.address)
+	return c
+}
+
+// host is the address without the token.
+func (c *console) host() string { return c.address[:strings.Index(c.address, "/?")] }
+
+// log returns what the console has written to standard error.
+func (c *console) log(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(c.errors.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// page is a browser on a console.
+type page struct {
+	t    *testing.T
+	ctx  context.Context
+	host string
+}
+
+// open has a new browser open the console with its token.
+func open(t *testing.T, c *console, hash string) *page {
+	t.Helper()
+	p := &page{t, browser(t), c.host()}
+	p.run("open the console", chromedp.Navigate(c.address+hash))
+	return p
+}
+
+func (p *page) run(what string, actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, harness.Patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, p.text())
+	}
+}
+
+// visit goes to a page of the application.
+func (p *page) visit(hash string) {
+	p.t.Helper()
+	p.run("go to "+hash, script("location.hash = %q", hash))
+}
+
+// text is what the page shows.
+func (p *page) text() string {
+	ctx, cancel := context.WithTimeout(p.ctx, harness.Patience)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+	if err != nil {
+		return "(" + err.Error() + ")"
+	}
+	return text
+}
+
+// sees waits until the page shows all texts.
+func (p *page) sees(texts ...string) {
+	p.t.Helper()
+	harness.Eventually(p.t, fmt.Sprintf("the page shows %q", texts), func() error {
+		shown := p.text()
+		for _, text := range texts {
+			if !strings.Contains(shown, text) {
+				return fmt.Errorf("%q is missing in:\n%s", text, shown)
+			}
+		}
+		return nil
+	})
+}
+
+// lacks waits until the page does not show the text.
+func (p *page) lacks(text string) {
+	p.t.Helper()
+	harness.Eventually(p.t, fmt.Sprintf("the page does not show %q", text), func() error {
+		if shown := p.text(); strings.Contains(shown, text) {
+			return fmt.Errorf("it shows:\n%s", shown)
+		}
+		return nil
+	})
+}
+
+// click waits for a button or link with the text and clicks it.
+func (p *page) click(text string) {
+	p.t.Helper()
+	harness.Eventually(p.t, "click "+text, func() error {
+		clicked, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](fmt.Sprintf(`(() => {
+			const wanted = %q;
+			const found = [...document.querySelectorAll("dialog[open] button, dialog[open] a, button, a, label, summary")].find((e) => e.innerText?.trim() === wanted && !e.disabled);
+			found?.click();
+			return !!found;
+		})()`, text)))
+		if err == nil && !clicked {
+			err = fmt.Errorf("nothing to click in:\n%s", p.text())
+		}
+		return err
+	})
+}
+
+// labelled is the selector of the element with the accessible name.
+func labelled(name string) chromedp.CSS { return chromedp.CSS(fmt.Sprintf(`[aria-label=%q]`, name)) }
+
+// script runs JavaScript; arguments are quoted into it.
+func script(text string, args ...any) chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(text, args...))
+}
+
+// fill replaces the text of an input.
+func (p *page) fill(name, value string) { p.t.Helper(); p.set(name, value, "input") }
+
+// choose picks a value of a select.
+func (p *page) choose(name, value string) { p.t.Helper(); p.set(name, value, "change") }
+
+// set changes the value of an element as its event would.
+func (p *page) set(name, value, event string) {
+	p.t.Helper()
+	p.run("set "+name, chromedp.WaitVisible(labelled(name)), script(`(() => {
+		const element = document.querySelector(%q);
+		element.value = %q;
+		element.dispatchEvent(new Event(%q, {bubbles: true}));
+	})()`, labelled(name), value, event))
+}
+
+// write replaces the text of the YAML editor.
+func (p *page) write(text string) {
+	p.t.Helper()
+	p.run("write YAML", chromedp.WaitVisible(labelled("YAML")), chromedp.Focus(labelled("YAML")),
+		chromedp.KeyEvent("a", chromedp.KeyModifiers(chromedp.ModifierCtrl)), chromedp.KeyEvent(kb.Delete), paste(text))
+}
+
+// paste inserts text as from the clipboard: typing would indent by itself.
+func paste(text string) chromedp.Action[chromedp.Void] {
+	return script(`(() => {
+		const data = new DataTransfer();
+		data.setData("text/plain", %q);
+		document.activeElement.dispatchEvent(new ClipboardEvent("paste", {clipboardData: data, bubbles: true, cancelable: true}));
+	})()`, text)
+}
+
+// evaluate runs JavaScript.
+func evaluate[T any](p *page, expression string) T {
+	p.t.Helper()
+	result, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("evaluate %s: %v", expression, err)
+	}
+	return result
+}
+
+// size is that of the window, with the color scheme.
+func (p *page) size(width, height int64, scheme string) {
+	p.t.Helper()
+	p.run("set the size", chromedp.EmulateViewport(width, height))
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		p.t.Fatalf("set the color scheme: %v", err)
+	}
+}
+
+// reload loads the page again.
+func reload() chromedp.Action[chromedp.Void] { return chromedp.Reload() }
+
+// clickIn clicks the first element of a selector.
+func clickIn(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.Click(chromedp.CSS(selector))
+}
+
+// gone is nil once an object does not exist.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		err = errors.New("it exists")
+	}
+	return err
+}
