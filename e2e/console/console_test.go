@@ -2,7 +2,7 @@ package console
 
 import (
 	"net/http"
-	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -159,17 +159,9 @@ func TestCreateEditDelete(t *testing.T) {
 func TestRefusedDeletion(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
-	s.Kubectl("", "create", "serviceaccount", "reader", "-n", "shop")
-	s.Kubectl("", "create", "clusterrolebinding", "reader", "--clusterrole=view", "--serviceaccount=shop:reader")
 	s.Kubectl("", "create", "configmap", "kept", "-n", "shop")
-	path := s.Dir + "/reader.kubeconfig"
-	out, code := harness.CLI(t, "kubeconfig", "create", "reader", "--data-dir", s.Dir, "--group", "readers")
-	if code != 0 {
-		t.Fatalf("kubeconfig create: %s", out)
-	}
-	if err := os.WriteFile(path, []byte(out), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := filepath.Join(t.TempDir(), "reader.kubeconfig")
+	harness.Runs(t, 0, "kubeconfig", "create", "reader", "--data-dir", s.Dir, "--group", "readers", "-o", path)
 	s.Kubectl("", "create", "clusterrolebinding", "readers", "--clusterrole=view", "--group=readers")
 	p := open(t, launch(t, "--kubeconfig", path), "#/object/core/v1/configmaps/shop/kept")
 	p.click("Delete")
@@ -183,8 +175,6 @@ func TestSessions(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	c := launch(t, "--data-dir", s.Dir)
-	p := open(t, c, "")
-	p.sees("Overview")
 	request := func(path string, change func(*http.Request)) (int, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.host()+path, nil)
@@ -201,15 +191,17 @@ func TestSessions(t *testing.T) {
 		defer response.Body.Close()
 		return response.StatusCode, response.Header.Get("Set-Cookie")
 	}
-	used := c.address[len(c.host()):]
-	if code, cookie := request(used, nil); code != http.StatusUnauthorized || cookie != "" {
+	token := c.address[len(c.host()):]
+	code, cookie := request(token, nil)
+	if code != http.StatusSeeOther || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") {
+		t.Errorf("the printed address: %d, cookie %q", code, cookie)
+	}
+	if code, cookie := request(token, nil); code != http.StatusUnauthorized || cookie != "" {
 		t.Errorf("a used token: %d, cookie %q", code, cookie)
 	}
 	log := c.log(t)
-	fresh := log[strings.LastIndex(log, "/?token="):]
-	code, cookie := request(strings.TrimSpace(fresh), nil)
-	if code != http.StatusSeeOther || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") {
-		t.Errorf("the address on the terminal: %d, cookie %q", code, cookie)
+	if code, _ := request(strings.TrimSpace(log[strings.LastIndex(log, "/?token="):]), nil); code != http.StatusSeeOther {
+		t.Errorf("the new address on the terminal: %d", code)
 	}
 	value := strings.Split(cookie, ";")[0]
 	for name, test := range map[string]struct {
@@ -226,6 +218,26 @@ func TestSessions(t *testing.T) {
 		if code, _ := request("/k8s/api/v1/namespaces", test.change); code != test.want {
 			t.Errorf("%s: %d, want %d", name, code, test.want)
 		}
+	}
+}
+
+// TestBadInput: what cannot work is refused before anything listens.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for name, test := range map[string]struct {
+		code int
+		args []string
+		want string
+	}{
+		"no server":       {3, []string{"--data-dir", empty}, "start the server first"},
+		"no kubeconfig":   {2, []string{"--kubeconfig", filepath.Join(empty, "none")}, "none"},
+		"no such context": {2, []string{"--kubeconfig", filepath.Join(empty, "none"), "--context", "elsewhere"}, "none"},
+		"a wrong port":    {2, []string{"--data-dir", empty, "--port", "99999"}, "--port 99999 is not a port"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			harness.Wants(t, harness.Runs(t, test.code, append([]string{"console", "--no-browser"}, test.args...)...), test.want)
+		})
 	}
 }
 
