@@ -186,20 +186,14 @@ func script(text string, args ...any) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(text, args...))
 }
 
-// fill replaces the text of an input.
-func (p *page) fill(name, value string) { p.t.Helper(); p.set(name, value, "input") }
-
-// choose picks a value of a select.
-func (p *page) choose(name, value string) { p.t.Helper(); p.set(name, value, "change") }
-
-// set changes the value of an element as its event would.
-func (p *page) set(name, value, event string) {
+// fill replaces the text of an input, as typing would.
+func (p *page) fill(name, value string) {
 	p.t.Helper()
-	p.run("set "+name, chromedp.WaitVisible(labelled(name)), script(`(() => {
+	p.run("fill "+name, chromedp.WaitVisible(labelled(name)), script(`(() => {
 		const element = document.querySelector(%q);
 		element.value = %q;
-		element.dispatchEvent(new Event(%q, {bubbles: true}));
-	})()`, labelled(name), value, event))
+		element.dispatchEvent(new Event("input", {bubbles: true}));
+	})()`, labelled(name), value))
 }
 
 // write replaces the text of the YAML editor.
