@@ -9,6 +9,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 )
 
 // delegates configures the apiextensions server and the aggregator.
@@ -56,7 +58,7 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 func (b *builder) wrapChain(c *genericapiserver.Config) {
 	build := c.BuildHandlerChainFunc
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return b.drain.outside(build(b.drain.inside(b.writes.track(b.answerGroups(handler))), c))
+		return b.drain.outside(build(b.drain.inside(b.writes.track(crds.MetadataLists(b.answerGroups(handler)))), c))
 	}
 }
 

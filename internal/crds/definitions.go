@@ -25,8 +25,9 @@ const listPage = 100
 // definitions reads CRDs from the store, with several degrees of detail. It is
 // safe for concurrent use.
 type definitions struct {
-	// light has no schemas and little metadata, metadata has no schemas.
-	light, metadata storage.Interface
+	// light has no schemas and little metadata, metadata has no schemas. Both have
+	// v1, bare is metadata in the internal version.
+	light, metadata, bare storage.Interface
 	// whole is the storage of the API.
 	whole    *customresourcedefinition.REST
 	prefix   string
@@ -46,6 +47,10 @@ func newDefinitions(getter genericregistry.RESTOptionsGetter, whole *customresou
 		return nil, err
 	}
 	if d.metadata, err = d.store(options, lightCodec{stored: options.StorageConfig.Codec, metadata: true}); err != nil {
+		d.destroy()
+		return nil, err
+	}
+	if d.bare, err = d.bareStore(options); err != nil {
 		d.destroy()
 		return nil, err
 	}

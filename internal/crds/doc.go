@@ -7,6 +7,8 @@
 //
 //   - definitions reads CRDs from etcd, whole or without schemas (light). They
 //     are stored as protobuf without a watch cache, so that schemas are skipped;
+//   - bare answers lists and watches that have metadata only, without schemas:
+//     those of kubectl get and of the garbage collector;
 //   - the informer holds light CRDs and feeds upstream's controllers;
 //   - catalog is what this server serves: the informer's content, and at once
 //     what this server itself has written;

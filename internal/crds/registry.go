@@ -6,8 +6,11 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 )
@@ -16,6 +19,7 @@ import (
 // the request is answered.
 type registry struct {
 	*customresourcedefinition.REST
+	bare    *genericregistry.Store // without schemas
 	catalog *catalog
 	names   *names
 	// alone says whether no other server writes CRDs at this moment.
@@ -30,6 +34,24 @@ func (r *registry) claim(ctx context.Context) (context.Context, func()) {
 		return ctx, func() {}
 	}
 	return r.names.begin(ctx)
+}
+
+// List implements [rest.Lister].
+func (r *registry) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	return r.reader(ctx).List(ctx, options)
+}
+
+// Watch implements [rest.Watcher].
+func (r *registry) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+	return r.reader(ctx).Watch(ctx, options)
+}
+
+// reader leaves schemas out for clients that get metadata only.
+func (r *registry) reader(ctx context.Context) *genericregistry.Store {
+	if wantsMetadata(ctx) {
+		return r.bare
+	}
+	return r.REST.Store
 }
 
 // Create implements [rest.Creater].

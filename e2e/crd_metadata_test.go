@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+)
+
+// TestMetadataOfDefinitions: lists that have metadata only have all of it, and
+// others have the schemas.
+func TestMetadataOfDefinitions(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	k := newKind()
+	s.Kubectl(k.definition("Namespaced"), "apply", "-f", "-")
+	selected := metav1.ListOptions{FieldSelector: "metadata.name=" + k.crd()}
+	whole, err := s.Dynamic().Resource(crdResource).List(t.Context(), selected)
+	if err != nil || len(whole.Items) != 1 {
+		t.Fatalf("%v: %v", err, whole)
+	}
+	objects, err := metadata.NewForConfig(s.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := objects.Resource(crdResource).List(t.Context(), selected)
+	if err != nil || len(bare.Items) != 1 {
+		t.Fatalf("%v: %v", err, bare)
+	}
+	one, want := bare.Items[0], whole.Items[0]
+	if !reflect.DeepEqual(one.Annotations, want.GetAnnotations()) || len(one.Annotations) == 0 || one.UID != want.GetUID() ||
+		one.ResourceVersion != want.GetResourceVersion() || len(one.ManagedFields) != len(want.GetManagedFields()) || len(one.ManagedFields) == 0 {
+		t.Errorf("the metadata is %v, want that of %v", one.ObjectMeta, want.Object["metadata"])
+	}
+
+	client := s.Client().Discovery().RESTClient()
+	const table, schema = "application/json;as=Table;v=v1;g=meta.k8s.io", `"openAPIV3Schema"`
+	for _, c := range []struct {
+		accept, include string
+		whole           bool
+	}{
+		{accept: table},
+		{accept: table + ",application/json"},
+		{accept: table, include: "Metadata"},
+		{accept: table, include: "Object", whole: true},
+		{accept: "application/json", whole: true},
+		{accept: table + ";q=0.5,application/json", whole: true},
+		{accept: "application/json;as=Table;v=v7;g=meta.k8s.io,application/json", whole: true},
+	} {
+		request := client.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").
+			Param("fieldSelector", selected.FieldSelector).SetHeader("Accept", c.accept)
+		if c.include != "" {
+			request.Param("includeObject", c.include)
+		}
+		text, err := request.DoRaw(t.Context())
+		if err != nil || !strings.Contains(string(text), k.crd()) || strings.Contains(string(text), schema) != c.whole {
+			t.Errorf("%+v: %v: %s", c, err, text)
+		}
+	}
+	s.Kubectl("", "delete", "crd", k.crd())
+}

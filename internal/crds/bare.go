@@ -1,0 +1,82 @@
+package crds
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic"
+	genericstore "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/tools/cache"
+)
+
+// metadataKey is the context's key of requests whose answer has metadata only.
+type metadataKey struct{}
+
+func wantsMetadata(ctx context.Context) bool { return ctx.Value(metadataKey{}) != nil }
+
+// MetadataLists marks lists and watches of CustomResourceDefinitions that are
+// answered with a table or with metadata: kubectl get, and the garbage collector.
+// These are read without schemas.
+func MetadataLists(next http.Handler) http.Handler {
+	// What kube-apiserver negotiates with.
+	scope := &handlers.RequestScope{TableConvertor: rest.NewDefaultTableConvertor(apiextensions.Resource("customresourcedefinitions"))}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if listsDefinitions(r) {
+			media, _, err := negotiation.NegotiateOutputMediaType(r, apiextensionsapiserver.Codecs, scope)
+			if err == nil && media.Convert != nil && r.URL.Query().Get("includeObject") != string(metav1.IncludeObject) {
+				r = r.WithContext(context.WithValue(r.Context(), metadataKey{}, true))
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func listsDefinitions(r *http.Request) bool {
+	info, ok := request.RequestInfoFrom(r.Context())
+	return ok && info.APIGroup == apiextensions.GroupName && info.Resource == "customresourcedefinitions" && info.Subresource == "" &&
+		(info.Verb == "list" || info.Verb == "watch")
+}
+
+// bareCodec decodes stored CRDs without schemas.
+type bareCodec struct{ runtime.Codec }
+
+// Decode implements [runtime.Decoder].
+func (c bareCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	return c.Codec.Decode(withoutFields(data, wholeMetadataFields), defaults, into)
+}
+
+func (d *definitions) bareStore(options genericregistry.RESTOptions) (storage.Interface, error) {
+	config := *options.StorageConfig
+	config.Codec = bareCodec{config.Codec}
+	store, destroy, err := options.Decorator(&config, d.prefix,
+		func(obj runtime.Object) (string, error) {
+			return d.key(obj.(*apiextensions.CustomResourceDefinition).Name), nil
+		},
+		func() runtime.Object { return &apiextensions.CustomResourceDefinition{} },
+		func() runtime.Object { return &apiextensions.CustomResourceDefinitionList{} },
+		customresourcedefinition.GetAttrs, nil, &cache.Indexers{})
+	if err != nil {
+		return nil, fmt.Errorf("make a store of the metadata of CustomResourceDefinitions: %w", err)
+	}
+	d.destroys = append(d.destroys, destroy)
+	return store, nil
+}
+
+// bareRegistry is whole over the store without schemas, for lists and watches.
+func (d *definitions) bareRegistry(whole *genericstore.Store) *genericstore.Store {
+	bare := *whole
+	bare.Storage = genericstore.DryRunnableStorage{Storage: d.bare, Codec: whole.Storage.Codec}
+	return &bare
+}
