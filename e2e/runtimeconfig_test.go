@@ -114,7 +114,7 @@ func TestNodeAuthorizerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := harness.ConfigFile(t, "apiServer: {authorization: {configFile: "+file+"}}\n")
-	harness.Wants(t, harness.Runs(t, harness.ExitUsage, "config", "validate", config), "apiServer.authorization.configFile", `"node" is of type Node`, "leave it out")
+	harness.Wants(t, harness.Runs(t, harness.ExitUsage, "config", "validate", config), "apiServer.authorization.configFile", `"node" is of type Node`, "remove it")
 }
 
 // TestClusterTrustBundleAttest: a bundle for a signer needs the right to attest

@@ -77,7 +77,7 @@ func TestRestore(t *testing.T) {
 			harness.Wants(t, harness.Runs(t, harness.ExitFailure, "backup", "restore", "--data-dir", s.Dir, archive), "in use")
 			s.Stop()
 			restored := harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, archive)
-			_, old, _ := strings.Cut(strings.TrimSpace(restored), "what was there before is in ")
+			_, old, _ := strings.Cut(strings.TrimSpace(restored), "the previous content is in ")
 
 			again := harness.StartIn(t, s.Dir)
 			reads(t, again, "before")

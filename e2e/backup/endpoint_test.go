@@ -70,21 +70,21 @@ func TestSavingThroughTheAPI(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	secret(t, s)
-	response := postAs(t, s, "somebody", "")
+	response := postAs(t, s, "jane", "")
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusForbidden {
-		t.Errorf("somebody gets %s", response.Status)
+		t.Errorf("jane gets %s", response.Status)
 	}
-	allow(t, s, "somebody")
-	out := harness.Runs(t, harness.ExitOK, "backup", "inspect", fetch(t, postAs(t, s, "somebody", "?withoutKeys=false")))
+	allow(t, s, "jane")
+	out := harness.Runs(t, harness.ExitOK, "backup", "inspect", fetch(t, postAs(t, s, "jane", "?withoutKeys=false")))
 	harness.Wants(t, out, "secrets, 1 encrypted", "pki/client-ca.key", "left out")
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "file") && (strings.Contains(line, "pki/") || strings.Contains(line, "encryption/")) {
 			t.Errorf("it gives away %s", line)
 		}
 	}
-	s.WaitLog("the backup is delivered")
-	harness.Wants(t, s.Log(), "user=somebody")
+	s.WaitLog("backup sent")
+	harness.Wants(t, s.Log(), "user=jane")
 
 	whole := filepath.Join(t.TempDir(), "whole.tar.gz")
 	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, whole)
@@ -104,14 +104,14 @@ func TestConfiguredRecipients(t *testing.T) {
 	if err := os.WriteFile(key, []byte(identity+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	allow(t, s, "somebody")
+	allow(t, s, "jane")
 	inspect := func(archive string, more ...string) string {
 		return harness.Runs(t, harness.ExitOK, append([]string{"backup", "inspect", archive}, more...)...)
 	}
-	streamed := fetch(t, postAs(t, s, "somebody", ""))
+	streamed := fetch(t, postAs(t, s, "jane", ""))
 	harness.Runs(t, harness.ExitFailure, "backup", "inspect", streamed)
 	harness.Wants(t, inspect(streamed, "--identity", key), "pki/client-ca.key, ")
-	harness.Wants(t, inspect(fetch(t, postAs(t, s, "somebody", "?plain=true"))), "left out", "pki/client-ca.key")
+	harness.Wants(t, inspect(fetch(t, postAs(t, s, "jane", "?plain=true"))), "left out", "pki/client-ca.key")
 
 	at := []string{"--data-dir", s.Dir, "--config", file}
 	for _, running := range []bool{true, false} {

@@ -122,7 +122,7 @@ func TestAccessThatIsRefused(t *testing.T) {
 		{append([]string{"jane", "--expires", "1m"}, here...), 2, "too short"},
 		{append([]string{"jane", "--expires", "soon"}, here...), 2, "invalid"},
 		{append([]string{"jane", "--group", "system:masters"}, here...), 2, "cluster-admin"},
-		{append([]string{"jane", "--service-account", "default/default"}, here...), 2, "leave out NAME"},
+		{append([]string{"jane", "--service-account", "default/default"}, here...), 2, "cannot be combined with NAME"},
 		{append([]string{"--service-account", "default"}, here...), 2, "namespace/name"},
 		{append([]string{"--service-account", "../default"}, here...), 2, "namespace/name"},
 		{append([]string{"--service-account", "default/nobody"}, here...), 1, "kubectl create serviceaccount"},

@@ -220,7 +220,7 @@ func TestPruneRemovesWhatIsNoLongerThere(t *testing.T) {
 	// An empty directory is a mistake.
 	p.remove("10.yaml")
 	harness.Eventually(t, "the empty directory is refused", func() error {
-		if !strings.Contains(s.Log(), "has no manifests any more") {
+		if !strings.Contains(s.Log(), "has no manifests: no object") {
 			return errors.New(s.Log())
 		}
 		return nil

@@ -21,14 +21,14 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// backupPath delivers an archive to a POST.
+// backupPath is the path that returns an archive for a POST request.
 const backupPath = "/kube-hyper-mini/backup"
 
-// storeStart is how long a store may take to be readable when no server runs.
+// storeStart bounds the start of a store that a command uses while no server runs.
 const storeStart = time.Minute
 
-// withStore calls use with the store of a data directory that no server uses
-// (datadir.ErrLocked if one does), for as long as that takes.
+// withStore starts the store of a data directory that no server uses
+// (datadir.ErrLocked if one does), calls use, and stops the store.
 func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, use func(context.Context, *datadir.Dir, datastore.Datastore) error) (err error) {
 	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp(), cfg.NamedPaths()...)
 	if err != nil {
@@ -51,7 +51,7 @@ func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.L
 // of an embedded etcd stays as it is.
 func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) (err error) {
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
-		return fmt.Errorf("nothing to save: %w", err) // before anything is made
+		return fmt.Errorf("nothing to save: %w", err) // before a file is written
 	}
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
@@ -65,22 +65,22 @@ func ArchiveStopped(ctx context.Context, cfg *config.ServerConfiguration, log *s
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	if !etcd.Exists(dir.Join("etcd")) {
-		return fmt.Errorf("nothing to save: %s has no data of etcd; name the external one in the configuration, if that is where the objects are", dir.Path())
+		return fmt.Errorf("nothing to save: %s has no data of etcd; if the objects are in an external etcd, set etcd.external in the configuration", dir.Path())
 	}
 	archiver := NewStoppedArchiver(cfg, dir, *dir.Previous, log)
 	return errors.Join(archiver.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
 }
 
-// ArchiveRunning asks the server that the kubeconfig points to for an archive
-// without keys, and adds those in the data directory of the configuration, which
-// is that server's, unless they were asked to stay out.
+// ArchiveRunning requests an archive without keys from the server of the kubeconfig. It
+// adds the keys from the data directory of the configuration, which is that server's,
+// unless the options leave them out.
 func ArchiveRunning(ctx context.Context, cfg *config.ServerConfiguration, kubeconfig []byte, w io.Writer, options backup.Options) error {
 	query := url.Values{backup.ParamPlain: {"true"}}
-	response, host, err := ask(ctx, kubeconfig, http.MethodPost, backupPath+"?"+query.Encode(), 0)
+	response, host, err := send(ctx, kubeconfig, http.MethodPost, backupPath+"?"+query.Encode(), 0)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	defer func() { _ = response.Body.Close() }() // the error does not matter
 	if response.StatusCode != http.StatusOK {
 		body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 		return errors.Join(unexpected(host, response, body), err)
@@ -104,17 +104,17 @@ func Bundle(ctx context.Context, cfg *config.ServerConfiguration, w io.Writer) e
 		return err
 	}
 	if stamp == nil || stamp.FirstStart != "" {
-		return fmt.Errorf("%s has no identity yet: start its server first", cfg.DataDir)
+		return fmt.Errorf("%s has no certificates and keys: start its server first", cfg.DataDir)
 	}
 	_, err = backup.Write(ctx, w, backup.Source{DataDir: cfg.DataDir, Stamp: *stamp}, backup.Options{Reason: backup.ReasonBundle})
 	return err
 }
 
-// Restore makes the archive the content of the configuration's data directory.
-// The configuration has been completed.
+// Restore replaces the content of the configuration's data directory by that of the
+// archive. The configuration has been completed.
 func Restore(cfg *config.ServerConfiguration, log *slog.Logger, archive string, key backup.Key) (*backup.Restored, error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return nil, errors.New("the configuration has an external etcd, which is restored with etcd's own tools: see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
+		return nil, errors.New("the configuration has an external etcd: restore that with etcd's own tools, see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
 	restore := restoreConfig(cfg, archive, key)
 	restore.Snapshot = func(snapshot, _, dir string) error {
@@ -123,8 +123,8 @@ func Restore(cfg *config.ServerConfiguration, log *slog.Logger, archive string, 
 	return backup.Restore(restore)
 }
 
-// ImportBundle gives the configuration's data directory the identity in the
-// bundle. The configuration has been completed.
+// ImportBundle writes the certificates and keys of the bundle to the configuration's data
+// directory. The configuration has been completed.
 func ImportBundle(cfg *config.ServerConfiguration, archive string, key backup.Key) (*backup.Manifest, error) {
 	return backup.ImportBundle(restoreConfig(cfg, archive, key))
 }
@@ -132,8 +132,7 @@ func ImportBundle(cfg *config.ServerConfiguration, archive string, key backup.Ke
 func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.Key) backup.RestoreConfig {
 	// The spool of the continuous archive has the identity of its writer.
 	restore := backup.RestoreConfig{Keep: []string{"archive"}, Archive: archive, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
-	// Archives that lie in the data directory belong to whoever makes them, not
-	// to what they are about.
+	// Archives in the data directory are not part of the data.
 	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {
 		name, _, _ := strings.Cut(inside, string(filepath.Separator))
 		restore.Keep = append(restore.Keep, name)
@@ -141,7 +140,7 @@ func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.K
 	return restore
 }
 
-// NewStoppedArchiver returns the archiver of an embedded etcd that does not run.
+// NewStoppedArchiver returns the archiver of an embedded etcd that is not running.
 func NewStoppedArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, log *slog.Logger) *backup.Archiver {
 	data := dir.Join("etcd")
 	return backup.NewArchiver(backup.ArchiverConfig{
@@ -153,7 +152,7 @@ func NewStoppedArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp
 	})
 }
 
-// NewArchiver returns the archiver of a store.
+// NewArchiver returns the archiver of a running store.
 func NewArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *backup.Archiver {
 	return backup.NewArchiver(backup.ArchiverConfig{
 		Config: cfg, Dir: dir, Stamp: stamp, Snapshot: store.Snapshot, Log: log,

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -22,35 +21,35 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
-// certificatesPath rotates and revokes at a POST and answers with what it has
-// done.
+// certificatesPath is the path that rotates and revokes for a POST request and returns
+// the changes.
 const certificatesPath = "/kube-hyper-mini/certificates"
 
-// CertificateChange is what is asked of the identity of a server.
+// CertificateChange is a change of the certificates and keys of a server.
 type CertificateChange struct {
 	// Rotate is one of [pki.Kinds], or empty.
 	Rotate string
-	// Prepare only trusts the new one; Finish ends the overlap. Neither rotates.
+	// Prepare only makes and trusts the new one. Finish only ends the overlap.
 	Prepare, Finish bool
-	// Overlap is how long the old one stays trusted.
+	// Overlap is the time for which the old one stays trusted.
 	Overlap time.Duration
 	// RevokeAdmin refuses the administrator's certificates and makes a new one.
 	RevokeAdmin bool
 }
 
-// CertificatesChanged is what was done.
+// CertificatesChanged is the result of a [CertificateChange].
 type CertificatesChanged struct {
 	Changes []pki.Change `json:"changes"`
 	// Until is when the overlap ends; zero if there is none.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// errNotPrepared is why the first step must come alone.
+// errNotPrepared is the error of a rotation whose first step was not done separately.
 var errNotPrepared = errors.New("several servers use this etcd, or may, and each must trust the new one before any signs with it: see \"kube-hyper-mini certs rotate --help\" about --prepare; a single server can do it at once while it runs")
 
-// apply changes the store. trusted is called between the steps of a rotation
-// and returns when this process trusts the new authority; follow is called when
-// keys have changed.
+// apply changes the store. Between the steps of a rotation it calls trusted, which
+// returns when this process trusts the new authority. It calls follow after each change
+// of keys.
 func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow func() error) (*CertificatesChanged, error) {
 	done := &CertificatesChanged{}
 	add := func(changes []pki.Change, err error) error {
@@ -83,12 +82,12 @@ func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow
 	return done, err
 }
 
-// Certificates changes the identity of a running server.
+// Certificates changes the certificates and keys of a running server.
 type Certificates struct {
 	Identity *identity.Identity
 	// Alone says whether no other server uses the same store at this moment.
 	Alone func(context.Context) (bool, error)
-	// ClientCAs are the authorities of clients that the API server trusts, as PEM.
+	// ClientCAs returns the client CAs that the API server trusts, as PEM.
 	ClientCAs func() []byte
 }
 
@@ -113,7 +112,7 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(done) // the client may have gone; it is done all the same
+	_ = json.NewEncoder(w).Encode(done) // the client may have disconnected
 }
 
 const (
@@ -121,21 +120,21 @@ const (
 	trustPoll    = 10 * time.Millisecond
 )
 
-// trusted returns when the API server trusts the clients' authorities that are
-// in the file: it follows the file in its own time.
+// trusted returns when the API server trusts the client CAs in the file, which it reloads
+// some time after a change.
 func (c *Certificates) trusted(ctx context.Context) error {
 	want, err := os.ReadFile(c.Identity.Store().Cert(pki.ClientCA))
 	if err != nil {
-		return fmt.Errorf("read the authorities of clients: %w", err)
+		return fmt.Errorf("read the client CAs: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, trustTimeout, errors.New("the API server does not follow the file of the clients' authorities"))
+	ctx, cancel := context.WithTimeoutCause(ctx, trustTimeout, errors.New("the API server has not reloaded the file of the client CAs"))
 	defer cancel()
 	ticker := time.NewTicker(trustPoll)
 	defer ticker.Stop()
 	for !bytes.Contains(c.ClientCAs(), bytes.TrimSpace(want)) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the new authority is trusted on disk and does not sign yet: %w; run the command again", context.Cause(ctx))
+			return fmt.Errorf("the new authority is in the file and does not sign yet: %w; run the command again", context.Cause(ctx))
 		case <-ticker.C:
 		}
 	}
@@ -160,33 +159,20 @@ func parseCertificateChange(query url.Values) (CertificateChange, error) {
 	}, nil
 }
 
-// ChangeCertificatesRunning asks the server that the kubeconfig points to.
+// ChangeCertificatesRunning applies the change to the server of the kubeconfig.
 func ChangeCertificatesRunning(ctx context.Context, admin []byte, change CertificateChange) (*CertificatesChanged, error) {
-	response, host, err := ask(ctx, admin, http.MethodPost, certificatesPath+"?"+change.query().Encode(), 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }() // read to the end or given up
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", host, err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, unexpected(host, response, body)
-	}
 	done := &CertificatesChanged{}
-	if err := json.Unmarshal(body, done); err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", host, err)
+	if err := postJSON(ctx, admin, certificatesPath+"?"+change.query().Encode(), done); err != nil {
+		return nil, err
 	}
 	return done, nil
 }
 
-// ChangeCertificatesStopped changes the identity in a data directory that no
-// server uses (datadir.ErrLocked if one does). The configuration has been
-// completed.
+// ChangeCertificatesStopped applies the change to a data directory that no server uses
+// (datadir.ErrLocked if one does). The configuration has been completed.
 func ChangeCertificatesStopped(cfg *config.ServerConfiguration, log *slog.Logger, change CertificateChange) (done *CertificatesChanged, err error) {
 	if err := datadir.Removable(cfg.DataDir); err != nil {
-		return nil, fmt.Errorf("no certificates to change: %w", err) // before anything is made
+		return nil, fmt.Errorf("no certificates to change: %w", err) // before a file is written
 	}
 	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp())
 	if err != nil {
@@ -210,7 +196,7 @@ func ChangeCertificatesStopped(cfg *config.ServerConfiguration, log *slog.Logger
 	return done, nil
 }
 
-// ListCertificates describes the identity in the configuration's data directory,
+// ListCertificates lists the certificates and keys in the configuration's data directory,
 // whether a server uses it or not. The configuration has been completed.
 func ListCertificates(cfg *config.ServerConfiguration) ([]pki.Entry, error) {
 	if err := datadir.Removable(cfg.DataDir); err != nil {

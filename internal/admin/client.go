@@ -13,12 +13,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// queryTimeout bounds one question to the server.
+// queryTimeout bounds a request for the status.
 const queryTimeout = 5 * time.Second
 
-// ask sends a request without a body to the server that the kubeconfig points
-// to. The caller closes the answer's body. The other result names the server.
-func ask(ctx context.Context, kubeconfig []byte, method, path string, timeout time.Duration) (*http.Response, string, error) {
+// send sends a request without a body to the server of the kubeconfig. The caller closes
+// the body of the response. The other result is the URL of the server. A timeout of 0
+// means none.
+func send(ctx context.Context, kubeconfig []byte, method, path string, timeout time.Duration) (*http.Response, string, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
@@ -30,7 +31,7 @@ func ask(ctx context.Context, kubeconfig []byte, method, path string, timeout ti
 	}
 	request, err := http.NewRequestWithContext(ctx, method, config.Host+path, nil)
 	if err != nil {
-		return nil, "", fmt.Errorf("ask %s: %w", config.Host, err)
+		return nil, "", fmt.Errorf("make the request to %s: %w", config.Host, err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -39,21 +40,42 @@ func ask(ctx context.Context, kubeconfig []byte, method, path string, timeout ti
 	return response, config.Host, nil
 }
 
-// unexpected is the error of an answer that is not what was asked for.
+// unexpected returns the error of a response with another status or content.
 func unexpected(host string, response *http.Response, body []byte) error {
 	return fmt.Errorf("the server at %s answers %s: %s", host, response.Status, strings.TrimSpace(string(body)))
 }
 
-// QueryStatus asks the server that the kubeconfig points to.
+// postJSON sends a POST request to the server of the kubeconfig and decodes the response
+// into result.
+func postJSON(ctx context.Context, kubeconfig []byte, path string, result any) error {
+	response, host, err := send(ctx, kubeconfig, http.MethodPost, path, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // the error does not matter
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("read the response of %s: %w", host, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return unexpected(host, response, body)
+	}
+	if err := json.Unmarshal(body, result); err != nil {
+		return fmt.Errorf("read the response of %s: %w", host, err)
+	}
+	return nil
+}
+
+// QueryStatus returns the status of the server of the kubeconfig.
 func QueryStatus(ctx context.Context, kubeconfig []byte) (*Status, error) {
-	response, host, err := ask(ctx, kubeconfig, http.MethodGet, statusPath, queryTimeout)
+	response, host, err := send(ctx, kubeconfig, http.MethodGet, statusPath, queryTimeout)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	defer func() { _ = response.Body.Close() }() // the error does not matter
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", host, err)
+		return nil, fmt.Errorf("read the response of %s: %w", host, err)
 	}
 	status := &Status{}
 	if err := json.Unmarshal(body, status); err != nil || status.PID == 0 {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 
@@ -15,12 +14,12 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 )
 
-// defragmentPath defragments the database at a POST and answers with what it
-// has done.
+// defragmentPath is the path that defragments the database for a POST request and
+// returns the result.
 const defragmentPath = "/kube-hyper-mini/defragment"
 
-// errExternal says who looks after a store that is not ours.
-var errExternal = errors.New("the configuration has an external etcd, which is defragmented with etcd's own tools (etcdctl defrag)")
+// errExternal is the error of a defragmentation of an external etcd.
+var errExternal = errors.New("the configuration has an external etcd: defragment that with etcd's own tools (etcdctl defrag)")
 
 // defragmenter serves defragmentPath.
 type defragmenter struct{ store datastore.Datastore }
@@ -40,29 +39,15 @@ func (d defragmenter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(done) // the client may have gone; it is done all the same
+		_ = json.NewEncoder(w).Encode(done) // the client may have disconnected
 	}
 }
 
-// DefragmentRunning asks the server that the kubeconfig points to.
+// DefragmentRunning defragments the database of the server of the kubeconfig.
 func DefragmentRunning(ctx context.Context, kubeconfig []byte) (maintenance.Defragmented, error) {
 	var done maintenance.Defragmented
-	response, host, err := ask(ctx, kubeconfig, http.MethodPost, defragmentPath, 0)
-	if err != nil {
-		return done, err
-	}
-	defer func() { _ = response.Body.Close() }() // read to the end or given up
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return done, fmt.Errorf("read the answer of %s: %w", host, err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return done, unexpected(host, response, body)
-	}
-	if err := json.Unmarshal(body, &done); err != nil {
-		return done, fmt.Errorf("read the answer of %s: %w", host, err)
-	}
-	return done, nil
+	err := postJSON(ctx, kubeconfig, defragmentPath, &done)
+	return done, err
 }
 
 // DefragmentStopped defragments the database in a data directory that no
@@ -73,7 +58,7 @@ func DefragmentStopped(ctx context.Context, cfg *config.ServerConfiguration, log
 		return done, errExternal
 	}
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
-		return done, fmt.Errorf("nothing to defragment: %w", err) // before anything is made
+		return done, fmt.Errorf("nothing to defragment: %w", err) // before a file is written
 	}
 	err = withStore(ctx, cfg, log, func(ctx context.Context, _ *datadir.Dir, store datastore.Datastore) error {
 		done, err = store.Maintenance().Defragment(ctx)

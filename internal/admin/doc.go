@@ -1,5 +1,5 @@
-// Package admin is what a server says and does for the program's own commands:
-// status, backup, defragment, rotate. It has the types, the HTTP handlers beside the
-// Kubernetes API, the client that asks a running server, and the same for a data
+// Package admin implements what the commands of this program do with a server: status,
+// backup, defragment, rotate. It has the types, the HTTP handlers outside of the
+// Kubernetes API, the client of a running server, and the same operations on a data
 // directory that no server uses.
 package admin

@@ -18,18 +18,17 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 )
 
-// rotatePath rotates the encryption key at a POST and answers with progress, a
-// JSON object a line.
+// rotatePath is the path that rotates the encryption key for a POST request. The response
+// is the progress, one JSON object a line.
 const rotatePath = "/kube-hyper-mini/encryption/rotate"
 
-// rotateLine is a line of the answer: progress, or the error that ended it.
+// rotateLine is a line of the response: progress, or the error that ended the rotation.
 type rotateLine struct {
 	encryption.Progress
 	Error string `json:"error,omitempty"`
 }
 
-// rotatable returns an error for configurations whose key is not the server's to
-// rotate.
+// rotatable returns an error if the server cannot rotate the key of the configuration.
 func rotatable(cfg *config.ServerConfiguration) error {
 	if file := cfg.APIServer.Encryption.ConfigFile; file != "" {
 		return fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each resource", file)
@@ -55,12 +54,13 @@ func encryptionFileIn(dir *datadir.Dir) string { return dir.Join("encryption", "
 type KeyRotator struct {
 	Config *config.ServerConfiguration
 	Dir    *datadir.Dir
-	// Ready says whether the server is.
+	// Ready reports whether the server is ready.
 	Ready func() bool
-	// Archiver makes no archive during a rotation.
+	// Archiver is locked during a rotation: an archive has the objects and the keys
+	// of one moment.
 	Archiver *backup.Archiver
 	Store    datastore.Datastore
-	// Encrypt is that of [encryption.Rotation].
+	// Encrypt: see [encryption.Rotation].
 	Encrypt func(ctx context.Context, resource schema.GroupResource) ([]byte, error)
 	Log     *slog.Logger
 }
@@ -77,15 +77,14 @@ func (k *KeyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return errors.Join(encoder.Encode(rotateLine{Progress: progress}), flush.Flush())
 	})
 	if err != nil {
-		_ = encoder.Encode(rotateLine{Error: err.Error()}) // the client may have gone; the next rotation continues
+		_ = encoder.Encode(rotateLine{Error: err.Error()}) // the client may have disconnected; the next rotation continues
 	}
 }
 
-// rotate rotates while no archive is made: an archive has the objects and the
-// keys of one moment.
+// rotate rotates the key while no archive is made.
 func (k *KeyRotator) rotate(ctx context.Context, report func(encryption.Progress) error) error {
 	if !k.Ready() {
-		return errors.New("the server is still starting: try again when it is ready")
+		return errors.New("the server is starting: try again when it is ready")
 	}
 	release, err := k.Archiver.TakeTurn(ctx)
 	if err != nil {
@@ -123,14 +122,14 @@ func (k *KeyRotator) Resume(ctx context.Context) {
 	}
 }
 
-// RotateKeyRunning asks the server that the kubeconfig points to, and calls
-// report with its progress.
+// RotateKeyRunning rotates the key of the server of the kubeconfig and calls report with
+// its progress.
 func RotateKeyRunning(ctx context.Context, kubeconfig []byte, report func(encryption.Progress) error) error {
-	response, host, err := ask(ctx, kubeconfig, http.MethodPost, rotatePath, 0)
+	response, host, err := send(ctx, kubeconfig, http.MethodPost, rotatePath, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	defer func() { _ = response.Body.Close() }() // the error does not matter
 	if response.StatusCode != http.StatusOK {
 		body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 		return errors.Join(unexpected(host, response, body), err)
@@ -139,7 +138,7 @@ func RotateKeyRunning(ctx context.Context, kubeconfig []byte, report func(encryp
 	for {
 		line := rotateLine{}
 		if err := lines.Decode(&line); err != nil {
-			return fmt.Errorf("the server at %s ended its answer early (%w): the rotation continues at its next start, or with the next `kube-hyper-mini encryption rotate`", host, err)
+			return fmt.Errorf("the response of the server at %s ended early (%w): the rotation continues at its next start, or with the next `kube-hyper-mini encryption rotate`", host, err)
 		}
 		if line.Error != "" {
 			return fmt.Errorf("the server at %s: %s", host, line.Error)
@@ -160,7 +159,7 @@ func RotateKeyStopped(ctx context.Context, cfg *config.ServerConfiguration, log 
 		return err
 	}
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
-		return fmt.Errorf("nothing to rotate: %w", err) // before anything is made
+		return fmt.Errorf("nothing to rotate: %w", err) // before a file is written
 	}
 	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
 		if err := store.Register(ctx); err != nil {

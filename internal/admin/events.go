@@ -12,17 +12,17 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Events tells the users of the API what happens to the server itself. They
-// are about the namespace kube-system, the one object that every configuration
-// has, and lie in the namespace default, as those of other objects without a
-// namespace do. Recording never waits and is safe for concurrent use.
+// Events writes Kubernetes events about the server itself. The involved object is the
+// namespace kube-system, which every configuration has. The events are in the namespace
+// default, as all events of cluster-scoped objects. Record never blocks and is safe for
+// concurrent use.
 type Events struct {
 	recorder    record.EventRecorder
 	broadcaster record.EventBroadcaster
 }
 
-// NewEvents records through the client. Nothing is recorded where events are not
-// served.
+// NewEvents returns Events that are written with config. If events are not served, none
+// is written.
 func NewEvents(config *rest.Config, served bool) (*Events, error) {
 	e := &Events{broadcaster: record.NewBroadcaster()}
 	e.recorder = e.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kube-hyper-mini"})

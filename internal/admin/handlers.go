@@ -6,8 +6,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 )
 
-// Handlers are what a server serves beside the Kubernetes API, by path. Requests
-// are authenticated, and authorized as non-resource URLs.
+// Handlers returns the handlers that a server has besides the Kubernetes API, by path.
+// Requests are authenticated, and authorized as non-resource URLs.
 func Handlers(status func() StatusSource, archive http.Handler, store datastore.Datastore, rotator *KeyRotator, certificates *Certificates) map[string]http.Handler {
 	return map[string]http.Handler{
 		statusPath:       StatusHandler(status),
@@ -18,12 +18,12 @@ func Handlers(status func() StatusSource, archive http.Handler, store datastore.
 	}
 }
 
-// onlyPost is a handler for what a request changes or reveals.
+// onlyPost refuses requests other than POST.
 func onlyPost(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
-			http.Error(w, "this path answers to a POST", http.StatusMethodNotAllowed)
+			http.Error(w, "use POST for this path", http.StatusMethodNotAllowed)
 			return
 		}
 		handler.ServeHTTP(w, r)

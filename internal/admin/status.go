@@ -13,15 +13,15 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
-// statusPath serves the status.
+// statusPath is the path of the status.
 const statusPath = "/kube-hyper-mini/status"
 
 // Status is what `status -o json` prints and statusPath serves.
 type Status struct {
-	// Ready means that an authenticated write has worked and that the
+	// Ready means that an authenticated write has succeeded and that the
 	// controllers run.
 	Ready bool `json:"ready"`
-	// Reason says why the server is not ready.
+	// Reason is why the server is not ready; empty if it is.
 	Reason string `json:"reason,omitempty"`
 	// Started is when the process began, ReadySince when it became ready.
 	Started    time.Time `json:"started"`
@@ -45,13 +45,13 @@ type Status struct {
 	// CustomTypes counts CustomResourceDefinitions; nil before the server is
 	// ready.
 	CustomTypes *CustomTypes `json:"customTypes,omitempty"`
-	// Certificates map each certificate to its end.
+	// Certificates has the end of validity of each certificate.
 	Certificates map[string]time.Time `json:"certificates"`
-	// CertificatesError says why they could not be read.
+	// CertificatesError is why they could not be read.
 	CertificatesError string `json:"certificatesError,omitempty"`
 }
 
-// Versions of the product and of what it is made of.
+// Versions of this program and of its main components.
 type Versions struct {
 	Server     string `json:"server"`
 	Kubernetes string `json:"kubernetes"`
@@ -59,7 +59,7 @@ type Versions struct {
 	Go         string `json:"go"`
 }
 
-// Database is etcd's account of itself, in bytes.
+// Database is the state of etcd's database.
 type Database struct {
 	SizeBytes  int64 `json:"sizeBytes"`
 	InUseBytes int64 `json:"inUseBytes"`
@@ -67,7 +67,7 @@ type Database struct {
 	Revision   int64 `json:"revision"`
 	// NearQuota means that the database takes 80 % of its quota or more.
 	NearQuota bool `json:"nearQuota,omitempty"`
-	// ReadOnly is why writes are refused, and what to do.
+	// ReadOnly is why writes are refused and the remedy; empty if they are accepted.
 	ReadOnly string `json:"readOnly,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
@@ -79,14 +79,13 @@ type CustomTypes struct {
 	Populated int `json:"populated"`
 }
 
-// StatusSource is what the status of a running server is made of. The functions are
-// called at each request.
+// StatusSource has the sources of a [Status]. The functions are called for each request.
 type StatusSource struct {
-	// Facts are what does not change.
+	// Facts has the fields that do not change.
 	Facts Status
 	// Parts of the process that are up.
 	Parts func() []lifecycle.Status
-	// NotReady says why the server is not ready, or is nil.
+	// NotReady returns why the server is not ready, or nil.
 	NotReady func() error
 	// ReadySince is when the server became ready; zero before, and during a stop.
 	ReadySince func() time.Time
@@ -94,9 +93,9 @@ type StatusSource struct {
 	Controllers func() []string
 	// Storage is the connection to etcd.
 	Storage *storage.Storage
-	// Maintenance of the store; nil if it is maintained elsewhere.
+	// Maintenance of the embedded etcd; nil for an external one.
 	Maintenance *maintenance.Keeper
-	// Backups is the account of the scheduled ones.
+	// Backups returns the state of the scheduled backups.
 	Backups func() backup.Account
 	// Archive writes the continuous archive; nil without one.
 	Archive *archive.Writer
@@ -106,7 +105,7 @@ type StatusSource struct {
 	Certificates func() (map[string]time.Time, error)
 }
 
-// StatusHandler answers with the status; the status code is that of /readyz.
+// StatusHandler serves the status, with the status code of /readyz.
 func StatusHandler(source func() StatusSource) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := source().status(r.Context())
@@ -116,7 +115,7 @@ func StatusHandler(source func() StatusSource) http.Handler {
 		}
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
-		_ = encoder.Encode(status) // the client may have gone
+		_ = encoder.Encode(status) // the client may have disconnected
 	})
 }
 
@@ -138,7 +137,7 @@ func (s StatusSource) status(ctx context.Context) Status {
 	}
 	s.addDatabase(ctx, &status)
 	if status.Ready {
-		if types, err := s.CustomTypes(ctx); err == nil { // otherwise Health says so
+		if types, err := s.CustomTypes(ctx); err == nil { // otherwise Health fails, too
 			status.CustomTypes = &types
 		}
 	}

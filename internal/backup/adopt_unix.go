@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// adopt gives what root has restored to the user whose data directory it is:
-// the service that uses it is another user.
+// adopt changes the owner of files that root has restored to the owner of the data
+// directory: the service runs as another user.
 func adopt(incoming, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -22,7 +22,7 @@ func adopt(incoming, dir string) error {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fmt.Errorf("find the owner of %s: the system does not say", dir)
+		return fmt.Errorf("find the owner of %s: not supported on this system", dir)
 	}
 	return filepath.WalkDir(incoming, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {

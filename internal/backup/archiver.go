@@ -21,7 +21,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// keepUpgrades is how many archives from before upgrades stay.
+// keepUpgrades is the number of archives from before upgrades that are kept.
 const keepUpgrades = 3
 
 var (
@@ -39,22 +39,22 @@ var (
 	})
 )
 
-// Account of the scheduled backups.
+// Account is the state of the scheduled backups.
 type Account struct {
-	// Next is when the next one begins; zero without a schedule.
+	// Next is the time of the next one; zero without a schedule.
 	Next time.Time `json:"next,omitzero"`
-	// Last is when the last one succeeded, and File its path.
+	// Last is the time of the last successful one, and File its path.
 	Last time.Time `json:"last,omitzero"`
 	File string    `json:"file,omitempty"`
-	// Error of the last try, if it failed.
+	// Error of the last one, if it failed.
 	Error string `json:"error,omitempty"`
 }
 
-// Record tells the users of the API of an event.
+// Record writes a Kubernetes event.
 type Record func(kind, reason, format string, args ...any)
 
-// Archiver makes archives of a server: one at a time, since each needs room on the
-// disk. It is safe for concurrent use.
+// Archiver makes archives of a server, one at a time, because each needs room on the disk.
+// It is safe for concurrent use.
 type Archiver struct {
 	config   *config.ServerConfiguration
 	dir      *datadir.Dir
@@ -68,12 +68,12 @@ type Archiver struct {
 	account Account
 }
 
-// ArchiverConfig is what archives are made of.
+// ArchiverConfig configures an [Archiver].
 type ArchiverConfig struct {
-	// Config is the server's, whose section backup says when and where.
+	// Config of the server. Its section backup has the schedule and the directory.
 	Config *config.ServerConfiguration
 	Dir    *datadir.Dir
-	// Stamp says which release has written the data.
+	// Stamp is the release that has written the data.
 	Stamp datadir.Stamp
 	// Snapshot streams the store with its sum at the end, and Size is that of its
 	// database in bytes. The error is errors.ErrUnsupported for a store that makes no
@@ -83,7 +83,7 @@ type ArchiverConfig struct {
 	Log      *slog.Logger
 }
 
-// NewArchiver returns an archiver that does nothing yet.
+// NewArchiver returns an archiver. [Archiver.KeepSchedule] makes the scheduled backups.
 func NewArchiver(cfg ArchiverConfig) *Archiver {
 	a := &Archiver{
 		config: cfg.Config, dir: cfg.Dir, stamp: cfg.Stamp, snapshot: cfg.Snapshot, size: cfg.Size, log: cfg.Log,
@@ -93,8 +93,8 @@ func NewArchiver(cfg ArchiverConfig) *Archiver {
 	return a
 }
 
-// TakeTurn waits until no archive is made and no key rotated, and keeps both
-// away until release is called.
+// TakeTurn waits until no archive is made and no key is rotated, and blocks both until
+// release is called.
 func (a *Archiver) TakeTurn(ctx context.Context) (release func(), err error) {
 	select {
 	case <-a.turn:
@@ -114,7 +114,7 @@ func (a *Archiver) produce(stamp datadir.Stamp, options Options) Produce {
 		if err != nil {
 			return err
 		}
-		release = sync.OnceFunc(release) // before the client is written to: it may stall
+		release = sync.OnceFunc(release) // Spooled calls it before the archive is written to a slow client
 		defer release()
 		effective, err := a.config.Marshal()
 		if err != nil {
@@ -133,7 +133,7 @@ func (a *Archiver) produce(stamp datadir.Stamp, options Options) Produce {
 	}
 }
 
-// room says whether a directory has room for a copy of the database.
+// room returns an error if the disk of dir has no room for a copy of the database.
 func (a *Archiver) room(ctx context.Context, dir string) error {
 	size, err := a.size(ctx)
 	if err != nil {
@@ -142,8 +142,8 @@ func (a *Archiver) room(ctx context.Context, dir string) error {
 	return datadir.Room(dir, size, a.dir.Path())
 }
 
-// save makes an archive in the configured directory and removes old ones that
-// were made for the same reason.
+// save makes an archive in the configured directory and removes older ones with the same
+// reason.
 func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int) (string, error) {
 	dir, seal := a.config.Backup.Dir, Seal{Recipients: a.config.Backup.EncryptTo}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -157,13 +157,13 @@ func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string,
 		return "", err
 	}
 	if _, err := Prune(dir, reason, keep); err != nil {
-		a.log.Warn("old backups stay", "error", err)
+		a.log.Warn("removing old backups failed", "error", err)
 	}
 	return path, nil
 }
 
-// BeforeUpgrade makes an archive of what another release has left. An embedded
-// etcd must not have started: a newer one may convert the data.
+// BeforeUpgrade makes an archive if another release has written the data. The embedded
+// etcd must not run: a newer one may convert the data.
 func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 	previous := a.dir.Previous
 	if previous == nil || *previous == a.stamp || !a.config.Backup.BeforeUpgrade {
@@ -175,27 +175,26 @@ func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("make a backup before %s takes over from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.stamp.Version, previous.Version, err)
+		return fmt.Errorf("make a backup before the upgrade to %s from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.stamp.Version, previous.Version, err)
 	}
 	a.log.Info("backup made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "file", path)
 	return nil
 }
 
-// KeepSchedule makes the scheduled backups until ctx ends, and records an event for
-// each.
+// KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
 func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 	if a.config.Backup.Schedule == "" {
 		return
 	}
 	schedule, err := cron.ParseStandard(a.config.Backup.Schedule)
 	if err != nil {
-		a.log.Error("no backups are made", "error", err) // the configuration was valid
+		a.log.Error("parsing backup.schedule failed: no backups are made", "error", err) // Validate has parsed it before
 		return
 	}
 	legacyregistry.MustRegister(backupTime, backupSize, backupDuration, backupOverdue)
 	path, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)
 	if err != nil {
-		a.log.Warn("the schedule of backups begins anew", "error", err)
+		a.log.Warn("finding the last backup failed: the schedule starts now", "error", err)
 	}
 	a.mu.Lock()
 	a.account.Last, a.account.File = last, path
@@ -206,21 +205,21 @@ func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 		backupTime.WithLabelValues("success").Set(float64(last.Unix()))
 	}
 	for a.waitFor(ctx, schedule, last) {
-		patience := max(time.Until(schedule.Next(time.Now())), minOverdue)
-		a.watchOverdue(ctx, patience, record, func() { a.scheduled(ctx, record) })
+		limit := max(time.Until(schedule.Next(time.Now())), minOverdue)
+		a.watchOverdue(ctx, limit, record, func() { a.scheduled(ctx, record) })
 		last = time.Now()
 	}
 }
 
-// clockCheck bounds how long a wait trusts the clock: a machine that slept, or
-// whose clock was set, is noticed within it.
+// clockCheck is the interval at which a wait reads the clock, which jumps when a machine
+// was suspended or its clock was set.
 const clockCheck = time.Minute
 
-// waitFor returns true when the schedule's next time after last has come, at
-// once if that was while nobody was there to see it, and false when ctx ends.
+// waitFor returns true at the first time of the schedule after last; at once if that is
+// past. It returns false when ctx ends.
 func (a *Archiver) waitFor(ctx context.Context, schedule cron.Schedule, last time.Time) bool {
 	for {
-		now := time.Now().Round(0) // the clock on the wall
+		now := time.Now().Round(0) // without the monotonic clock
 		next := schedule.Next(last)
 		if soonest := schedule.Next(now); soonest.Before(next) {
 			next = soonest // the clock was set back
@@ -240,7 +239,7 @@ func (a *Archiver) waitFor(ctx context.Context, schedule cron.Schedule, last tim
 	}
 }
 
-// scheduled makes one backup and tells how it went.
+// scheduled makes one backup and reports its result.
 func (a *Archiver) scheduled(ctx context.Context, record Record) {
 	began := time.Now()
 	path, err := a.save(ctx, a.stamp, ReasonScheduled, a.config.Backup.Keep)
@@ -259,21 +258,21 @@ func (a *Archiver) scheduled(ctx context.Context, record Record) {
 	a.account.Last, a.account.File, a.account.Error = time.Now(), path, ""
 	backupTime.WithLabelValues("success").SetToCurrentTime()
 	backupDuration.Set(time.Since(began).Seconds())
-	if info, err := os.Stat(path); err == nil { // or somebody has moved it away
+	if info, err := os.Stat(path); err == nil { // otherwise it was moved
 		backupSize.Set(float64(info.Size()))
 	}
 	a.log.Info("backup made", "file", path, "took", time.Since(began).Round(time.Millisecond).String())
 	record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
 }
 
-// Account is what has become of the scheduled backups.
+// Account returns the state of the scheduled backups.
 func (a *Archiver) Account() Account {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.account
 }
 
-// Endpoint delivers archives to the POSTs of those who may.
+// Endpoint returns the handler that returns archives for POST requests.
 func (a *Archiver) Endpoint() http.Handler {
 	if a.config.Backup.Endpoint == config.Off {
 		return EndpointOff()

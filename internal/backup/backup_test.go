@@ -171,13 +171,13 @@ func TestDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const header = 10 // of gzip: time and system, which nobody looks at
+	const header = 10 // of gzip: time and system, which are not verified
 	for at := header; at < len(whole); at += 3 {
 		altered := slices.Clone(whole)
 		altered[at] ^= 0x10
 		// Compressed data has bits that mean nothing.
 		if m, err := Read(bytes.NewReader(altered), nil); err == nil && !reflect.DeepEqual(m, original) {
-			t.Fatalf("byte %d of %d was altered and nobody noticed", at, len(whole))
+			t.Fatalf("byte %d of %d was changed and Read returns no error", at, len(whole))
 		}
 	}
 }
@@ -235,9 +235,9 @@ func TestSealed(t *testing.T) {
 	}{
 		"recipient":             {Seal{Recipients: []string{identity.Recipient().String()}}, Key{IdentityFile: own}, ""},
 		"recipient, no key":     {Seal{Recipients: []string{identity.Recipient().String()}}, Key{}, "--identity"},
-		"recipient, passphrase": {Seal{Recipients: []string{identity.Recipient().String()}}, Key{PassphraseFile: passphrase}, "open the encrypted archive"},
+		"recipient, passphrase": {Seal{Recipients: []string{identity.Recipient().String()}}, Key{PassphraseFile: passphrase}, "decrypt the archive"},
 		"passphrase":            {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: passphrase}, ""},
-		"wrong passphrase":      {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: write("wrong", "battery staple\n")}, "open the encrypted archive"},
+		"wrong passphrase":      {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: write("wrong", "battery staple\n")}, "decrypt the archive"},
 		"empty passphrase":      {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: write("empty", "\n")}, "empty line"},
 		"no seal, a key":        {Seal{}, Key{IdentityFile: own}, ""},
 	} {

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Complete copies an archive that was made without secrets to w and adds those
-// files that the source has: of a running server, whose endpoint gives no keys
-// away, the data directory on the same machine has them. What is not found there
-// stays left out. Nothing is written before all files are at hand.
+// Complete copies an archive without keys to w and adds the keys from the source, the data
+// directory of the same server: the endpoint of a running server returns archives
+// without keys. Files that the source lacks stay left out. Complete reads all of them
+// before it writes.
 func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) error {
 	found, _, err := identityEntries(source, false)
 	if err != nil {
@@ -48,7 +48,7 @@ func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) erro
 	return out.close()
 }
 
-// addable are the entries that the archive lacks and says so.
+// addable returns the entries that the manifest lists as left out.
 func addable(m *Manifest, found []entry) []entry {
 	return slices.DeleteFunc(slices.Clone(found), func(e entry) bool { return !slices.Contains(m.LeftOut, e.Name) })
 }

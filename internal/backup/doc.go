@@ -1,8 +1,8 @@
-// Package backup owns the archive that holds what a server is: a snapshot of
-// its etcd, its certificate authorities and keys, the keys that encrypt
-// resources, its configuration, and which versions wrote it.
+// Package backup makes and restores archives of a server: a snapshot of its etcd, its
+// certificates and keys, the keys that encrypt resources, its configuration, and the
+// versions that wrote them.
 //
-// An archive is a tar stream in gzip, sealed with age where that was asked for:
+// An archive is a gzipped tar stream, optionally encrypted with age ("sealed"):
 //
 //	manifest.json         what follows, with sizes and SHA-256 sums
 //	etcd/snapshot.db      what `etcdctl snapshot save` writes
@@ -11,8 +11,8 @@
 //	config/config.yaml    the effective configuration
 //	config/files/         the files that the configuration names
 //
-// The manifest comes first, so that listing is cheap, and everything after it is
-// held against it, so that a truncated or altered archive is noticed before any
-// of it is used. The snapshot is a copy on the local disk before it is
-// archived: a slow reader must not hold a transaction of the database open.
+// The manifest is the first file, so that listing is cheap. All other files are compared
+// with it, so that a truncated or changed archive is detected before it is used. The
+// snapshot is first copied to the local disk: a slow reader must not keep a transaction
+// of the database open.
 package backup

@@ -18,50 +18,50 @@ import (
 
 // The parameters of a POST to the endpoint, "true" or "false".
 const (
-	// ParamWithoutKeys leaves out every file that holds a secret.
+	// ParamWithoutKeys leaves out all files with secrets.
 	ParamWithoutKeys = "withoutKeys"
-	// ParamPlain asks for an archive that is not sealed, and has no keys.
+	// ParamPlain requests an archive that is not encrypted and has no keys.
 	ParamPlain = "plain"
 )
 
 const (
-	// maxStreams is how many archives are delivered at once: each has a copy of
-	// the database on the disk until it is.
+	// maxStreams is the number of archives that are sent at the same time: each has a
+	// copy of the database on the disk.
 	maxStreams = 2
-	// streamChunk is what a client has to take in each streamPatience.
-	streamChunk    = 1 << 20
-	streamPatience = time.Minute
+	// A client must read streamChunk bytes in each chunkTimeout.
+	streamChunk  = 1 << 20
+	chunkTimeout = time.Minute
 )
 
-// Endpoint delivers an archive to each POST. An archive has keys only if it is
-// sealed to the configured recipients: the right to ask for one is not the
-// right to be any user for ever. It is safe for concurrent use.
+// Endpoint returns an archive for each POST request. An archive has keys only if it is
+// encrypted to the configured recipients: with the keys, a user could impersonate any
+// other. It is safe for concurrent use.
 type Endpoint struct {
-	seal     Seal
-	produce  func(Options) Produce
-	log      *slog.Logger
-	streams  chan struct{}
-	patience time.Duration
+	seal    Seal
+	produce func(Options) Produce
+	log     *slog.Logger
+	streams chan struct{}
+	timeout time.Duration // of a chunk
 }
 
-// NewEndpoint seals what produce makes to the recipients, if there are any.
+// NewEndpoint returns an endpoint that encrypts archives to the recipients, if any.
 func NewEndpoint(recipients []string, produce func(Options) Produce, log *slog.Logger) *Endpoint {
 	return &Endpoint{
 		seal: Seal{Recipients: recipients}, produce: produce, log: log,
-		streams: make(chan struct{}, maxStreams), patience: streamPatience,
+		streams: make(chan struct{}, maxStreams), timeout: chunkTimeout,
 	}
 }
 
-// EndpointOff answers where the configuration has switched the endpoint off.
+// EndpointOff returns the handler for backup.endpoint: off.
 func EndpointOff() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "backups through the API are switched off (backup.endpoint: off): stop the server to save one, or set backup.schedule", http.StatusForbidden)
+		http.Error(w, "backups through the API are disabled (backup.endpoint: off): stop the server to save one, or set backup.schedule", http.StatusForbidden)
 	})
 }
 
 // ServeHTTP implements [http.Handler].
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	options, seal, err := e.asked(r)
+	options, seal, err := e.parse(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -71,7 +71,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-e.streams }()
 	default:
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, fmt.Sprintf("%d backups are being delivered: try again when one has ended", maxStreams), http.StatusTooManyRequests)
+		http.Error(w, fmt.Sprintf("%d backups are being sent: try again when one has ended", maxStreams), http.StatusTooManyRequests)
 		return
 	}
 	name := "unknown"
@@ -79,19 +79,19 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		name = user.GetName()
 	}
 	log := e.log.With("user", name, "address", r.RemoteAddr, "keys", !options.WithoutKeys, "sealed", len(seal.Recipients) > 0)
-	log.Info("a backup is requested through the API")
+	log.Info("backup requested through the API")
 	w.Header().Set("Content-Type", "application/octet-stream")
-	body := &paced{w: w, controller: http.NewResponseController(w), patience: e.patience}
+	body := &paced{w: w, controller: http.NewResponseController(w), timeout: e.timeout}
 	began := time.Now()
 	err = deliver(r.Context(), body, seal, e.produce(options))
 	switch {
 	case err == nil:
-		log.Info("the backup is delivered", "bytes", body.written, "took", time.Since(began).Round(time.Millisecond).String())
+		log.Info("backup sent", "bytes", body.written, "took", time.Since(began).Round(time.Millisecond).String())
 	case body.written > 0:
-		// What the client has got ends too early, which it notices.
-		log.Warn("the backup is not delivered", "error", err)
+		// The client detects that the archive is truncated.
+		log.Warn("sending the backup failed", "error", err)
 	default:
-		log.Warn("the backup is not made", "error", err)
+		log.Warn("making the backup failed", "error", err)
 		code := http.StatusInternalServerError
 		if errors.Is(err, datadir.ErrNoSpace) {
 			code = http.StatusInsufficientStorage
@@ -100,8 +100,8 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asked reads the parameters.
-func (e *Endpoint) asked(r *http.Request) (Options, Seal, error) {
+// parse reads the parameters of the request.
+func (e *Endpoint) parse(r *http.Request) (Options, Seal, error) {
 	options, seal := Options{Reason: ReasonManual}, e.seal
 	plain := false
 	for name, value := range map[string]*bool{ParamWithoutKeys: &options.WithoutKeys, ParamPlain: &plain} {
@@ -128,28 +128,28 @@ func deliver(ctx context.Context, w io.Writer, seal Seal, produce Produce) error
 	return err
 }
 
-// paced writes to a client that has to take a chunk in each period: one that
-// does not is cut off.
+// paced writes to a client that must read a chunk within each timeout. Otherwise the
+// connection is closed.
 type paced struct {
 	w          http.ResponseWriter
 	controller *http.ResponseController
-	patience   time.Duration
+	timeout    time.Duration
 	written    int64
-	due        int64 // the deadline is moved when so much is written
+	due        int64 // the number of written bytes at which the deadline is extended
 }
 
 // Write implements io.Writer.
 func (p *paced) Write(data []byte) (int, error) {
 	if p.written >= p.due {
-		if err := p.controller.SetWriteDeadline(time.Now().Add(p.patience)); err != nil {
-			return 0, fmt.Errorf("bound how long the client may take: %w", err)
+		if err := p.controller.SetWriteDeadline(time.Now().Add(p.timeout)); err != nil {
+			return 0, fmt.Errorf("set the write deadline: %w", err)
 		}
 		p.due = p.written + streamChunk
 	}
 	n, err := p.w.Write(data)
 	p.written += int64(n)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("the client took less than %d bytes in %s: %w", streamChunk, p.patience, err)
+		err = fmt.Errorf("the client read less than %d bytes in %s: %w", streamChunk, p.timeout, err)
 	}
 	return n, err
 }

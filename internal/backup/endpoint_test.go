@@ -155,13 +155,13 @@ func TestStalledClients(t *testing.T) {
 	}
 
 	endpoint, server, log := endpointOf(t, nil, endless)
-	endpoint.patience = 100 * time.Millisecond
+	endpoint.timeout = 100 * time.Millisecond
 	stall(server)
 	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the stream ended with %v", err)
 	}
 	server.Close() // waits for the handler
-	if !strings.Contains(log.String(), "the client took less than") {
+	if !strings.Contains(log.String(), "the client read less than") {
 		t.Errorf("the log is\n%s", log)
 	}
 }

@@ -18,20 +18,20 @@ const Format = 1
 
 // The reasons for which archives are made.
 const (
-	// ReasonManual: somebody asked for it.
+	// ReasonManual: a command or a request.
 	ReasonManual = "manual"
-	// ReasonScheduled: the configuration's schedule did.
+	// ReasonScheduled: backup.schedule of the configuration.
 	ReasonScheduled = "scheduled"
-	// ReasonUpgrade: another release is about to take the data over.
+	// ReasonUpgrade: the start of another release.
 	ReasonUpgrade = "before-upgrade"
 	// ReasonContinuous: it is a base of the continuous archive.
 	ReasonContinuous = "continuous"
-	// ReasonBundle: a further server shall have the same identity. Such an
-	// archive has no snapshot.
+	// ReasonBundle: certificates and keys for another server of the same etcd,
+	// without a snapshot.
 	ReasonBundle = "bundle"
 )
 
-// ErrDamaged means that an archive is not, or not any more, what was saved.
+// ErrDamaged means that an archive differs from what was saved.
 var ErrDamaged = errors.New("the archive is damaged")
 
 // damaged wraps the reason in ErrDamaged.
@@ -43,7 +43,7 @@ func damaged(format string, args ...any) error {
 type Manifest struct {
 	// Format of the archive.
 	Format int `json:"format"`
-	// Created is when, Host where and Reason why.
+	// Created is the time, Host the machine and Reason one of the Reason constants.
 	Created time.Time `json:"created"`
 	Host    string    `json:"host"`
 	Reason  string    `json:"reason"`
@@ -53,28 +53,28 @@ type Manifest struct {
 	Stamp datadir.Stamp `json:"data"`
 	// Snapshot describes etcd/snapshot.db; nil in a bundle.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
-	// LeftOut are the files with secrets that were asked to stay behind.
+	// LeftOut are files with secrets that the options left out.
 	LeftOut []string `json:"leftOut,omitempty"`
 	// Files in the order in which they follow.
 	Files []File `json:"files"`
 }
 
-// Snapshot is what a snapshot of etcd holds.
+// Snapshot describes a snapshot of etcd.
 type Snapshot struct {
 	// Revision of the last write in it.
 	Revision int64 `json:"revision"`
 	// SizeBytes of the database.
 	SizeBytes int64 `json:"sizeBytes"`
-	// SHA256 of the file, which ends with the sum that etcd put there.
+	// SHA256 of the file, including the checksum at its end.
 	SHA256 string `json:"sha256"`
-	// Resources map "resource.group" to what there is of it.
+	// Resources has the number of objects by "resource.group".
 	Resources map[string]Count `json:"resources"`
 }
 
-// Count is how many objects there are of a resource.
+// Count is the number of objects of a resource.
 type Count struct {
 	Objects int `json:"objects"`
-	// Encrypted is how many of them can be read with the keys only.
+	// Encrypted is the number of those that are encrypted.
 	Encrypted int `json:"encrypted,omitempty"`
 }
 
@@ -89,15 +89,15 @@ const (
 	manifestName = "manifest.json"
 	snapshotName = "etcd/snapshot.db"
 	configName   = "config/config.yaml"
-	// maxManifest bounds what is read before anything is known of an archive.
+	// maxManifest bounds the size of a manifest, in bytes.
 	maxManifest = 16 << 20
 )
 
-// rooms are the directories that an archive may have files in.
-var rooms = []string{"etcd", "pki", "encryption", "config"}
+// directories are those that an archive may have.
+var directories = []string{"etcd", "pki", "encryption", "config"}
 
-// parseManifest reads and checks a manifest, so that the names in it can be
-// joined to a directory.
+// parseManifest decodes and checks a manifest. Its file names are safe to be joined to a
+// directory.
 func parseManifest(data []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if err := json.Unmarshal(data, m); err != nil {
@@ -111,12 +111,12 @@ func parseManifest(data []byte) (*Manifest, error) {
 	}
 	seen := map[string]bool{}
 	for _, file := range m.Files {
-		room, _, below := strings.Cut(file.Name, "/")
-		if !below || !slices.Contains(rooms, room) || path.Clean(file.Name) != file.Name || !filepath.IsLocal(filepath.FromSlash(file.Name)) {
-			return nil, damaged("%s names the file %q, which no archive has", manifestName, file.Name)
+		dir, _, below := strings.Cut(file.Name, "/")
+		if !below || !slices.Contains(directories, dir) || path.Clean(file.Name) != file.Name || !filepath.IsLocal(filepath.FromSlash(file.Name)) {
+			return nil, damaged("%s has the invalid file name %q", manifestName, file.Name)
 		}
 		if file.SizeBytes < 0 || seen[file.Name] {
-			return nil, damaged("%s contradicts itself about %q", manifestName, file.Name)
+			return nil, damaged("%s has two entries or a negative size for %q", manifestName, file.Name)
 		}
 		seen[file.Name] = true
 	}
@@ -126,8 +126,7 @@ func parseManifest(data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// Encrypted is how many objects of which resources can be read only with the
-// keys, by resource.
+// Encrypted returns the number of encrypted objects by resource.
 func (m *Manifest) Encrypted() map[string]int {
 	encrypted := map[string]int{}
 	if m.Snapshot == nil {

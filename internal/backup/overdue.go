@@ -9,23 +9,21 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// minOverdue is how long a scheduled backup may take at least, however close the
-// next one is.
+// minOverdue is the least time after which a scheduled backup is overdue.
 const minOverdue = time.Minute
 
 var backupOverdue = metrics.NewGauge(&metrics.GaugeOpts{
 	Name: "kube_hyper_mini_backup_overdue", StabilityLevel: metrics.ALPHA,
-	Help: "1 while a scheduled backup has not ended when the next one was due.",
+	Help: "1 while a scheduled backup runs although the next one is due.",
 })
 
-// watchOverdue calls save, and tells the user once when save has not ended after
-// patience.
-func (a *Archiver) watchOverdue(ctx context.Context, patience time.Duration, record Record, save func()) {
+// watchOverdue calls save. It reports once if save has not ended after limit.
+func (a *Archiver) watchOverdue(ctx context.Context, limit time.Duration, record Record, save func()) {
 	began := time.Now()
 	ended := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		timer := time.NewTimer(patience)
+		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		select {
 		case <-ended:
@@ -41,7 +39,7 @@ func (a *Archiver) watchOverdue(ctx context.Context, patience time.Duration, rec
 }
 
 func (a *Archiver) overdue(began time.Time, record Record) {
-	const text = "the scheduled backup is overdue: it has not ended; look at the disk of the backups, and at backups and key rotations that it may wait for"
+	const text = "the scheduled backup is overdue: it has not ended; check the disk of the backups, and other backups and key rotations for which it may wait"
 	backupOverdue.Set(1)
 	a.mu.Lock()
 	a.account.Error = text + ", since " + began.Format(time.DateTime)

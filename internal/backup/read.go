@@ -12,16 +12,15 @@ import (
 	"strings"
 )
 
-// ReadManifest reads the beginning of an archive and believes it.
+// ReadManifest reads the manifest of an archive without verifying the other files.
 func ReadManifest(r io.Reader) (*Manifest, error) {
 	_, m, err := begin(r)
 	return m, err
 }
 
-// Read reads an archive through and holds it against its manifest. visit, which
-// may be nil, is called for every file in order; what it has been given counts
-// only when Read returns without an error. The errors about the archive are
-// ErrDamaged.
+// Read reads an archive and verifies it with its manifest. It calls visit, which may be
+// nil, for each file in order. The files are verified only if Read returns no error.
+// Errors of the archive wrap ErrDamaged.
 func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest, error) {
 	archive, m, err := begin(r)
 	if err != nil {
@@ -33,28 +32,28 @@ func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest,
 			return nil, damaged("%s is missing: %w", file.Name, truncated(err))
 		}
 		if header.Name != file.Name || header.Size != file.SizeBytes || header.Typeflag != tar.TypeReg || isSparse(header) {
-			return nil, damaged("it has %s of %d bytes where the manifest has %s of %d bytes", header.Name, header.Size, file.Name, file.SizeBytes)
+			return nil, damaged("it has the file %s of %d bytes, but the manifest has %s of %d bytes", header.Name, header.Size, file.Name, file.SizeBytes)
 		}
 		if err := readFile(archive.tar, m, file, visit); err != nil {
 			return nil, err
 		}
 	}
 	if _, err := archive.tar.Next(); !errors.Is(err, io.EOF) {
-		return nil, damaged("it has more than its manifest says")
+		return nil, damaged("it has files that its manifest lacks")
 	}
-	// The end of tar is not the end of the stream; gzip checks its sum there.
+	// gzip verifies its checksum at the end of the stream, after the end of tar.
 	rest, err := io.Copy(io.Discard, io.LimitReader(archive.gzip, maxPadding))
 	if err != nil {
 		return nil, damaged("its end: %w", truncated(err))
 	}
 	if _, err := archive.raw.ReadByte(); rest == maxPadding || !errors.Is(err, io.EOF) {
-		return nil, damaged("it goes on where it should end")
+		return nil, damaged("it has data after its end")
 	}
 	return m, nil
 }
 
-// isSparse: a few bytes of a sparse file can stand for more than anybody can
-// read.
+// isSparse reports whether the file is sparse. Such a file may be much larger than the
+// archive.
 func isSparse(header *tar.Header) bool {
 	for record := range header.PAXRecords {
 		if strings.HasPrefix(record, "GNU.sparse.") {
@@ -64,7 +63,7 @@ func isSparse(header *tar.Header) bool {
 	return false
 }
 
-// maxPadding is more than tar puts after its end.
+// maxPadding is larger than the padding at the end of a tar stream.
 const maxPadding = 1 << 20
 
 func readFile(r io.Reader, m *Manifest, file File, visit func(*Manifest, File, io.Reader) error) error {
@@ -72,19 +71,19 @@ func readFile(r io.Reader, m *Manifest, file File, visit func(*Manifest, File, i
 	content := &remembering{Reader: io.TeeReader(r, sum)}
 	if visit != nil {
 		if err := visit(m, file, content); err != nil && content.err == nil {
-			return err // the visitor's, not the archive's
+			return err // of visit, not of the archive
 		}
 	}
 	if _, err := io.Copy(io.Discard, content); err != nil {
 		return damaged("%s: %w", file.Name, truncated(err))
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != file.SHA256 {
-		return damaged("%s is not what was saved (SHA-256 %s, not %s)", file.Name, got, file.SHA256)
+		return damaged("%s was changed (SHA-256 %s, not %s)", file.Name, got, file.SHA256)
 	}
 	return nil
 }
 
-// remembering keeps the error that reading ended with.
+// remembering is a reader that keeps its last error.
 type remembering struct {
 	io.Reader
 	err error
@@ -110,16 +109,16 @@ func begin(r io.Reader) (*opened, *Manifest, error) {
 	raw := bufio.NewReader(r)
 	compressed, err := gzip.NewReader(raw)
 	if err != nil {
-		return nil, nil, damaged("it does not begin as a backup does: %w", truncated(err))
+		return nil, nil, damaged("it is not a backup: %w", truncated(err))
 	}
 	compressed.Multistream(false)
 	archive := tar.NewReader(compressed)
 	header, err := archive.Next()
 	if err != nil {
-		return nil, nil, damaged("it does not begin as a backup does: %w", truncated(err))
+		return nil, nil, damaged("it is not a backup: %w", truncated(err))
 	}
 	if header.Name != manifestName || header.Size > maxManifest || header.Typeflag != tar.TypeReg {
-		return nil, nil, damaged("it begins with %q, not with %s", header.Name, manifestName)
+		return nil, nil, damaged("its first file is %q, not %s", header.Name, manifestName)
 	}
 	data, err := io.ReadAll(archive)
 	if err != nil {
@@ -132,10 +131,10 @@ func begin(r io.Reader) (*opened, *Manifest, error) {
 	return &opened{raw: raw, gzip: compressed, tar: archive}, m, nil
 }
 
-// truncated says in plain words what an early end is.
+// truncated adds an explanation to the error of an early end.
 func truncated(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("it ends too early (%w)", err)
+		return fmt.Errorf("it is truncated (%w)", err)
 	}
 	return err
 }

@@ -12,53 +12,52 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// RestoreConfig says what becomes of an archive.
+// RestoreConfig configures [Restore] and [ImportBundle].
 type RestoreConfig struct {
-	// Archive is the file, Key opens it where it is sealed.
+	// Archive is the path of the file. Key decrypts it.
 	Archive string
 	// Fetch, unless it is nil, puts the archive into the directory and returns its
 	// path. Archive names where it is from then.
 	Fetch func(dir string) (path string, err error)
 	Key   Key
-	// DataDir need not exist. What is in it is moved aside.
+	// DataDir need not exist. Its content is moved to another directory.
 	DataDir string
-	// Keep are names in DataDir that stay where they are. Named are the paths
-	// in it that the configuration names; see [datadir.Lock].
+	// Keep are names in DataDir that are not moved. Named are the paths in it that the
+	// configuration names; see [datadir.Lock].
 	Keep, Named []string
-	// Stamp is this release, which refuses what a newer one has written.
+	// Stamp is this release. Archives of newer releases are refused.
 	Stamp datadir.Stamp
 	// Describe counts the objects in the snapshot again when Snapshot has used it,
 	// which may have changed the file. Prefix is that of the API servers' keys.
 	Describe bool
 	Prefix   string
-	// Snapshot makes etcd's directory dir from the file snapshot. content is the
+	// Snapshot makes the directory dir of etcd from the file snapshot. content is the
 	// directory with all other files.
 	Snapshot func(snapshot, content, dir string) error
 }
 
-// Restored is what a restore has done.
+// Restored is the result of [Restore].
 type Restored struct {
 	Manifest *Manifest
-	// Old is where what had been in the data directory lies; empty if there
-	// was nothing.
+	// Old is the directory with the previous content; empty if there was none.
 	Old string
-	// Config is the directory with the configuration of the server that was
-	// saved; it is not used by itself. Empty if the archive has none.
+	// Config is the directory with the configuration in the archive, which the server
+	// does not use; empty if the archive has none.
 	Config string
 }
 
 const (
 	incomingDir = "restore.tmp"
-	// restoredConfig is where the saved configuration lies after a restore.
+	// restoredConfig is the directory of the saved configuration after a restore.
 	restoredConfig = "restored-config"
-	// beforeImport has what lay in the data directory of a further server.
+	// beforeImport is the directory of the previous content after an import.
 	beforeImport = "before-import"
 )
 
-// Restore makes the archive the content of the data directory, which nobody may
-// use meanwhile (datadir.ErrLocked). Everything is read, verified and made in
-// a directory of its own before the first file of the old content is moved, and
-// nothing of it is overwritten or removed.
+// Restore replaces the content of the data directory by that of the archive. No server may
+// use the directory (datadir.ErrLocked). Restore reads and verifies the archive and
+// makes the new content in a temporary directory. Then it moves the previous content to
+// another directory; no file is overwritten or removed.
 func Restore(cfg RestoreConfig) (restored *Restored, err error) {
 	if cfg.Fetch == nil {
 		if _, err := os.Stat(cfg.Archive); err != nil {
@@ -70,9 +69,9 @@ func Restore(cfg RestoreConfig) (restored *Restored, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = leave(dir, err) }()
+	defer func() { err = release(dir, err) }()
 	incoming := dir.Join(incomingDir)
-	if err := os.RemoveAll(incoming); err != nil { // of a restore that was killed
+	if err := os.RemoveAll(incoming); err != nil { // of an interrupted restore
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	m, err := fetchAndPrepare(cfg, dir.Path(), incoming)
@@ -96,8 +95,8 @@ func Restore(cfg RestoreConfig) (restored *Restored, err error) {
 	return restored, nil
 }
 
-// leave gives a directory back after a success or a failure.
-func leave(dir *datadir.Dir, err error) error {
+// release unlocks a directory. After an error it removes a directory that Lock has made.
+func release(dir *datadir.Dir, err error) error {
 	if err != nil {
 		return errors.Join(err, dir.Abandon())
 	}
@@ -120,7 +119,7 @@ func fetchAndPrepare(cfg RestoreConfig, dataDir, incoming string) (m *Manifest, 
 	return prepare(cfg, incoming)
 }
 
-// prepare makes the whole new content.
+// prepare makes the new content in incoming.
 func prepare(cfg RestoreConfig, incoming string) (*Manifest, error) {
 	m, err := extract(cfg, incoming, acceptable)
 	if err != nil {
@@ -148,8 +147,8 @@ func prepare(cfg RestoreConfig, incoming string) (*Manifest, error) {
 	return m, nil
 }
 
-// extract verifies the archive and writes its files below to, if its manifest
-// is accepted.
+// extract verifies the archive and writes its files below to, if accept returns no error
+// for its manifest.
 func extract(cfg RestoreConfig, to string, accept func(*Manifest, RestoreConfig) error) (m *Manifest, err error) {
 	file, err := os.Open(cfg.Archive)
 	if err != nil {
@@ -172,15 +171,15 @@ func extract(cfg RestoreConfig, to string, accept func(*Manifest, RestoreConfig)
 	})
 }
 
-// acceptable looks at the manifest before anything is written.
+// acceptable returns an error for an archive that cannot be restored here.
 func acceptable(m *Manifest, cfg RestoreConfig) error {
 	if m.Snapshot == nil {
-		return errors.New("it is a bundle, the identity of a server without its data: use it with `kube-hyper-mini bundle import`")
+		return errors.New("it is a bundle, which has certificates and keys but no data: use `kube-hyper-mini bundle import`")
 	}
 	if m.Stamp.NewerThan(cfg.Stamp) {
-		return fmt.Errorf("it was made by kube-hyper-mini %s, and this is %s, which could not read it: use that release or a newer one", m.Stamp, cfg.Stamp)
+		return fmt.Errorf("it was made by kube-hyper-mini %s; this is the older %s: use that release or a newer one", m.Stamp, cfg.Stamp)
 	}
-	// The snapshot and what etcd makes of it are there at once.
+	// The snapshot and the restored database exist at the same time.
 	return datadir.Room(cfg.DataDir, 2*m.Snapshot.SizeBytes, cfg.DataDir)
 }
 
@@ -205,8 +204,8 @@ func extractFile(f File, r io.Reader, to string) (err error) {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// ImportBundle puts the identity in the archive into a data directory that has
-// none yet, for a further server of the same etcd.
+// ImportBundle writes the certificates and keys of a bundle to a data directory that has
+// none, for another server of the same etcd.
 func ImportBundle(cfg RestoreConfig) (m *Manifest, err error) {
 	if _, err := os.Stat(cfg.Archive); err != nil {
 		return nil, fmt.Errorf("import: %w", err) // before a directory is made
@@ -215,14 +214,14 @@ func ImportBundle(cfg RestoreConfig) (m *Manifest, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = leave(dir, err) }()
-	for _, room := range []string{"pki", "encryption", "etcd"} {
-		if _, err := os.Lstat(dir.Join(room)); err == nil {
-			return nil, fmt.Errorf("import %s: %s has an identity or data already (%s): choose another directory with --data-dir", cfg.Archive, dir.Path(), room)
+	defer func() { err = release(dir, err) }()
+	for _, name := range []string{"pki", "encryption", "etcd"} {
+		if _, err := os.Lstat(dir.Join(name)); err == nil {
+			return nil, fmt.Errorf("import %s: %s has certificates, keys or data already (%s): choose another directory with --data-dir", cfg.Archive, dir.Path(), name)
 		}
 	}
 	incoming := dir.Join(incomingDir)
-	if err := os.RemoveAll(incoming); err != nil { // of one that was killed
+	if err := os.RemoveAll(incoming); err != nil { // of an interrupted import
 		return nil, fmt.Errorf("import: %w", err)
 	}
 	m, err = extract(cfg, incoming, func(m *Manifest, _ RestoreConfig) error {
@@ -240,6 +239,6 @@ func ImportBundle(cfg RestoreConfig) (m *Manifest, err error) {
 	if err := dir.Swap(incomingDir, beforeImport); err != nil {
 		return nil, err
 	}
-	_ = os.Remove(dir.Join(beforeImport)) // empty, where nothing was there before
+	_ = os.Remove(dir.Join(beforeImport)) // if it is empty
 	return m, nil
 }

@@ -16,19 +16,19 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// Produce writes an archive that is not sealed.
+// Produce writes an archive that is not encrypted.
 type Produce func(ctx context.Context, w io.Writer) error
 
-// fileTime is the time in the name of an archive, to the second, in UTC.
+// fileTime is the format of the time in file names, in UTC.
 const fileTime = "20060102T150405Z"
 
-// FileName of an archive made now for the reason, in the order of time.
+// FileName returns the file name of an archive. Names sort by time.
 func FileName(reason string, seal Seal, now time.Time) string {
 	return fmt.Sprintf("%s-%s%s", reason, now.UTC().Format(fileTime), seal.Extension())
 }
 
-// Latest finds the archive in the directory that was made last for the reason,
-// and when. It believes the names. Without one it returns an empty path.
+// Latest returns the newest archive with the reason in the directory, and its time,
+// according to the file names. Without one it returns an empty path.
 func Latest(dir, reason string) (path string, made time.Time, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -45,8 +45,8 @@ func Latest(dir, reason string) (path string, made time.Time, err error) {
 	return path, made, nil
 }
 
-// Copy produces an archive, verifies it on the way, seals it and writes it to
-// w. When it fails, what w has got is of no use.
+// Copy produces an archive, verifies it, encrypts it and writes it to w. After an error
+// the content of w is incomplete.
 func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manifest, error) {
 	sealed, err := seal.Writer(w)
 	if err != nil {
@@ -59,7 +59,7 @@ func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manife
 	go func() {
 		err := produce(ctx, writer)
 		produced <- err
-		// A producer that fails must not look like one that has ended.
+		// The reader must get the error of the producer, not the end of the archive.
 		_ = writer.CloseWithError(err) // never fails
 	}()
 	m, err := Read(io.TeeReader(reader, sealed), nil)
@@ -68,7 +68,7 @@ func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manife
 		_ = reader.CloseWithError(err) // never fails
 	}
 	if cause := <-produced; cause != nil {
-		return nil, cause // what Read says follows from it
+		return nil, cause // the cause of the error of Read
 	}
 	if err = errors.Join(err, sealed.Close()); err != nil {
 		return nil, err
@@ -76,9 +76,8 @@ func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manife
 	return m, nil
 }
 
-// Save makes the archive path: under another name first, which is read again
-// after it has been written, and renamed when all of it is on the disk. A file
-// of that name is never replaced.
+// Save writes the archive to path: first to a temporary file, which it reads back,
+// compares and syncs, then it renames the file. It does not replace an existing file.
 func Save(ctx context.Context, path string, seal Seal, produce Produce) (m *Manifest, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("%s exists: choose another name", path)
@@ -114,13 +113,13 @@ func Save(ctx context.Context, path string, seal Seal, produce Produce) (m *Mani
 }
 
 const (
-	// unfinished begins the names of archives that are being written.
+	// unfinished is the prefix of temporary files.
 	unfinished = ".unfinished-"
-	// abandoned is the age at which nobody writes it any more.
+	// abandoned is the age at which a temporary file is removed.
 	abandoned = 24 * time.Hour
 )
 
-// compare reads the file again.
+// compare reads the file back and compares it with the hash of what was written.
 func compare(path string, written hash.Hash) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -132,7 +131,7 @@ func compare(path string, written hash.Hash) error {
 		return fmt.Errorf("verify the backup: %w", err)
 	}
 	if !slices.Equal(read.Sum(nil), written.Sum(nil)) {
-		return fmt.Errorf("verify the backup: the disk gives back something else than was written to %s; do not trust it", path)
+		return fmt.Errorf("verify the backup: the content of %s differs from what was written: the disk is faulty", path)
 	}
 	return nil
 }
@@ -142,13 +141,13 @@ type Archive struct {
 	Path      string    `json:"path"`
 	SizeBytes int64     `json:"sizeBytes"`
 	Modified  time.Time `json:"modified"`
-	// Manifest is nil when the archive cannot be read; Problem says why.
+	// Manifest is nil if the archive cannot be read; Problem is the reason.
 	Manifest *Manifest `json:"manifest,omitempty"`
 	Problem  string    `json:"problem,omitempty"`
 }
 
-// List finds the archives in a directory, the oldest first. It believes their
-// manifests; see [Read]. A directory that does not exist has none.
+// List returns the archives in a directory, the oldest first. It reads only their
+// manifests; [Read] verifies an archive. A directory that does not exist has none.
 func List(dir string, key Key) ([]Archive, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -193,32 +192,32 @@ func manifestOf(path string, key Key) (*Manifest, error) {
 	return ReadManifest(content)
 }
 
-// Prune removes all but the newest keep archives that were made for the
-// reason, and what a crash left unfinished. It returns what it removed.
+// Prune removes all but the newest keep archives with the reason, and old temporary files.
+// It returns the removed names.
 func Prune(dir, reason string, keep int) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("remove old backups: %w", err)
 	}
-	var old, doomed []string
+	var old, remove []string
 	for _, e := range entries { // by name, which is by time
 		switch {
 		case strings.HasPrefix(e.Name(), unfinished):
-			// A young one may be somebody's who is writing it.
+			// A newer one may still be written.
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
-				doomed = append(doomed, e.Name())
+				remove = append(remove, e.Name())
 			}
 		case strings.HasPrefix(e.Name(), reason+"-") && isArchive(e.Name()):
 			old = append(old, e.Name())
 		}
 	}
 	if len(old) > keep {
-		doomed = append(doomed, old[:len(old)-keep]...)
+		remove = append(remove, old[:len(old)-keep]...)
 	}
-	for i, name := range doomed {
+	for i, name := range remove {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			return doomed[:i], fmt.Errorf("remove an old backup: %w", err)
+			return remove[:i], fmt.Errorf("remove an old backup: %w", err)
 		}
 	}
-	return doomed, nil
+	return remove, nil
 }

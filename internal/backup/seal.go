@@ -11,15 +11,13 @@ import (
 	"filippo.io/age"
 )
 
-// ErrSealed means that an archive is encrypted and that nothing was given to
-// open it with.
+// ErrSealed means that an archive is encrypted and that there is no key to decrypt it.
 var ErrSealed = errors.New("the archive is encrypted")
 
-// sealedPrefix is how every file of age begins.
+// sealedPrefix is the first line of every age file.
 const sealedPrefix = "age-encryption.org/v1\n"
 
-// Seal says whom archives are encrypted to. The zero Seal leaves them as they
-// are.
+// Seal configures the encryption of archives. The zero Seal does not encrypt.
 type Seal struct {
 	// Recipients are age recipients, "age1...".
 	Recipients []string
@@ -27,11 +25,10 @@ type Seal struct {
 	PassphraseFile string
 }
 
-// recipients of age that s names; none for the zero Seal. Errors say which one is
-// wrong.
+// recipients returns the age recipients; none for the zero Seal.
 func (s Seal) recipients() ([]age.Recipient, error) {
 	if len(s.Recipients) > 0 && s.PassphraseFile != "" {
-		return nil, errors.New("encrypt either to recipients or with a passphrase, not both: age does not mix them")
+		return nil, errors.New("encrypt either to recipients or with a passphrase: age does not support both")
 	}
 	var recipients []age.Recipient
 	for _, text := range s.Recipients {
@@ -55,13 +52,13 @@ func (s Seal) recipients() ([]age.Recipient, error) {
 	return recipients, nil
 }
 
-// Validate says what is wrong with the recipients, before anything is made.
+// Validate returns an error for invalid recipients.
 func (s Seal) Validate() error {
 	_, err := s.recipients()
 	return err
 }
 
-// Extension is what names of archives end with.
+// Extension returns the extension of file names of archives.
 func (s Seal) Extension() string {
 	if len(s.Recipients) == 0 && s.PassphraseFile == "" {
 		return ".tar.gz"
@@ -91,7 +88,7 @@ type nopCloser struct{ io.Writer }
 // Close implements io.Closer.
 func (nopCloser) Close() error { return nil }
 
-// Key opens sealed archives.
+// Key decrypts archives.
 type Key struct {
 	// IdentityFile has age identities, "AGE-SECRET-KEY-1...".
 	IdentityFile string
@@ -99,13 +96,13 @@ type Key struct {
 	PassphraseFile string
 }
 
-// Unseal returns the archive in r, whether it is encrypted or not. ErrSealed
-// says that a key is needed.
+// Unseal returns the decrypted archive in r, which may also be unencrypted. Without a
+// matching key it returns ErrSealed.
 func (k Key) Unseal(r io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReader(r)
 	begin, err := buffered.Peek(len(sealedPrefix))
 	if err != nil || string(begin) != sealedPrefix {
-		return buffered, nil // the reader of archives says what is wrong with it
+		return buffered, nil // Read returns an error if it is not an archive
 	}
 	identities, err := k.identities()
 	if err != nil {
@@ -116,7 +113,7 @@ func (k Key) Unseal(r io.Reader) (io.Reader, error) {
 	}
 	opened, err := age.Decrypt(buffered, identities...)
 	if err != nil {
-		return nil, fmt.Errorf("open the encrypted archive: %w", err)
+		return nil, fmt.Errorf("decrypt the archive: %w", err)
 	}
 	return opened, nil
 }

@@ -18,23 +18,23 @@ import (
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
-// Upstream fact: the mark of an encrypted value
+// Upstream fact: the prefix of an encrypted value
 //
 // Mirrors: k8s.io/apiserver/pkg/server/options/encryptionconfig.aesGCMTransformerPrefixV1
 //   k8s.io/apiserver/pkg/server/options/encryptionconfig.secretboxTransformerPrefixV1
 // Why: a backup says how many objects are encrypted, and has no keys.
-// Gain: one sees that a backup needs the encryption keys.
+// Gain: a user sees that a backup needs the encryption keys.
 // Breaks: the count is 0.
 
-// encryptedPrefix is what upstream's transformers put before every value that
-// they have encrypted (k8s.io/apiserver/pkg/server/options/encryptionconfig).
+// encryptedPrefix is the prefix of values that upstream's transformers have encrypted
+// (k8s.io/apiserver/pkg/server/options/encryptionconfig).
 var encryptedPrefix = []byte("k8s:enc:")
 
-// spool copies etcd's snapshot to the file and describes it.
+// spool copies the snapshot of etcd to the file and returns its description.
 func spool(ctx context.Context, file *os.File, open func(context.Context) (io.ReadCloser, error), prefix string) (*Snapshot, error) {
 	stream, err := open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask etcd for a snapshot: %w", err)
+		return nil, fmt.Errorf("request a snapshot from etcd: %w", err)
 	}
 	sum := sha256.New()
 	_, err = io.Copy(io.MultiWriter(file, sum), stream)
@@ -49,7 +49,8 @@ func spool(ctx context.Context, file *os.File, open func(context.Context) (io.Re
 	return snapshot, nil
 }
 
-// describe reads a database through, which also shows that it can be read.
+// describe counts the objects of a database. It reads all of it, which also verifies that
+// it can be read.
 func describe(path, prefix string) (*Snapshot, error) {
 	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true})
 	if err != nil {
@@ -60,7 +61,7 @@ func describe(path, prefix string) (*Snapshot, error) {
 		snapshot.SizeBytes = tx.Size()
 		keys := tx.Bucket(schema.Key.Name())
 		if keys == nil {
-			return errors.New("it is not a database of etcd")
+			return errors.New("the file is not a database of etcd")
 		}
 		return count(keys.Cursor(), prefix, snapshot)
 	})
@@ -70,9 +71,8 @@ func describe(path, prefix string) (*Snapshot, error) {
 	return snapshot, nil
 }
 
-// count walks the revisions from the last to the first, so that the first
-// that is seen of a key is its present state. It remembers hashes of the keys:
-// the keys themselves would be a good part of the database.
+// count reads the revisions from the last to the first: the first record of a key is its
+// current state. It keeps hashes of the keys in memory instead of the keys.
 func count(cursor *bolt.Cursor, prefix string, snapshot *Snapshot) error {
 	seed := maphash.MakeSeed()
 	seen := map[uint64]struct{}{}
@@ -106,9 +106,9 @@ func count(cursor *bolt.Cursor, prefix string, snapshot *Snapshot) error {
 	return nil
 }
 
-// resourceOf reads the resource from a key. The API server writes
-// PREFIX/RESOURCE/... for what comes with it and PREFIX/GROUP/RESOURCE/... for
-// what is registered; groups of the latter have a dot.
+// resourceOf returns the resource of a key. The keys of built-in resources are
+// PREFIX/RESOURCE/..., those of custom resources PREFIX/GROUP/RESOURCE/..., where the
+// group has a dot.
 func resourceOf(key, prefix string) string {
 	rest, below := strings.CutPrefix(key, strings.TrimSuffix(prefix, "/")+"/")
 	if !below {

@@ -23,49 +23,48 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// Source is what an archive is made of.
+// Source has the content of an archive.
 type Source struct {
-	// DataDir has the identity. Snapshots are copied below it.
+	// DataDir has the certificates and keys. Snapshots are copied to it first.
 	DataDir string
-	// Stamp is what wrote the data.
+	// Stamp is the release that wrote the data.
 	Stamp datadir.Stamp
-	// Snapshot opens a stream as etcd's Maintenance.Snapshot gives it; nil
-	// for a bundle.
+	// Snapshot opens a stream like that of etcd's Maintenance.Snapshot; nil for a
+	// bundle.
 	Snapshot func(context.Context) (io.ReadCloser, error)
 	// Prefix of the API servers' keys.
 	Prefix string
 	// Config is the effective configuration.
 	Config []byte
-	// ConfigFiles are the files that it names, by field.
+	// ConfigFiles are the files that the configuration names, by field.
 	ConfigFiles map[string]string
-	// Spooled, unless it is nil, is called once when all that the archive needs
-	// is at hand, before the first byte is written.
+	// Spooled, unless it is nil, is called once when the content has been read, before
+	// the first byte is written.
 	Spooled func()
 }
 
-// Options say what goes in.
+// Options select the content of an archive.
 type Options struct {
 	// Reason is one of the Reason constants.
 	Reason string
 	// Chain is the ID of the chain for a base of a continuous archive.
 	Chain string
-	// WithoutKeys leaves out every file that holds a secret.
+	// WithoutKeys leaves out all files with secrets.
 	WithoutKeys bool
 }
 
-// entry is a file on its way into an archive.
+// entry is a file to write.
 type entry struct {
 	File
 	content []byte
 	path    string // instead of content
 }
 
-// Write writes an archive. Nothing is written before everything in it is at
-// hand, so that what can fail fails before the first byte; a failure after it
-// leaves a stream that [Read] refuses.
+// Write writes an archive. It reads the whole content before it writes the first byte, so
+// that most errors occur before. After an error in between, [Read] refuses the stream.
 func Write(ctx context.Context, w io.Writer, source Source, options Options) (*Manifest, error) {
 	m := &Manifest{Format: Format, Created: time.Now().UTC().Truncate(time.Second), Reason: options.Reason, Chain: options.Chain, Stamp: source.Stamp}
-	if host, err := os.Hostname(); err == nil { // a machine without a name has backups too
+	if host, err := os.Hostname(); err == nil { // otherwise Host is empty
 		m.Host = host
 	}
 	var entries []entry
@@ -74,7 +73,7 @@ func Write(ctx context.Context, w io.Writer, source Source, options Options) (*M
 		if err != nil {
 			return nil, err
 		}
-		// SweepSpool takes what stays, and the directory may be in use by others.
+		// The directory may have other snapshots. SweepSpool removes what remains.
 		defer func() { _, _ = os.Remove(spooled.path), os.Remove(filepath.Dir(spooled.path)) }()
 		entries, m.Snapshot = append(entries, spooled), snapshot
 	}
@@ -95,15 +94,14 @@ func Write(ctx context.Context, w io.Writer, source Source, options Options) (*M
 	return m, nil
 }
 
-// spoolDir is where snapshots are copied to, below the data directory.
+// spoolDir is the directory in the data directory to which snapshots are copied.
 const spoolDir = "snapshot.tmp"
 
-// SpoolDir is the directory for copies of etcd's data on their way into an
-// archive.
+// SpoolDir returns the directory for temporary copies of etcd's data.
 func SpoolDir(dataDir string) string { return filepath.Join(dataDir, spoolDir) }
 
-// SweepSpool removes copies that a server left when it was killed. Call it
-// with the data directory locked.
+// SweepSpool removes the copies of a server that was killed. Call it with the data
+// directory locked.
 func SweepSpool(dataDir string) error {
 	if err := os.RemoveAll(SpoolDir(dataDir)); err != nil {
 		return fmt.Errorf("remove an unfinished snapshot: %w", err)
@@ -114,11 +112,11 @@ func SweepSpool(dataDir string) error {
 func spoolBelow(ctx context.Context, source Source) (entry, *Snapshot, error) {
 	dir := SpoolDir(source.DataDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return entry{}, nil, fmt.Errorf("make room for a snapshot: %w", err)
+		return entry{}, nil, fmt.Errorf("make the directory for a snapshot: %w", err)
 	}
 	file, err := os.CreateTemp(dir, "snapshot-*.db")
 	if err != nil {
-		return entry{}, nil, fmt.Errorf("make room for a snapshot: %w", err)
+		return entry{}, nil, fmt.Errorf("make the directory for a snapshot: %w", err)
 	}
 	snapshot, err := spool(ctx, file, source.Snapshot, source.Prefix)
 	info, statErr := file.Stat()
@@ -128,7 +126,7 @@ func spoolBelow(ctx context.Context, source Source) (entry, *Snapshot, error) {
 	return entry{File: File{Name: snapshotName, SizeBytes: info.Size(), SHA256: snapshot.SHA256}, path: file.Name()}, snapshot, nil
 }
 
-// identityEntries reads everything but the snapshot.
+// identityEntries reads all files except the snapshot.
 func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut []string, err error) {
 	add := func(name, file string, secret bool) error {
 		if withoutKeys && secret {
@@ -137,20 +135,20 @@ func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut 
 		}
 		content, err := os.ReadFile(file)
 		if err != nil {
-			return fmt.Errorf("read what the archive needs: %w", err)
+			return fmt.Errorf("read the content of the archive: %w", err)
 		}
 		entries = append(entries, newEntry(name, content))
 		return nil
 	}
-	for _, room := range []string{"pki", "encryption"} {
-		files, err := regularFiles(filepath.Join(source.DataDir, room))
+	for _, dir := range []string{"pki", "encryption"} {
+		files, err := regularFiles(filepath.Join(source.DataDir, dir))
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, name := range files {
-			// Certificates without their keys are of no use, and in the way of
-			// new ones.
-			if err := add(path.Join(room, name), filepath.Join(source.DataDir, room, name), true); err != nil {
+			// Certificates are left out, too: without their keys they prevent that
+			// new ones are made.
+			if err := add(path.Join(dir, name), filepath.Join(source.DataDir, dir, name), true); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -180,11 +178,11 @@ func regularFiles(dir string) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what the archive needs: %w", err)
+		return nil, fmt.Errorf("read the content of the archive: %w", err)
 	}
 	var names []string
 	for _, file := range found {
-		// What begins with a dot is on its way into its place.
+		// A name that begins with a dot is a temporary file.
 		if !file.IsDir() && !strings.HasPrefix(file.Name(), ".") {
 			names = append(names, file.Name())
 		}
@@ -218,8 +216,8 @@ func newArchiveWriter(w io.Writer, m *Manifest) (*archiveWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Most of it are objects that repeat each other: the fastest level takes
-	// nearly as much off as the best one.
+	// Objects are similar to each other: the fastest level compresses nearly as well as
+	// the best one.
 	compressed, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
 		return nil, err

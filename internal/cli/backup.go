@@ -26,13 +26,12 @@ import (
 func newBackup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup",
-		Short: "Save, list, inspect and restore all that a server is",
-		Long: `Save, list, inspect and restore all that a server is: the objects, the
-certificate authorities and keys, the keys that encrypt resources, the
-configuration.
+		Short: "Save, list, inspect and restore the data of a server",
+		Long: `Save, list, inspect and restore the data of a server: the objects, the
+certificates and keys, the keys that encrypt resources, and the configuration.
 
-An archive contains the keys to everything that the server protects. Keep it
-like a private key, or encrypt it with --encrypt-to.`,
+An archive contains all private keys of the server. Protect it like a private
+key, or encrypt it with --encrypt-to.`,
 	}
 	cmd.AddCommand(newBackupSave(), newBackupList(), newBackupInspect(), newBackupRestore())
 	return cmd
@@ -46,12 +45,12 @@ type sealFlags struct {
 }
 
 func (f *sealFlags) add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.seal.Recipients, "encrypt-to", nil, "age recipient (age1...) that can open the archive, instead of backup.encryptTo; may be repeated")
+	flags.StringSliceVar(&f.seal.Recipients, "encrypt-to", nil, "age recipient (age1...) that can decrypt the archive, instead of backup.encryptTo; may be repeated")
 	flags.StringVar(&f.seal.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase to encrypt with, instead of backup.encryptTo")
-	flags.BoolVar(&f.plain, "plain", false, "do not encrypt, whatever backup.encryptTo says")
+	flags.BoolVar(&f.plain, "plain", false, "do not encrypt; overrides backup.encryptTo")
 }
 
-// resolve is what the flags say or, without any, the configuration.
+// resolve returns the recipients of the flags or, without any, of the configuration.
 func (f *sealFlags) resolve(cfg *config.ServerConfiguration) (backup.Seal, error) {
 	given := len(f.seal.Recipients) > 0 || f.seal.PassphraseFile != ""
 	switch {
@@ -66,11 +65,11 @@ func (f *sealFlags) resolve(cfg *config.ServerConfiguration) (backup.Seal, error
 	}
 }
 
-// keyFlags open archives.
+// keyFlags select the key that decrypts an archive.
 type keyFlags struct{ key backup.Key }
 
 func (f *keyFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.key.IdentityFile, "identity", "", "age identity file that opens an encrypted archive")
+	flags.StringVar(&f.key.IdentityFile, "identity", "", "age identity file that decrypts the archive")
 	flags.StringVar(&f.key.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase of an encrypted archive")
 }
 
@@ -80,14 +79,16 @@ func newBackupSave() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save [FILE|-]",
 		Short: "Save an archive, of a running server or of a stopped one",
-		Long: `Save an archive, of a running server or of a stopped one. Without FILE it goes
-into the configured directory under a name of its own; - is standard output.
+		Long: `Save an archive, of a running server or of a stopped one. Without FILE the
+archive is written to the directory backup.dir of the configuration; - is
+standard output.
 
-A running server is asked through its API, as the administrator whose
-kubeconfig is in the data directory, and the keys are read from there. Other
-users who may POST to the path /kube-hyper-mini/backup get archives without keys,
-or ones that are encrypted to backup.encryptTo. The archive is verified before it
-gets its name. It is encrypted to backup.encryptTo unless a flag says otherwise.`,
+From a running server the command requests the objects through the API, with the
+administrator's kubeconfig in the data directory, and reads the keys from the
+data directory. Other users with the right to POST to the path
+/kube-hyper-mini/backup get archives without keys, or archives that are encrypted
+to backup.encryptTo. The archive is verified before the file gets its name. It is
+encrypted to backup.encryptTo unless a flag says otherwise.`,
 		Example: `  kube-hyper-mini backup save
   kube-hyper-mini backup save --encrypt-to age1... /mnt/backups/today.tar.gz.age
   kube-hyper-mini backup save - | ssh elsewhere 'cat > today.tar.gz'`,
@@ -115,7 +116,7 @@ gets its name. It is encrypted to backup.encryptTo unless a flag says otherwise.
 	}
 	flags.locate(cmd.Flags())
 	seal.add(cmd.Flags())
-	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave certificates and keys out; a restore needs them from elsewhere")
+	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave out certificates and keys; a restore then needs them from another archive")
 	return cmd
 }
 
@@ -143,17 +144,18 @@ func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file strin
 	if _, err := fmt.Fprintln(cmd.ErrOrStderr(), text); err != nil {
 		return err
 	}
-	return tellLeftOut(cmd.ErrOrStderr(), m)
+	return printLeftOut(cmd.ErrOrStderr(), m)
 }
 
-// archiveFrom is the running server, or the data directory when none runs.
+// archiveFrom returns a producer that reads from the running server or, if none runs, from
+// the data directory.
 func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options) (backup.Produce, error) {
 	cfg, err := completed(cmd, flags)
 	if err != nil {
 		return nil, err
 	}
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
-		return nil, fmt.Errorf("nothing to save: %w", err) // before a directory is made for it
+		return nil, fmt.Errorf("nothing to save: %w", err) // before a directory is made
 	}
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
@@ -245,7 +247,7 @@ func newBackupInspect() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Verify an archive and say what is in it",
+		Short: "Verify an archive and print its content",
 		Args:  exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
@@ -306,21 +308,21 @@ func printManifest(w io.Writer, m *backup.Manifest) error {
 	return table.Flush()
 }
 
-// tellLeftOut prints what the archive lacks and what that means for a restore.
-func tellLeftOut(w io.Writer, m *backup.Manifest) error {
+// printLeftOut prints the files that the archive lacks and what a restore then needs.
+func printLeftOut(w io.Writer, m *backup.Manifest) error {
 	if len(m.LeftOut) == 0 {
 		return nil
 	}
-	text := "without keys: a restored server starts only with --new-identity, after which kubeconfigs and tokens that were handed out do not work"
+	text := "without keys: a restored server starts only with --new-identity, and existing kubeconfigs and tokens are then invalid"
 	for _, resource := range slices.Sorted(maps.Keys(m.Encrypted())) {
 		text += fmt.Sprintf("; %d %s are encrypted and cannot be read", m.Encrypted()[resource], resource)
 	}
-	_, err := fmt.Fprintf(w, "%s. Or put what was left out (%s) into the data directory before its server starts\n", text, strings.Join(rooms(m.LeftOut), ", "))
+	_, err := fmt.Fprintf(w, "%s. To keep them valid, copy the files that were left out (%s) to the data directory before the start\n", text, strings.Join(directories(m.LeftOut), ", "))
 	return err
 }
 
-// rooms are the directories that the files lie in.
-func rooms(files []string) []string {
+// directories returns the directories of the files.
+func directories(files []string) []string {
 	var dirs []string
 	for _, file := range files {
 		if dir := path.Dir(file) + "/"; !slices.Contains(dirs, dir) {

@@ -19,7 +19,7 @@ func newBackupRestore() *cobra.Command {
 	var revision int64
 	cmd := &cobra.Command{
 		Use:   "restore FILE|--from DESTINATION",
-		Short: "Make an archive the content of the data directory, and keep what was there",
+		Short: "Replace the content of the data directory by an archive; keep the previous content",
 		Long: `Make an archive the content of the data directory. Its server must be stopped.
 
 The archive is verified and everything is made of it before anything is moved.
@@ -87,16 +87,16 @@ func printRestored(out io.Writer, dataDir string, restored *backup.Restored) err
 	if _, err := fmt.Fprintf(out, "restored %s: %d objects as of revision %d\n", dataDir, objects(m), m.Snapshot.Revision); err != nil {
 		return err
 	}
-	if err := tellLeftOut(out, m); err != nil {
+	if err := printLeftOut(out, m); err != nil {
 		return err
 	}
 	if restored.Config != "" {
-		if _, err := fmt.Fprintf(out, "the configuration of the server that was saved is in %s\n", restored.Config); err != nil {
+		if _, err := fmt.Fprintf(out, "the saved configuration is in %s\n", restored.Config); err != nil {
 			return err
 		}
 	}
 	if restored.Old != "" {
-		if _, err := fmt.Fprintf(out, "what was there before is in %s\n", restored.Old); err != nil {
+		if _, err := fmt.Fprintf(out, "the previous content is in %s\n", restored.Old); err != nil {
 			return err
 		}
 	}

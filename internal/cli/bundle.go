@@ -13,10 +13,11 @@ import (
 func newBundle() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundle",
-		Short: "Give a further server of an external etcd the same authorities and keys",
-		Long: `Give a further server of an external etcd the same certificate authorities and
-keys as the first one: create a bundle there, import it here, start the server.
-A bundle is an archive without objects; keep it as you keep keys.`,
+		Short: "Copy certificates and keys to another server of the same external etcd",
+		Long: `Copy the certificate authorities and keys of a server to another server of the
+same external etcd: create a bundle on the first one, import it on the other one,
+then start that. A bundle is an archive without objects. Protect it like a
+private key.`,
 		Example: `  kube-hyper-mini bundle create first.tar.gz
   kube-hyper-mini bundle import first.tar.gz --config /etc/kube-hyper-mini/config.yaml`,
 	}
@@ -28,7 +29,7 @@ func newBundleCreate() *cobra.Command {
 	flags, seal := &configFlags{}, &sealFlags{}
 	cmd := &cobra.Command{
 		Use:   "create FILE|-",
-		Short: "Save the authorities and keys of this data directory",
+		Short: "Save the certificate authorities and keys of this data directory",
 		Args:  exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := completed(cmd, flags)
@@ -53,7 +54,7 @@ func newBundleImport() *cobra.Command {
 	flags, key := &configFlags{}, &keyFlags{}
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Begin a data directory with the authorities and keys of another",
+		Short: "Make a data directory with the certificate authorities and keys of a bundle",
 		Args:  exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := completed(cmd, flags)
@@ -64,7 +65,7 @@ func newBundleImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has the identity of the server on %s now; start its server\n", cfg.DataDir, m.Host)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has the certificates and keys of the server on %s; start the server\n", cfg.DataDir, m.Host)
 			return err
 		},
 	}

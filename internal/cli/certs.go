@@ -94,22 +94,22 @@ func newCertsRotate() *cobra.Command {
 		Use:   "rotate " + kinds,
 		Short: "Replace an authority or the key of service account tokens, of a running server or of a stopped one",
 		Long: `Replace an authority or the key of service account tokens, of a running server or
-of a stopped one. The new one signs at once. The old one stays trusted for the
-overlap, and is dropped at its end; --finish ends it now, and --overlap 0s has
-none. No request fails meanwhile, and no restart is needed.
+of a stopped one. The new one signs at once. The old one stays trusted until the
+end of the overlap; --finish ends the overlap now, --overlap 0s has none. No
+request fails, and no restart is needed.
 
-  server           The authority of the serving certificate. In the overlap the
-                   server shows a chain that old and new clients accept. Give
-                   clients the new kubeconfig; kube-root-ca.crt follows by itself.
-  client           The authority of client certificates. Those that it has signed
-                   for others ("kubeconfig create", certificate signing requests)
-                   must be requested again in the overlap.
-  front-proxy      The authority of calls of aggregated API servers, which follow
-                   extension-apiserver-authentication by themselves.
-  service-account  The key of tokens. Programs renew tokens that they request;
-                   those in secrets must be made again in the overlap: delete the
-                   secret's "token". Programs that verify tokens by
-                   /openid/v1/jwks read it again, within an hour.
+  server           The authority of the serving certificate. During the overlap
+                   the server sends a chain that old and new clients accept. Give
+                   clients the new kubeconfig; kube-root-ca.crt is updated.
+  client           The authority of client certificates. Request certificates of
+                   users ("kubeconfig create", certificate signing requests)
+                   again during the overlap.
+  front-proxy      The authority with which aggregated API servers verify this
+                   server; extension-apiserver-authentication is updated.
+  service-account  The key of service account tokens. Programs renew tokens that
+                   they request. For a token in a secret, delete the field "token"
+                   of the secret during the overlap: it is made again. Programs
+                   that verify tokens with /openid/v1/jwks read it within an hour.
 
 While several servers run on one etcd, each must trust the new one first:
   1. certs rotate NAME --prepare     on one of them
@@ -118,9 +118,9 @@ While several servers run on one etcd, each must trust the new one first:
   4. copy pki/NAME-ca.* and -cross.crt (or service-account.*), restart them
 After --finish, copy pki/NAME-ca.crt (or service-account.pub) once more.
 
-A running server is asked through its API, as the administrator whose
-kubeconfig is in the data directory (POST /kube-hyper-mini/certificates). A
-rotation that a crash cuts short goes on at the next start.`,
+With a running server the command uses its API, with the administrator's
+kubeconfig in the data directory (POST /kube-hyper-mini/certificates). A rotation
+that was interrupted by a crash continues at the next start.`,
 		Example: `  kube-hyper-mini certs rotate client
   kube-hyper-mini certs rotate server --overlap 2160h
   kube-hyper-mini certs rotate client --finish`,
@@ -134,13 +134,13 @@ rotation that a crash cuts short goes on at the next start.`,
 				return usageError(fmt.Errorf("--overlap %s is negative; 0s has no overlap", change.Overlap))
 			}
 			if change.Prepare && change.Finish {
-				return usageError(errors.New("--prepare and --finish exclude each other; give one"))
+				return usageError(errors.New("--prepare and --finish cannot be combined; give one"))
 			}
 			done, err := changeCertificates(cmd, flags, change)
 			if err != nil {
 				return err
 			}
-			return tellRotated(cmd.OutOrStdout(), change, done)
+			return printRotated(cmd.OutOrStdout(), change, done)
 		},
 	}
 	flags.locate(cmd.Flags())
@@ -150,13 +150,13 @@ rotation that a crash cuts short goes on at the next start.`,
 	return cmd
 }
 
-func tellRotated(w io.Writer, change admin.CertificateChange, done *admin.CertificatesChanged) error {
+func printRotated(w io.Writer, change admin.CertificateChange, done *admin.CertificatesChanged) error {
 	for _, c := range done.Changes {
 		if _, err := fmt.Fprintf(w, "%s: %s\n", c.Name, c.Reason); err != nil {
 			return err
 		}
 	}
-	text := "the old one is not trusted any more"
+	text := "the old one is no longer trusted"
 	switch {
 	case change.Prepare:
 		text = "the new one is trusted and does not sign yet; run the command again without --prepare"
@@ -172,13 +172,13 @@ func newCertsRevokeAdmin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke-admin",
 		Short: "Refuse the administrator's certificates and make a new kubeconfig",
-		Long: `Refuse the administrator's certificates of before, and make a new key,
-certificate and kubeconfig. Other clients are not concerned.
+		Long: `Refuse the administrator's existing certificates, and make a new key, certificate
+and kubeconfig. Other clients are not affected.
 
-The key is refused by this server: pki/revoked-keys lists it. Other servers of
+This server refuses the old key, which pki/revoked-keys lists. Other servers of
 the same etcd need a copy of that file and a restart. Aggregated API servers that
-clients reach directly know nothing of it: "certs rotate client --overlap 0s"
-ends all client certificates everywhere.`,
+clients connect with directly still accept the key:
+"certs rotate client --overlap 0s" invalidates all client certificates.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := changeCertificates(cmd, flags, admin.CertificateChange{RevokeAdmin: true}); err != nil {
@@ -188,7 +188,7 @@ ends all client certificates everywhere.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the administrator's certificates of before are refused; the new kubeconfig is %s\n", cfg.Kubeconfig.Path)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the administrator's previous certificates are refused; the new kubeconfig is %s\n", cfg.Kubeconfig.Path)
 			return err
 		},
 	}
@@ -196,8 +196,8 @@ ends all client certificates everywhere.`,
 	return cmd
 }
 
-// changeCertificates asks the running server, or changes the data directory
-// when none runs.
+// changeCertificates applies the change to the running server or, if none runs, to the
+// data directory.
 func changeCertificates(cmd *cobra.Command, flags *configFlags, change admin.CertificateChange) (*admin.CertificatesChanged, error) {
 	cfg, err := completed(cmd, flags)
 	if err != nil {

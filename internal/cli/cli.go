@@ -12,19 +12,19 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
-// The exit codes. The systemd unit relies on ExitUsage: a configuration that
-// is wrong does not become right by a restart.
+// The exit codes. After ExitUsage the systemd unit does not restart the server: a restart
+// does not correct the configuration.
 const (
-	// ExitOK: it worked.
+	// ExitOK: the command succeeded.
 	ExitOK = 0
-	// ExitFailure: it was tried and failed.
+	// ExitFailure: the command failed.
 	ExitFailure = 1
-	// ExitUsage: the command line or the configuration is wrong; nothing was
-	// tried.
+	// ExitUsage: the command line or the configuration is invalid; the command did
+	// nothing.
 	ExitUsage = 2
 	// ExitNotReady: `status` found a server that is not ready, or none.
 	ExitNotReady = 3
-	// ExitInterrupted: a second signal cut an orderly stop short.
+	// ExitInterrupted: a second signal interrupted an orderly stop.
 	ExitInterrupted = 130
 )
 
@@ -54,8 +54,8 @@ func usageError(err error) error {
 	return &exitError{ExitUsage, err}
 }
 
-// Run executes the command line and returns the process's exit code. Ending
-// ctx asks a running server to stop.
+// Run executes the command line and returns the exit code of the process. When ctx ends, a
+// running server stops.
 func Run(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
@@ -113,17 +113,16 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	return root
 }
 
-// noArguments gives commands that take no arguments, and groups of commands
-// that were given an unknown one, an error with exit code 2. A group that does
-// something itself does it when no command is given.
+// noArguments makes commands without arguments, and groups with an unknown command, return
+// an error with exit code 2. A group without a command runs its own RunE.
 func noArguments(cmd *cobra.Command) {
 	switch {
 	case cmd.HasSubCommands():
 		cmd.Args = cobra.ArbitraryArgs
-		alone := cmd.RunE
+		ownRun := cmd.RunE
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && alone != nil {
-				return alone(cmd, args)
+			if len(args) == 0 && ownRun != nil {
+				return ownRun(cmd, args)
 			}
 			if len(args) == 0 {
 				return cmd.Help()
@@ -147,7 +146,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	return usageError(errors.New(text + "; see --help"))
 }
 
-// atMostOne wants no argument or the named one.
+// atMostOne accepts no argument or one, with the given name.
 func atMostOne(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) <= 1 {
@@ -157,7 +156,7 @@ func atMostOne(name string) cobra.PositionalArgs {
 	}
 }
 
-// exactly wants the named arguments and no others.
+// exactly accepts exactly the named arguments.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(names) {

@@ -24,7 +24,7 @@ func newConfigPrint() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "print",
-		Short: "Print the defaults, or what a server started with the same flags would use",
+		Short: "Print the defaults, or the configuration that a server with the same flags uses",
 		Example: `  kube-hyper-mini config print --defaults > config.yaml
   kube-hyper-mini config print --effective --config config.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +43,7 @@ func newConfigPrint() *cobra.Command {
 	}
 	flags.all(cmd.Flags())
 	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the built-in defaults, with what each field means")
-	cmd.Flags().BoolVar(&effective, "effective", true, "print what the file, the flags and this user's environment give")
+	cmd.Flags().BoolVar(&effective, "effective", true, "print the configuration from the file, the flags and the environment")
 	outputFlag(cmd, &output, "yaml", "json")
 	return cmd
 }

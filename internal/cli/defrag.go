@@ -19,10 +19,10 @@ func newDefrag() *cobra.Command {
 		Long: `Rewrite the embedded etcd's database without its free pages, of a running server
 or of a stopped one. All reads and writes block until it is done.
 
-A running server is asked through its API, as the administrator whose
-kubeconfig is in the data directory; the right to POST to the path
-/kube-hyper-mini/defragment is enough. A server defragments by itself when the
-free share is large (etcd.embedded.defragment in the configuration).`,
+With a running server the command uses its API, with the administrator's
+kubeconfig in the data directory; it needs the right to POST to the path
+/kube-hyper-mini/defragment. A server also defragments when a large part of the
+database is free (etcd.embedded.defragment in the configuration).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {

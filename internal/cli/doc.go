@@ -1,3 +1,3 @@
-// Package cli has the commands, one file each. They parse flags, call other
-// packages, and print.
+// Package cli has the commands, one file each. A command parses its flags, calls another
+// package, and prints the result.
 package cli

@@ -26,21 +26,21 @@ func newEncryptionRotate() *cobra.Command {
 		Use:   "rotate",
 		Short: "Replace the key that encrypts resources in etcd",
 		Long: `Replace the key that encrypts resources in etcd, of a running server or of a
-stopped one. A new key is made, all encrypted objects are rewritten with it, and
-the old key is removed from <dataDir>/encryption/config.yaml when no object
-needs it. Objects stay readable meanwhile. An interrupted rotation continues
-with the next call, or when the server starts.
+stopped one. The command makes a new key, rewrites all encrypted objects with it,
+and removes the old key from <dataDir>/encryption/config.yaml when no object
+needs it. Objects stay readable. An interrupted rotation continues with the next
+call, or when the server starts.
 
-In a file that was edited, the new key comes first wherever a key in the file
-encrypts; all other keys and providers stay, and comments are lost. Archives
-from before a rotation hold the old key, and still need it.
+If the file was edited, the new key becomes the first key of each provider that
+encrypts; all other keys and providers stay, comments are lost. Archives from
+before a rotation contain and need the old key.
 
 On an external etcd only a single server rotates. Others that are started later
 need its new encryption/config.yaml ("kube-hyper-mini bundle").
 
-A running server is asked through its API, as the administrator whose
-kubeconfig is in the data directory; the right to POST to the path
-/kube-hyper-mini/encryption/rotate is enough.`,
+With a running server the command uses its API, with the administrator's
+kubeconfig in the data directory; it needs the right to POST to the path
+/kube-hyper-mini/encryption/rotate.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {

@@ -40,22 +40,22 @@ func newKubeconfigCreate() *cobra.Command {
 		Use:   "create NAME",
 		Short: "Make a kubeconfig for a user or a service account",
 		Long: `Make a kubeconfig for a user, with a client certificate that a running server
-signs, or with a token for a service account. It needs the administrator's
-kubeconfig and nothing else, and so works from another machine too.
+signs, or with a token for a service account. The command needs only the
+administrator's kubeconfig: it also works on another machine.
 
 The user has no rights until RBAC gives them to the name or to a group. --role
 gives one of the roles view, edit and admin, in --namespace or, without it, in all
 namespaces; the binding that it makes stays when the credentials have ended. A
 certificate cannot be revoked: keep its life short, or take the rights away.
 
---in-cluster-env writes what programs need that know in-cluster configuration
-only: the files token, ca.crt and namespace, which they look for in
+--in-cluster-env writes the files of an in-cluster configuration: token, ca.crt
+and namespace, which programs read from
 ` + kubeconfig.InClusterMount + `,
 and a file env with KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. Run it
-again before the token ends; programs read the file again.
+again before the token expires; programs read the file again.
 
-Exit codes: 0 made, 1 the server refused or failed, 2 the command line is
-wrong, 3 no server was found.`,
+Exit codes: 0 succeeded, 1 the server refused or failed, 2 the command line is
+invalid, 3 no server was found.`,
 		Example: `  kube-hyper-mini kubeconfig create jane --group developers --expires 30d -o jane.kubeconfig
   kube-hyper-mini kubeconfig create jane --namespace team-a --role edit -o jane.kubeconfig
   kube-hyper-mini kubeconfig create --service-account team-a/controller --server https://mini.example.com:6443
@@ -66,13 +66,13 @@ wrong, 3 no server was found.`,
 	flags.locate(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&flags.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server which --config or --data-dir describe)")
-	f.StringArrayVar(&flags.groups, "group", nil, "group of the user; may be given again")
+	f.StringArrayVar(&flags.groups, "group", nil, "group of the user; may be repeated")
 	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of a service account to make a token for, instead of a user")
 	flags.expires = lifetime(30 * day)
 	f.Var(&flags.expires, "expires", "life of the certificate or the token, as 12h or 30d; at least 10m")
 	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace that kubectl uses without -n, and that --role is for")
 	f.StringVar(&flags.role, "role", "", "role to bind to the user, in --namespace or in all namespaces: "+strings.Join(kubeconfig.Roles(), ", "))
-	f.StringVar(&flags.server, "server", "", "URL to write, where clients reach the server by another one than the administrator")
+	f.StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if clients use another one than the administrator")
 	f.StringVarP(&flags.output, "output", "o", "", "file to write, readable for its owner only (default: standard output)")
 	f.BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
 	f.StringVar(&flags.inClusterDir, "in-cluster-env", "", "directory to write in-cluster configuration to, instead of a kubeconfig")
@@ -102,10 +102,10 @@ func (f *createFlags) check(args []string) error {
 		return f.checkUser(args)
 	}
 	if len(args) > 0 || len(f.groups) > 0 {
-		return errors.New("--service-account names the user and its groups itself; leave out NAME and --group")
+		return errors.New("--service-account cannot be combined with NAME and --group: it determines the user and its groups")
 	}
 	if f.inClusterDir != "" && f.output != "" {
-		return errors.New("--in-cluster-env and --output exclude each other")
+		return errors.New("--in-cluster-env and --output cannot be combined")
 	}
 	namespace, name, found := strings.Cut(f.serviceAccount, "/")
 	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -144,7 +144,7 @@ func (f *createFlags) checkUser(args []string) error {
 		return fmt.Errorf("give one NAME, or --service-account namespace/name; got %q", args)
 	}
 	if f.inClusterDir != "" {
-		return errors.New("--in-cluster-env needs --service-account: in-cluster configuration knows tokens only")
+		return errors.New("--in-cluster-env needs --service-account: an in-cluster configuration has a token")
 	}
 	return f.user(args).Validate()
 }
@@ -186,7 +186,7 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 	if f.namespace != "" && f.inClusterDir == "" {
 		namespace = f.namespace
 	}
-	if err := f.handOut(cmd, endpoint, user, namespace, credentials); err != nil {
+	if err := f.write(cmd, endpoint, user, namespace, credentials); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s may use %s until %s\n", user, endpoint.Server, credentials.Until.Local().Format(time.DateTime))
@@ -206,7 +206,7 @@ func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, 
 	return err
 }
 
-func (f *createFlags) handOut(cmd *cobra.Command, endpoint kubeconfig.Endpoint, user, namespace string, credentials *kubeconfig.Credentials) error {
+func (f *createFlags) write(cmd *cobra.Command, endpoint kubeconfig.Endpoint, user, namespace string, credentials *kubeconfig.Credentials) error {
 	if f.inClusterDir != "" {
 		return kubeconfig.WriteInCluster(f.inClusterDir, endpoint, namespace, credentials)
 	}

@@ -12,7 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
-// newMan is for the packages; a user gets --help.
+// newMan returns the command with which packages are built.
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",

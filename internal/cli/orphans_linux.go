@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// orphanAge is the time that the code which started a child has to wait for it
-// before collect does.
+// orphanAge is the time after which collect waits for a child: the code that started the
+// child must wait for it before.
 const orphanAge = 3 * time.Second
 
 // adoptOrphans reaps orphaned processes until ctx ends if this process is a
@@ -40,7 +40,7 @@ func adoptOrphans(ctx context.Context) {
 	}()
 }
 
-// collect takes all children that have ended.
+// collect waits for all children that have ended.
 func collect() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

@@ -25,7 +25,7 @@ func runsPart(cmd *cobra.Command, serves bool, run func(context.Context, *applia
 		}
 		log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{
 			Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: isTerminal(cmd.ErrOrStderr()),
-			// systemd sets it for a standard error that is the journal.
+			// systemd sets JOURNAL_STREAM if standard error is the journal, which adds times.
 			Untimed: os.Getenv("JOURNAL_STREAM") != "",
 		})
 		if err != nil {
@@ -41,7 +41,7 @@ func runsPart(cmd *cobra.Command, serves bool, run func(context.Context, *applia
 		adoptOrphans(cmd.Context())
 		err = run(cmd.Context(), checked, log)
 		if lacks := new(config.FieldError); errors.As(err, &lacks) {
-			return usageError(source.Locate(err)) // a part needs what the server does not
+			return usageError(source.Locate(err)) // a part lacks a field that the server does not need
 		}
 		return err
 	}
@@ -50,7 +50,7 @@ func runsPart(cmd *cobra.Command, serves bool, run func(context.Context, *applia
 	} else {
 		flags.withoutPort(cmd.Flags())
 	}
-	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make authorities and keys that a used data directory has lost; clients then need new kubeconfigs and tokens")
+	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make the authorities and keys that a used data directory lacks; clients then need new kubeconfigs and tokens")
 	return cmd
 }
 
@@ -58,8 +58,8 @@ func newAPIServer() *cobra.Command {
 	return runsPart(&cobra.Command{
 		Use:   "apiserver",
 		Short: "Run the API server alone, on an external etcd",
-		Long: `Run the API server alone, on the external etcd of the configuration. Its
-controllers run elsewhere: in another server on the same etcd, or by
+		Long: `Run the API server alone, on the external etcd of the configuration. The
+controllers run in another process: in another server on the same etcd, or with
 "kube-hyper-mini controllers".`,
 		Example: `  kube-hyper-mini apiserver --config /etc/kube-hyper-mini/config.yaml`,
 	}, true, appliance.RunAPIServer)
@@ -68,11 +68,11 @@ controllers run elsewhere: in another server on the same etcd, or by
 func newControllers() *cobra.Command {
 	return runsPart(&cobra.Command{
 		Use:   "controllers",
-		Short: "Run the controllers alone, against API servers elsewhere",
-		Long: `Run the controllers alone, against the API servers at controllerManager.server
-of the configuration. They work when they hold the lease that all controllers of
-one etcd share. The data directory has the identity of the API servers; see
-"kube-hyper-mini bundle".`,
+		Short: "Run the controllers alone, with API servers in other processes",
+		Long: `Run the controllers alone, with the API servers at controllerManager.server of the
+configuration. One of all processes with controllers on the same etcd holds the
+lease and runs them. The data directory must have the certificates and keys of the
+API servers; see "kube-hyper-mini bundle".`,
 		Example: `  kube-hyper-mini controllers --config /etc/kube-hyper-mini/config.yaml`,
 	}, false, appliance.RunControllers)
 }
@@ -80,11 +80,11 @@ one etcd share. The data directory has the identity of the API servers; see
 func newEtcd() *cobra.Command {
 	return runsPart(&cobra.Command{
 		Use:   "etcd",
-		Short: "Run the etcd member alone, for API servers elsewhere",
-		Long: `Run the etcd member alone. It serves on etcd.embedded.listen of the
-configuration, to holders of a certificate of its own authority: API servers find
-theirs in pki/etcd-ca.crt, pki/etcd-client.crt and pki/etcd-client.key of the
-data directory, or of one that began with its bundle.`,
+		Short: "Run the etcd member alone, for API servers in other processes",
+		Long: `Run the etcd member alone. It serves on etcd.embedded.listen of the configuration,
+for clients with a certificate of its own authority. API servers use
+pki/etcd-ca.crt, pki/etcd-client.crt and pki/etcd-client.key of the data
+directory, or of a data directory that was made with its bundle.`,
 		Example: `  kube-hyper-mini etcd --data-dir /var/lib/kube-hyper-mini-etcd`,
 	}, false, appliance.RunEtcd)
 }

@@ -20,16 +20,16 @@ func newReset() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset",
 		Short: "Remove the data directory: all objects, certificates and keys",
-		Long: `Remove what servers and commands have made in the data directory: all objects,
-certificates and keys. It says what it will remove, and asks. Backups in the
-directory stay without --backups, and so does each file that is not part of a
-data directory. It refuses while a server runs on the directory, and it refuses
-a directory that a server has not made.
+		Long: `Remove the files that servers and commands have made in the data directory: all
+objects, certificates and keys. The command lists them and asks for confirmation.
+It keeps files that are not part of a data directory and, without --backups, the
+backups. It returns an error if a server uses the directory, or if the directory
+is not the data directory of a server.
 
-Objects in an external etcd cluster stay, and so does a kubeconfig that was
-written to a place outside of the data directory.
+It does not remove objects in an external etcd, or a kubeconfig outside of the
+data directory.
 
-Exit codes: 0 removed or nothing there, 1 refused or failed, 2 not confirmed.`,
+Exit codes: 0 removed or no such directory, 1 refused or failed, 2 not confirmed.`,
 		Example: `  kube-hyper-mini reset
   kube-hyper-mini reset --data-dir ./data --yes
   kube-hyper-mini reset --backups`,
@@ -40,7 +40,7 @@ Exit codes: 0 removed or nothing there, 1 refused or failed, 2 not confirmed.`,
 			}
 			plan, err := datadir.PlanRemoval(cfg.DataDir, backups)
 			if errors.Is(err, os.ErrNotExist) {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "there is no %s; nothing to remove\n", cfg.DataDir)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s does not exist: nothing to remove\n", cfg.DataDir)
 				return err
 			}
 			if err != nil {
@@ -55,24 +55,23 @@ Exit codes: 0 removed or nothing there, 1 refused or failed, 2 not confirmed.`,
 			if err != nil {
 				return err
 			}
-			return tellRemoved(cmd.OutOrStdout(), cfg, done)
+			return printRemoved(cmd.OutOrStdout(), cfg, done)
 		},
 	}
 	flags.locate(cmd.Flags())
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().BoolVar(&backups, "backups", false, "remove the backups in the data directory too")
 	return cmd
 }
 
-// tellRemoved prints what was removed, what stays and which kubeconfig no longer
-// works.
-func tellRemoved(w io.Writer, cfg *config.ServerConfiguration, done *datadir.Removal) error {
+// printRemoved prints what was removed, what was kept and which kubeconfig is invalid.
+func printRemoved(w io.Writer, cfg *config.ServerConfiguration, done *datadir.Removal) error {
 	text := "removed " + cfg.DataDir
 	if stay := append(done.Backups, done.Foreign...); len(stay) > 0 {
 		text += ", except " + datadir.Few(stay)
 	}
 	if _, err := os.Stat(cfg.Kubeconfig.Path); err == nil {
-		text += "; the kubeconfig " + cfg.Kubeconfig.Path + " is of no use any more"
+		text += "; the kubeconfig " + cfg.Kubeconfig.Path + " is no longer valid"
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err

@@ -14,8 +14,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// configFlags say where the configuration comes from. Flags override the
-// file, the file overrides the defaults.
+// configFlags select the configuration. Flags override the file, the file overrides the
+// defaults.
 type configFlags struct {
 	file      string
 	dataDir   string
@@ -23,7 +23,7 @@ type configFlags struct {
 	verbosity int
 }
 
-// locate adds the flags by which a command finds a server.
+// locate adds the flags with which a command finds a server.
 func (f *configFlags) locate(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "directory for everything that outlives the process (default: /var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others)")
@@ -38,14 +38,14 @@ func (f *configFlags) all(flags *pflag.FlagSet) {
 // withoutPort is all for parts that do not serve the API.
 func (f *configFlags) withoutPort(flags *pflag.FlagSet) {
 	f.locate(flags)
-	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "0 to 10: how much to log")
+	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "log verbosity, 0 to 10")
 }
 
 // run adds the flags of a server in a temporary directory.
 func (f *configFlags) run(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
 	flags.IntVar(&f.port, "port", 0, "port to serve on; 0 takes a free one")
-	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "0 to 10: how much to log")
+	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "log verbosity, 0 to 10")
 }
 
 // load reads the file, if one was given, and applies the flags that were set.
@@ -70,7 +70,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	return cfg, source, nil
 }
 
-// completed is the configuration with all paths filled in.
+// completed returns the configuration with all paths.
 func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfiguration, error) {
 	cfg, _, err := flags.load(cmd)
 	if err != nil {
@@ -82,7 +82,7 @@ func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfigurat
 	return cfg, nil
 }
 
-// commandLog is the log of a command that ends by itself: plain lines.
+// commandLog returns the log of a command that is not a server.
 func commandLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logger, error) {
 	return logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity})
 }
@@ -94,20 +94,20 @@ func newServer() *cobra.Command {
 		Long: `Run the control plane in the foreground: etcd, API server, controllers. It stops
 in order at the first SIGINT or SIGTERM, and at once at the second.
 
-Exit codes: 0 stopped when asked, 1 failed, 2 the configuration or the command
-line is wrong (a restart does not help), 130 stopped by a second signal.`,
+Exit codes: 0 stopped by a signal, 1 failed, 2 the configuration or the command
+line is invalid (a restart does not help), 130 stopped by a second signal.`,
 		Example: `  kube-hyper-mini server
   kube-hyper-mini server --data-dir ./data --port 0
   kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
 	}, true, appliance.Run)
 }
 
-// isTerminal says whether w is a terminal to which colours may be written.
+// isTerminal reports whether w is a terminal to which colours may be written.
 func isTerminal(w io.Writer) bool {
 	return isConsole(w) && os.Getenv("NO_COLOR") == ""
 }
 
-// isConsole says whether w is a terminal.
+// isConsole reports whether w is a terminal.
 func isConsole(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -26,11 +26,11 @@ func newStatus() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say whether the server is ready, since when, and what it is made of",
-		Long: `Say whether the server is ready, since when, and what it is made of.
+		Short: "Print whether the server is ready, since when, and the state of its components",
+		Long: `Print whether the server is ready, since when, and the state of its components.
 
-A server whose database is full is ready: it serves reads and deletions. The
-line "read-only" says so, and what to do.
+A server whose database is full is ready: it serves reads and deletions. The line
+"read-only" has the reason and the remedy.
 
 Exit codes: 0 ready, 3 not ready or not running.`,
 		Example: `  kube-hyper-mini status
@@ -54,11 +54,11 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 	}
 	flags.locate(cmd.Flags())
 	outputFlag(cmd, &output, "text", "json", "yaml")
-	cmd.Flags().DurationVar(&wait, "wait", 0, "wait that long for the server to become ready")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait at most this time for the server to become ready")
 	return cmd
 }
 
-// awaitStatus asks until the server is ready or the time is up.
+// awaitStatus queries the status until the server is ready or the time is over.
 func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*admin.Status, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), wait)
 	defer cancel()
@@ -103,7 +103,7 @@ func reportStopped(cmd *cobra.Command, err error, output string) error {
 	return errors.Join(err, printValue(cmd.OutOrStdout(), stopped, output))
 }
 
-// checkOutput refuses what --output does not know. Without formats it knows text
+// checkOutput returns an error for an invalid --output. Without formats it knows text
 // and json.
 func checkOutput(output string, formats ...string) error {
 	if len(formats) == 0 {
@@ -193,7 +193,7 @@ func printStatus(w io.Writer, status *admin.Status, output string) error {
 	return table.Flush()
 }
 
-// backupRows tell of the scheduled backups, if there is a schedule.
+// backupRows returns the lines about scheduled backups.
 func backupRows(b backup.Account) []string {
 	var rows []string
 	if b.Error != "" {

@@ -14,7 +14,7 @@ func newVersion() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of this program and of what it is made of",
+		Short: "Print the versions of this program and of its main components",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := admin.Versions{Server: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd(), Go: version.Go()}
 			switch output {

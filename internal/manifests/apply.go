@@ -23,7 +23,7 @@ import (
 const FieldManager = "kube-hyper-mini-manifests"
 
 const (
-	// establishTimeout is how long a round waits for its CRDs; the next round
+	// establishTimeout bounds the time that a round waits for its CRDs. The next round
 	// waits again.
 	establishTimeout = 30 * time.Second
 	establishedPoll  = 20 * time.Millisecond
@@ -46,21 +46,20 @@ type Applier struct {
 
 // applied is the result of a round.
 type applied struct {
-	// failed has an entry for each failure; nil means that all is as the
-	// manifests say.
+	// failed has an entry for each failure; nil if all objects were applied.
 	failed  error
 	objects int
 }
 
-// round reads the files and applies what can be applied. The objects of a
-// file that cannot be read are left as they are, and nothing is pruned then.
+// round reads the files and applies their objects. If a file cannot be read, its objects
+// are not changed, and no object is pruned.
 func (a *Applier) round(ctx context.Context, files map[string]fileState) applied {
 	objects, err := read(a.dir, files, func(map[string]any) bool { return true })
 	errs := append([]error{err}, a.applyObjects(ctx, objects)...)
 	if err := errors.Join(errs...); err != nil {
 		return applied{err, len(objects)}
 	}
-	return applied{a.settle(ctx, objects), len(objects)}
+	return applied{a.pruneAndRecord(ctx, objects), len(objects)}
 }
 
 // applyObjects applies CRDs, awaits them, and applies the other objects. It sorts
@@ -84,28 +83,28 @@ func (a *Applier) applyObjects(ctx context.Context, objects []object) (errs []er
 	return errs
 }
 
-// settle prunes, if asked to, and records what was applied.
-func (a *Applier) settle(ctx context.Context, objects []object) error {
+// pruneAndRecord prunes, if that is configured, and records the applied objects.
+func (a *Applier) pruneAndRecord(ctx context.Context, objects []object) error {
 	inventory, err := a.loadInventory(ctx)
 	if err != nil {
 		return err
 	}
-	wanted := make([]reference, 0, len(objects))
+	current := make([]reference, 0, len(objects))
 	for _, o := range objects {
-		wanted = append(wanted, referTo(o))
+		current = append(current, referTo(o))
 	}
-	if slices.Equal(inventory, wanted) {
+	if slices.Equal(inventory, current) {
 		return nil
 	}
-	if a.prunes && len(wanted) == 0 {
-		return fmt.Errorf("%s has no manifests any more: nothing is pruned, because an empty directory is usually a mistake; delete the objects by hand, or keep one manifest", a.dir)
+	if a.prunes && len(current) == 0 {
+		return fmt.Errorf("%s has no manifests: no object is pruned, because an empty directory is usually a mistake; delete the objects with kubectl, or keep one manifest", a.dir)
 	}
 	if a.prunes {
-		if err := a.prune(ctx, inventory, wanted); err != nil {
+		if err := a.prune(ctx, inventory, current); err != nil {
 			return err
 		}
 	}
-	return a.saveInventory(ctx, wanted)
+	return a.saveInventory(ctx, current)
 }
 
 func (a *Applier) applyAll(ctx context.Context, objects []object) []error {
@@ -129,10 +128,10 @@ func (a *Applier) apply(ctx context.Context, o object) error {
 	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	switch {
 	case namespaced && o.GetNamespace() == "":
-		// Made explicit, so that the inventory finds it again.
+		// The inventory needs the namespace.
 		o.SetNamespace(metav1.NamespaceDefault)
 	case !namespaced && o.GetNamespace() != "":
-		return fmt.Errorf("it has metadata.namespace %q, but its kind has no namespaces; leave it out", o.GetNamespace())
+		return fmt.Errorf("metadata.namespace is %q, but the type is cluster-scoped; remove the field", o.GetNamespace())
 	}
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -151,8 +150,8 @@ func (a *Applier) resource(mapping *meta.RESTMapping, namespace string) dynamic.
 	return a.client.Resource(mapping.Resource)
 }
 
-// mapping resets the cached discovery for an unknown kind and looks again: its CRD
-// may be new.
+// mapping returns the mapping of a kind. For an unknown kind it resets the cached
+// discovery and tries again: the CRD may be new.
 func (a *Applier) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	var versions []string
 	if gvk.Version != "" {
@@ -213,7 +212,7 @@ func (a *Applier) notEstablished(ctx context.Context, crd object) error {
 	if err != nil {
 		return err
 	}
-	problem := errors.New("it has no conditions yet")
+	problem := errors.New("the CRD has no conditions")
 	for _, entry := range conditions {
 		condition, _ := entry.(map[string]any)
 		if condition["type"] == "Established" && condition["status"] == "True" {

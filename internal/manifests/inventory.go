@@ -12,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// reference names an object without its version, which a new release of a
-// manifest may change.
+// reference identifies an object without its version, which a manifest may change.
 type reference struct {
 	Group     string `json:"group,omitempty"`
 	Kind      string `json:"kind"`
@@ -43,7 +42,7 @@ const (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// loadInventory returns what was applied last.
+// loadInventory returns the objects that were applied last.
 func (a *Applier) loadInventory(ctx context.Context) ([]reference, error) {
 	stored, err := a.client.Resource(configMaps).Namespace(metav1.NamespaceSystem).Get(ctx, inventoryName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -58,7 +57,7 @@ func (a *Applier) loadInventory(ctx context.Context) ([]reference, error) {
 	}
 	var inventory []reference
 	if err := json.Unmarshal([]byte(text), &inventory); err != nil {
-		return nil, fmt.Errorf("read the inventory in config map %s/%s: %w; delete it to start a new one, nothing is pruned then", metav1.NamespaceSystem, inventoryName, err)
+		return nil, fmt.Errorf("read the inventory in config map %s/%s: %w; delete the config map to start a new one: no object is pruned then", metav1.NamespaceSystem, inventoryName, err)
 	}
 	return inventory, nil
 }
@@ -81,12 +80,11 @@ func (a *Applier) saveInventory(ctx context.Context, inventory []reference) erro
 	return nil
 }
 
-// prune removes the objects of the inventory that have no manifest, the last
-// applied first. An object without fields of this field manager stays: other
-// managers have taken it over.
-func (a *Applier) prune(ctx context.Context, inventory, wanted []reference) error {
+// prune deletes the objects of the inventory that are not in current, the last applied
+// first. An object without fields of this field manager is kept: other managers own it.
+func (a *Applier) prune(ctx context.Context, inventory, current []reference) error {
 	for _, ref := range slices.Backward(inventory) {
-		if slices.Contains(wanted, ref) {
+		if slices.Contains(current, ref) {
 			continue
 		}
 		if err := a.pruneOne(ctx, ref); err != nil {
@@ -99,7 +97,7 @@ func (a *Applier) prune(ctx context.Context, inventory, wanted []reference) erro
 func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
 	mapping, err := a.mapping(schema.GroupVersionKind{Group: ref.Group, Kind: ref.Kind})
 	if isNoMatch(err) {
-		return nil // gone with its CRD
+		return nil // deleted with its CRD
 	}
 	if err != nil {
 		return err
@@ -115,7 +113,7 @@ func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
 	if !slices.ContainsFunc(found.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager == FieldManager && f.Operation == metav1.ManagedFieldsOperationApply
 	}) {
-		a.log.Info("manifest is gone; its object stays, because other field managers own its fields", "object", ref.String())
+		a.log.Info("a manifest was removed: its object is kept because other field managers own its fields", "object", ref.String())
 		return nil
 	}
 	uid, background := found.GetUID(), metav1.DeletePropagationBackground

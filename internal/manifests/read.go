@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is one of a file.
+// object is an object of a manifest.
 type object struct {
 	*unstructured.Unstructured
 	// origin is the file and the document's number in it, for messages.
@@ -31,16 +31,15 @@ type fileState struct {
 	modified int64
 }
 
-// scan lists the manifests below dir with their states. Names that begin with
-// a dot are left out, as are files of other kinds. A directory that is not
-// there is an error: a volume that is not mounted must not look like one from
-// which all was removed.
+// scan lists the manifests below dir with their states. It ignores names that begin with
+// a dot and files with other extensions. A directory that does not exist is an error: a
+// volume that is not mounted must not be treated as an empty one.
 func scan(dir string) (map[string]fileState, error) {
 	files := map[string]fileState{}
 	if info, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("look at the manifests: %w", err)
+		return nil, fmt.Errorf("list the manifests: %w", err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("look at the manifests: %s is not a directory", dir)
+		return nil, fmt.Errorf("list the manifests: %s is not a directory", dir)
 	}
 	// The separator makes WalkDir follow dir where it is a link.
 	err := filepath.WalkDir(dir+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
@@ -66,7 +65,7 @@ func scan(dir string) (map[string]fileState, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at the manifests: %w", err)
+		return nil, fmt.Errorf("list the manifests: %w", err)
 	}
 	return files, nil
 }
@@ -99,7 +98,7 @@ func read(dir string, files map[string]fileState, keep func(map[string]any) bool
 	return objects, errors.Join(append(errs, duplicates(objects))...)
 }
 
-// parse returns the objects of one file, the items of lists singly.
+// parse returns the objects of one file and the items of its lists.
 func parse(name string, data []byte, keep func(map[string]any) bool) ([]object, error) {
 	var objects []object
 	var errs []error
@@ -162,10 +161,10 @@ func decode(origin string, document []byte, keep func(map[string]any) bool) ([]o
 	return objects, err
 }
 
-// checked refuses what could not be applied or found again.
+// checked returns an error for an object that cannot be applied or pruned.
 func checked(o object) ([]object, error) {
 	if o.GetName() == "" {
-		return nil, fmt.Errorf("%s without metadata.name; metadata.generateName would make a new object at each start", o.GetKind())
+		return nil, fmt.Errorf("%s has no metadata.name; with metadata.generateName each start would create another object", o.GetKind())
 	}
 	if o.GetAPIVersion() == "" || o.GetKind() == "" {
 		return nil, errors.New("apiVersion or kind is missing")
@@ -173,15 +172,14 @@ func checked(o object) ([]object, error) {
 	return []object{o}, nil
 }
 
-// duplicates returns an error for each object in two manifests, of which only the
-// last would take effect.
+// duplicates returns an error for each object that is in two manifests.
 func duplicates(objects []object) error {
 	first := map[reference]string{}
 	var errs []error
 	for _, o := range objects {
 		ref := referTo(o)
 		if other, ok := first[ref]; ok {
-			errs = append(errs, fmt.Errorf("%s: %s is in %s already", o.origin, ref, other))
+			errs = append(errs, fmt.Errorf("%s: %s is also in %s", o.origin, ref, other))
 			continue
 		}
 		first[ref] = o.origin

@@ -74,11 +74,11 @@ func TestWhatCannotBeReadIsNamedAndTheRestIsRead(t *testing.T) {
 		"key twice":        {configMap("x") + "kind: Secret\n", "already set"},
 		"not an object":    {"- a\n- b\n", "not an object"},
 		"no kind":          {"apiVersion: v1\nmetadata: {name: x}\n", "apiVersion or kind is missing"},
-		"no name":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x-}\n", "without metadata.name"},
-		"name is a number": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 5}\n", "without metadata.name"},
+		"no name":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x-}\n", "has no metadata.name"},
+		"name is a number": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 5}\n", "has no metadata.name"},
 		"kind is a number": {"apiVersion: v1\nkind: 5\nmetadata: {name: x}\n", "bad.yaml"},
-		"object twice":     {configMap("other"), "ConfigMap other is in a.yaml already"},
-		"list item":        {"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap}]\n", "without metadata.name"},
+		"object twice":     {configMap("other"), "ConfigMap other is also in a.yaml"},
+		"list item":        {"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap}]\n", "has no metadata.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

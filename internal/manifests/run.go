@@ -20,8 +20,7 @@ import (
 // scanInterval is the time between two scans of the directory.
 const scanInterval = time.Second
 
-// retries tells how long to wait after failures: a second, then longer, up to
-// half a minute.
+// retries returns the delays after failures: from a second to half a minute.
 func retries() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: 30 * time.Second}
 }
@@ -39,10 +38,10 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// New returns an Applier; nothing is read or asked yet.
+// New returns an Applier. It sends no request.
 func New(cfg Config) (*Applier, error) {
 	client := rest.AddUserAgent(rest.CopyConfig(cfg.Client), "manifests")
-	client.QPS = -1 // flow control is the server's job
+	client.QPS = -1 // flow control of the server bounds requests
 	dynamicClient, err := dynamic.NewForConfig(client)
 	if err != nil {
 		return nil, fmt.Errorf("make the client for manifests: %w", err)
@@ -57,9 +56,8 @@ func New(cfg Config) (*Applier, error) {
 	}, nil
 }
 
-// Run applies the manifests until ctx ends. It calls ready at once, or with
-// WaitForReady when all have been applied, which may take until their errors are
-// corrected. An Applier runs once at a time.
+// Run applies the manifests until ctx ends. It calls ready at once or, with WaitForReady,
+// when all have been applied without an error. Do not call it twice at the same time.
 func (a *Applier) Run(ctx context.Context, ready func()) error {
 	if !a.waits {
 		ready()
@@ -75,16 +73,15 @@ func (a *Applier) Run(ctx context.Context, ready func()) error {
 	return nil
 }
 
-// Failure is what failed in the last round, or nil. It is safe for concurrent
-// use.
+// Failure returns the error of the last round, or nil. It is safe for concurrent use.
 func (a *Applier) Failure() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.failure
 }
 
-// follow applies the manifests now and after each change, and what failed again,
-// until ctx ends. After each round it calls report with what failed, or nil.
+// follow applies the manifests, again after each change, and retries failures, until ctx
+// ends. After each round it calls report with its error, or nil.
 func (a *Applier) follow(ctx context.Context, report func(error)) {
 	ticker := time.NewTicker(scanInterval)
 	defer ticker.Stop()
@@ -98,7 +95,7 @@ func (a *Applier) follow(ctx context.Context, report func(error)) {
 			backoff, known, pending = retries(), files, true
 		}
 		if err != nil {
-			pending = true // the directory went away; logged once, tried again
+			pending = true // the directory was removed: retry
 		}
 		if changed || pending && !time.Now().Before(due) {
 			result := applied{failed: err}
@@ -123,7 +120,7 @@ func (a *Applier) follow(ctx context.Context, report func(error)) {
 	}
 }
 
-// logRound logs what a round came to, and a failure that repeats once.
+// logRound logs the result of a round. It logs a repeated error once.
 func (a *Applier) logRound(result applied, logged *logging.Changes) {
 	if result.failed == nil {
 		a.log.Info("manifests applied", "dir", a.dir, "objects", result.objects)

@@ -121,20 +121,14 @@ func (s *Store) replaceable(name string) (string, error) {
 func (s *Store) Switch(kind string, overlap time.Duration) ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name, err := fileOf(kind)
+	name, err := s.changeRotation(kind, func(r *rotation) error {
+		if r == nil || r.Phase != prepared {
+			return fmt.Errorf("there is no new %s to switch to: prepare it first", kind)
+		}
+		r.Phase, r.Overlap = switching, overlap
+		return nil
+	})
 	if err != nil {
-		return nil, err
-	}
-	j, err := s.readJournal()
-	if err != nil {
-		return nil, err
-	}
-	r := j.Rotations[name]
-	if r == nil || r.Phase != prepared {
-		return nil, fmt.Errorf("there is no new %s to switch to: prepare it first", kind)
-	}
-	r.Phase, r.Overlap = switching, overlap
-	if err := s.writeJournal(j); err != nil {
 		return nil, err
 	}
 	return s.ensureOrUndo(name)
@@ -144,23 +138,33 @@ func (s *Store) Switch(kind string, overlap time.Duration) ([]Change, error) {
 func (s *Store) Finish(kind string) ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name, err := fileOf(kind)
+	_, err := s.changeRotation(kind, func(r *rotation) error {
+		if r == nil || r.Phase != signing {
+			return fmt.Errorf("%s is not being rotated; see \"kube-hyper-mini certs list\"", kind)
+		}
+		r.Until = s.now()
+		return nil
+	})
 	if err != nil {
-		return nil, err
-	}
-	j, err := s.readJournal()
-	if err != nil {
-		return nil, err
-	}
-	r := j.Rotations[name]
-	if r == nil || r.Phase != signing {
-		return nil, fmt.Errorf("no rotation of %s waits for its end; see \"kube-hyper-mini certs list\"", kind)
-	}
-	r.Until = s.now()
-	if err := s.writeJournal(j); err != nil {
 		return nil, err
 	}
 	return s.ensure(false)
+}
+
+// changeRotation calls change with the rotation in the journal, nil if there is none,
+// writes the journal, and returns the file name of kind. The caller holds mu.
+func (s *Store) changeRotation(kind string, change func(*rotation) error) (name string, err error) {
+	if name, err = fileOf(kind); err != nil {
+		return "", err
+	}
+	j, err := s.readJournal()
+	if err != nil {
+		return "", err
+	}
+	if err := change(j.Rotations[name]); err != nil {
+		return "", err
+	}
+	return name, s.writeJournal(j)
 }
 
 // Until returns when the overlap of a rotation ends, or zero.

@@ -11,27 +11,26 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
-// remember notes where a resource is stored.
+// remember records the key prefix of a resource.
 func (s *Storage) remember(resource schema.GroupResource, prefix string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prefixes[resource] = prefix
 }
 
-// HasObjects says whether the resource has objects in the namespace, by
-// looking for one key. It is for resources of this server's own: what an
-// aggregated server stores is not here.
+// HasObjects reports whether the resource has objects in the namespace: it reads one key.
+// It does not know the objects of aggregated API servers.
 func (s *Storage) HasObjects(ctx context.Context, resource schema.GroupResource, namespace string) (bool, error) {
 	prefix := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace)
 	response, err := s.connection.Client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1))
 	if err != nil {
-		return false, fmt.Errorf("look for %s in namespace %s: %w", resource, namespace, err)
+		return false, fmt.Errorf("read the keys of %s in namespace %s: %w", resource, namespace, err)
 	}
 	return len(response.Kvs) > 0, nil
 }
 
-// Count returns the number of stored objects of the resource, in one namespace
-// or, if it is empty, in all. It is for resources of this server's own.
+// Count returns the number of stored objects of the resource, in one namespace or, if
+// that is empty, in all. It does not know the objects of aggregated API servers.
 func (s *Storage) Count(ctx context.Context, resource schema.GroupResource, namespace string) (int64, error) {
 	prefix := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace)
 	options := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly()}
@@ -45,7 +44,7 @@ func (s *Storage) Count(ctx context.Context, resource schema.GroupResource, name
 	return response.Count, nil
 }
 
-// prefix is where the resource is stored below the common prefix.
+// prefix returns the key prefix of the resource below the common prefix.
 func (s *Storage) prefix(resource schema.GroupResource) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +54,7 @@ func (s *Storage) prefix(resource schema.GroupResource) string {
 	return store.CustomResourcePrefix(resource)
 }
 
-// builtInPrefixes are the prefixes that have no group: those of built-in
-// resources.
+// builtInPrefixes returns the prefixes without a group: those of built-in resources.
 func (s *Storage) builtInPrefixes() map[string]struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,18 +17,17 @@ import (
 )
 
 const (
-	// countsPerRequest stays below etcd's default of operations per
+	// countsPerRequest is less than etcd's default limit of operations in a
 	// transaction (--max-txn-ops).
 	countsPerRequest = 100
-	// parallelCounts bounds the requests that count at the same time where each
-	// resource has its own.
+	// parallelCounts bounds the number of concurrent requests of countEach.
 	parallelCounts = 16
-	// populationRetry is the pause before a broken watch is begun again.
+	// populationRetry is the delay before a broken watch is started again.
 	populationRetry = 500 * time.Millisecond
-	// progressDelay is the time that events get to arrive by themselves before
-	// etcd is asked for the progress of the watch.
+	// progressDelay is the time that Reach waits for events before it requests the
+	// progress of the watch from etcd.
 	progressDelay = 2 * time.Millisecond
-	// progressRepeat is the time between two questions for progress.
+	// progressRepeat is the time between two such requests.
 	progressRepeat = 50 * time.Millisecond
 )
 
@@ -41,12 +40,12 @@ type Population struct {
 	started sync.Once
 
 	mu       sync.Mutex
-	watching context.Context  // of the current watch; nil before it
+	watching context.Context  // of the current watch; nil before the first
 	watcher  clientv3.Watcher // of the current watch
 	revision int64            // the counts are those of this revision
 	prefixes map[string]struct{}
-	counts   map[string]int64 // by prefix below the common one
-	counted  map[string]bool  // which counts include the objects from before the watch
+	counts   map[string]int64 // by key prefix below the common one
+	counted  map[string]bool  // whether the count includes the objects from before the watch
 	first    int64            // the watch tells of changes after this revision
 	last     map[string]int64 // by prefix: the revision of the last creation or deletion
 	vacant   map[string][]*Vacancy
@@ -69,7 +68,7 @@ func (p *Population) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.log.Debug("the watch on all keys of etcd ended, beginning again", "error", err)
+		p.log.Debug("the watch on all keys of etcd ended, starting it again", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(populationRetry):
@@ -99,7 +98,8 @@ func (p *Population) follow(ctx context.Context) error {
 	return errors.New("the watch was closed")
 }
 
-// begin forgets what an earlier watch has counted. Those who follow ask again.
+// begin drops the counts of an earlier watch and wakes the callers that wait for a
+// change.
 func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, revision int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, revisi
 	p.advanced()
 }
 
-// apply counts what the events create and delete.
+// apply adds the objects that the events create and delete to the counts.
 func (p *Population) apply(response clientv3.WatchResponse) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,8 +131,8 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 		p.occupied(prefix, event.Kv.ModRevision)
 		changed = changed || before == 0 || after == 0
 	}
-	// The header of a response with events has the store's revision, which is
-	// ahead of a watch that lags: etcd sends it some events at a time.
+	// The header of a response with events has the current revision. A watch that lags
+	// gets its events in several responses.
 	revision := response.Header.Revision
 	if len(response.Events) > 0 {
 		revision = response.Events[len(response.Events)-1].Kv.ModRevision
@@ -144,8 +144,8 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 	}
 }
 
-// prefixOf is where the resource of a key is stored: that of a built-in
-// resource, or group/resource.
+// prefixOf returns the prefix of a key: the name of a built-in resource, or
+// group/resource.
 func (p *Population) prefixOf(key []byte) []byte {
 	first := bytes.IndexByte(key, '/')
 	if first < 0 {
@@ -161,13 +161,13 @@ func (p *Population) prefixOf(key []byte) []byte {
 	return key[:first+1+second]
 }
 
-// changed tells those who wait for a change. Its caller holds mu.
+// changed wakes the callers that wait for a change. The caller holds mu.
 func (p *Population) changed() {
 	close(p.change)
 	p.change = make(chan struct{})
 }
 
-// advanced tells those who wait for a revision. Its caller holds mu.
+// advanced wakes the callers that wait for a revision. The caller holds mu.
 func (p *Population) advanced() {
 	close(p.progress)
 	p.progress = make(chan struct{})
@@ -184,9 +184,9 @@ func (p *Population) Changed() <-chan struct{} {
 	return p.change
 }
 
-// Populated returns those of the resources that hold objects, and the prefixes
-// of objects that the watch saw of resources that it was never asked for. It
-// waits for the watch and counts what it has not been asked for before.
+// Populated returns the given resources that have objects, and the key prefixes of
+// objects in the watch whose resources were in no call. It waits for the watch and
+// counts the resources that were in no earlier call.
 func (p *Population) Populated(ctx context.Context, resources []schema.GroupResource) (populated map[schema.GroupResource]bool, others []string, err error) {
 	prefixes := make([]string, len(resources))
 	for i, resource := range resources {
@@ -252,9 +252,9 @@ func (p *Population) uncountedLocked(prefixes []string) []string {
 	return uncounted
 }
 
-// count asks etcd, which counts in its index of keys and reads no values. The
-// counts are of the revision that the watch has reached. The caller holds mu,
-// so that the watch does not go on meanwhile.
+// count counts with requests to etcd, which counts keys in its index without reading
+// values, at the revision that the watch has reached. The caller holds mu, so that apply
+// waits.
 func (p *Population) count(ctx context.Context, prefixes []string) error {
 	count := p.countEach
 	if p.storage.connection.Single {
@@ -288,8 +288,8 @@ func (p *Population) countInTransaction(ctx context.Context, prefixes []string, 
 	return counts, nil
 }
 
-// countEach counts with one request for each prefix. Kine, which stores in a
-// database, takes no transaction that only reads.
+// countEach counts with one request for each prefix. kine does not support transactions
+// that only read.
 func (p *Population) countEach(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
 	counts := make([]int64, len(prefixes))
 	requests, ctx := errgroup.WithContext(ctx)
@@ -307,7 +307,7 @@ func (p *Population) countEach(ctx context.Context, prefixes []string, revision 
 	return counts, requests.Wait()
 }
 
-// begun waits for the first watch.
+// begun returns when the first watch has started.
 func (p *Population) begun(ctx context.Context) error {
 	p.start()
 	for {
@@ -325,7 +325,7 @@ func (p *Population) begun(ctx context.Context) error {
 	}
 }
 
-// Revision is the store's current one.
+// Revision returns the current revision of the store.
 func (p *Population) Revision(ctx context.Context) (int64, error) {
 	response, err := p.storage.connection.Client.Get(ctx, p.root()+"health")
 	if err != nil {
@@ -334,8 +334,8 @@ func (p *Population) Revision(ctx context.Context) (int64, error) {
 	return response.Header.Revision, nil
 }
 
-// Counted is the revision up to which all changes are counted; 0 before the
-// first watch.
+// Counted returns the revision up to which all changes are counted; 0 before the first
+// watch.
 func (p *Population) Counted() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -361,8 +361,8 @@ func (p *Population) Reach(ctx context.Context, revision int64) error {
 			return fmt.Errorf("wait for revision %d of etcd: %w", revision, context.Cause(ctx))
 		case <-delay.C:
 			if watcher != nil {
-				// The revision may be of a change outside of the prefix. A
-				// failure is that of the watch, which begins again.
+				// The revision may be that of a key outside of the prefix. After
+				// an error the watch ends and is started again.
 				_ = watcher.RequestProgress(watching)
 			}
 			delay.Reset(progressRepeat)

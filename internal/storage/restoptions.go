@@ -14,11 +14,11 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
-// CachePolicy says whether a resource gets a watch cache.
+// CachePolicy reports whether a resource has a watch cache.
 type CachePolicy func(schema.GroupResource) bool
 
-// RESTOptionsGetter wraps upstream's getter: the same options, and stores over
-// the shared client. It also makes this storage the source of
+// RESTOptionsGetter wraps upstream's getter: it returns the same options with a decorator
+// that uses the shared client. It also makes this storage the source of the metric
 // apiserver_storage_size_bytes.
 func (s *Storage) RESTOptionsGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) generic.RESTOptionsGetter {
 	return s.newGetter(upstream, cached)
@@ -29,9 +29,9 @@ func (s *Storage) newGetter(upstream generic.RESTOptionsGetter, cached CachePoli
 	return &getter{upstream: upstream, storage: s, cached: cached}
 }
 
-// CustomResourceGetter is RESTOptionsGetter for custom resources. It fails if
-// they are stored elsewhere than [Storage.HasObjects] looks for those that were
-// not used yet.
+// CustomResourceGetter is RESTOptionsGetter for custom resources. It returns an error if
+// their key prefixes differ from those that [Storage.HasObjects] uses for resources that
+// were not served yet.
 func (s *Storage) CustomResourceGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) (generic.RESTOptionsGetter, error) {
 	if err := store.CheckCustomResourcePrefix(upstream); err != nil {
 		return nil, err
@@ -64,13 +64,12 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 
 // newStore makes the store of one resource over the shared client.
 func (s *Storage) newStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
-	// A copy of the client for its own watcher and latency tracker; the
-	// connection underneath stays the shared one and is never closed here.
+	// A copy of the client with its own watcher and latency tracker. It shares the
+	// connection and is not closed.
 	own := *s.connection.Client
 	own.Watcher = s.connection.NewWatcher()
-	// Reads go through raft even with one member: a watch tells of a write a
-	// moment before serializable reads see it, and who reads after an event must
-	// not find an older object.
+	// Reads are linearizable even with one member: a serializable read right after a
+	// watch event may return an older object.
 	own.KV, own.Lease = gatedKV{own.KV, &s.connection}, gatedLease{own.Lease, &s.connection}
 	return store.New(&own, s.compactor, config, newFunc, newListFunc, resourcePrefix)
 }

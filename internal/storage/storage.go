@@ -18,39 +18,37 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
-// Connection is how to reach etcd, embedded or not.
+// Connection connects with etcd, embedded or external.
 type Connection struct {
-	// Client is shared by everything; its owner closes it after [Storage.Close].
+	// Client is shared by all stores. Its owner closes it after [Storage.Close].
 	Client *clientv3.Client
 	// NewWatcher makes a watcher with its own stream on that client.
 	NewWatcher func() clientv3.Watcher
 	// Endpoint names the store in metrics and logs.
 	Endpoint string
-	// Members are the endpoints of a store with several, to ask for its status.
+	// Members are the endpoints of an external cluster, for its status.
 	Members []string
-	// Single says that there is one member, in this process. It acknowledges a
-	// write when it has applied it, so that what it reads locally is as fresh
-	// as what a quorum would confirm.
+	// Single means the embedded member, which supports transactions that only read.
 	Single bool
 	// Dial connects to the gRPC API of a store in this process; nil for one that is
 	// run elsewhere. It is for clients that upstream makes by itself.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// Gate regulates access; nil for a store that is maintained elsewhere.
+	// Gate regulates access; nil for an external cluster.
 	Gate Gate
 }
 
-// Config says how to store.
+// Config configures a [Storage].
 type Config struct {
 	// Prefix of all keys.
 	Prefix string
-	// CompactionInterval is how much history is kept; 0 never compacts.
+	// CompactionInterval is the time for which history is kept; 0 for ever.
 	CompactionInterval time.Duration
 	// Timeout bounds a health check.
 	Timeout time.Duration
 }
 
-// Storage is the one place that API servers store through. It is safe for
-// concurrent use.
+// Storage makes the stores of all API servers in the process. It is safe for concurrent
+// use.
 type Storage struct {
 	connection Connection
 	config     Config
@@ -71,8 +69,7 @@ type compactor interface {
 	Stop()
 }
 
-// New starts what upstream starts for every connection: the compactor. Close
-// ends it.
+// New returns a Storage and starts its compactor. Close stops it.
 func New(connection Connection, config Config, log *slog.Logger) *Storage {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Storage{
@@ -88,8 +85,8 @@ func New(connection Connection, config Config, log *slog.Logger) *Storage {
 	return s
 }
 
-// Close stops the background work and waits for it. The stores that were
-// built must have been destroyed before.
+// Close stops the background work and waits for it. All stores must have been destroyed
+// before.
 func (s *Storage) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -114,10 +111,9 @@ func (s *Storage) run(f func(context.Context)) {
 // Population counts the objects of each resource from its first use on.
 func (s *Storage) Population() *Population { return s.population }
 
-// Health reads a key through the quorum. A store that is
-// defragmented is healthy.
+// Health makes a linearizable read. During a defragmentation the store is healthy.
 func (s *Storage) Health(ctx context.Context) error {
-	if ctx.Err() != nil { // an etcd in this process may answer all the same
+	if ctx.Err() != nil { // the embedded etcd may answer nevertheless
 		return fmt.Errorf("read from etcd: %w", context.Cause(ctx))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
@@ -130,11 +126,10 @@ func (s *Storage) Health(ctx context.Context) error {
 	return nil
 }
 
-// memberTimeout is what a member has to tell its status before the next one is
-// asked.
+// memberTimeout bounds a status request to one member.
 const memberTimeout = 2 * time.Second
 
-// Status asks the members in turn until one answers.
+// Status returns the status of the first member that answers.
 func (c Connection) Status(ctx context.Context) (*clientv3.StatusResponse, error) {
 	members := c.Members
 	if len(members) == 0 {
@@ -148,12 +143,12 @@ func (c Connection) Status(ctx context.Context) (*clientv3.StatusResponse, error
 		if err == nil {
 			return status, nil
 		}
-		errs = append(errs, fmt.Errorf("ask etcd at %s for its status: %w", member, err))
+		errs = append(errs, fmt.Errorf("read the status of etcd at %s: %w", member, err))
 	}
 	return nil, errors.Join(errs...)
 }
 
-// Status is the store's own account of itself.
+// Status returns the status of etcd. If that has errors, it returns them, too.
 func (s *Storage) Status(ctx context.Context) (*clientv3.StatusResponse, error) {
 	status, err := s.connection.Status(ctx)
 	if err != nil {
