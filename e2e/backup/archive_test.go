@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +104,57 @@ func TestArchive(t *testing.T) {
 	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "chain 2", "before-restore-")
 	third := harness.StartIn(t, s.Dir)
 	has(third, "after", true)
+}
+
+// TestArchiveInS3: the same in a bucket, sealed, over an outage of the S3 server.
+func TestArchiveInS3(t *testing.T) {
+	t.Parallel()
+	store := harness.StartS3(t)
+	gate := harness.NewGate(t, store.Endpoint)
+	key := filepath.Join(t.TempDir(), "identity")
+	if err := os.WriteFile(key, []byte(identity+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := harness.ConfigFile(t, fmt.Sprintf(`backup: {encryptTo: [%s]}
+archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}
+`, recipient, store.URL("of/mini"), gate.URL, store.CredentialsFile))
+	s := harness.Start(t, "--config", config)
+	create(t, s, "before")
+	secret(t, s)
+	archived(t, s)
+	gate.Fail(true)
+	create(t, s, "while-it-was-away")
+	harness.Eventually(t, "the status says that the destination fails", func() error {
+		if text := s.Status(); !strings.Contains(text, "503") {
+			return errors.New(text)
+		}
+		return nil
+	})
+	gate.Fail(false)
+	archived(t, s)
+	last := create(t, s, "last")
+	archived(t, s)
+	s.Kill()
+	if err := os.RemoveAll(s.Dir); err != nil {
+		t.Fatal(err)
+	}
+	from := []string{"--from", store.URL("of/mini"), "--endpoint", store.Endpoint, "--region", "us-east-1"}
+	run := func(code int, args ...string) string {
+		t.Helper()
+		out, got := harness.CLIWith(t, store.Env, append(args, from...)...)
+		if got != code {
+			t.Fatalf("%q exits with %d: %s", args, got, out)
+		}
+		return out
+	}
+	harness.Wants(t, run(harness.ExitOK, "backup", "list"), "1 to "+last.ResourceVersion)
+	harness.Wants(t, run(harness.ExitFailure, "backup", "restore", "--data-dir", s.Dir), "--identity")
+	harness.Wants(t, run(harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--identity", key), "as of revision "+last.ResourceVersion)
+	again := harness.StartIn(t, s.Dir, "--config", config)
+	reads(t, again, "last")
+	reads(t, again, "while-it-was-away")
+	archived(t, again)
+	harness.Wants(t, run(harness.ExitOK, "backup", "list"), "the server was restored at revision "+last.ResourceVersion)
 }
 
 // TestArchiveOfAnotherServer is refused, and the server runs.

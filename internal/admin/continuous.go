@@ -39,7 +39,7 @@ func ArchiveLocation(cfg *config.ServerConfiguration, url string) archive.Locati
 	if url == "" {
 		url = cfg.Archive.Destination
 	}
-	return archive.Location{URL: url}
+	return archive.Location{URL: url, Endpoint: cfg.Archive.Endpoint, Region: cfg.Archive.Region, CredentialsFile: cfg.Archive.CredentialsFile}
 }
 
 // RestoreRequest says what to restore from a continuous archive.

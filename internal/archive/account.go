@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 var (
 	lagSeconds = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_archive_lag_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "Age of the oldest change that is not in the archive.",
+		Help: "What was acknowledged longer ago is in the archive.",
 	})
 	lagRevisions = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_archive_lag_revisions", StabilityLevel: metrics.ALPHA,
@@ -49,8 +50,8 @@ type Account struct {
 	Base time.Time `json:"base,omitzero"`
 	// Revision is the last one in the destination.
 	Revision int64 `json:"revision,omitempty"`
-	// LagSeconds is the age of the oldest change that is not in the destination.
-	// What was acknowledged before is there.
+	// LagSeconds is 0 when the destination has everything. Otherwise, what was
+	// acknowledged longer ago is there.
 	LagSeconds float64 `json:"lagSeconds"`
 	// LagRevisions is how many revisions are not in the destination.
 	LagRevisions int64 `json:"lagRevisions"`
@@ -65,10 +66,21 @@ type Account struct {
 type ledger struct {
 	mu      sync.Mutex
 	account Account
-	seen    int64     // the last revision that the watch has delivered
-	oldest  time.Time // when the oldest change that is not shipped was seen
-	behind  time.Time // since when there is no base, and so nothing is restorable
+	began   time.Time
+	based   bool  // the destination has a base of the present chain
+	shipped int64 // the last revision of the present chain in the destination
+	samples []sample
+	safe    time.Time // what was acknowledged before is in the destination
 }
+
+// sample says that what was acknowledged before at has at most this revision.
+type sample struct {
+	at       time.Time
+	revision int64
+}
+
+// maxSamples bounds the samples that are kept. Above it every other one goes.
+const maxSamples = 1000
 
 func (l *ledger) update(change func(*Account)) {
 	l.mu.Lock()
@@ -76,50 +88,78 @@ func (l *ledger) update(change func(*Account)) {
 	change(&l.account)
 }
 
-// sees records that the watch has delivered a revision.
-func (l *ledger) sees(revision int64, at time.Time) {
+// observes records a revision of etcd that was asked for at a moment.
+func (l *ledger) observes(at time.Time, revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen = revision
-	if l.oldest.IsZero() {
-		l.oldest = at
+	if n := len(l.samples); n > 0 && l.samples[n-1].revision >= revision {
+		if l.samples[n-1].revision == revision {
+			l.samples[n-1].at = at
+		}
+	} else {
+		l.samples = append(l.samples, sample{at, revision})
+	}
+	if len(l.samples) > maxSamples {
+		for i := range l.samples[:maxSamples/2] {
+			l.samples[i] = l.samples[2*i+1]
+		}
+		l.samples = slices.Delete(l.samples, maxSamples/2, len(l.samples)-1)
+	}
+	l.settle()
+}
+
+// begins records the chain that is written, whether it has a base, and the last
+// revision that the destination has of it.
+func (l *ledger) begins(chain int, based bool, revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.account.Chain, l.based, l.shipped = chain, based, revision
+	l.settle()
+}
+
+// ships records that the destination has all up to a revision.
+func (l *ledger) ships(revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shipped = max(l.shipped, revision)
+	l.settle()
+}
+
+// hasBase records that the destination has a base of the revision.
+func (l *ledger) hasBase(at time.Time, revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.based, l.account.Base = true, at
+	l.shipped = max(l.shipped, revision)
+	l.settle()
+}
+
+// settle computes what follows. Until the present chain has a base, only the chain
+// before can be restored.
+func (l *ledger) settle() {
+	if !l.based {
+		return
+	}
+	l.account.Revision = l.shipped
+	for len(l.samples) > 0 && l.samples[0].revision <= l.shipped {
+		l.safe = l.samples[0].at
+		l.samples = l.samples[1:]
 	}
 }
 
-// ships records that the destination has all up to a revision. next is when the
-// oldest change after it was seen; zero if there is none.
-func (l *ledger) ships(revision int64, next time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.account.Revision, l.oldest = revision, next
-}
-
-// incomplete records whether the destination has no base of the present chain.
-func (l *ledger) incomplete(yes bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case !yes:
-		l.behind = time.Time{}
-	case l.behind.IsZero():
-		l.behind = time.Now()
-	}
-}
-
-// read returns the account at this moment. current is etcd's revision, or 0.
+// read returns the account at this moment. current is etcd's revision, or 0 if it
+// is not known.
 func (l *ledger) read(current, spooled int64) Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a, now := l.account, time.Now()
+	a := l.account
 	a.SpoolBytes = spooled
-	a.LagRevisions = max(current, l.seen) - a.Revision
-	if a.Chain == 0 || !l.behind.IsZero() || a.LagRevisions < 0 {
-		a.LagRevisions = max(current, l.seen)
-	}
-	for _, since := range []time.Time{l.oldest, l.behind} {
-		if !since.IsZero() {
-			a.LagSeconds = max(a.LagSeconds, now.Sub(since).Seconds())
+	a.LagRevisions = max(0, current-a.Revision)
+	if since := l.safe; a.LagRevisions > 0 || !l.based {
+		if since.IsZero() {
+			since = l.began
 		}
+		a.LagSeconds = time.Since(since).Seconds()
 	}
 	lagSeconds.Set(a.LagSeconds)
 	lagRevisions.Set(float64(a.LagRevisions))

@@ -90,12 +90,10 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	if err := writeJSON(s.stateFile(), st); err != nil {
 		return err
 	}
+	s.ledger.hasBase(name.Time, name.Revision)
 	if before.made.IsZero() {
-		s.ledger.incomplete(false)
-		s.ledger.update(func(a *Account) { a.Revision = max(a.Revision, name.Revision) })
 		s.succeeds()
 	}
-	s.ledger.update(func(a *Account) { a.Base = name.Time })
 	s.config.Log.Info("the archive has a new base", "chain", s.state.Number, "revision", name.Revision)
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // claimAttempts bounds how often a claim is tried again that others were faster
@@ -19,10 +18,9 @@ const claimAttempts = 5
 
 // begin claims a new chain.
 func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
-	w.ledger.incomplete(true)
-	response, err := w.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	revision, err := w.observe(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask etcd for its revision: %w", err)
+		return nil, err
 	}
 	var from mark
 	if _, err := readJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err != nil {
@@ -30,7 +28,7 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	}
 	claim := Claim{
 		Format: Format, ID: uuid.NewString(), Writer: w.id, Host: host(), Version: w.config.Version,
-		Created: time.Now().UTC(), First: response.Header.Revision + 1, Reason: reason, Restored: from.Chain,
+		Created: time.Now().UTC(), First: revision + 1, Reason: reason, Restored: from.Chain,
 		Predecessor: w.predecessor(),
 	}
 	number, err := w.claim(ctx, claim)

@@ -57,12 +57,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	if st.Based {
 		s.since = sinceBase{made: st.Base, segments: s.sequence - st.Sequence}
 	}
-	w.ledger.update(func(a *Account) { a.Chain = st.Number })
-	oldest := time.Time{}
-	if first, ok := w.spool.first(); ok {
-		oldest = time.UnixMilli(first.header.FirstTime)
-	}
-	w.ledger.ships(s.shippedRevision(), oldest)
+	w.ledger.begins(st.Number, st.Based, s.shippedRevision())
 	return s, nil
 }
 
@@ -126,12 +121,12 @@ func (s *session) follow(ctx context.Context) error {
 		from, known = s.last.header.Last, s.last.header.LastDigest
 	}
 	s.builder.reset()
-	current, err := s.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	current, err := s.observe(ctx)
 	if err != nil {
-		return fmt.Errorf("ask etcd for its revision: %w", err)
+		return err
 	}
-	if current.Header.Revision < s.lastRevision() {
-		return end("etcd is at revision %d, and revision %d was archived: its data is not what it was", current.Header.Revision, s.lastRevision())
+	if current < s.lastRevision() {
+		return end("etcd is at revision %d, and revision %d was archived: its data is not what it was", current, s.lastRevision())
 	}
 	watcher := s.etcd.NewWatcher()
 	defer func() { _ = watcher.Close() }() // its context has ended, or it has failed
@@ -193,7 +188,6 @@ func (s *session) take(ctx context.Context, response clientv3.WatchResponse, kno
 			known = ""
 			continue
 		}
-		s.ledger.sees(number, now)
 		if err := s.builder.add(number, s.stamp(now), events); err != nil {
 			return known, err
 		}

@@ -87,11 +87,7 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 	if err := s.spool.shipped(p); err != nil {
 		return end("%v", err)
 	}
-	next := time.Time{}
-	if following, ok := s.spool.first(); ok {
-		next = time.UnixMilli(following.header.FirstTime)
-	}
-	s.ledger.ships(p.header.Last, next)
+	s.ledger.ships(p.header.Last)
 	return nil
 }
 

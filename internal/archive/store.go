@@ -49,8 +49,11 @@ type Location struct {
 
 // Open returns the store at the location. It does not reach it.
 func (l Location) Open() (Store, error) {
-	if strings.Contains(l.URL, "://") {
-		return nil, fmt.Errorf("%q is not a destination of an archive: write a directory", l.URL)
+	switch scheme, _, isURL := strings.Cut(l.URL, "://"); {
+	case scheme == "s3" && isURL:
+		return newS3(l)
+	case isURL:
+		return nil, fmt.Errorf("%q is not a destination of an archive: write a directory or s3://BUCKET/PREFIX", l.URL)
 	}
 	path, err := filepath.Abs(l.URL)
 	if err != nil {

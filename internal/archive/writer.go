@@ -25,6 +25,9 @@ const (
 	// refusedDelay is the time between two looks at a destination that belongs to
 	// another server.
 	refusedDelay = time.Minute
+	// idleObservation is the time between two questions for the revision of an etcd
+	// that does not change.
+	idleObservation = 5 * time.Second
 	// stopGrace is how long a stop tries to ship what is left.
 	stopGrace = 5 * time.Second
 )
@@ -73,7 +76,7 @@ type Writer struct {
 func NewWriter(config Config) *Writer {
 	dir := filepath.Join(config.DataDir, "archive")
 	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}}
-	w.ledger.account.Destination = config.Store.String()
+	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()
 	return w
 }
 
@@ -96,11 +99,36 @@ func (w *Writer) recordFailure(text string) {
 // Account is the state of the archive at this moment. It asks etcd for its
 // revision. Call it once the writer runs.
 func (w *Writer) Account(ctx context.Context) Account {
-	current := int64(0)
-	if response, err := w.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly()); err == nil {
-		current = response.Header.Revision
+	current, err := w.observe(ctx)
+	if err != nil {
+		current = 0
 	}
 	return w.ledger.read(current, w.spool.size())
+}
+
+// observe asks etcd for its revision.
+func (w *Writer) observe(ctx context.Context) (int64, error) {
+	at := time.Now()
+	response, err := w.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, fmt.Errorf("ask etcd for its revision: %w", err)
+	}
+	w.ledger.observes(at, response.Header.Revision)
+	return response.Header.Revision, nil
+}
+
+// observing asks etcd for its revision until ctx ends: often while it changes, so
+// that the lag is known.
+func (w *Writer) observing(ctx context.Context) {
+	last := int64(0)
+	for ctx.Err() == nil {
+		current, err := w.observe(ctx)
+		delay := idleObservation
+		if err == nil && current != last {
+			last, delay = current, w.config.Interval
+		}
+		sleep(ctx, delay)
+	}
 }
 
 // endError ends a chain. The next one states the reason.
@@ -139,6 +167,9 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	} else if err != nil {
 		reason = err.Error()
 	}
+	var observer sync.WaitGroup
+	observer.Go(func() { w.observing(ctx) })
+	defer observer.Wait()
 	backoff := minBackoff
 	for ctx.Err() == nil {
 		if s == nil {

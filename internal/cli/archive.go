@@ -7,12 +7,34 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
+
+// fromFlags locate a continuous archive.
+type fromFlags struct{ from, endpoint, region string }
+
+func (f *fromFlags) add(flags *pflag.FlagSet, usage string) {
+	flags.StringVar(&f.from, "from", "", usage)
+	flags.StringVar(&f.endpoint, "endpoint", "", "with --from s3://...: URL of the S3 server, instead of archive.endpoint")
+	flags.StringVar(&f.region, "region", "", "with --from s3://...: region of the bucket, instead of archive.region")
+}
+
+// location is what the flags and the configuration say.
+func (f *fromFlags) location(cfg *config.ServerConfiguration) archive.Location {
+	location := admin.ArchiveLocation(cfg, f.from)
+	if f.endpoint != "" {
+		location.Endpoint = f.endpoint
+	}
+	if f.region != "" {
+		location.Region = f.region
+	}
+	return location
+}
 
 // archiveRows tell of the continuous archive.
 func archiveRows(a *archive.Account) []string {
@@ -31,7 +53,7 @@ func archiveRows(a *archive.Account) []string {
 }
 
 // restoreContinuous restores from a continuous archive and prints what it does.
-func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from string, target archive.Target, key backup.Key) (*backup.Restored, error) {
+func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from *fromFlags, target archive.Target, key backup.Key) (*backup.Restored, error) {
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err
@@ -42,7 +64,7 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 	}
 	began, shown := time.Now(), time.Now()
 	restored, outcome, err := admin.RestoreContinuous(cmd.Context(), cfg, log, admin.RestoreRequest{
-		Location: admin.ArchiveLocation(cfg, from), Target: target, Key: key, Say: say,
+		Location: from.location(cfg), Target: target, Key: key, Say: say,
 		Planned: func(plan *archive.Plan) error {
 			base := plan.Bases[0]
 			say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store, base.Time.Local().Format(time.DateTime), base.Revision)
@@ -95,8 +117,8 @@ func restoreTarget(at string, revision int64) (archive.Target, error) {
 }
 
 // listContinuous prints what can be restored from a continuous archive.
-func listContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from, output string) error {
-	store, err := admin.ArchiveLocation(cfg, from).Open()
+func listContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from *fromFlags, output string) error {
+	store, err := from.location(cfg).Open()
 	if err != nil {
 		return err
 	}

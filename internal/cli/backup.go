@@ -176,7 +176,8 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 
 func newBackupList() *cobra.Command {
 	flags, key := &configFlags{}, &keyFlags{}
-	var dir, from, output string
+	from := &fromFlags{}
+	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the archives in the configured directory, or what a continuous archive has",
@@ -188,7 +189,7 @@ func newBackupList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if from != "" {
+			if from.from != "" {
 				return listContinuous(cmd, cfg, from, output)
 			}
 			if dir == "" {
@@ -211,8 +212,8 @@ func newBackupList() *cobra.Command {
 	flags.locate(cmd.Flags())
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
-	cmd.Flags().StringVar(&from, "from", "", "say which moments can be restored from the continuous archive in this directory, and what is missing")
 	outputFlag(cmd, &output, "text", "json")
+	from.add(cmd.Flags(), "say which moments can be restored from the continuous archive in this directory or s3://BUCKET/PREFIX, and what is missing")
 	return cmd
 }
 

@@ -15,7 +15,8 @@ import (
 
 func newBackupRestore() *cobra.Command {
 	flags, key := &configFlags{}, &keyFlags{}
-	var from, at string
+	from := &fromFlags{}
+	var at string
 	var revision int64
 	cmd := &cobra.Command{
 		Use:   "restore FILE|--from DESTINATION",
@@ -37,6 +38,7 @@ the last one before that.`,
 		Example: `  kube-hyper-mini backup restore /mnt/backups/today.tar.gz
   kube-hyper-mini backup restore --data-dir ./another today.tar.gz
   kube-hyper-mini backup restore --from /mnt/archive
+  kube-hyper-mini backup restore --from s3://bucket/prefix --endpoint https://minio.example.org
   kube-hyper-mini backup restore --from /mnt/archive --at 2026-11-21T15:04:05Z`,
 		Args: atMostOne("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,9 +52,9 @@ the last one before that.`,
 			}
 			var restored *backup.Restored
 			switch {
-			case (len(args) == 1) == (from != ""):
+			case (len(args) == 1) == (from.from != ""):
 				return usageError(errors.New("give either the FILE of a backup or --from with a continuous archive"))
-			case from != "":
+			case from.from != "":
 				restored, err = restoreContinuous(cmd, cfg, from, target, key.key)
 			case target != (archive.Target{}):
 				return usageError(errors.New("--at and --revision need --from: a backup is of one moment"))
@@ -67,7 +69,7 @@ the last one before that.`,
 	}
 	flags.locate(cmd.Flags())
 	key.add(cmd.Flags())
-	cmd.Flags().StringVar(&from, "from", "", "restore from the continuous archive in this directory")
+	from.add(cmd.Flags(), "restore from the continuous archive in this directory or s3://BUCKET/PREFIX")
 	cmd.Flags().StringVar(&at, "at", "", "with --from: the state at this time, as 2026-11-21T15:04:05Z")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "with --from: the state at this revision of etcd")
 	return cmd

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -14,6 +15,13 @@ import (
 type Archive struct {
 	// Destination is a directory or s3://BUCKET[/PREFIX]; empty means no archive.
 	Destination string `json:"destination"`
+	// Endpoint is the URL of the S3 server; empty means that of AWS. Region of the
+	// bucket may be empty.
+	Endpoint string `json:"endpoint"`
+	Region   string `json:"region"`
+	// CredentialsFile has credentials in the format of the AWS tools. Empty means
+	// those of the environment, the user's file, or the instance.
+	CredentialsFile string `json:"credentialsFile"`
 	// Interval is how long a change waits before it is archived.
 	Interval metav1.Duration `json:"interval"`
 	// Retention is how far back a restore reaches.
@@ -65,8 +73,18 @@ func (a *Archive) validate(dataDir string, fail func(path, format string, args .
 
 func (a *Archive) validateDestination(dataDir string, fail func(path, format string, args ...any)) {
 	if a.isURL() {
-		fail("archive.destination", "%q is not supported; write the path of a directory", a.Destination)
+		if u, err := url.Parse(a.Destination); err != nil || u.Scheme != "s3" || u.Host == "" || u.RawQuery != "" || u.User != nil {
+			fail("archive.destination", "%q is not supported; write the path of a directory, s3://BUCKET or s3://BUCKET/PREFIX", a.Destination)
+		}
+		if u, err := url.Parse(a.Endpoint); a.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			fail("archive.endpoint", "%q is not the URL of an S3 server; write https://HOST[:PORT]", a.Endpoint)
+		}
 		return
+	}
+	for field, value := range map[string]string{"endpoint": a.Endpoint, "region": a.Region, "credentialsFile": a.CredentialsFile} {
+		if value != "" {
+			fail("archive."+field, "is for S3, and archive.destination is a directory; remove one of them")
+		}
 	}
 	if relative, err := filepath.Rel(dataDir, a.Destination); err == nil && filepath.IsLocal(relative) {
 		fail("archive.destination", "%q is in the data directory, with which it would be lost; choose a directory on another disk", a.Destination)

@@ -16,6 +16,11 @@ func TestArchive(t *testing.T) {
 		want   string // empty: it is valid
 	}{
 		"a directory":           {func(c *ServerConfiguration) { c.Archive.Destination = t.TempDir() }, ""},
+		"S3":                    {func(c *ServerConfiguration) { c.Archive.Destination, c.Archive.Endpoint = "s3://a/b", "http://c:1" }, ""},
+		"no bucket":             {func(c *ServerConfiguration) { c.Archive.Destination = "s3://" }, "is not supported"},
+		"no endpoint":           {func(c *ServerConfiguration) { c.Archive.Destination, c.Archive.Endpoint = "s3://a", "c:1" }, "is not the URL"},
+		"a region of a disk":    {func(c *ServerConfiguration) { c.Archive.Destination, c.Archive.Region = t.TempDir(), "r" }, "is for S3"},
+		"no credentials":        {func(c *ServerConfiguration) { c.Archive.CredentialsFile = "/nowhere/c" }, "no such file"},
 		"below the data":        {func(c *ServerConfiguration) { c.Archive.Destination = c.DataDir + "/a" }, "is in the data directory"},
 		"the data itself":       {func(c *ServerConfiguration) { c.Archive.Destination = c.DataDir }, "is in the data directory"},
 		"an unknown protocol":   {func(c *ServerConfiguration) { c.Archive.Destination = "ftp://a/b" }, "is not supported"},

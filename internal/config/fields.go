@@ -31,6 +31,7 @@ func (c *ServerConfiguration) Fields() []Field {
 		directory("kubeconfig.path", &c.Kubeconfig.Path),
 		directory("backup.dir", &c.Backup.Dir),
 		directory("manifests.dir", &c.Manifests.Dir),
+		input("archive.credentialsFile", "", &c.Archive.CredentialsFile),
 		input("serving.certFile", "", &c.Serving.CertFile),
 		input("serving.keyFile", "", &c.Serving.KeyFile),
 		input("serving.caFile", "", &c.Serving.CAFile),

@@ -1,0 +1,55 @@
+package harness
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+)
+
+// Gate passes requests to a server, or fails them.
+type Gate struct {
+	// URL of the gate.
+	URL string
+
+	rate atomic.Int64 // of failures, in percent
+}
+
+// NewGate passes requests to the server at the URL until the test ends.
+func NewGate(t testing.TB, server string) *Gate {
+	t.Helper()
+	target, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gate{}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host // which is signed
+	}}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if rand.Int64N(100) >= g.rate.Load() {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		if rand.IntN(2) == 0 {
+			proxy.ServeHTTP(httptest.NewRecorder(), r) // it is done, and the answer is lost
+		}
+		http.Error(w, "slow down", http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(front.Close)
+	g.URL = front.URL
+	return g
+}
+
+// Fail fails all requests from now on, or none.
+func (g *Gate) Fail(all bool) {
+	g.FailAtRandom(map[bool]int64{true: 100, false: 0}[all])
+}
+
+// FailAtRandom fails so many of a hundred requests, half of them after the server
+// has done what they ask for.
+func (g *Gate) FailAtRandom(percent int64) { g.rate.Store(percent) }

@@ -1,0 +1,174 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// S3 stores objects in a bucket. Objects are created with If-None-Match.
+type S3 struct {
+	client *minio.Client
+	bucket string
+	prefix string // empty, or ends with a slash
+	url    string
+}
+
+const (
+	// awsEndpoint is used when no endpoint is configured.
+	awsEndpoint = "https://s3.amazonaws.com"
+	// partSize is above that of segments: only large bases have several parts.
+	partSize = 64 << 20
+	// s3Retries is how often the client repeats a request by itself. The writer
+	// repeats the operation.
+	s3Retries = 3
+	// s3Timeout bounds the time until the header of an answer.
+	s3Timeout = 30 * time.Second
+)
+
+// newS3 returns the store at s3://BUCKET[/PREFIX]. It does not reach it.
+func newS3(l Location) (*S3, error) {
+	target, err := url.Parse(l.URL)
+	if err != nil || target.Host == "" || target.RawQuery != "" || target.User != nil {
+		return nil, fmt.Errorf("%q is not a destination in S3: write s3://BUCKET or s3://BUCKET/PREFIX", l.URL)
+	}
+	endpoint := l.Endpoint
+	if endpoint == "" {
+		endpoint = awsEndpoint
+	}
+	server, err := url.Parse(endpoint)
+	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || strings.Trim(server.Path, "/") != "" {
+		return nil, fmt.Errorf("%q is not the endpoint of an S3 server: write https://HOST[:PORT]", endpoint)
+	}
+	transport, err := minio.DefaultTransport(server.Scheme == "https")
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
+	}
+	transport.ResponseHeaderTimeout = s3Timeout
+	transport.MaxIdleConnsPerHost = fetchers
+	client, err := minio.New(server.Host, &minio.Options{
+		Creds: s3Credentials(l.CredentialsFile), Secure: server.Scheme == "https", Region: l.Region, Transport: transport, MaxRetries: s3Retries,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
+	}
+	prefix := strings.Trim(target.Path, "/")
+	if prefix != "" {
+		prefix += "/"
+	}
+	return &S3{client: client, bucket: target.Host, prefix: prefix, url: strings.TrimSuffix("s3://"+target.Host+"/"+prefix, "/")}, nil
+}
+
+// s3Credentials reads the file, if there is one, or else the environment, the
+// user's file of the AWS tools, and the metadata of the instance.
+func s3Credentials(file string) *credentials.Credentials {
+	if file != "" {
+		return credentials.New(&credentials.FileAWSCredentials{Filename: file})
+	}
+	return credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+	})
+}
+
+// String implements [Store].
+func (s *S3) String() string { return s.url }
+
+// failed describes an error of the client.
+func (s *S3) failed(operation, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	response := minio.ToErrorResponse(err)
+	advice := ""
+	switch response.Code {
+	case minio.NoSuchKey:
+		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	case minio.NoSuchBucket:
+		advice = "; make the bucket, the server does not"
+	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch":
+		advice = "; check the credentials (archive.credentialsFile, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the instance), which must be allowed to get, put, list and delete objects"
+	case "RequestTimeTooSkewed":
+		advice = "; set the clock of this machine"
+	}
+	return fmt.Errorf("%s %s/%s: %w%s", operation, s.url, name, err, advice)
+}
+
+// Create implements [Store].
+func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	options := minio.PutObjectOptions{PartSize: partSize, NumThreads: 1, ContentType: "application/octet-stream"}
+	options.SetMatchETagExcept("*")
+	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, body, size, options)
+	if err != nil {
+		if code := minio.ToErrorResponse(err); code.StatusCode == http.StatusPreconditionFailed || code.Code == minio.PreconditionFailed {
+			return ErrExists
+		}
+		return s.failed("write", name, err)
+	}
+	if info.Size != size {
+		return fmt.Errorf("write %s/%s: %d bytes of %d were stored", s.url, name, info.Size, size)
+	}
+	return nil
+}
+
+// Open implements [Store].
+func (s *S3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	object, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
+	if err == nil {
+		_, err = object.Stat() // the request is made here
+	}
+	if err != nil {
+		if object != nil {
+			err = errors.Join(err, object.Close())
+		}
+		return nil, s.failed("read", name, err)
+	}
+	return object, nil
+}
+
+// List implements [Store].
+func (s *S3) List(ctx context.Context, prefix, after string) ([]Object, error) {
+	options := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
+	if after != "" {
+		options.StartAfter = s.prefix + after
+	}
+	var objects []Object
+	for info := range s.client.ListObjectsIter(ctx, s.bucket, options) {
+		if info.Err != nil {
+			return nil, s.failed("list", prefix, info.Err)
+		}
+		objects = append(objects, Object{Name: strings.TrimPrefix(info.Key, s.prefix), SizeBytes: info.Size})
+	}
+	return objects, nil
+}
+
+// Folders implements [Store].
+func (s *S3) Folders(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	for info := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix}) {
+		if info.Err != nil {
+			return nil, s.failed("list", prefix, info.Err)
+		}
+		if name, folder := strings.CutSuffix(strings.TrimPrefix(info.Key, s.prefix+prefix), "/"); folder {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// Remove implements [Store].
+func (s *S3) Remove(ctx context.Context, name string) error {
+	err := s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
+	if err = s.failed("remove", name, err); isMissing(err) {
+		return nil
+	}
+	return err
+}
