@@ -210,9 +210,15 @@ func syncDirs(dir string) error {
 		return nil
 	}
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		return SyncDir(path)
+		if err := SyncDir(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil // a copy for a backup, which is removed when it is not needed any more
 	})
 }

@@ -102,3 +102,29 @@ func TestPreparedStoreIsNotMarked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSyncDirsWhileOthersRemove: a backup that is made meanwhile removes its copy.
+func TestSyncDirsWhileOthersRemove(t *testing.T) {
+	dir := t.TempDir()
+	removing, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-removing:
+				return
+			default:
+			}
+			path := filepath.Join(dir, "snapshot.tmp", "a")
+			_, _ = os.MkdirAll(path, 0o700), os.RemoveAll(filepath.Dir(path))
+		}
+	}()
+	for range 300 {
+		if err := syncDirs(dir); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(removing)
+	<-stopped
+}
