@@ -27,7 +27,7 @@ import (
 
 // fixture is a server: an etcd and a writer that archives it.
 type fixture struct {
-	t       *testing.T
+	t       testing.TB
 	dataDir string
 	member  *etcd.Member
 	config  Config
@@ -36,7 +36,7 @@ type fixture struct {
 }
 
 // start starts etcd on the data directory, and a writer to the store.
-func start(t *testing.T, store Store, dataDir string, change func(*Config)) *fixture {
+func start(t testing.TB, store Store, dataDir string, change func(*Config)) *fixture {
 	t.Helper()
 	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(dataDir, "etcd"), QuotaBytes: 1 << 30, Logger: zap.NewNop()})
 	if err == nil {
@@ -115,7 +115,7 @@ func (f *fixture) caughtUp() {
 	})
 }
 
-func await(t *testing.T, what string, check func() error) {
+func await(t testing.TB, what string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	err := check()
@@ -145,7 +145,7 @@ func (f *fixture) state(revision int64) content {
 }
 
 // restore replays the target into a file and returns its state.
-func restore(t *testing.T, store Store, target Target) (content, *Outcome, error) {
+func restore(t testing.TB, store Store, target Target) (content, *Outcome, error) {
 	t.Helper()
 	plan, err := NewPlan(t.Context(), store, target)
 	if err != nil {
@@ -168,7 +168,7 @@ func restore(t *testing.T, store Store, target Target) (content, *Outcome, error
 	return contentOf(t, snapshot), &r.Outcome, nil
 }
 
-func extract(t *testing.T, base, to string) {
+func extract(t testing.TB, base, to string) {
 	t.Helper()
 	file, err := os.Open(base)
 	if err != nil {
@@ -188,7 +188,7 @@ func extract(t *testing.T, base, to string) {
 }
 
 // contentOf reads a database of etcd.
-func contentOf(t *testing.T, path string) content {
+func contentOf(t testing.TB, path string) content {
 	t.Helper()
 	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true})
 	if err != nil {

@@ -1,0 +1,267 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// step is a write of a historian, in its order.
+type step struct {
+	name, value string
+	version     uint64 // 0: a deletion, whose answer has none
+	answered    time.Time
+}
+
+// historian writes objects of its own and keeps what was acknowledged.
+type historian struct {
+	id    string
+	steps []step
+	open  step // without an answer: it has happened or not
+}
+
+// write makes random writes until one is not answered.
+func (h *historian) write(ctx context.Context, configMaps typedcorev1.ConfigMapInterface, made *atomic.Int64) {
+	var present []string
+	for n := 0; ctx.Err() == nil; n++ {
+		value := strconv.Itoa(n)
+		var err error
+		var answer *corev1.ConfigMap
+		switch dice := rand.IntN(10); {
+		case len(present) < 3 || dice < 3:
+			h.open = step{name: fmt.Sprintf("%s-%d", h.id, n), value: value}
+			answer, err = configMaps.Create(ctx, h.object(), metav1.CreateOptions{})
+			present = append(present, h.open.name)
+		case dice < 8:
+			h.open = step{name: present[rand.IntN(len(present))], value: value}
+			answer, err = configMaps.Update(ctx, h.object(), metav1.UpdateOptions{})
+		default:
+			h.open = step{name: present[0]}
+			present = present[1:]
+			err = configMaps.Delete(ctx, h.open.name, metav1.DeleteOptions{})
+		}
+		if err != nil {
+			return
+		}
+		if answer != nil {
+			h.open.version = version(answer.ResourceVersion)
+		}
+		h.open.answered = time.Now()
+		h.steps = append(h.steps, h.open)
+		h.open = step{}
+		made.Add(1)
+	}
+}
+
+func (h *historian) object() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: h.open.name}, Data: map[string]string{writerKey: h.id, valueKey: h.open.value}}
+}
+
+// check compares what there is with the prefix of the history that ends at a
+// revision. What was acknowledged before safe must be in it.
+func (h *historian) check(t *testing.T, found map[string]string, revision uint64, safe time.Time) {
+	t.Helper()
+	last := -1 // the last step that is surely in the prefix
+	for i, s := range h.steps {
+		if s.version != 0 && s.version <= revision {
+			last = i
+		}
+		if s.version > revision && s.answered.Before(safe) {
+			t.Errorf("the write of %s at revision %d was acknowledged %s before what was reported as archived, and the archive ends at revision %d", s.name, s.version, safe.Sub(s.answered), revision)
+		}
+	}
+	want, either := map[string]string{}, map[string]bool{}
+	for i, s := range h.steps {
+		switch {
+		case i <= last && s.value == "":
+			delete(want, s.name)
+		case i <= last:
+			want[s.name] = s.value
+		case s.version == 0 && noVersionBetween(h.steps[last+1:i]):
+			either[s.name] = true // a deletion directly after the prefix
+		}
+	}
+	if h.open.name != "" && noVersionBetween(h.steps[last+1:]) {
+		either[h.open.name] = true
+	}
+	for name, value := range want {
+		if got, exists := found[name]; !either[name] && (!exists || got != value) {
+			t.Errorf("revision %d: %s has the value %q (exists: %t), want %q", revision, name, got, exists, value)
+		}
+	}
+	for name, value := range found {
+		if _, wanted := want[name]; !wanted && !either[name] {
+			t.Errorf("revision %d: %s has the value %q and should not exist", revision, name, value)
+		}
+	}
+}
+
+func noVersionBetween(steps []step) bool {
+	for _, s := range steps {
+		if s.version != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// drill is a server with an archive in S3 that is destroyed and restored.
+type drill struct {
+	t          *testing.T
+	store      *harness.S3
+	config     string
+	historians []*historian // of the last round
+	restored   uint64       // the revision after it
+}
+
+var restoredAt = regexp.MustCompile(`as of revision (\d+)`)
+
+// restore makes a data directory and returns the revision that it is of.
+func (d *drill) restore(dir string, flags ...string) uint64 {
+	d.t.Helper()
+	args := append([]string{"backup", "restore", "--data-dir", dir, "--from", d.store.URL("mini"), "--endpoint", d.store.Endpoint, "--region", "us-east-1"}, flags...)
+	out, code := harness.CLIWith(d.t, d.store.Env, args...)
+	match := restoredAt.FindStringSubmatch(out)
+	if code != 0 || match == nil {
+		d.t.Fatalf("%q exits with %d: %s", args, code, out)
+	}
+	revision, err := strconv.ParseUint(match[1], 10, 64)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return revision
+}
+
+// check holds the server's objects against the ledgers.
+func (d *drill) check(s *harness.Server, revision uint64, safe time.Time) {
+	d.t.Helper()
+	list, err := s.Client().CoreV1().ConfigMaps("default").List(d.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	found := map[string]map[string]string{}
+	for _, item := range list.Items {
+		id := item.Data[writerKey]
+		if found[id] == nil {
+			found[id] = map[string]string{}
+		}
+		found[id][item.Name] = item.Data[valueKey]
+	}
+	for _, h := range d.historians {
+		h.check(d.t, found[h.id], revision, safe)
+	}
+}
+
+// reportedSafe is the moment before which everything is archived, as the server
+// says.
+func reportedSafe(t *testing.T, s *harness.Server) time.Time {
+	t.Helper()
+	asked := time.Now()
+	var status struct {
+		Archive struct{ LagSeconds float64 }
+	}
+	if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	return asked.Add(-time.Duration(status.Archive.LagSeconds * float64(time.Second)))
+}
+
+// TestArchive destroys a server under load at random moments, kill -9 and all of
+// its disk, and restores it from S3 that fails at random. What is there is a prefix
+// of the history, with all that was acknowledged before the reported lag.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	d := &drill{t: t, store: harness.StartS3(t)}
+	gate := harness.NewGate(t, d.store.Endpoint)
+	d.config = harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 200ms}\n",
+		d.store.URL("mini"), gate.URL, d.store.CredentialsFile))
+	dir := filepath.Join(t.TempDir(), "data")
+	server := harness.StartIn(t, dir, "--config", d.config)
+	rounds, total := count(t, "FAULT_ROUNDS", 5), int64(0)
+	for round := range rounds {
+		gate.FailAtRandom(10)
+		safe, made := d.live(server, round)
+		total += made
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		dir = filepath.Join(t.TempDir(), "data")
+		revision := d.restore(dir)
+		d.restored = revision
+		server = harness.StartIn(t, dir, "--config", d.config)
+		d.check(server, revision, safe)
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	t.Logf("%d rounds, %d writes", rounds, total)
+	gate.Fail(false)
+	d.anyRevision(count(t, "FAULT_MOMENTS", 3))
+}
+
+// live writes to the server, at least a few times, and kills it at a random moment.
+// It returns the moment before which everything was reported as archived, and how
+// many writes were made.
+func (d *drill) live(server *harness.Server, round int) (safe time.Time, made int64) {
+	d.t.Helper()
+	ctx, cancel := context.WithCancel(d.t.Context())
+	var writers sync.WaitGroup
+	var answered atomic.Int64
+	configMaps := server.Client().CoreV1().ConfigMaps("default")
+	d.historians = nil
+	for i := range 4 {
+		h := &historian{id: fmt.Sprintf("r%d-%d", round, i)}
+		d.historians = append(d.historians, h)
+		writers.Go(func() { h.write(ctx, configMaps, &answered) })
+	}
+	harness.Eventually(d.t, "writes are acknowledged", func() error {
+		if n := answered.Load(); n < 40 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+	time.Sleep(rand.N(1500 * time.Millisecond)) // the moment is what is tested
+	safe = reportedSafe(d.t, server)
+	server.Kill()
+	cancel()
+	writers.Wait()
+	return safe, answered.Load()
+}
+
+// anyRevision restores random revisions of the last round.
+func (d *drill) anyRevision(moments int) {
+	d.t.Helper()
+	var versions []uint64
+	for _, h := range d.historians {
+		for _, s := range h.steps {
+			if s.version != 0 && s.version <= d.restored {
+				versions = append(versions, s.version)
+			}
+		}
+	}
+	for range min(moments, len(versions)) {
+		revision := versions[rand.IntN(len(versions))]
+		dir := filepath.Join(d.t.TempDir(), "data")
+		if got := d.restore(dir, "--revision", strconv.FormatUint(revision, 10)); got != revision {
+			d.t.Errorf("revision %d was restored, want %d", got, revision)
+		}
+		server := harness.StartIn(d.t, dir)
+		d.check(server, revision, time.Time{})
+		server.Stop()
+	}
+}
