@@ -64,14 +64,7 @@ func launch(t *testing.T, args ...string) *console {
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.cmd.Process.Signal(os.Interrupt); err == nil {
-			if err := c.cmd.Wait(); err != nil {
-				t.Errorf("the console ended with %v", err)
-			}
-		}
-		_ = log.Close()
-	})
+	t.Cleanup(func() { c.stop(t); _ = log.Close() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		text, _ := os.ReadFile(log.Name())
@@ -80,6 +73,20 @@ func launch(t *testing.T, args ...string) *console {
 	c.address = line[strings.LastIndex(line, "http://"):]
 	c.address = strings.TrimSpace(c.address)
 	return c
+}
+
+// stop ends the console as Ctrl-C does.
+func (c *console) stop(t *testing.T) {
+	t.Helper()
+	if c.cmd.ProcessState != nil {
+		return
+	}
+	if err := c.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("the console ended with %v", err)
+	}
 }
 
 // host is the address without the token.

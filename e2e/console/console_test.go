@@ -1,11 +1,14 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -219,6 +222,62 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, code, test.want)
 		}
 	}
+}
+
+// TestEditor: the schema completes fields and marks errors while one writes.
+func TestEditor(t *testing.T) {
+	t.Parallel()
+	s := filled(t)
+	p := open(t, launch(t, "--data-dir", s.Dir), "#/new/cloud.example.org/v1/databases?ns=shop")
+	p.sees("engine: postgres", "size: 1") // what the schema requires
+	p.write("apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: made\n  namespace: shop\nspec:\n  engine: sqlite\n  sizes: 1\n  ")
+	harness.Eventually(t, "errors are marked", func() error {
+		if marks := evaluate[int](p, `document.querySelectorAll(".cm-lint-marker-error").length`); marks < 3 {
+			return fmt.Errorf("%d lines are marked", marks)
+		}
+		return nil
+	})
+	p.run("type", chromedp.KeyEvent("netw"))
+	harness.Eventually(t, "the field is offered", func() error {
+		if offered := evaluate[string](p, `document.querySelector(".cm-tooltip-autocomplete")?.innerText ?? ""`); !strings.Contains(offered, "network") {
+			return fmt.Errorf("offered: %q", offered)
+		}
+		return nil
+	})
+}
+
+// TestKeyboard: a type is found and an object opened without a mouse.
+func TestKeyboard(t *testing.T) {
+	t.Parallel()
+	s := filled(t)
+	p := open(t, launch(t, "--data-dir", s.Dir), "")
+	p.sees("Served")
+	harness.Eventually(t, "the search has the focus", func() error {
+		p.run("press /", chromedp.KeyEvent("/"))
+		if label := evaluate[string](p, `document.activeElement.ariaLabel ?? ""`); label != "Go to a type" {
+			return fmt.Errorf("%q has it", label)
+		}
+		return nil
+	})
+	p.run("type", chromedp.KeyEvent("datab"))
+	p.run("wait for the menu", chromedp.WaitVisible(chromedp.CSS(".menu a.selected")))
+	p.run("press Enter", chromedp.KeyEvent(kb.Enter))
+	p.sees("orders", "users")
+	p.run("go to the first object, the next, and open it", chromedp.Focus(chromedp.CSS(".row-slot a")), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
+	p.sees("Metadata", "users")
+}
+
+// TestExpiredSession: a page of an earlier console says what to do.
+func TestExpiredSession(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	port := fmt.Sprint(harness.FreePort(t))
+	c := launch(t, "--data-dir", s.Dir, "--port", port)
+	p := open(t, c, "#/objects/core/v1/namespaces")
+	p.sees("kube-system")
+	c.stop(t)
+	launch(t, "--data-dir", s.Dir, "--port", port)
+	p.sees("The session of this page has ended")
 }
 
 // TestBadInput: what cannot work is refused before anything listens.

@@ -26,7 +26,7 @@ function TypeSearch() {
   const [selected, setSelected] = useState(0);
   const input = useRef<HTMLInputElement>(null);
   const known = useSignal(types) ?? [];
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = text.replace(/^\//, "").toLowerCase().split(/\s+/).filter(Boolean);
   const found = words.length === 0 ? [] : known.filter((type) => {
     const name = `${type.kind} ${type.resource} ${type.group} ${type.shortNames.join(" ")}`.toLowerCase();
     return words.every((word) => name.includes(word));
