@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +55,29 @@ func condition(crd *unstructured.Unstructured, name string) string {
 	return ""
 }
 
+// rounds is how often a test repeats: CRD_ROUNDS, or usual.
+func rounds(t *testing.T, usual int) int {
+	t.Helper()
+	text := os.Getenv("CRD_ROUNDS")
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("CRD_ROUNDS: %v", err)
+	}
+	return n
+}
+
+// writtenOnce: a CRD was not written again after its creation was answered.
+func writtenOnce(t *testing.T, client dynamic.Interface, created *unstructured.Unstructured) {
+	t.Helper()
+	now, err := client.Resource(crdResource).Get(t.Context(), created.GetName(), metav1.GetOptions{})
+	if err != nil || now.GetResourceVersion() != created.GetResourceVersion() {
+		t.Errorf("%v: the creation was answered with resource version %s, now it is %s", err, created.GetResourceVersion(), now.GetResourceVersion())
+	}
+}
+
 // TestDefinedTypesAreUsableAtOnce: a client that creates a CRD uses it as soon
 // as that is answered, and no answer is an error.
 func TestDefinedTypesAreUsableAtOnce(t *testing.T) {
@@ -70,7 +95,7 @@ func TestDefinedTypesAreUsableAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := unique("g") + ".example.com"
-	for round := range 20 {
+	for round := range rounds(t, 20) {
 		k := kind{group, fmt.Sprintf("things%d", round), fmt.Sprintf("thing%d", round), fmt.Sprintf("Thing%d", round)}
 		created, err := client.Resource(crdResource).Create(t.Context(), parse(t, k.definition("Namespaced")), metav1.CreateOptions{})
 		if err != nil {
@@ -87,6 +112,7 @@ func TestDefinedTypesAreUsableAtOnce(t *testing.T) {
 		if err != nil || resources[k.resource().GroupVersion()] == nil || !strings.Contains(fmt.Sprint(resources[k.resource().GroupVersion()].APIResources), k.plural) {
 			t.Fatalf("%v: discovery lacks %s", err, k.plural)
 		}
+		writtenOnce(t, client, created)
 		if err := client.Resource(crdResource).Delete(t.Context(), k.crd(), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +136,7 @@ func TestAppliedTypesAreUsableAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply := metav1.ApplyOptions{FieldManager: "test"}
-	for range 5 {
+	for range rounds(t, 5) {
 		k := newKind()
 		applied, err := client.Resource(crdResource).Apply(t.Context(), k.crd(), parse(t, k.definition("Namespaced")), apply)
 		if err != nil {
@@ -120,9 +146,15 @@ func TestAppliedTypesAreUsableAtOnce(t *testing.T) {
 			t.Errorf("the answer is not established: %v", applied.Object["status"])
 		}
 		if _, err := client.Resource(k.resource()).Namespace("default").Apply(t.Context(), "one", parse(t, k.object("one", "")), apply); err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-		s.Kubectl("", "delete", "crd", k.crd())
+		if list, err := client.Resource(k.resource()).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
+			t.Fatalf("%v: %v", err, list)
+		}
+		writtenOnce(t, client, applied)
+		if err := client.Resource(crdResource).Delete(t.Context(), k.crd(), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -197,7 +229,7 @@ func TestTypesAreCounted(t *testing.T) {
 	harness.Wants(t, s.Kubectl("", "get", "--raw", "/kube-hyper-mini/status"),
 		fmt.Sprintf(`"installed": %d`, definitions), `"populated": 1`)
 	metrics := s.Kubectl("", "get", "--raw", "/metrics")
-	harness.Wants(t, metrics, fmt.Sprintf("\nkube_hyper_mini_custom_types_installed %d\n", definitions))
+	harness.Wants(t, metrics, fmt.Sprintf("\nkube_hyper_mini_custom_types_installed %d\n", definitions), "\nkube_hyper_mini_custom_types_populated 1\n")
 	for line := range strings.Lines(metrics) {
 		if value, ok := strings.CutPrefix(line, "kube_hyper_mini_custom_types_resident "); ok && strings.TrimSpace(value) == fmt.Sprint(definitions) {
 			t.Errorf("all %d types are resident", definitions)

@@ -42,13 +42,17 @@ type idleUsage struct{ memory, goroutines, cpu float64 }
 
 // crdFigure loads CRDs and runs all steps on each set.
 func crdFigure(s settings) figure {
-	sets := []int{1, 4}
 	if s.crdTimes > 0 {
-		sets = []int{s.crdTimes}
+		return crdFigureOf("crds", crdSteps, s.crdTimes)
 	}
-	f := figure{name: "crds"}
+	return crdFigureOf("crds", crdSteps, 1, 4)
+}
+
+// crdFigureOf runs steps on sets, which repeat the archive so many times.
+func crdFigureOf(name string, steps []crdStep, sets ...int) figure {
+	f := figure{name: name}
 	for _, times := range sets {
-		for _, step := range crdSteps {
+		for _, step := range steps {
 			for _, row := range step.rows(goalsOf[times]) {
 				row.name = fmt.Sprintf("CRDs x%d: %s", times, row.name)
 				f.rows = append(f.rows, row)
@@ -57,7 +61,7 @@ func crdFigure(s settings) figure {
 	}
 	f.measure = func(ctx context.Context, b *bench, side side) (values []float64, err error) {
 		for _, times := range sets {
-			measured, err := b.measureCRDs(ctx, side, times)
+			measured, err := b.measureCRDs(ctx, side, times, steps)
 			if err != nil {
 				return nil, err
 			}
@@ -68,9 +72,9 @@ func crdFigure(s settings) figure {
 	return f
 }
 
-// measureCRDs runs the steps on one set. A step that fails has no values, and
-// the others go on.
-func (b *bench) measureCRDs(ctx context.Context, side side, times int) (values []float64, err error) {
+// measureCRDs runs steps on one set. A step that fails has no values, and the
+// others go on.
+func (b *bench) measureCRDs(ctx context.Context, side side, times int, steps []crdStep) (values []float64, err error) {
 	set, err := readDefinitions(ctx, b.crdArchive, times)
 	if err != nil {
 		return nil, err
@@ -84,27 +88,37 @@ func (b *bench) measureCRDs(ctx context.Context, side side, times int) (values [
 		if r.empty, err = r.idle(ctx); err != nil {
 			return err
 		}
-		for _, step := range crdSteps {
-			rows := step.rows(goalsOf[times])
-			measured, err := step.measure(r, ctx)
+		for _, step := range steps {
+			measured, err := r.step(ctx, step, goalsOf[times])
 			if err != nil {
-				if ctx.Err() != nil {
-					return err
-				}
-				b.say("%d CRDs, %s: %s: %v", len(set), side.name, rows[0].name, err)
-				measured = make([]float64, len(rows))
-				for i := range measured {
-					measured[i] = math.NaN()
-				}
-			}
-			for i, row := range rows {
-				b.say("%d CRDs, %s: %s: %s (goal %s)", len(set), side.name, row.name, row.unit.format(measured[i]), row.target())
+				return err
 			}
 			values = append(values, measured...)
 		}
 		return nil
 	})
 	return values, err
+}
+
+// step measures a step and prints its values beside the goals. It fails only
+// when ctx has ended.
+func (r *crdRun) step(ctx context.Context, step crdStep, goals crdGoals) ([]float64, error) {
+	rows := step.rows(goals)
+	measured, err := step.measure(r, ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		r.bench.say("%d CRDs, %s: %s: %v", len(r.set), r.side.name, rows[0].name, err)
+		measured = make([]float64, len(rows))
+		for i := range measured {
+			measured[i] = math.NaN()
+		}
+	}
+	for i, row := range rows {
+		r.bench.say("%d CRDs, %s: %s: %s (goal %s)", len(r.set), r.side.name, row.name, row.unit.format(measured[i]), row.target())
+	}
+	return measured, nil
 }
 
 // idle watches the server for a while.

@@ -28,17 +28,26 @@ const (
 
 var anyType = func(definition) bool { return true }
 
-// crdSteps run in this order.
-var crdSteps = []crdStep{
-	{func(g crdGoals) []row {
+// The steps for the sizes of servers.
+var (
+	loadStep = crdStep{func(g crdGoals) []row {
 		return []row{{name: "first POST until all are Established and listed", unit: inSeconds, limit: g.established},
 			{name: "resident memory, highest while they come", unit: inBytes, limit: g.highest}}
-	}, (*crdRun).load},
-	{func(g crdGoals) []row {
+	}, (*crdRun).load}
+	restedStep = crdStep{func(g crdGoals) []row {
 		return []row{{name: "resident memory a minute after", unit: inBytes, limit: g.after},
 			{name: "goroutines a minute after, beyond an empty server's", unit: plain, limit: 100},
 			{name: "CPU at rest, beyond an empty server's", unit: inPercent, limit: g.idle}}
-	}, (*crdRun).rested},
+	}, (*crdRun).rested}
+	restartStep = crdStep{func(g crdGoals) []row {
+		return []row{{name: "database and log on disk", unit: inBytes}, {name: "warm start to ready", unit: inSeconds, limit: g.warm}}
+	}, (*crdRun).restart}
+	sizingSteps = []crdStep{loadStep, restedStep, restartStep}
+)
+
+// crdSteps run in this order.
+var crdSteps = []crdStep{
+	loadStep, restedStep,
 	{func(crdGoals) []row {
 		return []row{{name: "size of /metrics", unit: inBytes, limit: 2e6}, {name: "time of /metrics", unit: inSeconds, limit: 0.3}}
 	}, (*crdRun).scrape},
@@ -62,9 +71,7 @@ var crdSteps = []crdStep{
 	{func(g crdGoals) []row {
 		return []row{{name: "resident memory while one client lists and watches every type", unit: inBytes, limit: g.client}}
 	}, (*crdRun).watchAll},
-	{func(g crdGoals) []row {
-		return []row{{name: "database and log on disk", unit: inBytes}, {name: "warm start to ready", unit: inSeconds, limit: g.warm}}
-	}, (*crdRun).restart},
+	restartStep,
 	{func(crdGoals) []row {
 		return []row{{name: "memory a minute after all CRDs were deleted, of an empty server's", unit: plain, limit: 1.15}}
 	}, (*crdRun).deleteAll},

@@ -80,8 +80,11 @@ func figures(s settings) []figure {
 		}, measureEmptyNamespace(s.crds)})
 	}
 	// The archive is no part of the repository.
-	if _, err := os.Stat(s.crdArchive); err == nil || slices.Contains(strings.Split(s.run, ","), "crds") {
-		list = append(list, crdFigure(s))
+	if _, err := os.Stat(s.crdArchive); err == nil || strings.Contains(","+s.run, ",crds") {
+		list = append(list, crdFigure(s), figure{"crds-apply", []row{{name: "kubectl apply --server-side of the CRDs", unit: inSeconds}}, measureApplyCRDs})
+	}
+	if slices.Contains(strings.Split(s.run, ","), "crds-x16") { // takes minutes and gigabytes
+		list = append(list, crdFigureOf("crds-x16", sizingSteps, 16))
 	}
 	return list
 }

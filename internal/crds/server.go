@@ -60,6 +60,7 @@ type Server struct {
 	catalog     *catalog
 	definitions *definitions
 	front       *front
+	population  *storage.Population
 	stores      *stores
 	// filled tells when the catalog has the first list of the informer.
 	filled  cache.ResourceEventHandlerRegistration
@@ -75,7 +76,7 @@ func New(config Config, delegate genericapiserver.DelegationTarget) (*Server, er
 	if err != nil {
 		return nil, fmt.Errorf("create the generic server: %w", err)
 	}
-	s := &Server{GenericAPIServer: server, catalog: newCatalog()}
+	s := &Server{GenericAPIServer: server, catalog: newCatalog(), population: config.Population}
 	// Until all CRDs are known, a path that is not found gets a 503, not a 404.
 	synced := make(chan struct{})
 	if err := server.RegisterMuxAndDiscoveryCompleteSignal("CRDInformerHasNotSynced", synced); err != nil {

@@ -3,6 +3,7 @@ package crds
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,21 +17,19 @@ type Types struct {
 	Populated int
 }
 
-// Types looks for one object of each type.
+// Types counts the types, and those that have objects, of which the server keeps
+// account.
 func (s *Server) Types(ctx context.Context) (Types, error) {
-	types := Types{}
-	for _, crd := range s.catalog.all() {
-		types.Installed++
-		resource := schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
-		populated, err := s.front.populated(ctx, resource)
-		if err != nil {
-			return Types{}, fmt.Errorf("count the types that have objects: %w", err)
-		}
-		if populated {
-			types.Populated++
-		}
+	all := s.catalog.all()
+	resources := make([]schema.GroupResource, len(all))
+	for i, crd := range all {
+		resources[i] = schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
 	}
-	return types, nil
+	populated, _, err := s.population.Populated(ctx, resources)
+	if err != nil {
+		return Types{}, fmt.Errorf("count the types that have objects: %w", err)
+	}
+	return Types{Installed: len(all), Populated: len(populated)}, nil
 }
 
 // isResident says whether a type has its serving machinery.
@@ -54,16 +53,44 @@ func (f *front) resident() int {
 	return count
 }
 
-// Metrics are how many types are installed, and how many are ready to serve
-// because they are, or recently were, in use.
+// Metrics are how many types are installed, how many have objects, and how many
+// are ready to serve because they are, or recently were, in use.
 func (s *Server) Metrics() []prometheus.Collector {
 	gauge := func(state, help string, value func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "kube_hyper_mini_custom_types_" + state, Help: help,
-		}, func() float64 { return float64(value()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: typesMetric + state, Help: help}, func() float64 { return float64(value()) })
 	}
 	return []prometheus.Collector{
 		gauge("installed", "CustomResourceDefinitions that are stored.", s.catalog.size),
 		gauge("resident", "Types of custom resources that are in memory because they are, or recently were, in use.", s.front.resident),
+		populatedTypes{prometheus.NewDesc(typesMetric+"populated", "Types of custom resources that have objects.", nil, nil), s.Types},
+	}
+}
+
+const (
+	typesMetric = "kube_hyper_mini_custom_types_"
+	// countTimeout bounds how long a scrape waits for the first count.
+	countTimeout = time.Second
+)
+
+// populatedTypes is the metric of the types that have objects. While they cannot
+// be counted there is none.
+type populatedTypes struct {
+	desc  *prometheus.Desc
+	types func(context.Context) (Types, error)
+}
+
+// Describe implements [prometheus.Collector].
+func (p populatedTypes) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- p.desc }
+
+// Collect implements [prometheus.Collector].
+func (p populatedTypes) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	types, err := p.types(ctx)
+	if err != nil {
+		return
+	}
+	if metric, err := prometheus.NewConstMetric(p.desc, prometheus.GaugeValue, float64(types.Populated)); err == nil {
+		metrics <- metric
 	}
 }
