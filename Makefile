@@ -8,7 +8,7 @@ PLATFORMS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 # The product has no cgo, and one setting means one build cache.
 export CGO_ENABLED := 0
 
-.PHONY: help build test unit crds-usable e2e e2e-fast race lint vet fmt-check staticcheck platforms bench conformance bump clean
+.PHONY: help build test unit crds-long e2e e2e-fast race lint vet fmt-check staticcheck platforms bench conformance bump clean
 
 ## help: this list
 help:
@@ -26,9 +26,9 @@ test: unit e2e
 unit:
 	go test ./...
 
-## crds-usable: that a CRD can be used as soon as its creation is answered, 1,000 times
-crds-usable:
-	cd e2e && CRD_ROUNDS=1000 go test -count=1 -timeout 60m -v -run TypesAreUsableAtOnce .
+## crds-long: 1,000 CRDs that are used as soon as their creation is answered, and the deletion of one with 10,000 objects
+crds-long:
+	cd e2e && CRD_ROUNDS=1000 CRD_OBJECTS=10000 go test -count=1 -timeout 60m -v -run 'TypesAreUsableAtOnce|TestDefinitionIsDeletedWithItsObjects' .
 
 # -count=1: a result from the cache would be that of another binary.
 ## e2e: the real binary and the real kubectl, in about ten minutes

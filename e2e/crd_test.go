@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -157,6 +158,18 @@ spec:
           spec: {type: object, x-kubernetes-validations: [{rule: "self.nothing > 1"}]}
 `, k.crd(), k.group, k.plural, k.singular, k.name)
 	refused(t, s, broken, []string{"apply", "-f", "-"}, "x-kubernetes-validations[0].rule", "undefined field 'nothing'")
+
+	const anything = "{type: object, x-kubernetes-preserve-unknown-fields: true}"
+	for schema, reason := range map[string]string{
+		"{type: object, properties: {spec: {properties: {size: {type: string}}}}}": "must not be empty for specified object fields", // not structural
+		"{type: object, properties: {spec: {type: strange}}}":                      "Unsupported value",
+		"{type: object, properties: {spec: {type: object, minimum: 1, foo: 1}}}":   "unknown field",
+	} {
+		refused(t, s, strings.Replace(k.definition("Namespaced"), anything, schema, 1), []string{"create", "-f", "-"}, reason)
+	}
+	if out := s.Kubectl("", "get", "crd", k.crd(), "--ignore-not-found"); out != "" {
+		t.Errorf("a refused CRD is there: %s", out)
+	}
 
 	define(t, s, k, k.definition("Namespaced"))
 	twin := k

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// TestDefinitionIsDeletedWithItsObjects: a deleted CRD takes its objects along,
+// of which one has a finalizer and holds it. CRD_OBJECTS is their number.
+func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
+	t.Parallel()
+	objects := 300
+	if text := os.Getenv("CRD_OBJECTS"); text != "" {
+		var err error
+		if objects, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("CRD_OBJECTS: %v", err)
+		}
+	}
+	s := shared.Server(t)
+	client := s.Dynamic()
+	definitions := client.Resource(crdResource)
+	k := newKind()
+	definition := parse(t, k.definition("Namespaced"))
+	if _, err := definitions.Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	things := client.Resource(k.resource()).Namespace("default")
+	creations, ctx := errgroup.WithContext(t.Context())
+	creations.SetLimit(16)
+	for i := range objects {
+		thing := parse(t, k.object(fmt.Sprintf("w%d", i), ""))
+		if i == 0 {
+			thing.SetFinalizers([]string{"example.com/hold"})
+		}
+		creations.Go(func() error {
+			_, err := things.Create(ctx, thing, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := creations.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := definitions.Delete(t.Context(), k.crd(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := things.Create(t.Context(), parse(t, k.object("late", "")), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("an object of a CRD that is being deleted: %v, want a refusal", err)
+	}
+	harness.Eventually(t, "the object with the finalizer is the last", func() error {
+		list, err := things.List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "w0" {
+			return fmt.Errorf("%d objects, %v", len(list.Items), err)
+		}
+		return nil
+	})
+	if crd, err := definitions.Get(t.Context(), k.crd(), metav1.GetOptions{}); err != nil || condition(crd, "Terminating") != "True" {
+		t.Errorf("while an object has a finalizer: %v: %v", err, crd)
+	}
+	s.Kubectl("", "patch", k.crd(), "w0", "-n", "default", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	harness.Eventually(t, "the CRD is gone", func() error {
+		if _, err := definitions.Get(t.Context(), k.crd(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v", err)
+		}
+		return nil
+	})
+	if _, err := definitions.Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := things.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
+		t.Errorf("the CRD that was created again has %v, %v", list, err)
+	}
+	if err := definitions.Delete(context.WithoutCancel(t.Context()), k.crd(), metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSelectableFields: objects are selected by the fields that the CRD names.
+func TestSelectableFields(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	ns, k := namespace(t, s), newKind()
+	definition := strings.Replace(k.definition("Namespaced"), "openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}",
+		"openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {color: {type: string}, size: {type: string}}}}}", 1) +
+		"    selectableFields: [{jsonPath: .spec.color}]\n"
+	define(t, s, k, definition)
+	for name, color := range map[string]string{"a": "blue", "b": "red", "c": "blue"} {
+		s.Kubectl(k.object(name, "spec: {size: small, color: "+color+"}"), "create", "-n", ns, "-f", "-")
+	}
+	if got := s.Kubectl("", "get", k.crd(), "-n", ns, "--field-selector", "spec.color=blue", "-o", "jsonpath={.items[*].metadata.name}"); got != "a c" {
+		t.Errorf("selected %q, want a c", got)
+	}
+	refused(t, s, "", []string{"get", k.crd(), "-n", ns, "--field-selector", "spec.size=small"}, "field label not supported: spec.size")
+	s.Kubectl("", "patch", k.crd(), "a", "-n", ns, "--type=merge", "-p", `{"spec":{"color":"red"}}`)
+	if got := s.Kubectl("", "get", k.crd(), "-n", ns, "--field-selector", "spec.color=blue", "-o", "jsonpath={.items[*].metadata.name}"); got != "c" {
+		t.Errorf("selected %q after a change, want c", got)
+	}
+}
