@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,6 +31,7 @@ const (
 // serves.
 func (s *Server) writeBootstrap(ctx context.Context, ownCheck string) error {
 	config := s.bootstrapConfig()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return endingTransport{ctx, next} })
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make the bootstrap client: %w", err)
@@ -71,6 +73,27 @@ func (s *Server) writeBootstrap(ctx context.Context, ownCheck string) error {
 		return s.awaitMutatingPolicies(ctx)
 	}
 	return nil
+}
+
+// endingTransport sends no requests after the end of ctx. The reconciliation of RBAC
+// has no context: while a server stops it would retry each of its requests for as
+// long as it gets 429 with Retry-After.
+type endingTransport struct {
+	ctx  context.Context
+	next http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t endingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.ctx.Err() == nil {
+		return t.next.RoundTrip(r)
+	}
+	if r.Body != nil {
+		_ = r.Body.Close() // the contract of RoundTrip; nothing was read
+	}
+	// Not an error of the context: retry.OnError takes these for its own and
+	// returns none.
+	return nil, errStopping
 }
 
 // install writes the bootstrap objects concurrently.

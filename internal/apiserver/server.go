@@ -68,6 +68,9 @@ func (s *Server) Run(ctx context.Context, ownCheck string, ready func()) error {
 	})
 	serving.Go(func() error {
 		if err := s.writeBootstrap(ctx, ownCheck); err != nil {
+			if ctx.Err() != nil {
+				return nil // a stop during the start, or the error of serve
+			}
 			return err
 		}
 		ready()
