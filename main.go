@@ -21,5 +21,5 @@ func main() {
 		<-signals
 		os.Exit(cli.ExitInterrupted) // a second signal does not wait for an orderly stop
 	}()
-	os.Exit(cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+	os.Exit(cli.RunAs(ctx, os.Args[0], os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }

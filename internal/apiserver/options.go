@@ -107,7 +107,7 @@ func (o *Options) settings() []config.Field {
 			list = append(list, field)
 		}
 	}
-	if api.Authorization.ConfigFile == "" {
+	if api.Authorization.ConfigFile == "" && !o.config.HasArgument("authorization-mode", "authorization-config") {
 		list = append(list, config.Field{Path: "apiServer.authorization", Flag: "authorization-mode", Value: modes.ModeRBAC})
 	}
 	return list
@@ -176,6 +176,11 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 			}
 		}
 	}
+	for _, argument := range o.config.Arguments() {
+		if err := flags.Set(argument.Name, argument.Value); err != nil {
+			errs = append(errs, &config.FieldError{Path: "--" + argument.Name, Message: err.Error()})
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -229,6 +234,11 @@ func (o *Options) fieldOf(err error) string {
 		return r != '-' && r != '/' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}) {
 		named[strings.TrimRight(strings.TrimLeft(word, "-"), ".")] = true
+	}
+	for _, argument := range o.config.Arguments() {
+		if named[argument.Name] {
+			return "--" + argument.Name
+		}
 	}
 	for _, s := range o.settings() {
 		if named[s.Flag] {

@@ -57,7 +57,11 @@ func usageError(err error) error {
 // Run executes the command line and returns the exit code of the process. When ctx ends, a
 // running server stops.
 func Run(ctx context.Context, args []string, streams Streams) int {
-	root := newRoot(streams)
+	return execute(ctx, newRoot(streams), args, streams)
+}
+
+// execute runs a command and returns the process's exit code.
+func execute(ctx context.Context, root *cobra.Command, args []string, streams Streams) int {
 	root.SetArgs(args)
 	var refused error
 	help := root.HelpFunc()
@@ -100,17 +104,21 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.Err)
+	setStreams(root, streams)
 	root.SetFlagErrorFunc(flagError)
 	root.Version = version.Release() // --version
-	root.AddCommand(newServer(), newRun(), newGuard(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newReset(), newVersion(), newMan())
+	root.AddCommand(newServer(), newRun(), newGuard(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newEnvtest(), newReset(), newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate(root))
 	root.InitDefaultCompletionCmd() // noArguments must see it
 	noArguments(root)
 	return root
+}
+
+func setStreams(cmd *cobra.Command, streams Streams) {
+	cmd.SetIn(streams.In)
+	cmd.SetOut(streams.Out)
+	cmd.SetErr(streams.Err)
 }
 
 // noArguments makes commands without arguments, and groups with an unknown command, return

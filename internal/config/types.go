@@ -41,7 +41,8 @@ type ServerConfiguration struct {
 	Logging               Logging               `json:"logging"`
 
 	// file is what it was loaded from; empty for the defaults.
-	file string
+	file      string
+	arguments []Argument
 }
 
 // Serving says where the API is served and under which names.

@@ -1,0 +1,29 @@
+package config
+
+// Argument is a flag of kube-apiserver with its value, from a command line.
+type Argument struct {
+	// Name is without dashes.
+	Name, Value string
+}
+
+// AddArgument adds a flag of kube-apiserver that is set after those of the fields,
+// so that it overrides them. It is for commands that take the command line of
+// kube-apiserver; a file has APIServer.Flags. A flag may be added more than once.
+func (c *ServerConfiguration) AddArgument(name, value string) {
+	c.arguments = append(c.arguments, Argument{Name: name, Value: value})
+}
+
+// Arguments are the added flags, in their order.
+func (c *ServerConfiguration) Arguments() []Argument { return c.arguments }
+
+// HasArgument says whether one of the flags was added.
+func (c *ServerConfiguration) HasArgument(names ...string) bool {
+	for _, argument := range c.arguments {
+		for _, name := range names {
+			if argument.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}

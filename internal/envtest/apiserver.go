@@ -1,0 +1,201 @@
+package envtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// ControllersVariable is the environment variable that selects the controllers, in
+// the syntax of controllerManager.controllers, separated by commas, or "none".
+const ControllersVariable = "KUBE_HYPER_MINI_CONTROLLERS"
+
+// subdirectory is the data directory of the server, in that of etcd or in the
+// directory of the certificates.
+const subdirectory = "kube-hyper-mini"
+
+// APIServer is a command line of kube-apiserver.
+type APIServer struct {
+	// Help is the text for --help; if it is not empty, that was asked for.
+	Help string
+
+	config     *config.ServerConfiguration
+	certDir    string
+	signingKey string
+	etcd       []string
+}
+
+// NewAPIServer reads the command line. Flags that this server does not know, and
+// those that it takes no value for, are errors that name the flag.
+func NewAPIServer(args []string) (*APIServer, error) {
+	flags := apiserver.CommandLine()
+	flags.Usage = func() {} // the error says what is wrong
+	a := &APIServer{config: config.Default()}
+	err := flags.ParseAll(args, a.set)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		a.Help = "kube-apiserver of kube-hyper-mini, for envtest. It serves all types as data and runs the generic controllers.\n\nFlags:\n" + flags.FlagUsages()
+		return a, nil
+	case err != nil:
+		return nil, fmt.Errorf("kube-apiserver: %w%s", err, suggestion(err, flags))
+	case flags.NArg() > 0:
+		return nil, fmt.Errorf("kube-apiserver: %q is not a flag", flags.Arg(0))
+	case len(a.etcd) == 0:
+		return nil, errors.New("kube-apiserver: --etcd-servers is missing")
+	}
+	a.complete(os.Getenv(ControllersVariable))
+	return a, nil
+}
+
+// suggestion names a flag that is like an unknown one.
+func suggestion(err error, flags *pflag.FlagSet) string {
+	_, name, ok := strings.Cut(err.Error(), "unknown flag: --")
+	if !ok {
+		return ""
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := config.Suggest(name, names); near != "" {
+		return near
+	}
+	return "; see --help for those that this server knows"
+}
+
+// set takes one flag of the command line. What is a field of the configuration is
+// set there.
+func (a *APIServer) set(flag *pflag.Flag, value string) error {
+	cfg := a.config
+	paths := map[string]*string{
+		"cert-dir":                         &a.certDir,
+		"service-account-signing-key-file": &a.signingKey,
+		"client-ca-file":                   &cfg.APIServer.Authentication.ClientCAFile,
+		"tls-cert-file":                    &cfg.Serving.CertFile,
+		"tls-private-key-file":             &cfg.Serving.KeyFile,
+		"etcd-cafile":                      &cfg.Etcd.External.CAFile,
+		"etcd-certfile":                    &cfg.Etcd.External.CertFile,
+		"etcd-keyfile":                     &cfg.Etcd.External.KeyFile,
+		"etcd-prefix":                      &cfg.Etcd.External.Prefix,
+		"bind-address":                     &cfg.Serving.BindAddress,
+		"logging-format":                   &cfg.Logging.Format,
+	}
+	if field, ok := paths[flag.Name]; ok {
+		*field = value
+		return nil
+	}
+	var err error
+	switch flag.Name {
+	case "etcd-servers":
+		a.etcd = append(a.etcd, strings.Split(value, ",")...)
+	case "service-account-key-file":
+		files := &cfg.APIServer.Authentication.ServiceAccountKeyFiles
+		*files = append(*files, value)
+	case "secure-port":
+		cfg.Serving.Port, err = strconv.Atoi(value)
+	case "v":
+		cfg.Logging.Verbosity, err = strconv.Atoi(value)
+	default:
+		if reason := apiserver.Refused(flag.Name); reason != "" {
+			return fmt.Errorf("--%s %s", flag.Name, reason)
+		}
+		cfg.AddArgument(flag.Name, value)
+	}
+	if err != nil {
+		return fmt.Errorf("--%s: %q is not a number", flag.Name, value)
+	}
+	return nil
+}
+
+// complete sets what a test server needs, and what kube-apiserver does and the
+// server does not by default.
+func (a *APIServer) complete(controllers string) {
+	cfg := a.config
+	cfg.APIs.Profile = config.ProfileKubernetes
+	cfg.Backup.BeforeUpgrade, cfg.Backup.Endpoint = false, config.Off
+	cfg.APIServer.Encryption.Resources = []string{}
+	if !cfg.HasArgument("anonymous-auth", "authentication-config") {
+		cfg.AddArgument("anonymous-auth", "true")
+	}
+	switch controllers {
+	case "":
+	case "none":
+		cfg.ControllerManager.Controllers = []string{}
+	default:
+		cfg.ControllerManager.Controllers = strings.Split(controllers, ",")
+	}
+	if cfg.Serving.CertFile == "" && a.certDir != "" {
+		certificate, key := filepath.Join(a.certDir, "apiserver.crt"), filepath.Join(a.certDir, "apiserver.key")
+		if exists(certificate) && exists(key) {
+			cfg.Serving.CertFile, cfg.Serving.KeyFile = certificate, key
+		}
+	}
+	if cfg.Serving.CertFile != "" {
+		cfg.Serving.CAFile = cfg.Serving.CertFile // its authority is known to envtest only
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Configuration asks etcd where the data are, places the key that signs tokens, and
+// returns the configuration of the server. release removes what is not in a
+// directory of envtest's; call it when the server has ended.
+func (a *APIServer) Configuration(ctx context.Context) (cfg *config.ServerConfiguration, release func() error, err error) {
+	release = func() error { return nil }
+	var found *store
+	if address, err := url.Parse(a.etcd[0]); err != nil || address.Scheme == "http" {
+		if found, err = askStore(ctx, strings.TrimSuffix(a.etcd[0], "/")); err != nil {
+			return nil, nil, fmt.Errorf("kube-apiserver: %w", err)
+		}
+	}
+	switch {
+	case found != nil:
+		a.config.DataDir = filepath.Join(found.DataDir, subdirectory)
+		a.config.Etcd.Embedded.Fsync = found.Fsync
+		if found.Quota > 0 {
+			a.config.Etcd.Embedded.QuotaBackend = *resource.NewQuantity(found.Quota, resource.BinarySI)
+		}
+	case a.certDir != "":
+		a.config.Etcd.External.Endpoints = a.etcd
+		a.config.DataDir = filepath.Join(a.certDir, subdirectory)
+	default:
+		a.config.Etcd.External.Endpoints = a.etcd
+		if a.config.DataDir, err = os.MkdirTemp("", subdirectory+"-"); err != nil {
+			return nil, nil, fmt.Errorf("kube-apiserver: make a data directory: %w", err)
+		}
+		release = func() error { return os.RemoveAll(a.config.DataDir) }
+	}
+	if err := a.placeSigningKey(); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("kube-apiserver: --service-account-signing-key-file: %w", err), release())
+	}
+	return a.config, release, nil
+}
+
+// placeSigningKey copies the key to where the server takes it from.
+func (a *APIServer) placeSigningKey() error {
+	if a.signingKey == "" {
+		return nil
+	}
+	key, err := os.ReadFile(a.signingKey)
+	if err != nil {
+		return err
+	}
+	pki := filepath.Join(a.config.DataDir, "pki")
+	if err := os.MkdirAll(pki, 0o700); err != nil {
+		return err
+	}
+	return datadir.WriteFile(filepath.Join(pki, "service-account.key"), key, 0o600)
+}

@@ -1,0 +1,74 @@
+package envtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func executable(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("content"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestInstall(t *testing.T) {
+	program := executable(t)
+	dir, err := Install(filepath.Join(t.TempDir(), "new", "dir"), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, Program(entry.Name()))
+		if content, err := os.ReadFile(filepath.Join(dir, entry.Name())); err != nil || string(content) != "content" {
+			t.Errorf("%s has %q (%v)", entry.Name(), content, err)
+		}
+	}
+	if got := strings.Join(names, " "); got != "etcd kube-apiserver kubectl" {
+		t.Errorf("it has %s", got)
+	}
+	if _, err := Install(dir, program); err == nil || !strings.Contains(err.Error(), "is not empty, it has etcd") {
+		t.Errorf("a directory that is not empty was not refused: %v", err)
+	}
+}
+
+// TestInstallLeavesNothingBehind: after an error, the directory is as it was.
+func TestInstallLeavesNothingBehind(t *testing.T) {
+	parent := t.TempDir()
+	file := filepath.Join(parent, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ dir, program string }{
+		"a file as directory": {file, executable(t)},
+		"below a file":        {filepath.Join(file, "dir"), executable(t)},
+		"no program":          {filepath.Join(parent, "dir"), filepath.Join(parent, "none")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Install(c.dir, c.program); err == nil {
+				t.Error("no error")
+			}
+			entries, err := os.ReadDir(parent)
+			if err != nil || len(entries) != 1 {
+				t.Errorf("left behind: %v (%v)", entries, err)
+			}
+		})
+	}
+}
+
+func TestProgram(t *testing.T) {
+	for path, want := range map[string]string{"/a/etcd": "etcd", "kube-apiserver.exe": "kube-apiserver", "./kube-hyper-mini": "kube-hyper-mini"} {
+		if got := Program(path); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+}
