@@ -20,6 +20,8 @@ mount -t tmpfs tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
 root=/mnt/root
+# A server of this machine is not part of the view.
+rm -rf $root/var/lib/kube-hyper-mini $root/etc/kube-hyper-mini
 mkdir -p $root/pkg
 cp -r "$work"/* $root/pkg/
 chroot $root dpkg -i "/pkg/$(basename "$work"/*.deb)" >/mnt/log 2>&1 || { cat /mnt/log; exit 1; }

@@ -10,6 +10,8 @@ fi
 mount -t tmpfs tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
+# A server of this machine is not part of the view.
+rm -rf /mnt/root/var/lib/kube-hyper-mini /mnt/root/etc/kube-hyper-mini
 mkdir -p /mnt/root/pkg
 cp -r "$1"/* /mnt/root/pkg/
 mount --rbind /dev /mnt/root/dev

@@ -49,13 +49,13 @@ type platform struct {
 	dir, config string
 }
 
-func newPlatform(t *testing.T, prune, wait bool) platform {
+func newPlatform(t *testing.T, prune, wait bool, more ...string) platform {
 	t.Helper()
 	p := platform{t: t, dir: filepath.Join(t.TempDir(), "manifests"), config: filepath.Join(t.TempDir(), "config.yaml")}
 	if err := os.Mkdir(p.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nmanifests: {dir: %q, prune: %t, waitForReady: %t}\n", p.dir, prune, wait)
+	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nmanifests: {dir: %q, prune: %t, waitForReady: %t%s}\n", p.dir, prune, wait, strings.Join(more, ""))
 	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +132,29 @@ func TestManifestsAreThereWhenTheServerIsReady(t *testing.T) {
 	s.Kubectl("", "get", "widget", "-n", "team", "b")
 }
 
-func TestBrokenManifestsHoldReadinessBackUntilTheyAreMended(t *testing.T) {
+// TestABrokenManifestDoesNotHoldTheOthersBack: the server is ready with what can be
+// applied, and says what cannot.
+func TestABrokenManifestDoesNotHoldTheOthersBack(t *testing.T) {
 	p := newPlatform(t, false, true)
+	p.write("10-widget.yaml", widget("a", "team")) // its namespace comes later
+	p.write("20-broken.yaml", "kind: [\n")
+	p.write("30-platform.yaml", namespace("team")+"---\n"+widgets)
+	s := harness.Start(t, "--config", p.config)
+	s.Kubectl("", "get", "widget", "-n", "team", "a")
+	harness.Wants(t, s.Status(), "manifests", "FAILED: 20-broken.yaml: not valid YAML")
+	harness.Wants(t, s.Kubectl("", "get", "--raw", "/metrics"), "\nkube_hyper_mini_manifests_failures 1\n")
+	harness.Wants(t, s.Log(), "20-broken.yaml: not valid YAML")
+	p.remove("20-broken.yaml")
+	harness.Eventually(t, "the failure is gone", func() error {
+		if out := s.Kubectl("", "get", "--raw", "/metrics"); !strings.Contains(out, "\nkube_hyper_mini_manifests_failures 0\n") {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+}
+
+func TestRequiredManifestsHoldReadinessBackUntilTheyAreMended(t *testing.T) {
+	p := newPlatform(t, false, true, ", required: true")
 	p.write("10-namespace.yaml", namespace("team"))
 	p.write("20-broken.yaml", "kind: [\n")
 	p.write("30-nonsense.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: team}\ndata: {key: {not: a string}}\n")
@@ -160,7 +181,7 @@ func TestBrokenManifestsHoldReadinessBackUntilTheyAreMended(t *testing.T) {
 }
 
 func TestAServerThatWaitsForItsManifestsCanBeStopped(t *testing.T) {
-	p := newPlatform(t, false, true)
+	p := newPlatform(t, false, true, ", required: true")
 	p.write("broken.yaml", "{")
 	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", p.config)
 	harness.Eventually(t, "the manifests were tried", func() error {

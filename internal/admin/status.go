@@ -45,6 +45,8 @@ type Status struct {
 	// CustomTypes counts CustomResourceDefinitions; nil before the server is
 	// ready.
 	CustomTypes *CustomTypes `json:"customTypes,omitempty"`
+	// Manifests is nil without manifests.dir.
+	Manifests *Manifests `json:"manifests,omitempty"`
 	// Certificates has the end of validity of each certificate.
 	Certificates map[string]time.Time `json:"certificates"`
 	// CertificatesError is why they could not be read.
@@ -57,6 +59,14 @@ type Versions struct {
 	Kubernetes string `json:"kubernetes"`
 	Etcd       string `json:"etcd"`
 	Go         string `json:"go"`
+}
+
+// Manifests is what came of applying manifests.dir.
+type Manifests struct {
+	Objects int `json:"objects"`
+	// Failures of the last round, and what they are.
+	Failures int    `json:"failures"`
+	Error    string `json:"error,omitempty"`
 }
 
 // Database is the state of etcd's database.
@@ -97,6 +107,8 @@ type StatusSource struct {
 	Maintenance *maintenance.Keeper
 	// Backups returns the state of the scheduled backups.
 	Backups func() backup.Account
+	// Manifests are the results of applying manifests.dir; nil without one.
+	Manifests func() *Manifests
 	// Archive writes the continuous archive; nil without one.
 	Archive *archive.Writer
 	// CustomTypes are counted when the server is ready.
@@ -142,6 +154,7 @@ func (s StatusSource) status(ctx context.Context) Status {
 		}
 	}
 	status.Backups = s.Backups()
+	status.Manifests = s.Manifests()
 	if s.Archive != nil {
 		account := s.Archive.Account(ctx)
 		status.Archive = &account

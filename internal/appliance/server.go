@@ -100,7 +100,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 	}
 	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone, ClientCAs: checked.options.ClientCAs}
 	s.api.handlers = admin.Handlers(s.status, s.archiver.Endpoint(), s.store, s.rotator, certificates)
-	return nil
+	return admin.RegisterMetrics(s.status)
 }
 
 // start starts the parts in this order. Parts of one Start call start side by side.
@@ -158,6 +158,9 @@ func (s *server) ready(ctx context.Context) {
 	} else {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
+	if reach := exposure(s.config.Serving.BindAddress, s.url, s.config.APIServer.Authentication.ConfigFile != ""); reach != "" {
+		s.log.Info(reach)
+	}
 	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
 	s.api.server.BuildOpenAPI()
 	s.supervisor.Go(ctx, "memory", memory.Return)
@@ -211,7 +214,7 @@ func (s *server) startEvents() (err error) {
 func (s *server) startManifests(ctx context.Context) error {
 	s.api.server.BuildOpenAPI()
 	applier, err := manifests.New(manifests.Config{
-		Dir: s.config.Manifests.Dir, Prune: s.config.Manifests.Prune, WaitForReady: s.config.Manifests.WaitForReady,
+		Dir: s.config.Manifests.Dir, Prune: s.config.Manifests.Prune, WaitForReady: s.config.Manifests.WaitForReady, Required: s.config.Manifests.Required,
 		Client: s.api.server.Loopback(), Log: s.log,
 	})
 	if err != nil {

@@ -66,8 +66,21 @@ func (s *server) status() admin.StatusSource {
 		Controllers: s.controllers.Names,
 		Storage:     s.api.storage, Maintenance: s.store.Maintenance(),
 		Backups: s.archiver.Account, Archive: s.archive, Certificates: s.identity.Store().Expiry,
-		CustomTypes: s.customTypes,
+		CustomTypes: s.customTypes, Manifests: s.manifestsResult,
 	}
+}
+
+func (s *server) manifestsResult() *admin.Manifests {
+	applier := s.manifests.Load()
+	if applier == nil {
+		return nil
+	}
+	summary := applier.Summary()
+	result := &admin.Manifests{Objects: summary.Objects, Failures: summary.Failures}
+	if err := applier.Failure(); err != nil {
+		result.Error = err.Error()
+	}
+	return result
 }
 
 func (s *server) customTypes(ctx context.Context) (admin.CustomTypes, error) {

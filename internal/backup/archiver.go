@@ -39,6 +39,15 @@ var (
 	})
 )
 
+// registerMetrics registers the metrics once, with a result of 0 until there is one:
+// an alert must not lack a metric because no backup was made.
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(backupTime, backupSize, backupDuration, backupOverdue)
+	for _, result := range []string{"success", "failure"} {
+		backupTime.WithLabelValues(result).Set(0)
+	}
+})
+
 // Account is the state of the scheduled backups.
 type Account struct {
 	// Next is the time of the next one; zero without a schedule.
@@ -166,7 +175,7 @@ func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string,
 // etcd must not run: a newer one may convert the data.
 func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 	previous := a.dir.Previous
-	if previous == nil || *previous == a.stamp || !a.config.Backup.BeforeUpgrade {
+	if previous == nil || sameRelease(*previous, a.stamp) || !a.config.Backup.BeforeUpgrade {
 		return nil
 	}
 	path, err := a.save(ctx, *previous, ReasonUpgrade, keepUpgrades)
@@ -183,6 +192,7 @@ func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 
 // KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
 func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
+	registerMetrics()
 	if a.config.Backup.Schedule == "" {
 		return
 	}
@@ -191,7 +201,6 @@ func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 		a.log.Error("parsing backup.schedule failed: no backups are made", "error", err) // Validate has parsed it before
 		return
 	}
-	legacyregistry.MustRegister(backupTime, backupSize, backupDuration, backupOverdue)
 	path, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)
 	if err != nil {
 		a.log.Warn("finding the last backup failed: the schedule starts now", "error", err)

@@ -168,6 +168,12 @@ func printStatus(w io.Writer, status *admin.Status, output string) error {
 	if status.Database.NearQuota {
 		row("warning", "the database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
 	}
+	if m := status.Manifests; m != nil {
+		row("manifests", "%d objects", m.Objects)
+		for line := range strings.Lines(m.Error) {
+			row("manifests", "FAILED: %s", strings.TrimSuffix(line, "\n"))
+		}
+	}
 	for _, text := range backupRows(status.Backups) {
 		row("backup", "%s", text)
 	}

@@ -8,11 +8,17 @@ type Manifests struct {
 	Dir string `json:"dir"`
 	// Prune removes objects whose manifests are gone from Dir.
 	Prune bool `json:"prune"`
-	// WaitForReady holds readiness back until all have been applied once.
+	// WaitForReady holds readiness back until those that can be applied have been
+	// applied once.
 	WaitForReady bool `json:"waitForReady"`
+	// Required holds readiness back until all have been applied once.
+	Required bool `json:"required"`
 }
 
 func (m *Manifests) validate(fail func(path, format string, args ...any)) {
+	if m.Required && !m.WaitForReady {
+		fail("manifests.required", "needs manifests.waitForReady: readiness does not wait for manifests without it")
+	}
 	if m.Dir == "" {
 		if m.Prune {
 			fail("manifests.prune", "needs manifests.dir: there is nothing to compare with")

@@ -34,6 +34,7 @@ const failuresBeforeLog = 2
 // after a deletion, which is logged. dial reaches the targets. An
 // error means that nothing is followed. Call it once.
 func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.DialFunc, log *slog.Logger) error {
+	registerMetrics()
 	client = rest.CopyConfig(client)
 	client.QPS = -1
 	client = rest.AddUserAgent(client, "service-endpoints")
@@ -130,7 +131,9 @@ func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventH
 				obj = tombstone.Obj
 			}
 			if object, ok := obj.(*unstructured.Unstructured); ok {
-				r.set(Reference{object.GetNamespace(), object.GetName()}, nil)
+				ref := Reference{object.GetNamespace(), object.GetName()}
+				r.set(ref, nil)
+				deleteMetrics(ref)
 			}
 		},
 	}

@@ -70,6 +70,7 @@ func (p *prober) handle(ctx context.Context, ref Reference) reconcile.Result {
 func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	obj, exists, err := p.store.GetByKey(ref.String())
 	if err != nil || !exists {
+		deleteMetrics(ref)
 		return true, err
 	}
 	object, ok := obj.(*unstructured.Unstructured)
@@ -95,6 +96,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	if ctx.Err() != nil {
 		return true, nil
 	}
+	setMetrics(ref, len(targets), reached)
 	condition := metav1.Condition{
 		Type: Reachable, Status: metav1.ConditionTrue, Reason: "TargetsReachable",
 		Message: "all targets speak TLS", ObservedGeneration: object.GetGeneration(),

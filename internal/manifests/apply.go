@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,12 +37,35 @@ type Applier struct {
 	dir    string
 	prunes bool
 	waits  bool
+	all    bool // wait for all of them, not only for those that can be applied
 	client dynamic.Interface
 	mapper meta.ResettableRESTMapper
 	log    *slog.Logger
 
 	mu      sync.Mutex
 	failure error // of the last round
+	summary Summary
+}
+
+// Summary is the result of the last round.
+type Summary struct {
+	// Objects that the manifests have, and Failures of the round.
+	Objects, Failures int
+}
+
+// Summary returns the result of the last round. It is safe for concurrent use.
+func (a *Applier) Summary() Summary {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.summary
+}
+
+// failures is the number of lines of an error, of which each failure has one.
+func failures(err error) int {
+	if err == nil {
+		return 0
+	}
+	return 1 + strings.Count(err.Error(), "\n")
 }
 
 // applied is the result of a round.

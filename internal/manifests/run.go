@@ -31,8 +31,9 @@ type Config struct {
 	Dir string
 	// Prune removes objects whose manifests are gone.
 	Prune bool
-	// WaitForReady makes Run ready when all manifests have been applied once.
-	WaitForReady bool
+	// WaitForReady makes Run ready when the manifests that can be applied have been
+	// applied once; with Required, when all have been.
+	WaitForReady, Required bool
 	// Client reaches the API server.
 	Client *rest.Config
 	Log    *slog.Logger
@@ -51,24 +52,29 @@ func New(cfg Config) (*Applier, error) {
 		return nil, fmt.Errorf("make the client for manifests: %w", err)
 	}
 	return &Applier{
-		dir: cfg.Dir, prunes: cfg.Prune, waits: cfg.WaitForReady, client: dynamicClient, log: cfg.Log,
+		dir: cfg.Dir, prunes: cfg.Prune, waits: cfg.WaitForReady, all: cfg.Required, client: dynamicClient, log: cfg.Log,
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient)),
 	}, nil
 }
 
-// Run applies the manifests until ctx ends. It calls ready at once or, with WaitForReady,
-// when all have been applied without an error. Do not call it twice at the same time.
+// Run applies the manifests until ctx ends. It calls ready at once, or with
+// WaitForReady when those that can be applied have been applied: no failure is left,
+// or the same ones as in the round before. With Required it calls ready when no
+// failure is left. An Applier runs once at a time.
 func (a *Applier) Run(ctx context.Context, ready func()) error {
 	if !a.waits {
 		ready()
 	}
-	a.follow(ctx, func(err error) {
+	previous := ""
+	a.follow(ctx, func(result applied) {
+		err := result.failed
 		a.mu.Lock()
-		a.failure = err
+		a.failure, a.summary = err, Summary{Objects: result.objects, Failures: failures(err)}
 		a.mu.Unlock()
-		if err == nil {
+		if err == nil || !a.all && err.Error() == previous {
 			ready()
 		}
+		previous = fmt.Sprint(err)
 	})
 	return nil
 }
@@ -80,9 +86,9 @@ func (a *Applier) Failure() error {
 	return a.failure
 }
 
-// follow applies the manifests, again after each change, and retries failures, until ctx
-// ends. After each round it calls report with its error, or nil.
-func (a *Applier) follow(ctx context.Context, report func(error)) {
+// follow applies the manifests now and after each change, and what failed again,
+// until ctx ends. It calls report after each round.
+func (a *Applier) follow(ctx context.Context, report func(applied)) {
 	ticker := time.NewTicker(scanInterval)
 	defer ticker.Stop()
 	var known map[string]fileState
@@ -110,7 +116,7 @@ func (a *Applier) follow(ctx context.Context, report func(error)) {
 				logged.Forget(a.dir)
 			}
 			a.logRound(result, logged)
-			report(result.failed)
+			report(result)
 		}
 		select {
 		case <-ctx.Done():

@@ -28,7 +28,7 @@ func TestADirectoryThatGoesAwayIsReportedAndMended(t *testing.T) {
 	reports, ended := make(chan error, 100), make(chan struct{})
 	go func() {
 		defer close(ended)
-		a.follow(ctx, func(err error) { reports <- err })
+		a.follow(ctx, func(result applied) { reports <- result.failed })
 	}()
 	next := func(what string, failed bool) {
 		t.Helper()

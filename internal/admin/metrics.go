@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	readyMetric = prometheus.NewDesc("kube_hyper_mini_ready",
+		"1 while the server is ready: an authenticated write has worked and the controllers run.", nil, nil)
+	certificateMetric = prometheus.NewDesc("kube_hyper_mini_certificate_end_timestamp_seconds",
+		"When a certificate of the server ends. It is renewed when a third of its life is left.", []string{"name"}, nil)
+	manifestsMetric = prometheus.NewDesc("kube_hyper_mini_manifests_failures",
+		"Manifests of manifests.dir that could not be read or applied in the last round.", nil, nil)
+)
+
+// collector makes metrics of the status. It implements [prometheus.Collector].
+type collector struct{ source func() StatusSource }
+
+// RegisterMetrics adds the metrics of the server as a whole to the default registry,
+// which /metrics serves. Call it once in a process.
+func RegisterMetrics(source func() StatusSource) error {
+	if err := prometheus.Register(collector{source}); err != nil {
+		return fmt.Errorf("register the metrics of the server: %w", err)
+	}
+	return nil
+}
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	to <- readyMetric
+	to <- certificateMetric
+	to <- manifestsMetric
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	source := c.source()
+	ready := 0.0
+	if source.NotReady() == nil && !source.ReadySince().IsZero() {
+		ready = 1
+	}
+	to <- prometheus.MustNewConstMetric(readyMetric, prometheus.GaugeValue, ready)
+	failures := 0
+	if manifests := source.Manifests(); manifests != nil {
+		failures = manifests.Failures
+	}
+	to <- prometheus.MustNewConstMetric(manifestsMetric, prometheus.GaugeValue, float64(failures))
+	certificates, err := source.Certificates()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(certificateMetric, err)
+		return
+	}
+	for name, end := range certificates {
+		to <- prometheus.MustNewConstMetric(certificateMetric, prometheus.GaugeValue, float64(end.Unix()), name)
+	}
+}
