@@ -10,8 +10,8 @@ import (
 // since, the hash, and "-dirty".
 var buildSuffix = regexp.MustCompile(`(-[0-9]+-g[0-9a-f]+)?(-dirty)?$`)
 
-// release matches a version that has a tag.
-var release = regexp.MustCompile(`^v[0-9]`)
+// tagged matches a version that has a tag.
+var tagged = regexp.MustCompile(`^v[0-9]`)
 
 // sameRelease reports whether two stamps are of builds of one release with the same
 // libraries. Builds without a tag are of the same release, which is none.
@@ -21,7 +21,7 @@ func sameRelease(a, b datadir.Stamp) bool {
 }
 
 func releaseOf(version string) string {
-	if !release.MatchString(version) || version == "v0.0.0-dev" {
+	if !tagged.MatchString(version) || version == "v0.0.0-dev" {
 		return ""
 	}
 	return buildSuffix.ReplaceAllString(version, "")
