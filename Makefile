@@ -82,5 +82,6 @@ clean:
 
 -include packaging/packaging.mk
 -include e2e/conformance/conformance.mk
+-include e2e/envtest/envtest.mk
 -include e2e/faults/faults.mk
 -include e2e/console/console.mk

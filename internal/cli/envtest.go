@@ -41,7 +41,8 @@ sigs.k8s.io/controller-runtime/pkg/envtest: name DIR in KUBEBUILDER_ASSETS. They
 are links to this program, or copies of it. After an upgrade, make DIR again.
 
 kube-apiserver serves all types of Kubernetes as data. Unlike envtest's own, it
-deletes the content of deleted namespaces and collects garbage.
+deletes the content of deleted namespaces and collects garbage. As there, namespaces
+get no default service account and no config map kube-root-ca.crt.
 KUBE_HYPER_MINI_CONTROLLERS=none switches that off for tests that rely on its
 absence; a list of names as in controllerManager.controllers selects controllers.
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,10 @@ import (
 // ControllersVariable is the environment variable that selects the controllers, in
 // the syntax of controllerManager.controllers, separated by commas, or "none".
 const ControllersVariable = "KUBE_HYPER_MINI_CONTROLLERS"
+
+// defaultControllers leave out those that make objects in each namespace: tests
+// count service accounts and config maps.
+var defaultControllers = []string{"*", "-serviceaccount-controller", "-root-ca-certificate-publisher-controller"}
 
 // subdirectory is the data directory of the server, in that of etcd or in the
 // directory of the certificates.
@@ -129,6 +134,7 @@ func (a *APIServer) complete(controllers string) {
 	}
 	switch controllers {
 	case "":
+		cfg.ControllerManager.Controllers = slices.Clone(defaultControllers)
 	case "none":
 		cfg.ControllerManager.Controllers = []string{}
 	default:
