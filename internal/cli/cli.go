@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
@@ -57,6 +59,9 @@ func usageError(err error) error {
 // Run executes the command line and returns the exit code of the process. When ctx ends, a
 // running server stops.
 func Run(ctx context.Context, args []string, streams Streams) int {
+	if !slices.Contains(args, kubectlName) {
+		kubectl.DropTranslations()
+	}
 	return execute(ctx, newRoot(streams), args, streams)
 }
 
@@ -107,7 +112,7 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	setStreams(root, streams)
 	root.SetFlagErrorFunc(flagError)
 	root.Version = version.Release() // --version
-	root.AddCommand(newServer(), newRun(), newGuard(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newEnvtest(), newReset(), newVersion(), newMan())
+	root.AddCommand(newServer(), newRun(), newGuard(), newKubectl(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newEncryption(), newEnvtest(), newReset(), newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate(root))
 	root.InitDefaultCompletionCmd() // noArguments must see it

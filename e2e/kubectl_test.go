@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// TestKubectlInside: the kubectl in the program finds the local server by itself,
+// and has kubectl's output, exit codes, completion and plugins.
+func TestKubectlInside(t *testing.T) {
+	s := shared.Server(t)
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	for name, test := range map[string]struct {
+		env  []string
+		args []string
+		code int
+		says string
+	}{
+		"of a data directory":        {args: []string{"--data-dir", s.Dir, "get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
+		"the flag with =":            {args: []string{"--data-dir=" + s.Dir, "get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
+		"of the environment":         {env: []string{"KUBE_HYPER_MINI_DATA_DIR=" + s.Dir}, args: []string{"get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
+		"KUBECONFIG comes first":     {env: []string{"KUBECONFIG=" + s.Kubeconfig}, args: []string{"--data-dir", elsewhere, "get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
+		"--kubeconfig before that":   {env: []string{"KUBECONFIG=" + elsewhere}, args: []string{"get", "namespace", "default", "-o", "name", "--kubeconfig", s.Kubeconfig}, says: "namespace/default\n"},
+		"what is not there":          {args: []string{"--data-dir", s.Dir, "get", "namespace", "no-such"}, code: 1, says: `namespaces "no-such" not found`},
+		"an unknown command":         {args: []string{"--data-dir", s.Dir, "no-such"}, code: 1, says: `unknown command "no-such" for "kubectl"`},
+		"without a server":           {args: []string{"--data-dir", elsewhere, "get", "namespaces"}, code: 1, says: "no kubeconfig at " + elsewhere},
+		"without the flag's value":   {args: []string{"--data-dir"}, code: 2, says: "flag needs an argument: --data-dir"},
+		"with a wrong configuration": {args: []string{"--config", elsewhere, "get", "namespaces"}, code: 2, says: "read the configuration"},
+		"its help":                   {args: []string{"--help"}, says: "kubectl controls the Kubernetes cluster manager"},
+		"its version":                {args: []string{"version", "--client"}, says: "Client Version: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if out, code := harness.CLIWith(t, test.env, append([]string{"kubectl"}, test.args...)...); code != test.code || !strings.Contains(out, test.says) {
+				t.Errorf("exit code %d, want %d, and %q in:\n%s", code, test.code, test.says, out)
+			}
+		})
+	}
+	t.Run("completion", func(t *testing.T) {
+		out := harness.Runs(t, harness.ExitOK, "__complete", "kubectl", "--data-dir", s.Dir, "get", "namespace", "kube-pub")
+		harness.Wants(t, out, "kube-public\n:4\n")
+	})
+	t.Run("a plugin", func(t *testing.T) {
+		if runtime.GOOS == "windows" {
+			t.Skip("the plugin is a shell script")
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "kubectl-greet"), []byte("#!/bin/sh\necho \"$1 $KUBECONFIG\"\nexit 5\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		out, code := harness.CLIWith(t, []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, "kubectl", "--data-dir", s.Dir, "greet", "hello")
+		if out != "hello "+s.Kubeconfig+"\n" || code != 5 {
+			t.Errorf("exit code %d: %s", code, out)
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
+)
+
+// kubectlName is the command that kubectl's packages are for.
+const kubectlName = "kubectl"
+
+func newKubectl() *cobra.Command {
+	return &cobra.Command{
+		Use:   kubectlName + " [--data-dir DIR | --config FILE] [ARGUMENT...]",
+		Short: "Run kubectl as the administrator of the local server",
+		Long: `Run kubectl, which is in this program. It uses --kubeconfig or KUBECONFIG, and
+without both the administrator's kubeconfig of the local server: of the one that
+--data-dir or --config names, which come before kubectl's own arguments, or
+KUBE_HYPER_MINI_DATA_DIR. It never uses ~/.kube/config.
+
+Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
+		Example: `  kube-hyper-mini kubectl get namespaces
+  kube-hyper-mini kubectl --data-dir ./data apply -f config/examples/widgets.yaml
+  alias kubectl='kube-hyper-mini kubectl'`,
+		DisableFlagParsing: true,
+		Args:               cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			args, path, err := kubectlKubeconfig(cmd, args)
+			if err != nil {
+				return err
+			}
+			// kubectl ends as programs do by default, or handles signals itself.
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
+			streams := kubectl.Streams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
+			code := kubectl.Run(args, streams)
+			if code == 0 {
+				return nil
+			}
+			err = errors.New("") // kubectl has said why
+			if _, missing := os.Stat(path); path != "" && errors.Is(missing, os.ErrNotExist) {
+				err = fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config before kubectl's arguments, or set KUBECONFIG", path)
+			}
+			return &exitError{code, err}
+		},
+		ValidArgsFunction: completeKubectl,
+	}
+}
+
+// kubectlKubeconfig takes the flags of this program from the arguments, and sets
+// KUBECONFIG to the local server's if kubectl is not told otherwise. The path is
+// empty then.
+func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path string, err error) {
+	flags := &configFlags{dataDir: os.Getenv(testplane.DataDirVariable)}
+	for len(args) > 0 {
+		name, value, hasValue := strings.Cut(args[0], "=")
+		target := map[string]*string{"--data-dir": &flags.dataDir, "--config": &flags.file}[name]
+		if target == nil {
+			break
+		}
+		if args = args[1:]; !hasValue {
+			if len(args) == 0 {
+				return nil, "", usageError(fmt.Errorf("flag needs an argument: %s", name))
+			}
+			value, args = args[0], args[1:]
+		}
+		*target = value
+	}
+	if kubectl.Kubeconfig(args) != "" {
+		return args, "", nil
+	}
+	cfg, _, err := flags.load(cmd)
+	if err != nil {
+		return nil, "", err
+	}
+	if flags.dataDir != "" {
+		cfg.DataDir = flags.dataDir
+	}
+	if err := cfg.Complete(); err != nil {
+		return nil, "", usageError(err)
+	}
+	// A plugin gets it too.
+	return args, cfg.Kubeconfig.Path, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)
+}
+
+// completeKubectl asks kubectl, whose answer ends with ":" and a directive.
+func completeKubectl(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	args, _, err := kubectlKubeconfig(cmd, args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out, discarded strings.Builder
+	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded})
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	last := len(lines) - 1
+	directive, err := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return lines[:last], cobra.ShellCompDirective(directive)
+}

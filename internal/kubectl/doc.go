@@ -1,0 +1,2 @@
+// Package kubectl runs upstream's kubectl in this process.
+package kubectl

@@ -1,0 +1,80 @@
+package kubectl
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/plugin"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+)
+
+// name is how kubectl's messages call the program.
+const name = "kubectl"
+
+// Streams are the standard streams of a run.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Run runs kubectl with its arguments and returns its exit code. It writes errors to
+// Err. A plugin (kubectl-NAME in PATH) replaces this process. It changes process
+// globals of kubectl: call it once.
+//
+// It mirrors k8s.io/kubernetes/cmd/kubectl, which ends the process itself.
+func Run(args []string, streams Streams) int {
+	code := make(chan int, 1)
+	cmdutil.BehaviorOnFatal(func(message string, exit int) {
+		if message != "" {
+			_, _ = fmt.Fprintln(streams.Err, strings.TrimSuffix(message, "\n")) // it cannot be reported elsewhere
+		}
+		code <- exit
+		runtime.Goexit() // the caller expects that this does not return
+	})
+	go func() {
+		command := cmd.NewDefaultKubectlCommandWithArgs(options(args, streams))
+		command.SetArgs(args)
+		command.SetIn(streams.In)
+		command.SetOut(streams.Out)
+		command.SetErr(streams.Err)
+		cmdutil.CheckErr(cli.RunNoErrOutput(command))
+		code <- 0
+	}()
+	return <-code
+}
+
+func options(args []string, streams Streams) cmd.KubectlOptions {
+	io := genericiooptions.IOStreams{In: streams.In, Out: streams.Out, ErrOut: streams.Err}
+	return cmd.KubectlOptions{
+		PluginHandler: cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
+		Arguments:     append([]string{name}, args...),
+		// The burst and rate of discovery are those of kubectl's own main.
+		ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50.0).
+			WithWarningPrinter(io),
+		IOStreams: io,
+	}
+}
+
+// Kubeconfig returns the value of --kubeconfig in the arguments, or of KUBECONFIG;
+// empty if neither is set.
+func Kubeconfig(args []string) string {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if value, ok := strings.CutPrefix(arg, "--kubeconfig="); ok {
+			return value
+		}
+		if arg == "--kubeconfig" && i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return os.Getenv("KUBECONFIG")
+}
