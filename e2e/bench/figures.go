@@ -72,6 +72,7 @@ func figures(s settings) []figure {
 		{"silent-remote", remoteRows, measureRemote},
 		{"lists", crowdRows(fmt.Sprintf("%d lists of %d objects at once", crowdLists, crowdObjects)), measureLists},
 		{"watches", crowdRows(fmt.Sprintf("%d watches that begin with %d objects", crowdWatches, crowdEvents)), measureWatches},
+		{"run", planeRows, measurePlanes},
 		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},
 	}
 	if s.crds > 0 {

@@ -103,6 +103,9 @@ func unknown(words []string) string {
 	}
 	command.InitDefaultHelpFlag()
 	for _, word := range words {
+		if word == "--" {
+			break // the rest is another program's
+		}
 		name, isFlag := strings.CutPrefix(strings.Split(word, "=")[0], "--")
 		if isFlag && command.Flags().Lookup(strings.TrimRight(name, ".,;:)")) == nil {
 			return "there is no flag --" + name

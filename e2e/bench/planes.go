@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// planesAtOnce is how many servers for tests run side by side.
+const planesAtOnce = 50
+
+// planeRows are of `kube-hyper-mini run`; the other side has nothing of the kind.
+var planeRows = []row{
+	{name: "run: cold start to ready", unit: inSeconds, limit: 0.25},
+	{name: "run: SIGTERM to the end of the process", unit: inSeconds, limit: 0.1},
+	{name: fmt.Sprintf("run: %d at once, proportional memory of each with its guard", planesAtOnce), unit: inBytes, limit: 80e6},
+	{name: fmt.Sprintf("run: %d at once, until all are ready", planesAtOnce), unit: inSeconds},
+}
+
+// plane is a `run` without a command.
+type plane struct {
+	cmd *exec.Cmd
+	in  io.Closer
+}
+
+// startPlane returns when the plane is ready.
+func (b *bench) startPlane(ctx context.Context, dir string) (*plane, error) {
+	cmd := exec.CommandContext(ctx, b.programs.ours, "run", "--until-eof")
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		return nil, fmt.Errorf("start a plane: %w", err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a plane: it is not ready: %w", err), in.Close(), cmd.Wait())
+	}
+	return &plane{cmd, in}, nil
+}
+
+// stop returns when the process has ended.
+func (p *plane) stop() error {
+	err := errors.Join(p.cmd.Process.Signal(syscall.SIGTERM), p.cmd.Wait())
+	_ = p.in.Close() // Wait has closed it
+	return err
+}
+
+// measurePlanes starts one plane and stops it, and then many.
+func measurePlanes(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	if s.name != ours {
+		return slices.Repeat([]float64{math.NaN()}, len(planeRows)), nil
+	}
+	dir, err := b.newDir(s.name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.remove(dir)) }()
+	began := time.Now()
+	one, err := b.startPlane(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	values = append(values, since(began))
+	began = time.Now()
+	if err := one.stop(); err != nil {
+		return nil, err
+	}
+	values = append(values, since(began))
+	memory, ready, err := b.manyPlanes(ctx, dir)
+	return append(values, memory, ready), err
+}
+
+// manyPlanes returns the memory of each plane when all have come to rest.
+func (b *bench) manyPlanes(ctx context.Context, dir string) (memory, ready float64, err error) {
+	began := time.Now()
+	type result struct {
+		plane *plane
+		err   error
+	}
+	results := make(chan result)
+	for range planesAtOnce {
+		go func() {
+			p, err := b.startPlane(ctx, dir)
+			results <- result{p, err}
+		}()
+	}
+	var planes []*plane
+	for range planesAtOnce {
+		r := <-results
+		err = errors.Join(err, r.err)
+		if r.plane != nil {
+			planes = append(planes, r.plane)
+		}
+	}
+	ready = since(began)
+	if err == nil {
+		err = pause(ctx, b.settle)
+	}
+	for _, p := range planes {
+		used, memoryErr := proportional(p.cmd.Process.Pid)
+		memory += used / planesAtOnce
+		err = errors.Join(err, memoryErr)
+	}
+	for _, p := range planes {
+		err = errors.Join(err, p.stop())
+	}
+	return memory, ready, err
+}
+
+// proportional is the proportional set size of a process and its children, in bytes.
+func proportional(pid int) (float64, error) {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	memory, err := procFields(filepath.Join(proc, "smaps_rollup"))
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of a plane: %w", err)
+	}
+	sum := memory["Pss"] * 1024
+	threads, err := filepath.Glob(filepath.Join(proc, "task", "*", "children"))
+	if err != nil {
+		return 0, fmt.Errorf("list the children of a plane: %w", err)
+	}
+	for _, file := range threads {
+		list, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, child := range strings.Fields(string(list)) {
+			number, err := strconv.Atoi(child)
+			if err != nil {
+				return 0, fmt.Errorf("read the children of a plane: %w", err)
+			}
+			used, err := proportional(number)
+			if err != nil {
+				return 0, err
+			}
+			sum += used
+		}
+	}
+	return sum, nil
+}
