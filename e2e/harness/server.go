@@ -103,7 +103,10 @@ func LaunchWith(t testing.TB, options Options) *Server {
 func launch(t testing.TB, options Options) *Server {
 	t.Helper()
 	p := &process{log: &lockedBuffer{}, exited: make(chan struct{})}
-	line := append(slices.Clone(options.Wrap), Binary(t), cmp.Or(options.Command, "server"), "--data-dir", options.Dir, "--port", "0")
+	line := append(slices.Clone(options.Wrap), Binary(t), cmp.Or(options.Command, "server"), "--data-dir", options.Dir)
+	if options.Command != "etcd" && options.Command != "controllers" { // which do not serve the API
+		line = append(line, "--port", "0")
+	}
 	line = append(line, options.Args...)
 	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Env = append(os.Environ(), options.Env...)
