@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
@@ -42,7 +44,29 @@ func runEtcd(t *testing.T, dir string, more ...string) string {
 			t.Error(err)
 		}
 	})
+	awaitHealth(t, address)
 	return address
+}
+
+// awaitHealth returns when etcd answers as envtest wants it to.
+func awaitHealth(t *testing.T, address string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		response, err := http.Get(address + "/health")
+		if err == nil {
+			_ = response.Body.Close() // nothing of it is read
+			if response.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("etcd does not answer: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // TestHelp: envtest reads which flags there are.
