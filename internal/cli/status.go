@@ -168,11 +168,8 @@ func printStatus(w io.Writer, status *admin.Status, output string) error {
 	if status.Database.NearQuota {
 		row("warning", "the database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
 	}
-	if m := status.Manifests; m != nil {
-		row("manifests", "%d objects", m.Objects)
-		for line := range strings.Lines(m.Error) {
-			row("manifests", "FAILED: %s", strings.TrimSuffix(line, "\n"))
-		}
+	for _, text := range manifestRows(status.Manifests) {
+		row("manifests", "%s", text)
 	}
 	for _, text := range backupRows(status.Backups) {
 		row("backup", "%s", text)
@@ -197,6 +194,18 @@ func printStatus(w io.Writer, status *admin.Status, output string) error {
 		row("certificate", "%s", status.CertificatesError)
 	}
 	return table.Flush()
+}
+
+// manifestRows are the objects of manifests.dir and its failures, if there is one.
+func manifestRows(m *admin.Manifests) []string {
+	if m == nil {
+		return nil
+	}
+	rows := []string{fmt.Sprintf("%d objects", m.Objects)}
+	for line := range strings.Lines(m.Error) {
+		rows = append(rows, "FAILED: "+strings.TrimSuffix(line, "\n"))
+	}
+	return rows
 }
 
 // backupRows returns the lines about scheduled backups.
