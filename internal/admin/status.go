@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
 // statusPath is the path of the status.
@@ -97,8 +101,8 @@ type StatusSource struct {
 	Parts func() []lifecycle.Status
 	// NotReady returns why the server is not ready, or nil.
 	NotReady func() error
-	// ReadySince is when the server became ready; zero before, and during a stop.
-	ReadySince func() time.Time
+	// ReadySince returns when the server became ready; nil before, and during a stop.
+	ReadySince func() *time.Time
 	// Controllers that run in this process.
 	Controllers func() []string
 	// Storage is the connection to etcd.
@@ -115,6 +119,18 @@ type StatusSource struct {
 	CustomTypes func(context.Context) (CustomTypes, error)
 	// Certificates map each certificate to its end.
 	Certificates func() (map[string]time.Time, error)
+}
+
+// NewFacts returns the fields of a status that do not change while the server runs.
+func NewFacts(cfg *config.ServerConfiguration, stamp datadir.Stamp, url string, started time.Time) Status {
+	facts := Status{
+		Started: started, PID: os.Getpid(), Server: url, DataDir: cfg.DataDir,
+		Versions: Versions{Server: stamp.Version, Kubernetes: stamp.Kubernetes, Etcd: stamp.Etcd, Go: version.Go()},
+	}
+	if len(cfg.Etcd.External.Endpoints) == 0 {
+		facts.Database.QuotaBytes = cfg.Etcd.Embedded.QuotaBackend.Value()
+	}
+	return facts
 }
 
 // StatusHandler serves the status, with the status code of /readyz.
@@ -136,9 +152,9 @@ func (s StatusSource) status(ctx context.Context) Status {
 	status.Components = s.Parts()
 	if err := s.NotReady(); err != nil {
 		status.Reason = err.Error()
-	} else if since := s.ReadySince(); !since.IsZero() {
+	} else if since := s.ReadySince(); since != nil {
 		status.Ready = true
-		status.ReadySince = since
+		status.ReadySince = *since
 		status.StartSeconds = since.Sub(status.Started).Seconds()
 	}
 	status.Controllers = s.Controllers()

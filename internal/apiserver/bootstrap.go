@@ -26,10 +26,10 @@ const (
 )
 
 // writeBootstrap writes the objects that every server has, the bootstrap RBAC policy
-// and the CRD of ServiceEndpoint, and returns when all checks of /readyz but ownCheck
+// and the CRD of ServiceEndpoint, and returns when all checks of /readyz but processCheck
 // succeed and stored policies that mutate are in force. Call it while the server
 // serves.
-func (s *Server) writeBootstrap(ctx context.Context, ownCheck string) error {
+func (s *Server) writeBootstrap(ctx context.Context) error {
 	config := s.bootstrapConfig()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return endingTransport{ctx, next} })
 	client, err := kubernetes.NewForConfig(config)
@@ -64,7 +64,7 @@ func (s *Server) writeBootstrap(ctx context.Context, ownCheck string) error {
 		return installed
 	}
 	if err := s.poll(ctx, func(ctx context.Context) error {
-		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("exclude", ownCheck).DoRaw(ctx)
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("exclude", processCheck).DoRaw(ctx)
 		return err
 	}); err != nil {
 		return fmt.Errorf("wait for the API server to be ready: %w", err)

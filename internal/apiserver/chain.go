@@ -36,6 +36,9 @@ import (
 // stores use the shared connection.
 const embeddedEndpoint = "http://kube-hyper-mini.invalid:2379"
 
+// processCheck is the name of the check of Config.NotReady in /readyz.
+const processCheck = "kube-hyper-mini"
+
 // registrationHook starts the registration of custom resources.
 const registrationHook = "crd-apiservices"
 
@@ -57,9 +60,10 @@ type Config struct {
 	Shared bool
 	// Alone reports whether no other API server uses the store at this moment.
 	Alone func(context.Context) (bool, error)
-	// ReadyChecks are added to /readyz.
-	ReadyChecks []healthz.HealthChecker
-	Log         *slog.Logger
+	// NotReady returns why the process is not ready, or nil. It is the check
+	// processCheck of /readyz; nil for no check.
+	NotReady func() error
+	Log      *slog.Logger
 }
 
 // builder has what the steps of New share.
@@ -141,7 +145,9 @@ func (b *builder) store(c *genericapiserver.Config) {
 // addHealthChecks adds the check of the shared etcd connection and the ReadyChecks.
 func (b *builder) addHealthChecks() {
 	kube.AddStoreChecks(b.generic, func(r *http.Request) error { return b.config.Storage.Health(r.Context()) })
-	b.generic.AddReadyzChecks(b.config.ReadyChecks...)
+	if b.config.NotReady != nil {
+		b.generic.AddReadyzChecks(healthz.NamedCheck(processCheck, func(*http.Request) error { return b.config.NotReady() }))
+	}
 }
 
 // newExtensions creates the innermost server, which serves CRDs and custom resources.

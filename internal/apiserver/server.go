@@ -56,9 +56,9 @@ func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
 
 // Run serves until ctx ends and the requests have been drained. Requests that take
 // longer than the grace are answered with an error. It calls ready when the bootstrap
-// objects are written and all checks of /readyz but ownCheck succeed: the controllers
+// objects are written and all checks of /readyz but processCheck succeed: the controllers
 // can start then. It may be called once.
-func (s *Server) Run(ctx context.Context, ownCheck string, ready func()) error {
+func (s *Server) Run(ctx context.Context, ready func()) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	serving.Go(func() error {
 		if err := s.serve(ctx); err != nil || ctx.Err() != nil {
@@ -67,7 +67,7 @@ func (s *Server) Run(ctx context.Context, ownCheck string, ready func()) error {
 		return errors.New("the API server stopped serving")
 	})
 	serving.Go(func() error {
-		if err := s.writeBootstrap(ctx, ownCheck); err != nil {
+		if err := s.writeBootstrap(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil // a stop during the start, or the error of serve
 			}

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 
-	"k8s.io/apiserver/pkg/server/healthz"
-
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
@@ -14,9 +12,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
-
-// readyCheck is the name of our check in /readyz.
-const readyCheck = "kube-hyper-mini"
 
 // apiServers is the chain of API servers with its storage.
 type apiServers struct {
@@ -61,16 +56,12 @@ func (a *apiServers) run(ctx context.Context, ready func()) error {
 	}
 	server.FillCaches(ctx)
 	a.server = server
-	return server.Run(ctx, readyCheck, ready)
+	return server.Run(ctx, ready)
 }
 
 // build makes the chain. It does not read from the store, which may still start.
 func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
-	policy, err := endpoints.NewPolicy(a.config)
-	if err != nil {
-		return nil, err
-	}
-	services, err := endpoints.New(a.config.ServiceEndpoints, policy)
+	services, err := endpoints.NewFromConfig(a.config)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +75,7 @@ func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
 		Shared:    a.store.Shared(),
 		Alone:     a.store.Alone,
 		Log:       a.log,
-		ReadyChecks: []healthz.HealthChecker{
-			healthz.NamedCheck(readyCheck, func(*http.Request) error { return a.notReady() }),
-		},
+		NotReady:  a.notReady,
 	})
 	if err != nil {
 		return nil, err

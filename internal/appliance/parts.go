@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
@@ -18,7 +19,7 @@ import (
 // ([RunControllers]). The configuration names an external etcd.
 func RunAPIServer(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	if len(checked.config.Etcd.External.Endpoints) == 0 {
-		return errNeeds("etcd.external.endpoints", "is not set, and `kube-hyper-mini apiserver` has no embedded etcd: set it, or run `kube-hyper-mini server`")
+		return config.NewFieldError("etcd.external.endpoints", "is not set, and `kube-hyper-mini apiserver` has no embedded etcd: set it, or run `kube-hyper-mini server`")
 	}
 	return runServer(ctx, checked, log, "kube-hyper-mini apiserver", nil)
 }
@@ -30,7 +31,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	listen := cfg.Etcd.Embedded.Listen
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return errNeeds("etcd.embedded.listen", "%q is not an address: write HOST:PORT, for example 127.0.0.1:2379", listen)
+		return config.NewFieldError("etcd.embedded.listen", "%q is not an address: write HOST:PORT, for example 127.0.0.1:2379", listen)
 	}
 	p, err := begin(cfg, log)
 	if err != nil {
@@ -74,7 +75,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	cfg := checked.config
 	if cfg.ControllerManager.Server == "" {
-		return errNeeds("controllerManager.server", "is not set, and `kube-hyper-mini controllers` has no API server in its process: set it, for example to https://127.0.0.1:6443, or run `kube-hyper-mini server`")
+		return config.NewFieldError("controllerManager.server", "is not set, and `kube-hyper-mini controllers` has no API server in its process: set it, for example to https://127.0.0.1:6443, or run `kube-hyper-mini server`")
 	}
 	p, err := begin(cfg, log)
 	if err != nil {
@@ -96,9 +97,7 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 				}, ready)
 			}})
 		},
-		ready: func(context.Context) {
-			log.Info("ready", "server", cfg.ControllerManager.Server, "took", p.took())
-		},
+		ready: func(context.Context) { log.Info("ready", "server", cfg.ControllerManager.Server, "took", p.took()) },
 		// Controllers without an API server wait for it: a restart does not help.
 		healthy: func(context.Context) error { return nil },
 	})

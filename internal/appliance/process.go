@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -107,9 +106,3 @@ func (p *process) notify(state string) {
 
 // took returns the time since the start of the process, as text.
 func (p *process) took() string { return time.Since(p.started).Round(time.Millisecond).String() }
-
-// errNeeds is the error of a part that runs alone and lacks a field that the whole
-// server does not need.
-func errNeeds(path, format string, args ...any) error {
-	return &config.FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
-}

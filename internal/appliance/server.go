@@ -37,6 +37,7 @@ type server struct {
 	events      *admin.Events // nil until the API is served
 	rotator     *admin.KeyRotator
 	readySince  atomic.Pointer[time.Time]
+	whenReady   func(Running) // or nil
 }
 
 // Run starts the server and returns when ctx has ended and everything has
@@ -59,7 +60,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer listener.Release()
-	s := &server{process: p, controllers: runner}
+	s := &server{process: p, controllers: runner, whenReady: checked.whenReady}
 	if s.url, err = identity.ServerURL(&p.config.Serving, listener.Addr()); err != nil {
 		return err
 	}
@@ -67,13 +68,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 	if err := s.compose(checked, listener); err != nil {
 		return err
 	}
-	ready := func(ctx context.Context) {
-		s.ready(ctx)
-		if checked.whenReady != nil {
-			checked.whenReady(Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback()})
-		}
-	}
-	return p.run(ctx, hooks{start: s.start, ready: ready, healthy: s.healthy, stopping: s.stopping})
+	return p.run(ctx, hooks{start: s.start, ready: s.ready, healthy: s.healthy, stopping: s.stopping})
 }
 
 // compose makes the parts. It starts nothing.
@@ -167,6 +162,9 @@ func (s *server) ready(ctx context.Context) {
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archiver.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })
+	if s.whenReady != nil {
+		s.whenReady(Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback()})
+	}
 }
 
 // stopping is called before the supervisor stops the parts, the last started one

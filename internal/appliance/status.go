@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
 // healthy is called for the watchdog of the service manager. With an external etcd
@@ -48,23 +45,10 @@ func (s *server) writeRefusal() error {
 
 // status returns the sources of the status that the server reports.
 func (s *server) status() admin.StatusSource {
-	facts := admin.Status{
-		Started: s.started, PID: os.Getpid(), Server: s.url, DataDir: s.dir.Path(),
-		Versions: admin.Versions{Server: s.stamp.Version, Kubernetes: s.stamp.Kubernetes, Etcd: s.stamp.Etcd, Go: version.Go()},
-	}
-	if !s.external() {
-		facts.Database.QuotaBytes = s.config.Etcd.Embedded.QuotaBackend.Value()
-	}
 	return admin.StatusSource{
-		Facts: facts, Parts: s.supervisor.Parts, NotReady: s.notReady,
-		ReadySince: func() (since time.Time) {
-			if ready := s.readySince.Load(); ready != nil {
-				since = *ready
-			}
-			return since
-		},
-		Controllers: s.controllers.Names,
-		Storage:     s.api.storage, Maintenance: s.store.Maintenance(),
+		Facts: admin.NewFacts(s.config, s.stamp, s.url, s.started), Parts: s.supervisor.Parts, NotReady: s.notReady,
+		ReadySince: s.readySince.Load, Controllers: s.controllers.Names,
+		Storage: s.api.storage, Maintenance: s.store.Maintenance(),
 		Backups: s.archiver.Account, Archive: s.archive, Certificates: s.identity.Store().Expiry,
 		CustomTypes: s.customTypes, Manifests: s.manifestsResult,
 	}

@@ -2,11 +2,8 @@ package appliance
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubernetes"
@@ -40,7 +37,7 @@ func (s *server) beforeWrites(ctx context.Context) error {
 	if err := s.store.CheckRelease(ctx, s.stamp); err != nil {
 		return err
 	}
-	if err := s.servesAll(ctx); err != nil {
+	if err := kubernetes.CheckStored(ctx, s.store.Connection().Client, s.config); err != nil {
 		return err
 	}
 	if err := s.identity.CanDecrypt(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix); err != nil {
@@ -51,24 +48,6 @@ func (s *server) beforeWrites(ctx context.Context) error {
 	}
 	if s.external() {
 		return s.archiver.BeforeUpgrade(ctx)
-	}
-	return nil
-}
-
-// servesAll returns an error if the store has objects of built-in types that the
-// configured profile does not serve.
-func (s *server) servesAll(ctx context.Context) error {
-	if s.config.APIs.Profile == config.ProfileKubernetes {
-		return nil
-	}
-	unserved, err := kubernetes.Stored(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix)
-	if err != nil {
-		return err
-	}
-	if len(unserved) > 0 {
-		return &config.FieldError{Path: "apis.profile", Message: fmt.Sprintf(
-			"%s does not serve what is stored: %s; set it to %s, and delete them if they are not needed any more", s.config.APIs.Profile,
-			strings.Join(unserved, ", "), config.ProfileKubernetes)}
 	}
 	return nil
 }

@@ -22,6 +22,11 @@ type FieldError struct {
 	Message string
 }
 
+// NewFieldError returns the error of the field at path, without its place in a file.
+func NewFieldError(path, format string, args ...any) *FieldError {
+	return &FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
 // Error formats as file:line: path: message, leaving out what is unknown.
 func (e *FieldError) Error() string {
 	var b strings.Builder

@@ -64,6 +64,15 @@ type Resolver struct {
 	listeners     []func(Reference)
 }
 
+// NewFromConfig returns a resolver with the entries and the policy of the configuration.
+func NewFromConfig(cfg *config.ServerConfiguration) (*Resolver, error) {
+	policy, err := NewPolicy(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return New(cfg.ServiceEndpoints, policy)
+}
+
 // New returns a resolver with the entries of the configuration. Targets of
 // objects come with [Resolver.Run]; policy bounds them.
 func New(entries []config.ServiceEndpoint, policy *Policy) (*Resolver, error) {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
 // Upstream fact: where kube-apiserver stores the types of this profile
@@ -119,4 +121,22 @@ func keyPrefix(resource schema.GroupResource) string {
 		return special
 	}
 	return resource.Resource
+}
+
+// CheckStored returns an error if the store has objects of built-in types that the
+// configured profile does not serve.
+func CheckStored(ctx context.Context, client clientv3.KV, cfg *config.ServerConfiguration) error {
+	if cfg.APIs.Profile == config.ProfileKubernetes {
+		return nil
+	}
+	unserved, err := Stored(ctx, client, cfg.Etcd.External.Prefix)
+	if err != nil {
+		return err
+	}
+	if len(unserved) > 0 {
+		return &config.FieldError{Path: "apis.profile", Message: fmt.Sprintf(
+			"%s does not serve what is stored: %s; set it to %s, and delete them if they are not needed any more", cfg.APIs.Profile,
+			strings.Join(unserved, ", "), config.ProfileKubernetes)}
+	}
+	return nil
 }
