@@ -86,14 +86,7 @@ func printCertificates(w io.Writer, list []pki.Entry) error {
 	return table.Flush()
 }
 
-func newCertsRotate() *cobra.Command {
-	flags := &configFlags{}
-	change := admin.CertificateChange{}
-	kinds := strings.Join(pki.Kinds(), "|")
-	cmd := &cobra.Command{
-		Use:   "rotate " + kinds,
-		Short: "Replace an authority or the key of service account tokens, of a running server or of a stopped one",
-		Long: `Replace an authority or the key of service account tokens, of a running server or
+const certsRotateHelp = `Replace an authority or the key of service account tokens, of a running server or
 of a stopped one. The new one signs at once. The old one stays trusted until the
 end of the overlap; --finish ends the overlap now, --overlap 0s has none. No
 request fails, and no restart is needed.
@@ -120,7 +113,16 @@ After --finish, copy pki/NAME-ca.crt (or service-account.pub) once more.
 
 With a running server the command uses its API, with the administrator's
 kubeconfig in the data directory (POST /kube-hyper-mini/certificates). A rotation
-that was interrupted by a crash continues at the next start.`,
+that was interrupted by a crash continues at the next start.`
+
+func newCertsRotate() *cobra.Command {
+	flags := &configFlags{}
+	change := admin.CertificateChange{}
+	kinds := strings.Join(pki.Kinds(), "|")
+	cmd := &cobra.Command{
+		Use:   "rotate " + kinds,
+		Short: "Replace an authority or the key of service account tokens, of a running server or of a stopped one",
+		Long:  certsRotateHelp,
 		Example: `  kube-hyper-mini certs rotate client
   kube-hyper-mini certs rotate server --overlap 2160h
   kube-hyper-mini certs rotate client --finish`,
