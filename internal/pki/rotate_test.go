@@ -287,7 +287,7 @@ func TestRotationsThatAreRefused(t *testing.T) {
 			return err
 		}, "the old one is trusted until"},
 		"a switch to nothing": {func(_ *testing.T, s *Store) error { _, err := s.Switch("client", 0); return err }, "prepare it first"},
-		"the end of nothing":  {func(_ *testing.T, s *Store) error { _, err := s.Finish("client"); return err }, "no rotation of client"},
+		"the end of nothing":  {func(_ *testing.T, s *Store) error { _, err := s.Finish("client"); return err }, "client is not being rotated"},
 		"a damaged journal": {func(t *testing.T, s *Store) error {
 			overwrite(t, s.journalFile(), "{")
 			_, err := s.Ensure()
