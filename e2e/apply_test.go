@@ -27,7 +27,7 @@ func TestServerSideApply(t *testing.T) {
 				return append([]string{"apply", "-n", ns, "--server-side", "--field-manager", manager, "-f", "-"}, more...)
 			}
 			s.Kubectl(m.object+m.before, apply("alice")...)
-			// Owning the same value together is no conflict.
+			// Two managers that apply the same value do not conflict.
 			s.Kubectl(m.object+m.before, apply("bob")...)
 			refused(t, s, m.object+m.after, apply("bob"), "conflict", `"alice"`, m.path)
 			s.Kubectl(m.object+m.after, apply("bob", "--force-conflicts")...)
@@ -36,7 +36,7 @@ func TestServerSideApply(t *testing.T) {
 			if got != "large bob" {
 				t.Errorf("value and managers are %q, want that bob has taken over: large bob", got)
 			}
-			// Nobody else wants the field: giving it up removes it.
+			// bob is the only owner of the field: leaving it out removes it.
 			if name == "ConfigMap" {
 				s.Kubectl(m.object, apply("bob")...)
 				if got := s.Kubectl("", "get", resource, "-n", ns, "-o", "jsonpath={"+m.path+"}"); got != "" {

@@ -35,7 +35,7 @@ func newIssuer(t *testing.T) *issuer {
 		t.Fatal(err)
 	}
 	i := &issuer{t: t, key: key}
-	point, err := key.PublicKey.Bytes() // 4, then x and y
+	point, err := key.PublicKey.Bytes() // the byte 4, then x and y
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func newIssuer(t *testing.T) *issuer {
 
 func (i *issuer) answer(w http.ResponseWriter, r *http.Request, content any) {
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(content); err != nil && r.Context().Err() == nil { // else who asked has gone
+	if err := json.NewEncoder(w).Encode(content); err != nil && r.Context().Err() == nil { // otherwise the client has disconnected
 		i.t.Error(err)
 	}
 }
@@ -91,7 +91,8 @@ func authenticated(t *testing.T, content string) *harness.Server {
 	return harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {authentication: {configFile: "+file+"}}"))
 }
 
-// TestOIDC: users of an outside provider, by upstream's file.
+// TestOIDC: upstream's AuthenticationConfiguration admits the users of an
+// OpenID Connect provider.
 func TestOIDC(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -129,21 +130,21 @@ func TestOIDC(t *testing.T) {
 		}
 		harness.Wants(t, out, "Unauthorized")
 	}
-	// The file says nothing about strangers, and the default stays.
+	// The file does not configure anonymous requests: the default stays.
 	healthy(t, anonymous(), s.RESTConfig().Host+"/readyz")
 	body(t, anonymous(), s.RESTConfig().Host+"/version", http.StatusUnauthorized)
 }
 
-// TestAnonymousByConfiguration: what the file says about strangers counts.
+// TestAnonymousByConfiguration: the file configures anonymous requests.
 func TestAnonymousByConfiguration(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		config string
 		status map[string]int
 	}{
-		"nobody":       {"anonymous: {enabled: false}\n", map[string]int{"/livez": http.StatusUnauthorized, "/version": http.StatusUnauthorized}},
+		"disabled":     {"anonymous: {enabled: false}\n", map[string]int{"/livez": http.StatusUnauthorized, "/version": http.StatusUnauthorized}},
 		"one endpoint": {"anonymous: {enabled: true, conditions: [{path: /livez}]}\n", map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusUnauthorized}},
-		"everybody":    {"anonymous: {enabled: true}\n", map[string]int{"/version": http.StatusOK, "/api/v1/secrets": http.StatusForbidden}},
+		"enabled":      {"anonymous: {enabled: true}\n", map[string]int{"/version": http.StatusOK, "/api/v1/secrets": http.StatusForbidden}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,21 +17,21 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// office is an authorizer outside: it allows jane, refuses mallory, and leaves
-// others to the next one.
-func office(t *testing.T) *httptest.Server {
+// authorizer serves an authorization webhook that allows jane, denies mallory,
+// and has no opinion on others.
+func authorizer(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review authorizationv1.SubjectAccessReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			if r.Context().Err() == nil { // else who asked has gone
+			if r.Context().Err() == nil { // otherwise the client has disconnected
 				t.Error(err)
 			}
 			return
 		}
 		review.Status.Allowed = review.Spec.User == "jane"
 		review.Status.Denied = review.Spec.User == "mallory"
-		review.Status.Reason = "says the office"
+		review.Status.Reason = "says the authorizer"
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(review); err != nil && r.Context().Err() == nil {
 			t.Error(err)
@@ -41,17 +41,17 @@ func office(t *testing.T) *httptest.Server {
 	return server
 }
 
-// authorized starts a server that asks the office about people's config maps,
-// and RBAC about the rest.
+// authorized starts a server that asks the webhook about users' config maps,
+// and RBAC about all other requests.
 func authorized(t *testing.T, server *httptest.Server) *harness.Server {
 	t.Helper()
 	connection := api.NewConfig()
-	connection.Clusters["office"] = &api.Cluster{
+	connection.Clusters["authorizer"] = &api.Cluster{
 		Server:                   server.URL,
 		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 	}
-	connection.Contexts["office"], connection.CurrentContext = &api.Context{Cluster: "office"}, "office"
-	kubeconfig := filepath.Join(t.TempDir(), "office.kubeconfig")
+	connection.Contexts["authorizer"], connection.CurrentContext = &api.Context{Cluster: "authorizer"}, "authorizer"
+	kubeconfig := filepath.Join(t.TempDir(), "authorizer.kubeconfig")
 	if err := clientcmd.WriteToFile(*connection, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func authorized(t *testing.T, server *httptest.Server) *harness.Server {
 kind: AuthorizationConfiguration
 authorizers:
 - type: Webhook
-  name: office
+  name: authorizer
   webhook:
     timeout: 10s
     authorizedTTL: 1s
@@ -81,16 +81,18 @@ authorizers:
 	return harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {authorization: {configFile: "+file+"}}"))
 }
 
-// TestAuthorizationConfiguration: authorizers in a row, by upstream's file.
+// TestAuthorizationConfiguration: upstream's AuthorizationConfiguration chains
+// a webhook and RBAC.
 func TestAuthorizationConfiguration(t *testing.T) {
 	t.Parallel()
-	server := office(t)
+	server := authorizer(t)
 	s := authorized(t, server)
 	for _, user := range []string{"jane", "mallory", "peter"} {
 		s.Kubectl("", "create", "clusterrolebinding", user, "--clusterrole=cluster-admin", "--user="+user)
 		eventuallyCan(t, s, user, "default", "get", "secrets")
 	}
-	// RBAC gives everybody everything, so that what differs is the office's.
+	// RBAC allows mallory and peter everything and jane nothing: other answers
+	// come from the webhook.
 	s.Kubectl("", "delete", "clusterrolebinding", "jane")
 	harness.Eventually(t, "RBAC has taken jane's rights away", func() error { return can(t, s, "jane", "default", "get", "secrets", false) })
 	for user, want := range map[string]bool{"jane": true, "mallory": false, "peter": true} {
@@ -98,14 +100,14 @@ func TestAuthorizationConfiguration(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	refused(t, s, "", []string{"get", "configmaps", "-n", "default", "--as", "mallory"}, "Forbidden", "says the office")
+	refused(t, s, "", []string{"get", "configmaps", "-n", "default", "--as", "mallory"}, "Forbidden", "says the authorizer")
 
 	server.Close()
-	harness.Eventually(t, "nobody may what the office cannot be asked about", func() error {
+	harness.Eventually(t, "config maps are forbidden when the webhook cannot be reached", func() error {
 		return can(t, s, "peter", "default", "get", "configmaps", false)
 	})
 	if err := can(t, s, "peter", "default", "get", "secrets", true); err != nil {
-		t.Errorf("RBAC does not work without the office: %v", err)
+		t.Errorf("RBAC does not work without the webhook: %v", err)
 	}
 	s.Kubectl("", "get", "configmaps", "-n", "default") // as system:masters
 }

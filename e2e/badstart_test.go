@@ -39,7 +39,7 @@ func TestTakenPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = listener.Close() }) // nobody is connected
+	t.Cleanup(func() { _ = listener.Close() }) // it has no connections
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +97,8 @@ func TestDataDirectoryOfANewerVersion(t *testing.T) {
 	failsToStart(t, dir, nil, stamp, "not readable", "restore it from a backup")
 }
 
-// TestGarbageInTheDataDirectory: what cannot be read is neither replaced nor
-// ignored, and the directory works again once it is repaired.
+// TestGarbageInTheDataDirectory: unreadable files are neither replaced nor
+// ignored, and the directory works again once they are repaired.
 func TestGarbageInTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -124,7 +124,7 @@ func TestGarbageInTheDataDirectory(t *testing.T) {
 		{"encryption/config.yaml", 0, []string{"is not an EncryptionConfiguration", "restore it from a backup"}},
 		{"etcd/member/snap/db", 0, []string{"is damaged", "backup restore FILE"}},
 		{log, data, []string{"crc mismatch", "restore a backup"}},
-		// It looks like the last record, torn by a crash.
+		// It looks like a last record that a crash has cut off.
 		{log, head, []string{"the end of the log is missing", "backup restore FILE"}},
 	} {
 		path, file := c.path, filepath.Join(dir, filepath.FromSlash(c.path))
@@ -151,7 +151,8 @@ func TestGarbageInTheDataDirectory(t *testing.T) {
 	s.Kubectl("", "get", "configmap", "precious")
 }
 
-// TestAuthorityThatDoesNotMatch: half of a pair is no identity.
+// TestAuthorityThatDoesNotMatch: a start is refused if key and certificate do
+// not match.
 func TestAuthorityThatDoesNotMatch(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

@@ -24,14 +24,14 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// servedCertificate is what the server shows to clients.
+// servedCertificate returns the serving certificate of the server.
 func servedCertificate(t *testing.T, s *harness.Server) *x509.Certificate {
 	t.Helper()
 	address, err := url.Parse(s.RESTConfig().Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // it is looked at, not trusted
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // the test inspects it
 	conn, err := dialer.DialContext(t.Context(), "tcp", address.Host)
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +66,9 @@ func readKey(t *testing.T, file string) crypto.Signer {
 	return key.(crypto.Signer)
 }
 
-// resign replaces a certificate by one for the same key and names that comes
-// due, which is when a third of its life is left, after the given time.
+// resign replaces a certificate by one for the same key and names that is due
+// for renewal after the given time. Renewal is due when a third of the lifetime
+// is left.
 func resign(t *testing.T, dir, name, authority string, due time.Duration) *x509.Certificate {
 	t.Helper()
 	pki := filepath.Join(dir, "pki")
@@ -94,7 +95,7 @@ func TestDataDirectoryModes(t *testing.T) {
 	err := filepath.WalkDir(s.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // etcd has removed a file of its own
+				return nil // etcd has removed one of its files
 			}
 			return err
 		}
@@ -126,8 +127,8 @@ func TestDataDirectoryModes(t *testing.T) {
 	}
 }
 
-// TestIdentityIsStable: a restart changes no credential, and a kubeconfig
-// that somebody has copied keeps working.
+// TestIdentityIsStable: a restart changes no credential, and copied kubeconfigs
+// keep working.
 func TestIdentityIsStable(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -164,14 +165,14 @@ func portOf(t *testing.T, s *harness.Server) string {
 	return address.Port()
 }
 
-// TestServingNames: what the configuration adds is in the certificate, also
-// when it comes later.
+// TestServingNames: configured names are in the certificate, also those added
+// later.
 func TestServingNames(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	s := harness.StartIn(t, dir)
 	if err := servedCertificate(t, s).VerifyHostname("api.example.com"); err == nil {
-		t.Error("a name that nobody asked for is in the certificate")
+		t.Error("a name that is not configured is in the certificate")
 	}
 	s.Stop()
 	s = harness.StartIn(t, dir, "--config", harness.ConfigFile(t, "serving: {externalHost: localhost, extraSANs: [api.example.com, 192.0.2.7]}"))
@@ -218,7 +219,7 @@ func TestOwnAuthority(t *testing.T) {
 		return err
 	})
 
-	// The key may go back into the safe once it has signed.
+	// The CA's key can be removed once it has signed.
 	s.Stop()
 	if err := os.Remove(filepath.Join(dir, "pki", "server-ca.key")); err != nil {
 		t.Fatal(err)
@@ -253,8 +254,8 @@ func placeAuthority(t *testing.T, dir, name string) {
 	writePEM(t, filepath.Join(pki, name+".crt"), "CERTIFICATE", der)
 }
 
-// TestCertificateIsRenewedAtStart: of which less than a third of its life is
-// left.
+// TestCertificateIsRenewedAtStart: a start renews a certificate with less than
+// a third of its lifetime left.
 func TestCertificateIsRenewedAtStart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -280,8 +281,8 @@ func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := harness.StartIn(t, dir)
 	var serving, admin *x509.Certificate
-	// The certificates must not be due before the server shows them: the more
-	// time a machine needs to start it, the more it gets.
+	// The certificates must not be due before the server shows them: each
+	// attempt leaves more time for the start.
 	for due := 4 * time.Second; ; due *= 2 {
 		s.Stop()
 		serving, admin = resign(t, dir, "apiserver", "server-ca", due), resign(t, dir, "admin", "client-ca", due)
@@ -325,8 +326,8 @@ func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
 	}
 }
 
-// TestOpenKeys: keys and directories that other users could use are mended at
-// the start, which says so.
+// TestOpenKeys: keys and directories that other users could use are corrected
+// at the start, which logs it.
 func TestOpenKeys(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

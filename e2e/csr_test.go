@@ -63,7 +63,7 @@ func TestCertificateSigningRequest(t *testing.T) {
 	t.Cleanup(func() { s.Kubectl("", "delete", "csr", user) })
 	harness.Wants(t, s.Kubectl("", "get", "csr", user), "Pending")
 	if issued := s.Kubectl("", "get", "csr", user, "-o", "jsonpath={.status.certificate}"); issued != "" {
-		t.Fatal("a request that nobody has approved is signed")
+		t.Fatal("a request that is not approved is signed")
 	}
 	s.Kubectl("", "certificate", "approve", user)
 	s.Await("jsonpath={.status.certificate}", "csr/"+user)
@@ -89,8 +89,8 @@ func TestCertificateSigningRequest(t *testing.T) {
 	})
 }
 
-// TestCertificateSigningRequestIsRefused: what would make an administrator,
-// and what somebody has denied.
+// TestCertificateSigningRequestIsRefused: requests for system:masters and
+// denied requests are not signed.
 func TestCertificateSigningRequestIsRefused(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)

@@ -165,12 +165,11 @@ metadata:
 		return err
 	})
 	if _, err := f.get(t, "grandchild"); err != nil {
-		t.Errorf("somebody else's dependent: %v", err)
+		t.Errorf("the dependent of another owner: %v", err)
 	}
 }
 
-// TestOwnerThatNeverWas: a reference to an owner that does not exist is as
-// good as a deleted owner.
+// TestOwnerThatNeverWas: a dependent whose owner does not exist is collected.
 func TestOwnerThatNeverWas(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, shared.Server(t))

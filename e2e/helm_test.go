@@ -48,8 +48,8 @@ func (c chart) release() (revision, status string) {
 	return list[0].Revision, list[0].Status
 }
 
-// holds reads what the chart has made: the gadget's size, the greeting, and
-// the revision for which the hook ran last.
+// holds returns what the chart has created: the gadget's size, the greeting,
+// and the last revision for which the hook ran.
 func (c chart) holds(size, greeting, hook string) {
 	c.t.Helper()
 	get := func(kind, name, path string) string {
@@ -123,7 +123,7 @@ func TestHelm(t *testing.T) {
 	if out := helm.run("list", "--all", "-q"); out != "" {
 		t.Errorf("helm still lists %s", out)
 	}
-	// As in every cluster, helm leaves CRDs to whoever may lose their objects.
+	// helm never deletes CRDs, because that would delete their objects.
 	if _, err := s.Dynamic().Resource(crdResource).Get(t.Context(), "gadgets.chart.example.com", metav1.GetOptions{}); err != nil {
 		t.Errorf("the CRD: %v", err)
 	}

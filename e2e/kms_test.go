@@ -116,7 +116,7 @@ resources:
 }
 
 // TestKMS: secrets are encrypted with a key that an outside plugin keeps, are
-// there after a restart, and readiness says when the plugin is away.
+// there after a restart, and the server is not ready while the plugin is away.
 func TestKMS(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t)
@@ -165,7 +165,7 @@ func TestKMSAwayAtTheStart(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t)
 	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", p.config(t))
-	harness.Eventually(t, "the server says whom it waits for", func() error {
+	harness.Eventually(t, "the server says that it waits for the plugin", func() error {
 		out, code := harness.CLI(t, "status", "--data-dir", s.Dir)
 		if code != harness.ExitNotReady || !strings.Contains(out, "not ready") || !strings.Contains(out, "waits for kms-providers") {
 			return fmt.Errorf("exit code %d:\n%s", code, out)

@@ -32,7 +32,7 @@ func TestKubeconfigCommand(t *testing.T) {
 	harness.Wants(t, harness.Runs(t, harness.ExitNotReady, "kubeconfig", "--data-dir", t.TempDir()), "start the server first")
 }
 
-// theirs is a kubeconfig that somebody has already.
+// theirs writes a kubeconfig that a user already has.
 func theirs(t *testing.T) (path string, content []byte) {
 	t.Helper()
 	config := api.NewConfig()
@@ -93,8 +93,8 @@ func TestKubeconfigMerge(t *testing.T) {
 	}
 }
 
-// TestKubeconfigMergeLeavesOtherFilesAlone: what is not a kubeconfig is not
-// replaced by one.
+// TestKubeconfigMergeLeavesOtherFilesAlone: other files are not replaced by a
+// kubeconfig.
 func TestKubeconfigMergeLeavesOtherFilesAlone(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
@@ -110,7 +110,7 @@ func TestKubeconfigMergeLeavesOtherFilesAlone(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v %v", entries, err)
 	}
-	// No file at all is a new one, for the user only.
+	// A missing file is created, readable by its owner only.
 	path = filepath.Join(t.TempDir(), "deep", "config")
 	harness.Runs(t, harness.ExitOK, "kubeconfig", "--data-dir", s.Dir, "--merge", "--into", path)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

@@ -21,7 +21,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestOneListener: the API's port is the only way in. etcd has none.
+// TestOneListener: the API's port is the only listener. etcd has none.
 func TestOneListener(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
@@ -37,8 +37,8 @@ func TestOneListener(t *testing.T) {
 	}
 }
 
-// listeners are the local addresses of the process's sockets that wait for
-// somebody: listening in TCP, unconnected in UDP.
+// listeners returns the local addresses of the process's sockets that accept
+// traffic: listening in TCP, unconnected in UDP.
 func listeners(t *testing.T, pid int, protocols ...string) []string {
 	t.Helper()
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
@@ -75,8 +75,8 @@ func listeners(t *testing.T, pid int, protocols ...string) []string {
 	return found
 }
 
-// TestDeletedKindsLeaveNothing: the machinery of a CRD, in the API servers and
-// in the controllers, ends with it, and nobody asks for it any more.
+// TestDeletedKindsLeaveNothing: the goroutines of a CRD in the API servers and
+// controllers end with it, and nothing requests the type any more.
 func TestDeletedKindsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
@@ -85,7 +85,7 @@ func TestDeletedKindsLeaveNothing(t *testing.T) {
 	harness.Eventually(t, "no more informers start", func() error {
 		then := watching
 		if before, watching = goroutines(t, client, host); watching != then {
-			<-time.After(3 * time.Second) // longer than the controllers take to look again
+			<-time.After(3 * time.Second) // longer than the controllers' interval of discovery
 			return fmt.Errorf("%d informers have become %d", then, watching)
 		}
 		return nil
@@ -98,7 +98,7 @@ func TestDeletedKindsLeaveNothing(t *testing.T) {
 		return nil
 	})
 	harness.Within(t, 2*harness.Patience, "there are no more goroutines than before", func() error {
-		<-time.After(time.Second) // it takes a minute, and a profile stops the world
+		<-time.After(time.Second) // the end takes a minute, and each profile stops the world
 		now, nowWatching := goroutines(t, client, host)
 		if nowWatching > watching || now >= before+kinds {
 			return fmt.Errorf("%d kinds have come and gone; %d goroutines have become %d, %d informers %d", kinds, before, now, watching, nowWatching)
@@ -106,11 +106,11 @@ func TestDeletedKindsLeaveNothing(t *testing.T) {
 		return nil
 	})
 	if lines := harness.Complaints(s.Log()); lines != "" {
-		t.Errorf("somebody misses them:\n%s", lines)
+		t.Errorf("the deleted types are still requested:\n%s", lines)
 	}
 }
 
-// goroutines counts all of the process, and those that are an informer's.
+// goroutines counts the process's goroutines, and those of informers.
 func goroutines(t *testing.T, client *http.Client, host string) (total, informers int) {
 	t.Helper()
 	page := body(t, client, host+"/debug/pprof/goroutine?debug=1", http.StatusOK)

@@ -34,7 +34,8 @@ func TestRBACAllowsAndDenies(t *testing.T) {
 	harness.Eventually(t, "the reader has lost the right", func() error { return can(t, s, user, ns, "list", "configmaps", false) })
 }
 
-// TestRBACEscalation: who may write roles may not give more than he has.
+// TestRBACEscalation: users who may write roles cannot grant rights that they
+// lack.
 func TestRBACEscalation(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
@@ -50,7 +51,7 @@ func TestRBACEscalation(t *testing.T) {
 		"attempting to grant RBAC permissions not currently held")
 	refused(t, s, "", []string{"create", "clusterrolebinding", unique("more"), "--clusterrole=cluster-admin", "--user=" + user, "--as", user}, "forbidden")
 
-	// The verb bind is the way to let somebody do it nevertheless.
+	// The verb bind permits it.
 	s.Kubectl("", "create", "role", "binder", "-n", ns, "--verb=bind", "--resource=clusterroles.rbac.authorization.k8s.io", "--resource-name=admin")
 	s.Kubectl("", "create", "rolebinding", "binder", "-n", ns, "--role=binder", "--user="+user)
 	harness.Eventually(t, "bind is granted", func() error {

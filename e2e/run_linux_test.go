@@ -90,7 +90,7 @@ func (r *runTest) processes() (list []string) {
 	for _, file := range files {
 		environment, err := os.ReadFile(file)
 		if err != nil || !slices.Contains(strings.Split(string(environment), "\x00"), r.mark) {
-			continue // it has ended, or is another's
+			continue // it has ended, or belongs to another user
 		}
 		line, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
 		list = append(list, filepath.Base(filepath.Dir(file))+" "+strings.ReplaceAll(string(line), "\x00", " "))
@@ -108,7 +108,7 @@ func (r *runTest) listens(port string) bool {
 	return true
 }
 
-// left returns an error if processes or files are left.
+// left returns an error if processes or files of the runs are left.
 func (r *runTest) left() error {
 	if list := r.processes(); len(list) > 0 {
 		return fmt.Errorf("processes are left: %q", list)
@@ -144,7 +144,7 @@ func (r *runTest) port(kubeconfig string) string {
 // saveKubeconfig is a shell command that keeps the kubeconfig for the test.
 const saveKubeconfig = `cp "$KUBECONFIG" "$SCRATCH/kubeconfig"; `
 
-// TestRunLeavesNothing: whatever the end of a run, its exit code and message are
+// TestRunLeavesNothing: however a run ends, its exit code and message are
 // right, and its processes, files and port are gone.
 func TestRunLeavesNothing(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -225,8 +225,8 @@ func TestRunIsKilled(t *testing.T) {
 	}
 }
 
-// TestRunOfNothing: without a command it says where the server is, and stays until
-// it is asked to end.
+// TestRunOfNothing: without a command, run prints the server's address and runs
+// until it is stopped.
 func TestRunOfNothing(t *testing.T) {
 	for name, end := range map[string]func(*exec.Cmd) error{
 		"interrupted": func(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) },
@@ -253,8 +253,8 @@ func TestRunOfNothing(t *testing.T) {
 	}
 }
 
-// TestRunEndsWithItsOwner: a program that holds its standard input ends without
-// ending it.
+// TestRunEndsWithItsOwner: a run ends when the program that holds its standard
+// input ends without stopping it.
 func TestRunEndsWithItsOwner(t *testing.T) {
 	r := newRunTest(t)
 	owner := exec.Command("sh", "-c", `sleep 1000 | "$BINARY" run --until-eof >"$SCRATCH/out" & echo $!; wait`)
@@ -284,8 +284,8 @@ func TestRunEndsWithItsOwner(t *testing.T) {
 	harness.Eventually(t, "nothing is left", r.left)
 }
 
-// TestRunFromWhatWasKept: CRDs and manifests are there before the command starts,
-// and in servers that begin with the kept directory, or with an archive of it.
+// TestRunFromWhatWasKept: CRDs and manifests exist before the command starts,
+// and in later servers that use the kept directory or an archive of it.
 func TestRunFromWhatWasKept(t *testing.T) {
 	r := newRunTest(t)
 	dir := filepath.Join(r.scratch, "manifests")

@@ -13,7 +13,7 @@ import (
 )
 
 // TestSwitchedOff: an API that is switched off is not listed, its controllers
-// do not run, nothing complains, and the rest works.
+// do not run, the log has no warnings, and the rest works.
 func TestSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -52,7 +52,7 @@ func TestSwitchedOff(t *testing.T) {
 			if !slices.Contains(status.Controllers, "garbage-collector-controller") {
 				t.Errorf("the rest does not run: %v", status.Controllers)
 			}
-			// Controllers look again when a kind has come.
+			// Controllers query discovery again after a new kind.
 			k := newKind()
 			define(t, s, k, k.definition("Namespaced"))
 			s.Kubectl("", "create", "namespace", "used")
@@ -62,13 +62,13 @@ func TestSwitchedOff(t *testing.T) {
 				t.Errorf("the server ended with exit code %d", code)
 			}
 			if lines := harness.Complaints(s.Log()); lines != "" {
-				t.Errorf("somebody complains:\n%s", lines)
+				t.Errorf("the log has warnings or errors:\n%s", lines)
 			}
 		})
 	}
 }
 
-// TestSwitchedOn: what is off by default can be had.
+// TestSwitchedOn: APIs that are off by default can be enabled.
 func TestSwitchedOn(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, "--config", harness.ConfigFile(t, `apiServer:
@@ -86,8 +86,8 @@ controllerManager: {controllers: ["*", bootstrap-signer-controller, -garbage-col
 	}
 }
 
-// TestWhatCannotBeSwitchedOff: what the server itself needs, and what the rest
-// of the configuration asks for.
+// TestWhatCannotBeSwitchedOff: APIs that the server or another setting of the
+// configuration needs.
 func TestWhatCannotBeSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]string{
@@ -105,7 +105,7 @@ func TestWhatCannotBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestNodeAuthorizerIsRefused: with it, the server would never be ready.
+// TestNodeAuthorizerIsRefused: the server would never become ready with it.
 func TestNodeAuthorizerIsRefused(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "authorization.yaml")

@@ -35,7 +35,7 @@ func newServiceManager(t *testing.T) *serviceManager {
 	}
 	m := &serviceManager{t, path, make(chan string, 10000)}
 	ended := make(chan struct{})
-	go func() { // always, as the socket has room for some ten messages only
+	go func() { // reads all the time: the socket buffers about ten messages
 		defer close(ended)
 		for buffer := make([]byte, 4096); ; {
 			n, err := conn.Read(buffer)
@@ -46,7 +46,7 @@ func newServiceManager(t *testing.T) *serviceManager {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = conn.Close() // nobody reads any more
+		_ = conn.Close() // the reader has ended
 		<-ended
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -67,7 +67,7 @@ func (m *serviceManager) next() string {
 	}
 }
 
-// rest returns the messages that a process which has ended has left.
+// rest returns the messages that are unread after the process has ended.
 func (m *serviceManager) rest() []string {
 	m.t.Helper()
 	conn, err := net.Dial("unixgram", m.path)
@@ -85,8 +85,8 @@ func (m *serviceManager) rest() []string {
 	return messages
 }
 
-// TestServiceManager: READY=1 comes once, when the server is ready, then signs
-// of life, then STOPPING=1.
+// TestServiceManager: READY=1 comes once, when the server is ready, then
+// WATCHDOG=1 repeatedly, then STOPPING=1.
 func TestServiceManager(t *testing.T) {
 	t.Parallel()
 	manager := newServiceManager(t)
@@ -94,7 +94,7 @@ func TestServiceManager(t *testing.T) {
 	if first := manager.next(); first != "READY=1" {
 		t.Fatalf("the first message is %q", first)
 	}
-	// A disk that is slow just now is no reason to say so.
+	// Lines about a slow disk are left out.
 	if out, _ := harness.CLI(t, "status", "--data-dir", s.Dir); strings.Contains(out, "the server is starting") || strings.Contains(out, "the controllers are not running") {
 		t.Fatalf("READY=1 came when the server was not ready:\n%s", out)
 	}
@@ -130,7 +130,7 @@ func TestServiceManagerOfAFailedStart(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "pki", "server-ca.crt")); err != nil {
 		t.Fatal(err)
 	}
-	// A watchdog for another process is not ours to feed.
+	// WATCHDOG_PID names another process: the server sends no WATCHDOG=1.
 	out, code := harness.CLIWith(t, []string{"NOTIFY_SOCKET=" + manager.path, "WATCHDOG_USEC=1000", "WATCHDOG_PID=1"},
 		"server", "--data-dir", dir, "--port", "0")
 	if code != harness.ExitFailure {

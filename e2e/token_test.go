@@ -9,8 +9,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// outsider runs kubectl as somebody who has the server's address, its CA, and
-// credentials.
+// outsider runs kubectl with the server's address, its CA, and the credentials
+// only.
 func outsider(t *testing.T, s *harness.Server, credentials ...string) func(args ...string) (string, error) {
 	t.Helper()
 	ca := filepath.Join(t.TempDir(), "ca.crt")

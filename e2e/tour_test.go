@@ -8,8 +8,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestTour is what the README promises to somebody who starts the server for
-// the first time.
+// TestTour uses the server as the README describes for a first start.
 func TestTour(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
@@ -36,7 +35,7 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// TestReadme enters what the README's first tour says, in its order.
+// TestReadme enters the commands of the README's first tour in order.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	enter(t, "README.md", "## Sixty seconds", 8)
@@ -63,8 +62,8 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// enter runs the commands of a document, of which there are at least so many, on
-// a new server.
+// enter runs the commands of a document on a new server, and fails if there are
+// fewer than least.
 func enter(t *testing.T, document, heading string, least int) {
 	t.Helper()
 	commands := harness.Commands(t, document, heading)
@@ -77,8 +76,8 @@ func enter(t *testing.T, document, heading string, least int) {
 	}
 }
 
-// TestStartIsQuiet: a start says about ten lines, and the last one is how to
-// use the server.
+// TestStartIsQuiet: a start logs about ten lines; the last one says how to use
+// the server.
 func TestStartIsQuiet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/data"

@@ -19,8 +19,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// issued has an authority that placeAuthority has made in dir sign a new pair
-// NAME.crt and NAME.key beside it.
+// issued makes a new pair NAME.crt and NAME.key in dir, signed by the authority
+// that placeAuthority made there.
 func issued(t *testing.T, dir, authority, name string, template *x509.Certificate) (certFile, keyFile string) {
 	t.Helper()
 	pki := filepath.Join(dir, "pki")
@@ -55,8 +55,8 @@ func clientTemplate(name string) *x509.Certificate {
 	return &x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 }
 
-// TestTrustAndSigning: whom a server trusts is more than what it signs with, for
-// clients, for itself and for tokens.
+// TestTrustAndSigning: the server trusts several client CAs, serving CAs and
+// token keys, and signs with one of each.
 func TestTrustAndSigning(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)

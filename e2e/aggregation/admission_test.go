@@ -18,14 +18,14 @@ var (
 	harmless   = map[string]string{"a": "b"}
 )
 
-// unwanted is what agnhost's webhook says of what is disallowed.
+// unwanted is the message with which agnhost's webhook denies.
 const unwanted = "unwanted key and value"
 
 // TestAdmissionWebhooks runs the substance of upstream's specs against
 // agnhost's webhook. One is left out: "should be able to deny attaching pod"
 // needs the verb CONNECT, which only pods, nodes and services have among the
-// types that an API server itself admits. TestDefaultsAfterMutation has what
-// "should mutate pod and apply defaults after mutation" is about.
+// types that an API server itself admits. TestDefaultsAfterMutation covers
+// "should mutate pod and apply defaults after mutation".
 func TestAdmissionWebhooks(t *testing.T) {
 	w := newWebhooks(t)
 	for name, test := range map[string]func(*testing.T, *webhooks, string){
@@ -98,7 +98,7 @@ func denyConfigMaps(t *testing.T, w *webhooks, namespace string) {
 // Spec: "should unconditionally reject operations on fail closed webhook".
 func failClosed(t *testing.T, w *webhooks, namespace string) {
 	client := w.client("/configmaps")
-	client.CABundle = nil // the server's certificate is from nobody
+	client.CABundle = nil // the certificate's authority is not trusted
 	w.validate(validating(namespace, client, rule("", "v1", "configmaps")))
 	if err := w.waitDenied(namespace, harmless, "certificate"); !apierrors.IsInternalError(err) {
 		t.Errorf("it was rejected with: %v", err)
@@ -318,10 +318,11 @@ func invalidMatchConditions(t *testing.T, w *webhooks, namespace string) {
 	}
 }
 
-// A reference that nothing is known about says what to create.
+// unknownService: the error for an unknown reference names the object to
+// create.
 func unknownService(t *testing.T, w *webhooks, namespace string) {
 	client := w.client("/configmaps")
-	client.Service.Name = "nobody"
+	client.Service.Name = "unknown"
 	w.validate(validating(namespace, client, rule("", "v1", "configmaps")))
-	_ = w.waitDenied(namespace, harmless, `create the ServiceEndpoint (kube-hyper-mini.io/v1alpha1) "nobody" in namespace "webhooks"`)
+	_ = w.waitDenied(namespace, harmless, `create the ServiceEndpoint (kube-hyper-mini.io/v1alpha1) "unknown" in namespace "webhooks"`)
 }

@@ -24,7 +24,7 @@ func serve(t *testing.T, certificate tls.Certificate, handler http.Handler) stri
 	server := httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.EnableHTTP2 = true
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the other side says it
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the client reports it
 	server.StartTLS()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -46,7 +46,8 @@ func discovery(group string) http.Handler {
 	return mux
 }
 
-// blackhole completes connections in the kernel, and nobody ever answers on them.
+// blackhole listens and never accepts: the kernel completes connections, on
+// which no answer comes.
 func blackhole(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,8 +58,8 @@ func blackhole(t *testing.T) string {
 	return "https://" + listener.Addr().String()
 }
 
-// TestConditionsSayWhatIsWrong has servers that are broken in one way each.
-// They are registered side by side, and none of them disturbs another.
+// TestConditionsSayWhatIsWrong registers servers that are broken in one way
+// each. None of them affects another.
 func TestConditionsSayWhatIsWrong(t *testing.T) {
 	e := newEnvironment(t)
 	ca, other := newAuthority(t), newAuthority(t)
@@ -128,7 +129,7 @@ func oneOfTwoTargets(t *testing.T, e *environment, ca *authority, namespace, gro
 	e.waitReachable(namespace, "replicas", "1/2")
 }
 
-// discoveryAnswers asks everything that discovery has while most servers are
+// discoveryAnswers requests all discovery documents while most servers are
 // broken.
 func discoveryAnswers(e *environment, group func(string) string) {
 	e.t.Helper()

@@ -33,7 +33,8 @@ var (
 	configMaps       = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-// environment is a product server with what the tests do to it.
+// environment is a server under test, with helpers for its ServiceEndpoints and
+// APIServices.
 type environment struct {
 	*harness.Server
 	t testing.TB
@@ -44,7 +45,7 @@ func newEnvironment(t testing.TB, args ...string) *environment {
 	return &environment{harness.Start(t, args...), t}
 }
 
-// forTest is the same environment, whose failures are a subtest's.
+// forTest returns the same environment for a subtest, which its failures fail.
 func (e *environment) forTest(t testing.TB) *environment { return &environment{e.For(t), t} }
 
 func unique(prefix string) string { return prefix + "-" + rand.String(6) }
@@ -58,7 +59,7 @@ func (e *environment) createNamespace(name string) {
 	}
 }
 
-// apply makes an object true, as the administrator.
+// apply applies an object as the administrator.
 func (e *environment) apply(resource schema.GroupVersionResource, object map[string]any) {
 	e.t.Helper()
 	o := &unstructured.Unstructured{Object: object}
@@ -73,7 +74,7 @@ func (e *environment) apply(resource schema.GroupVersionResource, object map[str
 	}
 }
 
-// endpoint says where a service is.
+// endpoint creates the ServiceEndpoint of a service with the targets.
 func (e *environment) endpoint(namespace, name string, targets ...string) {
 	e.t.Helper()
 	list := []any{}
@@ -87,8 +88,8 @@ func (e *environment) endpoint(namespace, name string, targets ...string) {
 	})
 }
 
-// waitReachable waits until so many of a service's targets can be reached, as
-// "2/3".
+// waitReachable waits until the ServiceEndpoint reports the reachable targets,
+// as "2/3".
 func (e *environment) waitReachable(namespace, name, want string) {
 	e.t.Helper()
 	harness.Eventually(e.t, want+" targets can be reached", func() error {
@@ -135,9 +136,9 @@ func (e *environment) available(group string) (status, reason, message string) {
 	return "", "", "no condition"
 }
 
-// waitAvailable waits for a status and reason of a group. An available one can
-// be asked for its resources when it returns: the condition is there a moment
-// before the aggregator has seen it.
+// waitAvailable waits for a status and reason of a group. For True it also
+// waits until the group's resources are served: the aggregator sees the
+// condition a moment later.
 func (e *environment) waitAvailable(group, wantStatus, wantReason string) (message string) {
 	e.t.Helper()
 	harness.Eventually(e.t, fmt.Sprintf("%s has Available=%s (%s)", group, wantStatus, wantReason), func() error {
@@ -177,7 +178,7 @@ func (e *environment) kubeconfigOf(namespace, name string) string {
 	return path
 }
 
-// as is a client configuration of somebody else.
+// as returns a client configuration that impersonates the user.
 func (e *environment) as(user string, groups ...string) *rest.Config {
 	config := e.RESTConfig()
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}

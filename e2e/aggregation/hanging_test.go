@@ -14,8 +14,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// hanging is an API server that answers discovery, keeps questions about its
-// OpenAPI, and answers others when it is let.
+// hanging is an API server that answers discovery, never answers requests for
+// its OpenAPI, and answers others once let is closed.
 type hanging struct {
 	http.Handler
 	asked, ended atomic.Int64
@@ -41,10 +41,10 @@ func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestOneThatHangs has a server that takes questions about its OpenAPI and
-// never answers. Everything else goes on while the first question is open.
+// TestOneThatHangs registers a server that accepts requests for its OpenAPI and
+// never answers. All other requests are served while the first one is open.
 func TestOneThatHangs(t *testing.T) {
-	harness.KubectlBinary(t) // must not be built while the question is open
+	harness.KubectlBinary(t) // must not be built while the request is open
 	e := newEnvironment(t)
 	ca := newAuthority(t)
 	const hangs, works = "hangs.example.com", "works.example.com"
@@ -86,7 +86,7 @@ func TestOneThatHangs(t *testing.T) {
 	}
 	e.waitListed(works+"/v1alpha1", false)
 	if server.ended.Load() > 0 {
-		t.Error("somebody has waited until the open question was given up")
+		t.Error("a request has waited until the open OpenAPI request was given up")
 	}
 	close(server.let)
 	if err := <-slow; err != nil {

@@ -41,7 +41,7 @@ const (
 )
 
 // echoServer is a remote API server whose subresources speak websocket and
-// SPDY, redirect, and say with which headers a request has arrived.
+// SPDY, redirect, and answer with the headers of the request.
 type echoServer struct {
 	elsewhere string
 	frontCA   *x509.CertPool
@@ -56,9 +56,9 @@ func (s *echoServer) handler() http.Handler {
 	mux.HandleFunc(thingPath+"/websocket", s.trusted(func(w http.ResponseWriter, r *http.Request) {
 		connection, err := (&websocket.Upgrader{Subprotocols: []string{protocol}}).Upgrade(w, r, nil)
 		if err != nil {
-			return // it has answered
+			return // the upgrade has failed and was answered
 		}
-		defer func() { _ = connection.Close() }() // the client has what it wanted
+		defer func() { _ = connection.Close() }() // the client has its answer
 		if kind, message, err := connection.ReadMessage(); err == nil {
 			_ = connection.WriteMessage(kind, append([]byte("echo: "), message...)) // the client sees what is missing
 		}
@@ -81,8 +81,8 @@ func (s *echoServer) handler() http.Handler {
 	return mux
 }
 
-// trusted admits only who has a certificate of the front proxy, as every
-// extension server does, and notes the headers.
+// trusted admits only clients with a certificate of the front proxy, as every
+// extension server does, and records the headers.
 func (s *echoServer) trusted(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TLS.PeerCertificates) == 0 {
@@ -101,7 +101,7 @@ func (s *echoServer) trusted(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// identity is what the last request said about the user.
+// identity returns the user in the headers of the last request.
 func (s *echoServer) identity() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,8 @@ func (s *echoServer) identity() string {
 
 const janesIdentity = "jane u-1 [crew system:authenticated] [red blue]"
 
-// TestProxiedRequests has somebody impersonated upgrade connections to an
-// aggregated server, and looks for them in the audit log.
+// TestProxiedRequests upgrades connections to an aggregated server as an
+// impersonated user, and looks for them in the audit log.
 func TestProxiedRequests(t *testing.T) {
 	auditLog := filepath.Join(t.TempDir(), "audit.log")
 	e := newEnvironment(t, "--config", auditedConfig(t, auditLog))
@@ -161,7 +161,7 @@ func TestProxiedRequests(t *testing.T) {
 			t.Error("the redirect was followed")
 		}
 	})
-	t.Run("nobody", func(t *testing.T) {
+	t.Run("without rights", func(t *testing.T) {
 		if err := speakWebsocket(t.Context(), e.as("joe")); err == nil || !strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("a user without rights gets: %v", err)
 		}
@@ -175,8 +175,8 @@ func auditedConfig(t *testing.T, auditLog string) string {
 	return serverConfig(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+auditLog+"}}\n")
 }
 
-// audited waits for the event of a request to a subresource of things/one: who
-// asked, as whom, for what, and how it ended.
+// audited waits for the audit event of a request to a subresource of
+// things/one, with user, impersonated user, URI and status code.
 func audited(t *testing.T, path, subresource string, code int32) {
 	t.Helper()
 	harness.Eventually(t, "the audit log has the request for "+subresource, func() error {
@@ -204,7 +204,7 @@ func audited(t *testing.T, path, subresource string, code int32) {
 	})
 }
 
-// isJanes says whether the administrator has made the request as jane.
+// isJanes reports whether the administrator has made the request as jane.
 func isJanes(event *auditv1.Event) bool {
 	as := event.ImpersonatedUser
 	return slices.Contains(event.User.Groups, "system:masters") && as != nil && as.Username == "jane" && as.UID == "u-1" &&
@@ -212,7 +212,7 @@ func isJanes(event *auditv1.Event) bool {
 		event.ObjectRef.Resource == "things" && event.ObjectRef.Name == "one"
 }
 
-// frontProxyCA is the one that the server publishes for extension servers.
+// frontProxyCA returns the CA that the server publishes for extension servers.
 func (e *environment) frontProxyCA() *x509.CertPool {
 	e.t.Helper()
 	var published *corev1.ConfigMap
@@ -244,8 +244,8 @@ func (e *environment) allowCrew(allowed rbacv1.PolicyRule) {
 	}
 }
 
-// serveAskingForCertificates is serve for a server that wants to know who
-// connects. Upgrades need HTTP/1.1.
+// serveAskingForCertificates is serve for a server that requests client
+// certificates. Upgrades need HTTP/1.1.
 func serveAskingForCertificates(t *testing.T, certificate tls.Certificate, handler http.Handler) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)

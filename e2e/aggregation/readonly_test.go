@@ -113,8 +113,8 @@ func leasesAsPods(t *testing.T, e *environment, account, group string) {
 	}
 }
 
-// identityArrives impersonates somebody with everything that an identity can
-// have, and asks the other server who it sees.
+// identityArrives impersonates a user with UID, groups and extra fields, and
+// checks that the aggregated server receives all of them.
 func identityArrives(t *testing.T, e *environment, group string) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "whoami"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{"nodes/whoami"}, Verbs: []string{"get"}}}}
 	if _, err := e.Client().RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {

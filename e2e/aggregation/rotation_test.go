@@ -15,27 +15,26 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// How many seconds the server waits for a webhook: one that is to be tired of
-// it, and one of which a loaded machine is no reason to be.
-const impatient, patient = 2, 30
+// Timeouts of the webhook in seconds: a short one for the test of the timeout,
+// and one that a loaded machine does not reach.
+const shortTimeout, longTimeout = 2, 30
 
-// asker is a part of the server that asks the webhook.
-type asker struct {
-	// ask makes a request that needs the webhook's answer.
-	ask func() error
-	// configure changes what the server knows of it, and how many seconds a
-	// request waits for the answer.
+// caller is a part of the server that calls the webhook.
+type caller struct {
+	// call makes a request for which the server calls the webhook.
+	call func() error
+	// configure changes the webhook's CA bundle, path and timeout in seconds.
 	configure func(bundle []byte, path string, seconds int32) error
-	// timeout is what is said of an answer that does not come.
+	// timeout is part of the error when the webhook does not answer.
 	timeout string
 }
 
-// validator asks by creating config maps.
-func validator(w *webhooks, namespace string) asker {
+// validationCaller calls a validating webhook by creating config maps.
+func validationCaller(w *webhooks, namespace string) caller {
 	hook := validating(namespace, w.client("/allow"), rule("", "v1", "configmaps", admissionregistrationv1.Create))
 	configuration := w.validate(hook)
-	return asker{
-		ask: func() error {
+	return caller{
+		call: func() error {
 			_, err := w.Client().CoreV1().ConfigMaps(namespace).Create(background, configMap(harmless), metav1.CreateOptions{})
 			return err
 		},
@@ -50,14 +49,15 @@ func validator(w *webhooks, namespace string) asker {
 	}
 }
 
-// convertee asks by reading an object in the version that is not stored.
-func convertee(w *webhooks, namespace string) asker {
+// conversionCaller calls a conversion webhook by reading an object in the version that
+// is not stored.
+func conversionCaller(w *webhooks, namespace string) caller {
 	crd := w.defineConvertible()
 	name := w.createConvertible("v1", namespace, map[string]any{"hostPort": "localhost:8080"})
 	path := fmt.Sprintf("/apis/%s/v2/namespaces/%s/widgets/%s", convertible, namespace, name)
-	patience := int32(patient)
-	return asker{
-		ask: func() error {
+	patience := int32(longTimeout)
+	return caller{
+		call: func() error {
 			text, err := w.Client().Discovery().RESTClient().Get().AbsPath(path).Param("timeout", fmt.Sprintf("%ds", patience)).DoRaw(background)
 			switch {
 			case err != nil:
@@ -86,15 +86,15 @@ func convertee(w *webhooks, namespace string) asker {
 }
 
 // TestRotation moves, rotates, ends and silences the servers behind a reference
-// of a validating webhook and of a conversion webhook; those of a mutating one
-// have TestWebhookReplicas.
+// of a validating webhook and of a conversion webhook; TestWebhookReplicas does
+// so for a mutating one.
 func TestRotation(t *testing.T) {
 	for name, c := range map[string]struct {
-		register func(*webhooks, string) asker
+		register func(*webhooks, string) caller
 		path     string
 	}{
-		"validating": {validator, "/allow"},
-		"conversion": {convertee, "/crdconvert"},
+		"validating": {validationCaller, "/allow"},
+		"conversion": {conversionCaller, "/crdconvert"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
@@ -115,7 +115,7 @@ func TestRotation(t *testing.T) {
 				a.waitAnswered(t, "the server that is to end answers")
 				w.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
 				w.waitReachable(hookNamespace, hookService, "2/3")
-				underLoad(t, loadClients, func() { two.stop(signal) }, a.ask)
+				underLoad(t, loadClients, func() { two.stop(signal) }, a.call)
 				a.waitAnswered(t, "the first server answers alone")
 				two.launch(t, w)
 			}
@@ -125,9 +125,9 @@ func TestRotation(t *testing.T) {
 }
 
 // rotate gives a server a new certificate of its authority, and then one of
-// another, which is returned. The other is trusted when the server has its
-// certificate.
-func (a asker) rotate(t *testing.T, w *webhooks, r *replica, path string) *authority {
+// another authority, which is returned. The other authority is trusted after
+// the server has its certificate.
+func (a caller) rotate(t *testing.T, w *webhooks, r *replica, path string) *authority {
 	t.Helper()
 	r.files.renew(t, w.ca, hookHost)
 	r.stop(syscall.SIGTERM)
@@ -139,35 +139,35 @@ func (a asker) rotate(t *testing.T, w *webhooks, r *replica, path string) *autho
 	r.stop(syscall.SIGTERM)
 	r.launch(t, w)
 	a.waitFailed(t, "unknown authority")
-	if err := a.configure(slices.Concat(old.bundle, other.bundle), path, patient); err != nil {
+	if err := a.configure(slices.Concat(old.bundle, other.bundle), path, longTimeout); err != nil {
 		t.Fatal(err)
 	}
 	a.waitAnswered(t, "the other authority is trusted")
 	return other
 }
 
-// silence has the server never answer, and then answer again.
-func (a asker) silence(t *testing.T, ca *authority, path string) {
+// silence lets calls time out, and then makes the server answer again.
+func (a caller) silence(t *testing.T, ca *authority, path string) {
 	t.Helper()
-	if err := a.configure(ca.bundle, "/slow", impatient); err != nil {
+	if err := a.configure(ca.bundle, "/slow", shortTimeout); err != nil {
 		t.Fatal(err)
 	}
 	a.waitFailed(t, a.timeout)
-	if err := a.configure(ca.bundle, path, patient); err != nil {
+	if err := a.configure(ca.bundle, path, longTimeout); err != nil {
 		t.Fatal(err)
 	}
 	a.waitAnswered(t, "it answers again")
 }
 
-func (a asker) waitAnswered(t *testing.T, what string) {
+func (a caller) waitAnswered(t *testing.T, what string) {
 	t.Helper()
-	harness.Eventually(t, what, a.ask)
+	harness.Eventually(t, what, a.call)
 }
 
-func (a asker) waitFailed(t *testing.T, want string) {
+func (a caller) waitFailed(t *testing.T, want string) {
 	t.Helper()
 	harness.Eventually(t, "a request fails with "+want, func() error {
-		err := a.ask()
+		err := a.call()
 		if err == nil {
 			return errors.New("it succeeds")
 		}

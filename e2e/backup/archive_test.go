@@ -23,7 +23,7 @@ func archiving(t *testing.T, destination string) string {
 	return harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, interval: 100ms}\n", destination))
 }
 
-// archived waits until the archive of a server has everything.
+// archived waits until the archive of a server is complete.
 func archived(t *testing.T, s *harness.Server) {
 	t.Helper()
 	harness.Eventually(t, "the archive has everything", func() error {
@@ -45,8 +45,8 @@ func archived(t *testing.T, s *harness.Server) {
 	})
 }
 
-// TestArchive: a server whose disk is lost is again what it was, at its last change
-// and at any moment before.
+// TestArchive: a server whose disk is lost is restored to its last change and
+// to any moment before.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	destination := filepath.Join(t.TempDir(), "archive")
@@ -157,7 +157,7 @@ archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q,
 	harness.Wants(t, run(harness.ExitOK, "backup", "list"), "the server was restored at revision "+last.ResourceVersion)
 }
 
-// TestArchiveOfAnotherServer is refused, and the server runs.
+// TestArchiveOfAnotherServer: the archive is not written, and the server runs.
 func TestArchiveOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	destination := filepath.Join(t.TempDir(), "archive")
@@ -180,7 +180,7 @@ func TestArchiveOfAnotherServer(t *testing.T) {
 	})
 }
 
-// TestRestoreFromBadInput changes nothing.
+// TestRestoreFromBadInput: a refused restore changes nothing.
 func TestRestoreFromBadInput(t *testing.T) {
 	t.Parallel()
 	dir, empty := filepath.Join(t.TempDir(), "data"), t.TempDir()

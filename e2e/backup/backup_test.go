@@ -37,7 +37,8 @@ func secret(t *testing.T, s *harness.Server) {
 	}
 }
 
-// reads says whether the server knows the config map and can read the secret.
+// reads returns an error unless the server has the config map and can read the
+// secret.
 func reads(t *testing.T, s *harness.Server, name string) {
 	t.Helper()
 	if _, err := s.Client().CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{}); err != nil {
@@ -49,8 +50,8 @@ func reads(t *testing.T, s *harness.Server, name string) {
 	}
 }
 
-// TestRestore: a server is again what it was when the archive was made, and
-// everybody it had let in comes in.
+// TestRestore: a restored server has the state of the archive, and accepts all
+// earlier credentials.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	for _, running := range []bool{true, false} {
@@ -90,8 +91,8 @@ func TestRestore(t *testing.T) {
 			if _, err := kubernetes.NewForConfigOrDie(config).Discovery().ServerVersion(); err != nil {
 				t.Errorf("a token from before is refused: %v", err)
 			}
-			// A client that has seen more than there is now must not wait for
-			// what will never come.
+			// A client with a later resource version than the restored one
+			// must get an error, and not wait for that version.
 			watch, err := again.Client().CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: after.ResourceVersion})
 			if err == nil {
 				event := <-watch.ResultChan()
@@ -110,7 +111,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestAnArchiveThatIsNotWhole is refused before anything is touched.
+// TestAnArchiveThatIsNotWhole: a damaged archive is refused before anything is
+// changed.
 func TestAnArchiveThatIsNotWhole(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
@@ -158,7 +160,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestWithoutKeys: what was left out can come from elsewhere.
+// TestWithoutKeys: the keys that an archive leaves out can be added from
+// elsewhere.
 func TestWithoutKeys(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
@@ -174,8 +177,8 @@ func TestWithoutKeys(t *testing.T) {
 			t.Errorf("%s was in the archive", room)
 		}
 	}
-	// A server without its identity, or that could not read its secrets, says
-	// what it lacks.
+	// A server without its identity, or without its encryption key, names the
+	// missing files.
 	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "server", "--data-dir", dir, "--port", "0"), "service-account.key", "--new-identity")
 	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "server", "--data-dir", dir, "--port", "0", "--new-identity"), "secrets in etcd are encrypted with another key", filepath.Join(dir, "encryption"))
 	for _, room := range []string{"pki", "encryption"} {
@@ -198,8 +201,8 @@ func config(t *testing.T, text string) string {
 	return file
 }
 
-// TestSchedule: archives are made by themselves, old ones go, and the server
-// tells of it.
+// TestSchedule: scheduled archives are made, old ones are removed, and the
+// server reports both.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "archives")
@@ -210,7 +213,7 @@ func TestSchedule(t *testing.T) {
 		if err != nil || len(found) == 0 {
 			return fmt.Errorf("%v, %w", found, err)
 		}
-		if len(found) > 3 { // one may not have been removed yet
+		if len(found) > 3 { // the oldest may not have been removed yet
 			t.Fatalf("more than two stay: %v", found)
 		}
 		if first == "" {
@@ -243,7 +246,7 @@ func event(ctx context.Context, s *harness.Server, reason string) error {
 	return err
 }
 
-// TestAScheduleThatFails is told of, and harms nobody.
+// TestAScheduleThatFails: the failure is reported, and the server goes on.
 func TestAScheduleThatFails(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -257,8 +260,8 @@ func TestAScheduleThatFails(t *testing.T) {
 	create(t, s, "still-working")
 }
 
-// TestUpgrade: another release's data is saved before it is changed, and that
-// archive is the way back.
+// TestUpgrade: data of an earlier release is backed up before it is changed,
+// and restoring that archive undoes the upgrade.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
@@ -297,7 +300,8 @@ func TestUpgrade(t *testing.T) {
 	reads(t, harness.StartIn(t, s.Dir), "before")
 }
 
-// TestUpgradeWithoutABackup does not happen, unless that was asked for.
+// TestUpgradeWithoutABackup: an upgrade whose backup fails is refused, unless
+// backups before upgrades are switched off.
 func TestUpgradeWithoutABackup(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)

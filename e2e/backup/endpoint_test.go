@@ -65,7 +65,8 @@ func fetch(t *testing.T, response *http.Response) string {
 	return path
 }
 
-// TestSavingThroughTheAPI is authorized and logged, and gives no keys away.
+// TestSavingThroughTheAPI: a backup through the API is authorized and logged,
+// and contains no keys.
 func TestSavingThroughTheAPI(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
@@ -135,7 +136,7 @@ func TestConfiguredRecipients(t *testing.T) {
 	harness.Wants(t, harness.Runs(t, harness.ExitUsage, append([]string{"backup", "save", "--plain", "--encrypt-to", recipient}, at...)...), "--plain contradicts")
 }
 
-// TestEndpointOff: nothing leaves the server through the API.
+// TestEndpointOff: the API serves no archives when the endpoint is off.
 func TestEndpointOff(t *testing.T) {
 	t.Parallel()
 	file := config(t, "backup: {endpoint: off}\n")
@@ -151,7 +152,7 @@ func TestEndpointOff(t *testing.T) {
 func TestStalledClient(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, "--config", config(t, "backup: {schedule: \"@every 1s\", keep: 1000}\n"))
-	// More than a client's buffers take, and not to be compressed.
+	// More than a client's buffers hold, and incompressible.
 	noise := make([]byte, 700<<10)
 	for i := range 16 {
 		_, _ = rand.Read(noise) // never fails

@@ -15,8 +15,8 @@ import (
 // service is the user of a server in these tests.
 const service = 65534
 
-// TestRootCommandsKeepTheOwner: what root does with the data of a service leaves
-// nothing that the service cannot use.
+// TestRootCommandsKeepTheOwner: commands that root runs on a service's data
+// leave all files usable by the service.
 func TestRootCommandsKeepTheOwner(t *testing.T) {
 	t.Parallel()
 	s := asService(t)
@@ -54,7 +54,8 @@ func TestRootCommandsKeepTheOwner(t *testing.T) {
 	reads(t, asServiceIn(t, s.Dir), "before")
 }
 
-// TestFilesOfAnotherUser are not called damage.
+// TestFilesOfAnotherUser: files without read permission are not reported as
+// damage.
 func TestFilesOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	s := asService(t)

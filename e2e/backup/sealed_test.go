@@ -8,14 +8,13 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// A pair for this test, which keeps nothing secret.
+// A key pair for this test, which protects nothing.
 const (
 	recipient = "age1kuq80hqh5pqavr5whvq6rgktvrx7mhl7pwy7e454dqkg4smxse8qqg7xyd"
 	identity  = "AGE-SECRET-KEY-1FLRVW466KYJ5RN9FHV4TTP8FUF28A9SP6HLJ3RUUT2S0WZQHAGLS8PP5CK"
 )
 
-// TestSealed: an encrypted archive is one for who has the key, and for nobody
-// else.
+// TestSealed: only the holder of the key can read an encrypted archive.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)

@@ -19,7 +19,7 @@ import (
 type api struct {
 	server string
 	http   *http.Client
-	user   string // whom the administrator impersonates; empty for nobody
+	user   string // the user to impersonate; empty for none
 }
 
 func newAPI(config *rest.Config) (*api, error) {
@@ -155,7 +155,7 @@ func (a *api) do(ctx context.Context, method, target string, body []byte) ([]byt
 	return text, nil
 }
 
-// discard is do for an answer that nobody reads.
+// discard is do without the answer's body.
 func (a *api) discard(ctx context.Context, method, target string, body []byte) error {
 	response, err := a.open(ctx, method, target, body)
 	if err != nil {

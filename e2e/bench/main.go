@@ -72,7 +72,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 		_, _ = fmt.Fprint(out, "usage: bench [flags]\n\n"+
 			"Measures kube-hyper-mini beside etcd, kube-apiserver and kube-controller-manager\n"+
 			"of the same versions. The latter run with RBAC, their own certificates, the\n"+
-			"controllers that kube-hyper-mini runs, and default settings otherwise.\n\n") // a usage text has nobody to report to
+			"controllers that kube-hyper-mini runs, and default settings otherwise.\n\n") // an error of the usage text is ignored, as the flag package does
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {

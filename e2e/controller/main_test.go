@@ -82,7 +82,7 @@ func (i *instance) stop() {
 	}
 }
 
-// holder of the lease.
+// holder returns the name of the instance that holds the lease.
 func holder(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	lease, err := s.Client().CoordinationV1().Leases("widgets-system").Get(t.Context(), "widgets.example.com", metav1.GetOptions{})
@@ -137,7 +137,7 @@ func TestLeadership(t *testing.T) {
 	widget(t, s, "one", "first")
 	leader := holder(t, s)
 	if leader == "" {
-		t.Error("nobody holds the lease")
+		t.Error("no instance holds the lease")
 	}
 	second := launch(t, inCluster(t, account, kubeconfig, binary(t), "--name", "second"))
 	second.waitsFor("acquire leader lease")
@@ -165,6 +165,6 @@ func TestLeadership(t *testing.T) {
 	}
 	second.stop()
 	if now := holder(t, s); now != "" {
-		t.Errorf("nobody runs, and %s holds the lease", now)
+		t.Errorf("no instance runs, and %s holds the lease", now)
 	}
 }

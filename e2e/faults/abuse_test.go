@@ -24,32 +24,32 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// enemy sends what nobody should.
-type enemy struct {
+// attacker sends malformed and abusive requests.
+type attacker struct {
 	address string
 	tls     *tls.Config  // without a client certificate
-	admin   *http.Client // even those who may can be wrong
+	admin   *http.Client // as the administrator
 	url     string
-	// worst is the first answer that blames the server.
+	// worst is the first answer with a status of 500 or above.
 	worst atomic.Pointer[string]
 }
 
-func newEnemy(t *testing.T, s *harness.Server) *enemy {
+func newAttacker(t *testing.T, s *harness.Server) *attacker {
 	t.Helper()
 	config := s.RESTConfig()
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &enemy{
+	return &attacker{
 		address: strings.TrimPrefix(config.Host, "https://"), url: config.Host, admin: client,
 		tls: &tls.Config{InsecureSkipVerify: true}, // it does not care who it talks to
 	}
 }
 
-// attacks are one request each, or what passes for one. Errors are what they
-// are after.
-func (e *enemy) attacks() []func() {
+// attacks send one malformed or unusual request each. Their errors are
+// expected.
+func (a *attacker) attacks() []func() {
 	const maps = "/api/v1/namespaces/default/configmaps"
 	huge := strings.Repeat("x", 4<<20)
 	noise := func(n int) []byte {
@@ -60,24 +60,24 @@ func (e *enemy) attacks() []func() {
 		return b
 	}
 	post := func(contentType string, body []byte) func() {
-		return func() { e.ask(http.MethodPost, maps, contentType, body) }
+		return func() { a.ask(http.MethodPost, maps, contentType, body) }
 	}
 	patch := func(contentType string, body string) func() {
-		return func() { e.ask(http.MethodPatch, maps+"/kube-root-ca.crt", contentType, []byte(body)) }
+		return func() { a.ask(http.MethodPatch, maps+"/kube-root-ca.crt", contentType, []byte(body)) }
 	}
-	get := func(path string) func() { return func() { e.ask(http.MethodGet, path, "", nil) } }
+	get := func(path string) func() { return func() { a.ask(http.MethodGet, path, "", nil) } }
 	return []func(){
 		// Below HTTP.
-		func() { e.raw(false, noise(200)) },
-		func() { e.raw(false, []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")) },
-		func() { e.raw(true, noise(2000)) },
-		func() { e.raw(true, []byte("GET "+strings.Repeat("/x", 1<<19)+" HTTP/1.1\r\nHost: x\r\n\r\n")) },
-		func() { e.raw(true, []byte("GET / HTTP/1.1\r\nHost: x\r\nX: "+huge[:2<<20]+"\r\n\r\n")) },
+		func() { a.raw(false, noise(200)) },
+		func() { a.raw(false, []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")) },
+		func() { a.raw(true, noise(2000)) },
+		func() { a.raw(true, []byte("GET "+strings.Repeat("/x", 1<<19)+" HTTP/1.1\r\nHost: x\r\n\r\n")) },
+		func() { a.raw(true, []byte("GET / HTTP/1.1\r\nHost: x\r\nX: "+huge[:2<<20]+"\r\n\r\n")) },
 		func() {
-			e.raw(true, []byte("POST "+maps+" HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"))
+			a.raw(true, []byte("POST "+maps+" HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"))
 		},
-		func() { e.raw(true, append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), noise(4000)...), "h2") },
-		func() { e.raw(true, resets(), "h2") },
+		func() { a.raw(true, append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), noise(4000)...), "h2") },
+		func() { a.raw(true, resets(), "h2") },
 		// Bodies.
 		post("application/json", []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"huge"},"data":{"k":"`+huge+`"}}`)),
 		post("application/json", []byte(`{"metadata":`)),
@@ -101,51 +101,51 @@ func (e *enemy) attacks() []func() {
 		get(maps + "?labelSelector=%28%28%28a%20in%20%28" + strings.Repeat("b,", 5000)),
 		get(maps + "?watch=maybe&timeoutSeconds=99999999999999999999"),
 		get("/openapi/v3/%2e%2e?hash=" + huge[:1<<19]),
-		func() { e.ask(huge[:1<<16], maps, "", nil) },
+		func() { a.ask(huge[:1<<16], maps, "", nil) },
 		func() {
-			e.ask(http.MethodDelete, maps, "application/json", []byte(`{"dryRun":["Never"],"preconditions":{"uid":5}}`))
+			a.ask(http.MethodDelete, maps, "application/json", []byte(`{"dryRun":["Never"],"preconditions":{"uid":5}}`))
 		},
 	}
 }
 
 // ask sends a request as the administrator and reads the answer.
-func (e *enemy) ask(method, path, contentType string, body []byte) {
-	request, err := http.NewRequest(method, e.url+path, bytes.NewReader(body))
+func (a *attacker) ask(method, path, contentType string, body []byte) {
+	request, err := http.NewRequest(method, a.url+path, bytes.NewReader(body))
 	if err != nil {
-		return // not even a client takes it
+		return // Go's client refuses it
 	}
 	request.Header.Set("Content-Type", contentType)
-	response, err := e.admin.Do(request)
+	response, err := a.admin.Do(request)
 	if err != nil {
 		return
 	}
-	answer, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // if there is one
-	_ = response.Body.Close()                                     // enough was read
+	answer, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // may be empty or cut off
+	_ = response.Body.Close()                                     // the answer was read
 	if response.StatusCode >= http.StatusInternalServerError {
 		text := fmt.Sprintf("%.20s %.100s %s: %s %s", method, path, contentType, response.Status, answer)
-		e.worst.CompareAndSwap(nil, &text)
+		a.worst.CompareAndSwap(nil, &text)
 	}
 }
 
 // raw sends bytes, and waits until the server closes or has said something.
-func (e *enemy) raw(encrypted bool, data []byte, protocols ...string) {
-	connection, err := e.dial(encrypted, protocols...)
+func (a *attacker) raw(encrypted bool, data []byte, protocols ...string) {
+	connection, err := a.dial(encrypted, protocols...)
 	if err != nil {
 		return
 	}
-	defer func() { _ = connection.Close() }()                   // as good as any other end
-	_ = connection.SetDeadline(time.Now().Add(2 * time.Second)) // never fails on an open one
-	_, _ = connection.Write(data)                               // the server may have had enough
+	defer func() { _ = connection.Close() }()                   // the test does not need an orderly close
+	_ = connection.SetDeadline(time.Now().Add(2 * time.Second)) // does not fail on an open connection
+	_, _ = connection.Write(data)                               // the server may have closed the connection
 	_, _ = io.CopyN(io.Discard, connection, 4<<10)
 }
 
-func (e *enemy) dial(encrypted bool, protocols ...string) (net.Conn, error) {
+func (a *attacker) dial(encrypted bool, protocols ...string) (net.Conn, error) {
 	if !encrypted {
-		return net.Dial("tcp", e.address)
+		return net.Dial("tcp", a.address)
 	}
-	config := e.tls.Clone()
+	config := a.tls.Clone()
 	config.NextProtos = protocols
-	return tls.Dial("tcp", e.address, config)
+	return tls.Dial("tcp", a.address, config)
 }
 
 // resets begin requests of HTTP/2 and cancel them at once, hundreds of times.
@@ -161,11 +161,11 @@ func resets() []byte {
 	return b.Bytes()
 }
 
-// dawdle opens a connection and sends a request a byte at a time until ctx
+// sendSlowly opens a connection and sends a request a byte at a time until ctx
 // ends.
-func (e *enemy) dawdle(ctx context.Context, text string) {
+func (a *attacker) sendSlowly(ctx context.Context, text string) {
 	for ctx.Err() == nil {
-		connection, err := e.dial(true)
+		connection, err := a.dial(true)
 		if err != nil {
 			continue
 		}
@@ -176,13 +176,13 @@ func (e *enemy) dawdle(ctx context.Context, text string) {
 			case <-time.After(100 * time.Millisecond):
 			}
 		}
-		_ = connection.Close() // as good as any other end
+		_ = connection.Close() // the test does not need an orderly close
 	}
 }
 
-// attack makes so many attacks, side by side.
-func (e *enemy) attack(requests int) {
-	attacks := e.attacks()
+// attack makes that many attacks, 16 at a time.
+func (a *attacker) attack(requests int) {
+	attacks := a.attacks()
 	var next atomic.Int64
 	var attacking sync.WaitGroup
 	for range 16 {
@@ -195,11 +195,11 @@ func (e *enemy) attack(requests int) {
 	attacking.Wait()
 }
 
-// TestAbuse: good clients do not notice the bad ones.
+// TestAbuse: malformed and slow requests do not affect other clients.
 func TestAbuse(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
-	e := newEnemy(t, s)
+	a := newAttacker(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 
@@ -209,7 +209,7 @@ func TestAbuse(t *testing.T) {
 		if i%2 == 0 {
 			text = "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n{"
 		}
-		slow.Go(func() { e.dawdle(ctx, text) })
+		slow.Go(func() { a.sendSlowly(ctx, text) })
 	}
 	const good = 3
 	served, errs := make([]int, good), make([]error, good)
@@ -218,14 +218,14 @@ func TestAbuse(t *testing.T) {
 		client := s.Client().CoreV1().ConfigMaps("default")
 		serving.Go(func() {
 			for ctx.Err() == nil && errs[i] == nil {
-				errs[i] = beGood(t.Context(), client, fmt.Sprintf("good-%d", i))
+				errs[i] = useAPI(t.Context(), client, fmt.Sprintf("good-%d", i))
 				served[i]++
 			}
 		})
 	}
 
 	requests := count(t, "FAULT_REQUESTS", 1500)
-	e.attack(requests)
+	a.attack(requests)
 	cancel()
 	serving.Wait()
 	slow.Wait()
@@ -233,7 +233,7 @@ func TestAbuse(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Errorf("a good client was not served: %v", err)
 	}
-	if worst := e.worst.Load(); worst != nil {
+	if worst := a.worst.Load(); worst != nil {
 		t.Errorf("a bad request is answered as if the server were to blame: %s", *worst)
 	}
 	for i, n := range served {
@@ -245,7 +245,7 @@ func TestAbuse(t *testing.T) {
 	if strings.Contains(s.Log(), "panic") {
 		t.Error("the server panicked; see its log")
 	}
-	// Of a client that is gone in the middle of an answer upstream writes a line.
+	// Upstream logs a line for each client that disconnects during an answer.
 	if lines := strings.Count(s.Log(), "\n") - strings.Count(s.Log(), "Timeout or abort while handling"); lines > 100+requests/10 {
 		t.Errorf("bad requests fill the log: %d lines", lines)
 	}
@@ -254,8 +254,8 @@ func TestAbuse(t *testing.T) {
 	}
 }
 
-// beGood is a round of what clients do.
-func beGood(ctx context.Context, maps typedcorev1.ConfigMapInterface, name string) error {
+// useAPI creates, updates, reads and deletes a config map.
+func useAPI(ctx context.Context, maps typedcorev1.ConfigMapInterface, name string) error {
 	created, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		return err

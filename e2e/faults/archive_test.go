@@ -21,18 +21,18 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// step is a write of a historian, in its order.
+// step is one write of a historian; steps are in order.
 type step struct {
 	name, value string
-	version     uint64 // 0: a deletion, whose answer has none
+	version     uint64 // 0 for a deletion, whose answer has no version
 	answered    time.Time
 }
 
-// historian writes objects of its own and keeps what was acknowledged.
+// historian writes its own objects and records the acknowledged writes.
 type historian struct {
 	id    string
 	steps []step
-	open  step // without an answer: it has happened or not
+	open  step // without an answer: it may have happened or not
 }
 
 // write makes random writes until one is not answered.
@@ -72,8 +72,8 @@ func (h *historian) object() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: h.open.name}, Data: map[string]string{writerKey: h.id, valueKey: h.open.value}}
 }
 
-// check compares what there is with the prefix of the history that ends at a
-// revision. What was acknowledged before safe must be in it.
+// check compares the objects with the prefix of the history that ends at a
+// revision. Writes that were acknowledged before safe must be in it.
 func (h *historian) check(t *testing.T, found map[string]string, revision uint64, safe time.Time) {
 	t.Helper()
 	last := -1 // the last step that is surely in the prefix
@@ -120,7 +120,8 @@ func noVersionBetween(steps []step) bool {
 	return true
 }
 
-// drill is a server with an archive in S3 that is destroyed and restored.
+// drill is a server with an archive in S3, which is destroyed and restored
+// repeatedly.
 type drill struct {
 	t          *testing.T
 	store      *harness.S3
@@ -131,7 +132,7 @@ type drill struct {
 
 var restoredAt = regexp.MustCompile(`as of revision (\d+)`)
 
-// restore makes a data directory and returns the revision that it is of.
+// restore makes a data directory and returns its revision.
 func (d *drill) restore(dir string, flags ...string) uint64 {
 	d.t.Helper()
 	args := append([]string{"backup", "restore", "--data-dir", dir, "--from", d.store.URL("mini"), "--endpoint", d.store.Endpoint, "--region", "us-east-1"}, flags...)
@@ -147,7 +148,7 @@ func (d *drill) restore(dir string, flags ...string) uint64 {
 	return revision
 }
 
-// check holds the server's objects against the ledgers.
+// check compares the server's objects with the historians' records.
 func (d *drill) check(s *harness.Server, revision uint64, safe time.Time) {
 	d.t.Helper()
 	list, err := s.Client().CoreV1().ConfigMaps("default").List(d.t.Context(), metav1.ListOptions{})
@@ -181,9 +182,10 @@ func reportedSafe(t *testing.T, s *harness.Server) time.Time {
 	return asked.Add(-time.Duration(status.Archive.LagSeconds * float64(time.Second)))
 }
 
-// TestArchive destroys a server under load at random moments, kill -9 and all of
-// its disk, and restores it from S3 that fails at random. What is there is a prefix
-// of the history, with all that was acknowledged before the reported lag.
+// TestArchive destroys a server under load at random moments, kill -9 and all
+// of its disk, and restores it from S3 that fails at random. The restored
+// objects are a prefix of the history, with all writes that were acknowledged
+// before the reported lag.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	d := &drill{t: t, store: harness.StartS3(t)}
@@ -214,9 +216,9 @@ func TestArchive(t *testing.T) {
 	d.anyRevision(count(t, "FAULT_MOMENTS", 3))
 }
 
-// live writes to the server, at least a few times, and kills it at a random moment.
-// It returns the moment before which everything was reported as archived, and how
-// many writes were made.
+// live writes to the server, at least a few times, and kills it at a random
+// moment. It returns the time before which everything was reported as archived,
+// and the number of writes.
 func (d *drill) live(server *harness.Server, round int) (safe time.Time, made int64) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.t.Context())

@@ -23,8 +23,9 @@ import (
 
 // clock is the wall clock of one process. The kernel gives each process a page
 // of code that tells the time (vdso(7)); here that of the server is replaced by
-// code that asks the kernel and adds something. A program without libc cannot
-// be deceived in another way, and the machine's clock belongs to everybody.
+// code that asks the kernel and adds something. A program without libc has no
+// other hook for it, and changing the machine's clock would affect all
+// processes.
 type clock struct {
 	server *harness.Server
 	memory *os.File
@@ -32,8 +33,8 @@ type clock struct {
 }
 
 // askAndAdd is clock_gettime: a system call, and an addition if it was for
-// CLOCK_REALTIME. The timers run by CLOCK_MONOTONIC, as they do when somebody
-// sets a clock.
+// CLOCK_REALTIME. Timers use CLOCK_MONOTONIC, which setting a clock does not
+// change either.
 var askAndAdd = []byte{
 	0xb8, 0xe4, 0x00, 0x00, 0x00, // mov eax, 228
 	0x0f, 0x05, // syscall
@@ -84,7 +85,7 @@ func takeClock(t *testing.T, s *harness.Server) *clock {
 	return nil
 }
 
-// vdso is where in the memory of the process the page is.
+// vdso returns the address of the page in the process.
 func vdso(t *testing.T, pid int) (begin, end int64) {
 	t.Helper()
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
@@ -104,7 +105,7 @@ func vdso(t *testing.T, pid int) (begin, end int64) {
 	return 0, 0
 }
 
-// jump sets the clock to what it should be and so much more.
+// jump sets the clock to the true time plus the given duration.
 func (c *clock) jump(t *testing.T, by time.Duration) {
 	t.Helper()
 	seconds := binary.LittleEndian.AppendUint64(nil, uint64(int64(by.Seconds())))
@@ -116,7 +117,7 @@ func (c *clock) jump(t *testing.T, by time.Duration) {
 	}
 }
 
-// TestClock: it jumps forward by a month, and back.
+// TestClock: the wall clock jumps forward by a month, and back.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, harness.Options{}, 2, 1)
@@ -159,7 +160,7 @@ func TestClock(t *testing.T) {
 	s.check()
 }
 
-// who asks the server who somebody with the token is.
+// who checks which user the server authenticates by the token.
 func who(t *testing.T, s *harness.Server, token, want string) {
 	t.Helper()
 	config := s.RESTConfig()

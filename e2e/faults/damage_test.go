@@ -83,7 +83,7 @@ func TestDamagedFiles(t *testing.T) {
 			if err := c.damage(dir); err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the first try has not made it worse, or hidden it
+			for range 2 { // the first start must not change the result of the second
 				ends(t, harness.Launch(t, dir), append(c.want, dir, remedy)...)
 			}
 		})
@@ -93,7 +93,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// undamaged: the tests would pass as well if no copy could be started.
+// undamaged checks that an intact copy starts: otherwise each test would pass
+// because no copy can be started.
 func undamaged(t *testing.T, from string) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -109,7 +110,7 @@ func undamaged(t *testing.T, from string) {
 	}
 }
 
-// valueAt is where the name is in the database, as a part of a key.
+// valueAt returns the offset of the name in the database, as a part of a key.
 func valueAt(t *testing.T, file, name string) int64 {
 	t.Helper()
 	data, err := os.ReadFile(file)

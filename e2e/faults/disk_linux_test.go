@@ -38,7 +38,7 @@ func inside(t *testing.T) bool {
 	}
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Skipf("nobody may mount here: %v", err)
+		t.Skipf("mounting is not permitted here: %v", err)
 	}
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Errorf("in its own mount namespace: %v\n%s", err, out)
@@ -46,7 +46,7 @@ func inside(t *testing.T) bool {
 	return false
 }
 
-// disk is a small one.
+// disk is a small file system on which a server runs.
 type disk struct {
 	t    *testing.T
 	path string
@@ -72,7 +72,7 @@ func newDisk(t *testing.T, megabytes int) *disk {
 
 func (d *disk) filler() string { return filepath.Join(d.path, "filler") }
 
-// leave fills the disk until so much is left.
+// leave fills the disk until the given number of bytes is free.
 func (d *disk) leave(bytes int64) {
 	d.t.Helper()
 	var fs syscall.Statfs_t
@@ -83,8 +83,8 @@ func (d *disk) leave(bytes int64) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }() // its blocks are what counts
-	// In pieces: others write too.
+	defer func() { _ = f.Close() }() // only its size matters
+	// In pieces: other processes write too.
 	at, end := int64(0), int64(fs.Bavail)*fs.Bsize-bytes
 	for piece := int64(16 << 20); piece >= fs.Bsize; {
 		if at+piece > end && bytes > 0 || syscall.Fallocate(int(f.Fd()), 0, at, piece) != nil {
@@ -95,7 +95,7 @@ func (d *disk) leave(bytes int64) {
 	}
 }
 
-// free gives back what leave has taken.
+// free removes the file of leave.
 func (d *disk) free() {
 	d.t.Helper()
 	if err := os.Remove(d.filler()); err != nil {
@@ -121,7 +121,7 @@ func TestFullDisk(t *testing.T) {
 	s := newSite(t, harness.Options{Dir: filepath.Join(d.path, "data")}, 3, 1)
 	server := s.start()
 
-	// Slowly: the server sees it come.
+	// The disk fills slowly: the server refuses writes before it is full.
 	d.leave(20 << 20)
 	harness.Eventually(t, "writes are refused", func() error {
 		if err := put(t, server, "refused"); !refused(err) || !strings.Contains(err.Error(), "the disk of "+s.options.Dir) {
@@ -144,7 +144,8 @@ func TestFullDisk(t *testing.T) {
 	harness.Eventually(t, "writes are accepted again", func() error { return put(t, server, "taken") })
 	server.WaitLog("writes are accepted again")
 
-	// All at once, under load: etcd meets it, or is kept from it.
+	// The disk fills at once, under load: etcd fails, or the server refuses
+	// writes first.
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := s.write(ctx)
@@ -152,7 +153,7 @@ func TestFullDisk(t *testing.T) {
 		endsOrRefuses(t, server)
 		cancel()
 		wait()
-		// So does one that is started then.
+		// A server that is started on the full disk fails in the same way.
 		endsOrRefuses(t, harness.LaunchWith(t, s.options))
 		d.free()
 		server = s.start()
@@ -170,8 +171,8 @@ func TestFullDisk(t *testing.T) {
 	s.check()
 }
 
-// TestFullBackupDisk: a backup that has no room is told of and leaves nothing,
-// the server goes on, and so do the backups when there is room again.
+// TestFullBackupDisk: a backup without room is reported and leaves no file, the
+// server goes on, and backups succeed again when there is room.
 func TestFullBackupDisk(t *testing.T) {
 	if !inside(t) {
 		return
@@ -202,8 +203,8 @@ func TestFullBackupDisk(t *testing.T) {
 	}
 }
 
-// endsOrRefuses waits until the server has met the full disk, or is kept from
-// it, and ends it.
+// endsOrRefuses waits until the server has failed on the full disk or refuses
+// writes, and ends it.
 func endsOrRefuses(t *testing.T, s *harness.Server) {
 	t.Helper()
 	harness.Eventually(t, "the server ends or refuses", func() error {
@@ -213,14 +214,15 @@ func endsOrRefuses(t *testing.T, s *harness.Server) {
 		return nil
 	})
 	if s.Running() {
-		_ = syscall.Kill(s.PID(), syscall.SIGKILL) // it may meet the disk all the same, with what is under way
+		_ = syscall.Kill(s.PID(), syscall.SIGKILL) // a write in flight may still fail and end the server first
 		s.Wait()
 		return
 	}
 	ends(t, s, "no space left on device")
 }
 
-// TestFileSizeLimit: a write that fails is the end of etcd, and no more.
+// TestFileSizeLimit: a failed write ends etcd and the process, and loses
+// nothing.
 func TestFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	const blocks = 70 << 20 / 512 // the log takes 64 MB for its next file

@@ -10,12 +10,12 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestInterruptedFirstStart: a kill or a power cut in the first start, before
-// anything was served, costs nothing: the next start begins again by itself.
+// TestInterruptedFirstStart: after a kill or a power cut in the first start,
+// before the server was ready, the next start begins again without help.
 func TestInterruptedFirstStart(t *testing.T) {
 	for name, cut := range map[string]func(path string) error{
 		"kill": func(string) error { return nil },
-		// What was not synced is there by name only.
+		// Files that were not synced are empty.
 		"power cut": func(path string) error { return os.Truncate(path, 0) },
 		"torn":      func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("x", 1<<16)), 0o600) },
 	} {
@@ -57,7 +57,7 @@ func killedInFirstStart(t *testing.T) string {
 			if _, err := os.Stat(filepath.Join(dir, "admin.kubeconfig")); err == nil && len(logs) > 0 {
 				break
 			}
-			time.Sleep(100 * time.Microsecond) // the API servers are being built
+			time.Sleep(100 * time.Microsecond) // until the API servers are being built
 		}
 		s.Kill()
 		stamp, err := os.ReadFile(filepath.Join(dir, "version.json"))

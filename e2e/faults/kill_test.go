@@ -20,8 +20,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// site is a data directory with one server after the other, and clients that
-// live longer than each of them.
+// site is a data directory on which servers run one after the other, and
+// clients that outlive each of them.
 type site struct {
 	t       *testing.T
 	options harness.Options
@@ -102,7 +102,7 @@ func (s *site) write(ctx context.Context) (wait func()) {
 	}
 }
 
-// acknowledged is how many writes were.
+// acknowledged returns the number of acknowledged writes.
 func (s *site) acknowledged() (n int64) {
 	for _, w := range s.writers {
 		n += w.made.Load()
@@ -110,8 +110,8 @@ func (s *site) acknowledged() (n int64) {
 	return n
 }
 
-// check compares what there is with what was acknowledged, and waits until the
-// watchers have seen it.
+// check compares the objects with the acknowledged writes, and waits until the
+// watchers have seen them.
 func (s *site) check() {
 	s.t.Helper()
 	list, err := s.maps.List(s.t.Context(), metav1.ListOptions{})

@@ -31,8 +31,9 @@ type object struct {
 	version                 uint64
 }
 
-// ledger is one writer's account of what was acknowledged. Nobody else writes
-// its objects. A write without an answer is open: it has happened or not.
+// ledger records the acknowledged writes of one writer, which is the only one
+// that writes its objects. A write without an answer is open: it may have
+// happened or not.
 type ledger struct {
 	id     string
 	n      int
@@ -55,7 +56,7 @@ func (l *ledger) next() string {
 }
 
 // write makes random writes until one is not answered. A refusal is an error:
-// there is nothing to refuse.
+// all writes are valid.
 func (l *ledger) write(ctx context.Context, maps typedcorev1.ConfigMapInterface) error {
 	for ctx.Err() == nil {
 		var err error
@@ -132,7 +133,7 @@ func read(m *corev1.ConfigMap) object {
 	}
 }
 
-// version reads a resourceVersion; 0 is none that there is.
+// version parses a resourceVersion; no object has 0.
 func version(text string) uint64 {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -141,7 +142,7 @@ func version(text string) uint64 {
 	return n
 }
 
-// newest is the highest version that was acknowledged.
+// newest returns the highest acknowledged version.
 func (l *ledger) newest() uint64 {
 	newest := uint64(0)
 	for _, o := range l.exists {
@@ -150,8 +151,8 @@ func (l *ledger) newest() uint64 {
 	return newest
 }
 
-// check compares what the server has of this writer's with the ledger, and
-// closes what is open.
+// check compares this writer's objects on the server with the ledger, and
+// settles open writes.
 func (l *ledger) check(t *testing.T, found []object) {
 	t.Helper()
 	byToken := map[string]object{}
@@ -164,7 +165,7 @@ func (l *ledger) check(t *testing.T, found []object) {
 			t.Errorf("%s was deleted and is there again: %+v", o.token, o)
 		}
 		if _, known := l.exists[o.token]; !known && o.token != l.openCreate && !l.gone[o.token] {
-			t.Errorf("nobody has written %+v", o)
+			t.Errorf("there is %+v, which was never written", o)
 		}
 	}
 	for token, want := range l.exists {

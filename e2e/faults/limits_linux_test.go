@@ -20,8 +20,8 @@ func limited(limit string) harness.Options {
 	return harness.Options{Wrap: []string{"sh", "-c", "ulimit " + limit + `; exec "$0" "$@"`}}
 }
 
-// TestFewFiles: more clients than files. Those that are connected are served,
-// the others wait, and etcd can open what it needs.
+// TestFewFiles: with more clients than file descriptors, connected clients are
+// served, others wait, and etcd can open its files.
 func TestFewFiles(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, limited("-n 120"), 2, 1)
@@ -50,7 +50,7 @@ func TestFewFiles(t *testing.T) {
 		_ = connection.Close() // nothing was sent
 	}
 	harness.Eventually(t, "new clients are served", func() error {
-		connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // whoever answers
+		connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // the certificate does not matter
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func TestFewFiles(t *testing.T) {
 	s.check()
 }
 
-// churn writes a few hundred times over the connection that is there.
+// churn makes a few hundred writes over one open connection.
 func churn(t *testing.T, s *site, round int) error {
 	t.Helper()
 	for _, w := range s.writers {
@@ -91,8 +91,8 @@ func openFiles(t *testing.T, pid int) []os.DirEntry {
 	return entries
 }
 
-// TestLittleMemory: a soft limit far below what the load would like makes the
-// server slower, and nothing else.
+// TestLittleMemory: a soft limit far below what the load needs makes the server
+// slower and has no other effect.
 func TestLittleMemory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, harness.Options{Env: []string{"GOMEMLIMIT=100MiB"}}, 2, 1)
@@ -117,8 +117,8 @@ func TestLittleMemory(t *testing.T) {
 	}
 }
 
-// TestNoMemory: when the kernel gives no more, the process ends, and what was
-// acknowledged is there.
+// TestNoMemory: when the kernel refuses memory, the process ends, and
+// acknowledged writes are kept.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, limited("-d 260000"), 2, 1) // kilobytes of data
@@ -126,7 +126,7 @@ func TestNoMemory(t *testing.T) {
 	wait := s.write(t.Context())
 	for i := 0; server.Running(); i++ {
 		if err := put(t, server, fmt.Sprintf("large-%d", i)); err != nil {
-			continue // it has ended, or is about to
+			continue // the server has ended, or is about to
 		}
 		_, _ = server.Client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}) // as above
 	}
@@ -134,7 +134,7 @@ func TestNoMemory(t *testing.T) {
 	if code := server.Wait(); code == 0 {
 		t.Error("it ended as if all were well")
 	}
-	// The Go runtime's words for it.
+	// The Go runtime's message.
 	if log := server.Log(); !strings.Contains(log, "out of memory") && !strings.Contains(log, "cannot allocate memory") {
 		t.Errorf("it does not say why it ended:\n%s", log)
 	}

@@ -10,8 +10,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// count is how often a test does what it does: a number in the environment, or
-// the default.
+// count returns how often a test repeats: the number in the environment
+// variable, or the default.
 func count(t *testing.T, variable string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -25,7 +25,8 @@ func count(t *testing.T, variable string, otherwise int) int {
 	return n
 }
 
-// duration is the same for how long.
+// duration returns how long a test runs: the duration in the environment
+// variable, or the default.
 func duration(t *testing.T, variable string, otherwise time.Duration) time.Duration {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -39,8 +40,9 @@ func duration(t *testing.T, variable string, otherwise time.Duration) time.Durat
 	return d
 }
 
-// ends waits for the end of a server that cannot go on: one line of error, the
-// last, that has the parts, and no traceback.
+// ends waits until a failed server has ended with exit code 1. The last line of
+// its log must be an error with all the parts, and the log must have no
+// traceback.
 func ends(t *testing.T, s *harness.Server, parts ...string) {
 	t.Helper()
 	if code := s.Wait(); code != 1 {

@@ -17,8 +17,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestPause: a process that stands still, as in a machine that is suspended,
-// goes on where it was.
+// TestPause: a process that is paused, as on a suspended machine, goes on.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, harness.Options{}, 2, 1)
@@ -39,7 +38,7 @@ func TestPause(t *testing.T) {
 	defer watched.Stop()
 
 	server.Signal(syscall.SIGSTOP)
-	wait := s.write(t.Context()) // hangs, each writer with one write
+	wait := s.write(t.Context()) // each writer has one write that hangs
 	time.Sleep(duration(t, "FAULT_PAUSE", 8*time.Second))
 	server.Signal(syscall.SIGCONT)
 

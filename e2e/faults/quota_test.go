@@ -36,13 +36,13 @@ func put(t *testing.T, s *harness.Server, name string) error {
 	return err
 }
 
-// refused says whether the error is the one for a server without room.
+// refused reports whether the error is the one for a full database.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage
 }
 
-// get asks a path as the administrator.
+// get requests a path as the administrator.
 func get(t *testing.T, s *harness.Server, path string) (int, string) {
 	t.Helper()
 	config := s.RESTConfig()
@@ -62,8 +62,8 @@ func get(t *testing.T, s *harness.Server, path string) (int, string) {
 	return response.StatusCode, body.String()
 }
 
-// fill writes until nothing helps any more, and returns the names of what was
-// written. Side by side the writers come further above the quota before etcd
+// fill writes until all writes are refused, and returns the names of the
+// objects written. Concurrent writers exceed the quota further before etcd
 // notices. A name is used once: while one writer is refused, another may be
 // served, after room was made.
 func fill(t *testing.T, s *harness.Server) []string {
@@ -98,8 +98,9 @@ func fill(t *testing.T, s *harness.Server) []string {
 	return slices.Concat(written...)
 }
 
-// TestFullDatabase: warned of, made room in, read-only where that does not
-// help, and writable again as it says.
+// TestFullDatabase: the server warns, defragments, refuses writes if that does
+// not make room, and accepts writes again after the steps that its message
+// names.
 func TestFullDatabase(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -123,7 +124,7 @@ func TestFullDatabase(t *testing.T) {
 		t.Errorf("with a larger quota it says:\n%s", s.Log())
 	}
 
-	s = harness.StartIn(t, dir, "--config", small) // comes up, and is the same
+	s = harness.StartIn(t, dir, "--config", small) // starts, and is still read-only
 	if err := put(t, s, "one-more"); !refused(err) {
 		t.Errorf("after a restart a write gets %v", err)
 	}
@@ -138,7 +139,8 @@ func TestFullDatabase(t *testing.T) {
 	event(t, s, "DatabaseWritable")
 }
 
-// readsOnly: and says so, everywhere.
+// readsOnly checks that writes are refused, that reads and health checks
+// succeed, and that log, metrics and status report it.
 func readsOnly(t *testing.T, s *harness.Server) {
 	t.Helper()
 	harness.Wants(t, s.Log(), " % of its quota", "the database is full (", "raise etcd.embedded.quotaBackend and restart")
@@ -152,7 +154,8 @@ func readsOnly(t *testing.T, s *harness.Server) {
 	if code, body := get(t, s, "/livez"); code != http.StatusOK {
 		t.Errorf("/livez says %s", body)
 	}
-	// Whoever balances load by it must let the deletions through that make room.
+	// The server stays ready for load balancers: deletions, which make room,
+	// must get through.
 	if code, body := get(t, s, "/readyz?verbose"); code != http.StatusOK {
 		t.Errorf("/readyz says %s", body)
 	}
@@ -212,20 +215,20 @@ func TestDefrag(t *testing.T) {
 	if err := put(t, s, "after"); err != nil {
 		t.Error(err)
 	}
-	// Authorization is the API's.
-	nobody := s.RESTConfig()
-	nobody.Impersonate.UserName = "nobody"
-	client, err := rest.HTTPClientFor(nobody)
+	// The API's authorization applies.
+	powerless := s.RESTConfig()
+	powerless.Impersonate.UserName = "powerless"
+	client, err := rest.HTTPClientFor(powerless)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := client.Post(nobody.Host+"/kube-hyper-mini/defragment", "", nil)
+	response, err := client.Post(powerless.Host+"/kube-hyper-mini/defragment", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close() // the code says it all
 	if response.StatusCode != http.StatusForbidden {
-		t.Errorf("somebody without rights gets %s", response.Status)
+		t.Errorf("a user without rights gets %s", response.Status)
 	}
 	if code := s.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d", code)

@@ -10,8 +10,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestRunInAFullTemporaryDirectory: a server for tests says that there is no room
-// before it makes anything.
+// TestRunInAFullTemporaryDirectory: `run` reports a full temporary directory
+// before it creates a server.
 func TestRunInAFullTemporaryDirectory(t *testing.T) {
 	if !inside(t) {
 		return

@@ -14,8 +14,8 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// watcher keeps a copy of the config maps as an informer does, across as many
-// servers as come and go, and is stricter: versions never go back.
+// watcher keeps a copy of the config maps as an informer does, across restarts
+// of the server. It also checks that versions never go back.
 type watcher struct {
 	maps typedcorev1.ConfigMapInterface
 
@@ -61,8 +61,8 @@ func (w *watcher) list(ctx context.Context) string {
 	return list.ResourceVersion
 }
 
-// watch follows until the watch ends, and returns where to go on; empty for a
-// new list, which an error asks for.
+// watch follows until the watch ends, and returns the version to resume from;
+// empty if an error requires a new list.
 func (w *watcher) watch(ctx context.Context, from string) string {
 	events, err := w.maps.Watch(ctx, metav1.ListOptions{ResourceVersion: from})
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
@@ -92,7 +92,8 @@ func (w *watcher) watch(ctx context.Context, from string) string {
 	return from
 }
 
-// advance notes a version. A list may show what has been seen, an event not.
+// advance records a version. A list may repeat the last version, an event may
+// not.
 func (w *watcher) advance(what, text string, same bool) {
 	now := version(text)
 	if now < w.newest || now == w.newest && !same {
@@ -101,7 +102,7 @@ func (w *watcher) advance(what, text string, same bool) {
 	w.newest = max(w.newest, now)
 }
 
-// sees says whether the copy is what a list has.
+// sees returns an error if the copy differs from the list.
 func (w *watcher) sees(want map[string]string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -65,7 +65,7 @@ func clientOf(t *testing.T, s *harness.Server) kubernetes.Interface {
 	return client
 }
 
-// replace has the load use another process in the server's place.
+// replace makes the load use another process instead of the server.
 func (l *load) replace(i int, s *harness.Server) {
 	client := clientOf(l.t, s)
 	l.mu.Lock()
@@ -88,22 +88,21 @@ func (l *load) write(ctx context.Context, name string, turn int) {
 			l.count.Add(1)
 			return
 		case apierrors.IsAlreadyExists(err) && try > 0:
-			return // written by a try that was not acknowledged
+			return // an earlier attempt, which was not acknowledged, has written it
 		case ctx.Err() == nil && !retryable(err):
 			l.mu.Lock()
 			l.bad = append(l.bad, err)
 			l.mu.Unlock()
 			return
 		}
-		select { // who tries again at once takes the processor from who comes back
+		select { // retrying at once would take the processor from restarting servers
 		case <-ctx.Done():
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-// retryable says whether a client that gets the error knows that it may try
-// again.
+// retryable reports whether a client may retry after the error.
 func retryable(err error) bool {
 	var network net.Error
 	switch {
@@ -119,7 +118,7 @@ func retryable(err error) bool {
 	return apierrors.IsInternalError(err) && (strings.Contains(err.Error(), "etcdserver: ") || strings.Contains(err.Error(), "rpc error") || strings.Contains(err.Error(), "context"))
 }
 
-// goesOn waits for more acknowledged writes.
+// goesOn waits until more writes are acknowledged.
 func (l *load) goesOn(during string) {
 	l.t.Helper()
 	goal := l.count.Load() + 200
@@ -162,7 +161,7 @@ func newLink(t *testing.T, to string) *link {
 		}
 	})
 	t.Cleanup(func() {
-		_ = listener.Close() // nobody uses it any more
+		_ = listener.Close() // it is not used any more
 		l.set(true)
 		l.running.Wait()
 	})
@@ -243,8 +242,8 @@ func statusIs(t *testing.T, s *harness.Server, code int, want string) {
 	})
 }
 
-// TestStorm: three servers on three members lose one or the other, and no
-// acknowledged write.
+// TestStorm: three servers on three etcd members keep all acknowledged writes
+// while servers, members and connections fail.
 func TestStorm(t *testing.T) {
 	members := cluster(t, 3)
 	urls := endpoints(members)
@@ -263,7 +262,7 @@ func TestStorm(t *testing.T) {
 	l := startLoad(t, servers)
 	l.goesOn("before anything happens")
 
-	servers[0].Kill() // it was there first, and leads
+	servers[0].Kill() // it started first and holds the lease
 	l.goesOn("without the leading server")
 	createNamespace(t, servers[1], "after-the-leader")
 	populated(t, servers[1], "after-the-leader")
@@ -275,14 +274,14 @@ func TestStorm(t *testing.T) {
 		l.goesOn("without an etcd member")
 		statusIs(t, servers[0], harness.ExitOK, `"sizeBytes": [1-9]`)
 		m.start()
-		m.waitHealthy() // or the next one's end ends the quorum
+		m.waitHealthy() // otherwise killing the next one would lose the quorum
 	}
 
 	for _, link := range links {
 		link.set(true)
 	}
 	readyIs(t, servers[2], false)
-	statusIs(t, servers[2], harness.ExitNotReady, "") // whether it waits, or led and has ended
+	statusIs(t, servers[2], harness.ExitNotReady, "") // it waits for etcd, or held the lease and has ended
 	l.goesOn("with a server cut off")
 	createNamespace(t, servers[1], "while-cut-off")
 	populated(t, servers[1], "while-cut-off")
@@ -290,7 +289,7 @@ func TestStorm(t *testing.T) {
 		link.set(false)
 	}
 	harness.Eventually(t, "the server that was cut off is ready", func() error {
-		if !servers[2].Running() { // it led: the service manager starts it again
+		if !servers[2].Running() { // it held the lease and has ended: a service manager would start it again
 			servers[2] = harness.StartIn(t, servers[2].Dir, "--config", files[2])
 			l.replace(2, servers[2])
 		}
@@ -311,7 +310,8 @@ func TestStorm(t *testing.T) {
 	verify(t, l, servers)
 }
 
-// verify holds what each server knows against what was acknowledged.
+// verify compares the objects that each server returns with the acknowledged
+// writes.
 func verify(t *testing.T, l *load, servers []*harness.Server) {
 	t.Helper()
 	for _, err := range l.bad {

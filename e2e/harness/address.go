@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// given are the ports that this process has given out.
+// given has the ports that FreePort has returned.
 var given sync.Map
 
-// FreePort is a TCP port that nobody listens on at 127.0.0.1, that the system
-// does not give to whoever asks for any, and that no other test of this process
-// has got: between here and its use only a test of another process can take it,
-// once in some thousand times. It fails the test when it finds none.
+// FreePort returns a TCP port that is free at 127.0.0.1, lies outside of the
+// system's ephemeral range, and has not been returned before in this process. A
+// test of another process can take it before its use; that happens about once
+// in a thousand times. FreePort fails the test when it finds none.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {

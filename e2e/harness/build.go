@@ -82,8 +82,8 @@ func Root(t testing.TB) string {
 // Build builds a package, once in each test process, from the module in dir,
 // and returns the path of the binary in .bin. Test processes that run at the
 // same time share that directory: each builds in a directory of its own and
-// puts the whole binary in place by a rename, so that nobody runs half of
-// one. A binary that is up to date is not linked again.
+// puts the whole binary in place by a rename, so that no process runs an
+// incomplete one. A binary that is up to date is not linked again.
 func Build(t testing.TB, dir, pkg, name string, flags ...string) string {
 	t.Helper()
 	built.Lock()

@@ -90,7 +90,7 @@ func validate(t *testing.T, object runtime.Object) field.ErrorList {
 	case *policy.PodDisruptionBudget:
 		return policyvalidation.ValidatePodDisruptionBudget(o, policyvalidation.PodDisruptionBudgetValidationOptions{})
 	}
-	t.Errorf("nobody validates a %T", object)
+	t.Errorf("there is no validation for a %T", object)
 	return nil
 }
 

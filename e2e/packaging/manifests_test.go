@@ -123,7 +123,7 @@ func TestManifestsAreThereWhenTheServerIsReady(t *testing.T) {
 	})
 	s.Kubectl("", "get", "widget", "-n", "team", "a")
 
-	// Drift is mended at the next start.
+	// The next start undoes changes of managed fields.
 	s.Kubectl("", "delete", "widget", "-n", "team", "b")
 	if code := s.Stop(); code != 0 {
 		t.Fatalf("the server ended with %d", code)
@@ -213,14 +213,14 @@ func TestPruneRemovesWhatIsNoLongerThere(t *testing.T) {
 		_, err := s.TryKubectl("", "get", "configmap", "-n", "kube-system", "kube-hyper-mini-manifests")
 		return err
 	})
-	// Somebody takes an object over: it is not ours to remove any more.
+	// Another manager takes an object over: pruning must not remove it.
 	taken := s.Dynamic().Resource(widgetResource).Namespace("team")
 	object, err := taken.Get(context.Background(), "taken", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	object.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // as server-side apply's documentation clears them
-	if _, err := taken.Update(context.Background(), object, metav1.UpdateOptions{FieldManager: "somebody"}); err != nil {
+	if _, err := taken.Update(context.Background(), object, metav1.UpdateOptions{FieldManager: "other"}); err != nil {
 		t.Fatal(err)
 	}
 

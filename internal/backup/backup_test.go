@@ -299,8 +299,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever it is given, the reader returns, and what it accepts is
-// whole.
+// FuzzRead: the reader returns for any input, and accepts complete archives
+// only.
 func FuzzRead(f *testing.F) {
 	whole := archive(f, Options{})
 	f.Add(whole)

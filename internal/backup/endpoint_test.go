@@ -47,8 +47,8 @@ func post(t *testing.T, server *httptest.Server, query string) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// TestEndpointGivesNoKeysAway: keys leave the server only for the configured
-// recipients, whatever the request says.
+// TestEndpointGivesNoKeysAway: archives contain keys only if they are encrypted
+// to the configured recipients; requests cannot change that.
 func TestEndpointGivesNoKeysAway(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -196,7 +196,7 @@ func TestIdleTypesAreLetGoUnderLoad(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
 	if s.front.resident() != 0 {
-		t.Fatal("a CRD that nobody has used is resident")
+		t.Fatal("a CRD that was not used is resident")
 	}
 	const clients, rounds = 4, 25
 	var all sync.WaitGroup
@@ -341,7 +341,7 @@ func TestTypesOfNewDefinitions(t *testing.T) {
 	}
 }
 
-// TestWatchedTypesStay: a watch is use, however quiet it is.
+// TestWatchedTypesStay: an open watch counts as use, also without events.
 func TestWatchedTypesStay(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)

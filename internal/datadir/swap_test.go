@@ -60,8 +60,8 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// TestSwapIsFinished: whatever a crash left half-done, whoever comes next
-// finishes.
+// TestSwapIsFinished: the next start completes a swap that a crash interrupted
+// at any step.
 func TestSwapIsFinished(t *testing.T) {
 	const journal = `{"new": "in", "old": "out", "keep": ["backups"], "moved": `
 	for name, files := range map[string]map[string]string{
@@ -86,7 +86,7 @@ func TestSwapIsFinished(t *testing.T) {
 	}
 }
 
-// TestSwapThatCannotBeRead is no reason to start with half of the data.
+// TestSwapThatCannotBeRead: an unreadable journal fails the start.
 func TestSwapThatCannotBeRead(t *testing.T) {
 	for name, journal := range map[string]string{"garbage": "{", "a way out": `{"new": "../../elsewhere", "old": "out"}`} {
 		t.Run(name, func(t *testing.T) {

@@ -37,8 +37,8 @@ func FuzzTargets(f *testing.F) {
 	})
 }
 
-// FuzzReference: a reference is refused, or is understood by who dials what it
-// resolves to.
+// FuzzReference: a reference is refused, or the address that it resolves to can
+// be dialled.
 func FuzzReference(f *testing.F) {
 	f.Add("ns", "svc", int32(443), "https://10.0.0.7:8443")
 	f.Add("n.s", "svc.ns", int32(0), "https://a")
@@ -64,7 +64,8 @@ func FuzzReference(f *testing.F) {
 	})
 }
 
-// FuzzHost: a host is somebody else's, or leads to one reference.
+// FuzzHost: a host is not a service's name, or stands for exactly one
+// reference.
 func FuzzHost(f *testing.F) {
 	for _, host := range []string{"svc.ns.svc", "targets-1f.svc.ns.svc", "targets-.targets-.ns.svc", "a.b.c.d", "..svc", "targets-1.targets-2.svc.ns.svc"} {
 		f.Add(host)
@@ -73,7 +74,7 @@ func FuzzHost(f *testing.F) {
 		ref, pooled, ok := parse(host)
 		switch {
 		case !ok && ref != Reference{}:
-			t.Errorf("%q is nobody's and gives %s", host, ref)
+			t.Errorf("%q is not a service's name and gives %s", host, ref)
 		case ok && pooled && ref.host() != host:
 			t.Errorf("%q is taken for %s", host, ref)
 		case ok && !pooled:

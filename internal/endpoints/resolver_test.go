@@ -29,7 +29,7 @@ func listen(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// refusing is an address where nobody listens.
+// refusing returns an address without a listener.
 func refusing(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,7 +90,7 @@ func TestTheConfigurationWinsOverObjects(t *testing.T) {
 func TestAHealthyTargetIsFoundAmongDeadOnes(t *testing.T) {
 	good := listen(t)
 	r := newResolver(t)
-	now := time.Now() // at which what is dead stays dead
+	now := time.Now() // at which dead targets stay dead
 	r.healthOf(ref).now = func() time.Time { return now }
 	var mu sync.Mutex
 	told := 0
@@ -121,7 +121,7 @@ func TestASilentTargetDoesNotHoldUpTheOthers(t *testing.T) {
 	good := listen(t)
 	r := newResolver(t)
 	r.set(ref, []string{"silent:1", good})
-	silence := make(chan struct{}) // does not end, whatever the dialer's patience
+	silence := make(chan struct{}) // outlasts every timeout
 	t.Cleanup(func() { close(silence) })
 	base := func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == "silent:1" {
@@ -160,7 +160,7 @@ func TestUnsyncedIsNotUnknown(t *testing.T) {
 		r := newResolver(t)
 		base := func(_ context.Context, _, address string) (net.Conn, error) {
 			if address != "target:1" {
-				return nil, fmt.Errorf("nobody is at %s", address)
+				return nil, fmt.Errorf("nothing listens at %s", address)
 			}
 			connection, _ := net.Pipe()
 			return connection, nil
@@ -278,7 +278,7 @@ func TestATargetThatDoesNotSpeakIsTriedLast(t *testing.T) {
 	p := &prober{resolver: r, dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		connection, err := Direct()(ctx, network, address)
 		if address == mumbles && err == nil {
-			err = connection.SetDeadline(time.Now()) // a silence that does not take long
+			err = connection.SetDeadline(time.Now()) // times out at once
 		}
 		return connection, err
 	}}
@@ -286,7 +286,7 @@ func TestATargetThatDoesNotSpeakIsTriedLast(t *testing.T) {
 		t.Errorf("reached %d, %v", reached, err)
 	}
 	if told == before {
-		t.Error("nobody is told")
+		t.Error("the change was not reported")
 	}
 	r.healthOf(ref).mark(mumbles, nil) // another connection was accepted
 	for turn := range uint32(4) {

@@ -45,8 +45,7 @@ func smallDatabase(f *testing.F) []byte {
 	return data[:min(len(data), 16<<10)]
 }
 
-// FuzzDatabase: whatever is in the file, the check ends, with an error or
-// without.
+// FuzzDatabase: the check of any file returns, with an error or without.
 func FuzzDatabase(f *testing.F) {
 	database := smallDatabase(f)
 	for _, offset := range []uint16{0, 1024, 2048, 3072, 4096, 5000} {

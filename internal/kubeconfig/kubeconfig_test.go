@@ -86,7 +86,7 @@ func TestMergeKeepsWhatIsThere(t *testing.T) {
 	if err := os.WriteFile(path, []byte(theirs), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, 0o640); err != nil { // whatever the umask
+	if err := os.Chmod(path, 0o640); err != nil { // independent of the umask
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)

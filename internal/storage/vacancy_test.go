@@ -88,7 +88,7 @@ func TestVacancyOfWhatWasThere(t *testing.T) {
 		t.Errorf("a watch cache begins at %d, not %d", start, revision)
 	}
 	if start := p.startOfCache(widgets); start != 0 {
-		t.Errorf("a watch cache that nobody waits for begins at %d", start)
+		t.Errorf("a watch cache that was not requested begins at %d", start)
 	}
 }
 

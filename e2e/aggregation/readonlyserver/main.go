@@ -1,7 +1,7 @@
 // Command readonlyserver is an aggregated API server without a store, whose
-// objects are assembled when somebody reads them. In metrics.k8s.io/v1beta1 it
-// has nodes, of which there is one, this process; and pods, which are another
-// type of another server seen differently: each lease is one. The subresource
+// objects are assembled when they are read. In metrics.k8s.io/v1beta1 it has
+// nodes, of which there is one, this process; and pods, which are another type
+// of another server seen differently: each lease is one. The subresource
 // nodes/whoami is answered by a handler of its own, which says who asks.
 package main
 

@@ -92,7 +92,8 @@ func (h *handler) label(w http.ResponseWriter, r *http.Request) {
 	h.patch(w, r, "/metadata/labels", map[string]string{"admitted-by": h.name})
 }
 
-// subject adds somebody to a role binding, without what has a default.
+// subject adds a subject to a role binding, without the fields that have
+// defaults.
 func (h *handler) subject(w http.ResponseWriter, r *http.Request) {
 	h.patch(w, r, "/subjects/-", map[string]string{"kind": "User", "name": h.name})
 }
