@@ -36,6 +36,7 @@ type informerFactory interface {
 // caches fills the caches of the informers before the post-start hooks run, so that
 // controllers and admission plugins need not poll for them.
 type caches struct {
+	stores    func(context.Context) error // waits for the watch caches of the stores
 	factories []informerFactory
 	ctx       context.Context // of the informers
 	stop      context.CancelFunc
@@ -45,8 +46,8 @@ type caches struct {
 
 // newCaches is called right after the admission plugins were made: its wait polls at the
 // same times as theirs. The caller must call stop unless endWith does.
-func newCaches(ctx context.Context) *caches {
-	c := &caches{seen: make(chan struct{})}
+func newCaches(ctx context.Context, stores func(context.Context) error) *caches {
+	c := &caches{stores: stores, seen: make(chan struct{})}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(c.seen)
@@ -68,16 +69,18 @@ func (c *caches) endWith(server *genericapiserver.GenericAPIServer) error {
 	return nil
 }
 
-// fill starts the informers. It returns when they have listed all objects and the
+// fill starts the informers when the watch caches of the stores are filled: an
+// informer that is refused before that retries after a second. It returns when they have listed all objects and the
 // admission plugins have noticed that, or after cacheFillTimeout: code that needs a
 // cache then waits for it, as in kube-apiserver. Audit events of these requests are
 // buffered until the server runs.
 func (c *caches) fill(ctx context.Context) {
+	moment, cancel := context.WithTimeout(ctx, cacheFillTimeout)
+	defer cancel()
+	_ = c.stores(moment) // at the timeout the informers start nevertheless
 	for _, factory := range c.factories {
 		factory.Start(c.ctx.Done())
 	}
-	moment, cancel := context.WithTimeout(ctx, cacheFillTimeout)
-	defer cancel()
 	for _, factory := range c.factories {
 		factory.WaitForCacheSync(moment.Done())
 	}

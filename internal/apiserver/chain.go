@@ -133,7 +133,7 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
 	b.generic.AdmissionControl = bootstrapAdmission{b.generic.AdmissionControl}
-	b.caches = newCaches(ctx)
+	b.caches = newCaches(ctx, b.config.Storage.AwaitCaches)
 	return b.delegates(native, initializers)
 }
 

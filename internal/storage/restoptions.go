@@ -21,7 +21,9 @@ type CachePolicy func(schema.GroupResource) bool
 // that uses the shared client. It also makes this storage the source of the metric
 // apiserver_storage_size_bytes.
 func (s *Storage) RESTOptionsGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) generic.RESTOptionsGetter {
-	return s.newGetter(upstream, cached)
+	getter := s.newGetter(upstream, cached)
+	getter.made = s.caches.add
+	return getter
 }
 
 func (s *Storage) newGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) *getter {
@@ -46,6 +48,7 @@ type getter struct {
 	storage  *Storage
 	cached   CachePolicy
 	start    func(schema.GroupResource) int64 // of watch caches; nil: with a list
+	made     func(storage.Interface)          // called with each store with a watch cache; may be nil
 }
 
 // GetRESTOptions implements [generic.RESTOptionsGetter].
@@ -57,7 +60,7 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 	g.storage.remember(resource, opts.ResourcePrefix)
 	opts.Decorator = store.Uncached(g.storage.newStore)
 	if g.cached(resource) {
-		opts.Decorator = store.Cached(g.storage.newStore, g.start)
+		opts.Decorator = store.Cached(g.storage.newStore, g.start, g.made)
 	}
 	return opts, nil
 }

@@ -54,6 +54,7 @@ type Storage struct {
 	config     Config
 	compactor  compactor
 	population *Population
+	caches     watchCaches     // of built-in resources
 	background context.Context // ends with Close
 	cancel     context.CancelFunc
 

@@ -37,8 +37,9 @@ func Uncached(raw Raw) generic.StorageDecorator {
 
 // Cached is the decorator that adds a watch cache. Before a cache reads the
 // store it calls start, which may return a revision at which the resource has no
-// objects: the cache begins there. start may be nil, or return 0.
-func Cached(raw Raw, start func(schema.GroupResource) int64) generic.StorageDecorator {
+// objects: the cache begins there. start may be nil, or return 0. made, if it is
+// not nil, is called with each store that is made.
+func Cached(raw Raw, start func(schema.GroupResource) int64, made func(storage.Interface)) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
@@ -65,6 +66,9 @@ func Cached(raw Raw, start func(schema.GroupResource) int64) generic.StorageDeco
 			return nil, nil, fmt.Errorf("make the watch cache of %s: %w", config.GroupResource, err)
 		}
 		delegator := cacher.NewCacheDelegator(watchCache, store)
+		if made != nil {
+			made(delegator)
+		}
 		return delegator, sync.OnceFunc(func() {
 			delegator.Stop()
 			watchCache.Stop()
