@@ -231,6 +231,7 @@ func TestRunOfNothing(t *testing.T) {
 	for name, end := range map[string]func(*exec.Cmd) error{
 		"interrupted": func(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) },
 		"terminated":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) },
+		"hung up":     func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGHUP) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRunTest(t)

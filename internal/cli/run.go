@@ -37,6 +37,9 @@ gets. After SIGTERM or an interrupt it has the time of --grace, and is killed th
 When COMMAND has ended, what is left of its process group is ended, and the server
 and its directory are removed; also if this process is killed.
 
+--config may be that of another server: its data directory, external etcd, archive,
+backups and kubeconfig are not used.
+
 Without COMMAND, it prints a line for the shell that sets KUBECONFIG, and waits for
 Ctrl-C. A program that starts it keeps a pipe to its standard input open and gives
 --until-eof: the server then ends with that program, however it ends.
@@ -89,11 +92,16 @@ func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
 }
 
 // takeSignals takes signals from the handler of main, which ends the server while
-// COMMAND still uses it, and the process at a second signal.
+// COMMAND still uses it, and the process at a second signal. SIGHUP stays ignored
+// under nohup.
 func takeSignals() <-chan os.Signal {
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, testplane.Forwarded...)
+	for _, taken := range testplane.Forwarded {
+		if taken != syscall.SIGHUP || !signal.Ignored(taken) {
+			signal.Notify(signals, taken)
+		}
+	}
 	return signals
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -34,8 +36,8 @@ type RunOptions struct {
 	Grace time.Duration
 	// Owner, if it is not nil, ends the run with its end.
 	Owner io.Reader
-	// Signals are passed on to the command. Without one, an interrupt or SIGTERM
-	// ends the run.
+	// Signals are passed on to the command. Without one, an interrupt, SIGTERM,
+	// SIGHUP or SIGQUIT ends the run.
 	Signals <-chan os.Signal
 	Out     io.Writer
 }
@@ -121,8 +123,11 @@ func (e *serverEndedError) Error() string {
 // Unwrap returns the cause.
 func (e *serverEndedError) Unwrap() error { return e.err }
 
-// ends says whether a signal asks a program to end.
+// ends says whether a signal asks a command to end.
 func ends(signal os.Signal) bool { return signal == os.Interrupt || signal == syscall.SIGTERM }
+
+// endsRun says whether a signal ends a run that has no command to pass it on to.
+func endsRun(signal os.Signal) bool { return slices.Contains(ending, signal) }
 
 // awaitReady returns an error if the server has stopped.
 func (r *runner) awaitReady() (appliance.Running, error) {
@@ -135,7 +140,7 @@ func (r *runner) awaitReady() (appliance.Running, error) {
 		case <-r.owner:
 			return appliance.Running{}, errors.Join(errors.New("standard input ended during the start; everything was removed"), r.plane.Stop())
 		case signal := <-r.Signals:
-			if ends(signal) {
+			if endsRun(signal) {
 				return appliance.Running{}, errors.Join(&SignalError{signal}, r.plane.Stop())
 			}
 		}
@@ -170,15 +175,7 @@ func (r *runner) apply(ctx context.Context, running appliance.Running) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() { // a long list of objects must not keep the process from ending
-		select {
-		case signal := <-r.Signals:
-			cancel(&SignalError{signal})
-		case <-r.owner:
-			cancel(errors.New("standard input ended"))
-		case <-ctx.Done():
-		}
-	}()
+	go r.cancelAtEnd(ctx, cancel) // a long list of objects must not keep the process from ending
 	applier, err := manifests.New(manifests.Config{Client: running.Client, Log: r.plane.log})
 	if err != nil {
 		return err
@@ -196,12 +193,32 @@ func (r *runner) apply(ctx context.Context, running appliance.Running) error {
 	return nil
 }
 
-// environment is that of this process with the variables of the server.
+// cancelAtEnd calls cancel when the run is to end. It returns when ctx ends.
+func (r *runner) cancelAtEnd(ctx context.Context, cancel context.CancelCauseFunc) {
+	for {
+		select {
+		case signal := <-r.Signals:
+			if endsRun(signal) {
+				cancel(&SignalError{signal})
+			}
+		case <-r.owner:
+			cancel(errors.New("standard input ended"))
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// environment is that of this process with the variables of the server. Each
+// variable is in it once: programs in Go use the first of several values, and would
+// use the KUBECONFIG of the caller.
 func (r *runner) environment(running appliance.Running) []string {
-	return append(os.Environ(),
+	cmd := &exec.Cmd{Env: append(os.Environ(),
 		clientcmd.RecommendedConfigPathEnvVar+"="+running.Kubeconfig,
 		DataDirVariable+"="+r.plane.dir.Data(),
-		existingCluster)
+		existingCluster)}
+	return cmd.Environ()
 }
 
 // follow passes signals on until the command ends. The end of the server, or of the
@@ -232,7 +249,7 @@ func (r *runner) wait(running appliance.Running) error {
 	for {
 		select {
 		case signal := <-r.Signals:
-			if ends(signal) {
+			if endsRun(signal) {
 				return nil
 			}
 		case <-r.owner:

@@ -13,6 +13,10 @@ var Forwarded = []os.Signal{
 	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT,
 }
 
+// ending are the signals that end a run without a command. A terminal that is closed
+// sends SIGHUP.
+var ending = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+
 // exportLine sets a variable of the environment in a POSIX shell.
 func exportLine(name, value string) string { return "export " + name + "=" + quoted(value) }
 

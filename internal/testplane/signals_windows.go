@@ -8,6 +8,9 @@ import (
 // Forwarded are the signals that a command gets which this process gets.
 var Forwarded = []os.Signal{os.Interrupt}
 
+// ending are the signals that end a run without a command.
+var ending = []os.Signal{os.Interrupt}
+
 // exportLine sets a variable of the environment in PowerShell.
 func exportLine(name, value string) string {
 	return "$env:" + name + " = '" + strings.ReplaceAll(value, "'", "''") + "'"

@@ -1,0 +1,50 @@
+//go:build !windows
+
+package testplane
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+)
+
+// TestCommandGetsOneKubeconfig: of several values of a variable, a program in Go uses
+// the first, which was the caller's.
+func TestCommandGetsOneKubeconfig(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/production")
+	t.Setenv("USE_EXISTING_CLUSTER", "false")
+	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", "/production")
+	r := &runner{plane: &Plane{dir: &Directory{"/tmp/plane"}}}
+	var got []string
+	for _, variable := range r.environment(appliance.Running{Kubeconfig: "/tmp/plane/kubeconfig"}) {
+		if name, _, _ := strings.Cut(variable, "="); slices.Contains([]string{"KUBECONFIG", "USE_EXISTING_CLUSTER", DataDirVariable}, name) {
+			got = append(got, variable)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"KUBECONFIG=/tmp/plane/kubeconfig", "KUBE_HYPER_MINI_DATA_DIR=/tmp/plane/data", "USE_EXISTING_CLUSTER=true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the command gets %q, want %q", got, want)
+	}
+}
+
+// TestOnlySignalsThatEndCancel: a terminal whose size changes while manifests are
+// applied must not end the run.
+func TestOnlySignalsThatEndCancel(t *testing.T) {
+	signals := make(chan os.Signal, 2)
+	signals <- syscall.SIGWINCH
+	signals <- syscall.SIGTERM
+	r := &runner{RunOptions: RunOptions{Signals: signals}}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r.cancelAtEnd(ctx, cancel)
+	var signalled *SignalError
+	if !errors.As(context.Cause(ctx), &signalled) || signalled.Signal != syscall.SIGTERM {
+		t.Errorf("cancelled by %v, want SIGTERM", context.Cause(ctx))
+	}
+}

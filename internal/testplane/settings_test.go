@@ -1,0 +1,37 @@
+package testplane
+
+import (
+	"path/filepath"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// TestConfigureLeavesOtherServersAlone: with the configuration of a server in use, a
+// run must not touch what that server uses.
+func TestConfigureLeavesOtherServersAlone(t *testing.T) {
+	cfg := config.Default()
+	cfg.Etcd.External.Endpoints = []string{"https://etcd.example:2379"}
+	cfg.Etcd.External.CAFile = "/etc/etcd/ca.crt"
+	cfg.Kubeconfig.Path = "/root/.kube/config"
+	cfg.Archive.Destination, cfg.Archive.TakeOver = "s3://archive", "server"
+	cfg.Backup.Dir, cfg.Backup.Schedule = "/var/backups", "@daily"
+	Configure(cfg)
+	cfg.DataDir = t.TempDir()
+	if err := cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	for name, is := range map[string]struct{ got, want any }{
+		"external etcd":         {len(cfg.Etcd.External.Endpoints), 0},
+		"authority of etcd":     {cfg.Etcd.External.CAFile, ""},
+		"kubeconfig":            {cfg.Kubeconfig.Path, filepath.Join(cfg.DataDir, "admin.kubeconfig")},
+		"archive":               {cfg.Archive.Destination + cfg.Archive.TakeOver, ""},
+		"backups":               {cfg.Backup.Dir, filepath.Join(cfg.DataDir, "backups")},
+		"schedule":              {cfg.Backup.Schedule, ""},
+		"prefix of the objects": {cfg.Etcd.External.Prefix, "/registry"},
+	} {
+		if is.got != is.want {
+			t.Errorf("%s: got %v, want %v", name, is.got, is.want)
+		}
+	}
+}
