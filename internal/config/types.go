@@ -87,8 +87,9 @@ type Etcd struct {
 
 // EmbeddedEtcd configures the etcd member inside the process.
 type EmbeddedEtcd struct {
-	// QuotaBackend is the size at which etcd refuses writes
-	// (etcd: --quota-backend-bytes).
+	// QuotaBackend is the database size at which the server refuses writes other
+	// than deletions. etcd's own quota (--quota-backend-bytes, and the metric
+	// etcd_server_quota_backend_bytes) is larger: 1.1 times this value plus 64 MiB.
 	QuotaBackend resource.Quantity `json:"quotaBackend"`
 	// Fsync says whether a write is on disk before it is acknowledged
 	// (etcd: the opposite of --unsafe-no-fsync).

@@ -9,8 +9,15 @@
 //	pki/                     CAs, certificates and keys (see package pki)
 //	encryption/              the keys that encrypt resources in etcd
 //	etcd/                    the embedded member's data
+//	backups/                 archives of backups, unless backup.dir is set
 //	archive/                 the spool of the continuous archive
-//	restored-from.json       after a restore from a continuous archive
+//	restored-from.json       the continuous archive that was restored
+//	restored-config/         the configuration in the restored archive
+//	before-restore-TIME/     the content before a restore
+//	before-import/           the content before an import of a bundle
+//	swap.json                the journal of a restore or import that moves files
 //
-// Directories are 0700 and files 0600, except certificates (0644).
+// Directories are 0700 and files 0600, except certificates (0644) and files for
+// which the configuration sets another mode (kubeconfig.mode). The variable layout has every
+// entry; a directory with other entries is refused.
 package datadir

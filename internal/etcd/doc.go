@@ -1,9 +1,15 @@
-// Package etcd owns the embedded etcd member. The way in is the in-process
-// client; a member listens only for the API servers of other processes (see
-// [Listener]), and never for peers.
+// Package etcd runs the embedded etcd member ([Start]) and connects to an external
+// etcd ([Connect]). It also restores snapshots, takes them from a member that does
+// not run, and records which release has written to an etcd. Clients in the same
+// process reach the member through memory. It listens on TCP only if it runs in a
+// process of its own ([Listener]), and never for peers.
 //
-// A start looks for damage before etcd opens the data. bbolt has no checksums, so
-// a stop writes one of the database, and a start compares it; after a crash there
-// is none, and a start reads the pages and the records. Of a database above 256
-// MiB both read evenly spread parts of that size together.
+// A start looks for damage before etcd opens the database. bbolt has no checksums:
+// a stop writes a checksum of the database, and the next start verifies it. After a
+// crash there is no checksum, and the start checks the pages and the records of
+// etcd. Of a database above 256 MiB, both checks read evenly spread parts of
+// together 256 MiB.
+//
+// Package datastore makes either etcd a part of the server; package maintenance
+// keeps the database of the embedded one within its quota.
 package etcd

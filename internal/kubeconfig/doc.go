@@ -1,4 +1,7 @@
-// Package kubeconfig makes the administrator's kubeconfig and merges it into
-// a user's own. Reading and writing the format is k8s.io/client-go's
-// clientcmd; this package adds atomic replacement and the backup.
+// Package kubeconfig makes kubeconfigs. [Render] and [Write] make the
+// administrator's from the files of package pki, and [Merge] adds it to a user's
+// own file, of which it keeps a backup. For users and service accounts,
+// [IssueCertificate] and [IssueToken] get credentials from a running server, [Bind]
+// binds a role, and [RenderUser] and [WriteInCluster] write the files. Reading and
+// writing the format is k8s.io/client-go's clientcmd.
 package kubeconfig

@@ -10,7 +10,7 @@ import (
 var (
 	nearGauge = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_database_near_quota", StabilityLevel: metrics.ALPHA,
-		Help: "1 while the embedded database takes 80 % of its quota or more (see etcd_mvcc_db_total_size_in_bytes and etcd_server_quota_backend_bytes).",
+		Help: "1 while the embedded database (etcd_mvcc_db_total_size_in_bytes) takes 80 % of etcd.embedded.quotaBackend or more.",
 	})
 	readOnlyGauge = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_database_read_only", StabilityLevel: metrics.ALPHA,
