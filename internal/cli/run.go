@@ -30,7 +30,7 @@ does not wait for the disk. COMMAND starts when the server is ready. It gets
 
   KUBECONFIG                the administrator's kubeconfig
   USE_EXISTING_CLUSTER      true, for controller-runtime's envtest
-  KUBE_HYPER_MINI_DATA_DIR  the data directory, for other commands of this program
+  KUBE_HYPER_MINI_DATA_DIR  the data directory, for --data-dir of this program's commands
 
 It runs in a process group of its own, which gets the signals that this process
 gets. After SIGTERM or an interrupt it has the time of --grace, and is killed then.
