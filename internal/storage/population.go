@@ -29,6 +29,11 @@ const (
 	progressDelay = 2 * time.Millisecond
 	// progressRepeat is the time between two such requests.
 	progressRepeat = 50 * time.Millisecond
+	// vacancyRefresh is the longest interval at which the revision of vacancies is
+	// brought up to date. A watch cache that begins at a compacted revision fails.
+	vacancyRefresh = time.Minute
+	// countTimeout bounds the requests of count: apply and Hold wait for it.
+	countTimeout = 10 * time.Second
 )
 
 // Population counts the objects of each resource: once from etcd's index of
@@ -38,6 +43,7 @@ type Population struct {
 	storage *Storage
 	log     *slog.Logger
 	started sync.Once
+	refresh time.Duration // see vacancyRefresh
 
 	mu       sync.Mutex
 	watching context.Context  // of the current watch; nil before the first
@@ -54,7 +60,11 @@ type Population struct {
 }
 
 func (s *Storage) newPopulation(log *slog.Logger) *Population {
-	return &Population{storage: s, log: log, change: make(chan struct{}), progress: make(chan struct{})}
+	refresh := vacancyRefresh
+	if interval := s.config.CompactionInterval; interval > 0 {
+		refresh = min(refresh, max(interval/2, time.Second)) // a compaction leaves the revisions of the last interval
+	}
+	return &Population{storage: s, log: log, refresh: refresh, change: make(chan struct{}), progress: make(chan struct{})}
 }
 
 // start begins to follow the store, unless that has begun.
@@ -89,13 +99,24 @@ func (p *Population) follow(ctx context.Context) error {
 	root := p.root()
 	events := watcher.Watch(ctx, root, clientv3.WithPrefix(), clientv3.WithRev(revision+1))
 	p.begin(ctx, watcher, revision)
-	for response := range events {
-		if err := response.Err(); err != nil {
-			return fmt.Errorf("watch %s: %w", root, err)
+	ticker := time.NewTicker(p.refresh)
+	defer ticker.Stop()
+	for {
+		select {
+		case response, open := <-events:
+			if !open {
+				return errors.New("the watch was closed")
+			}
+			if err := response.Err(); err != nil {
+				return fmt.Errorf("watch %s: %w", root, err)
+			}
+			p.apply(response)
+		case <-ticker.C:
+			if p.hasVacancies() {
+				_ = watcher.RequestProgress(ctx) // after an error the events end
+			}
 		}
-		p.apply(response)
 	}
-	return errors.New("the watch was closed")
 }
 
 // begin drops the counts of an earlier watch and wakes the callers that wait for a
@@ -256,6 +277,8 @@ func (p *Population) uncountedLocked(prefixes []string) []string {
 // values, at the revision that the watch has reached. The caller holds mu, so that apply
 // waits.
 func (p *Population) count(ctx context.Context, prefixes []string) error {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
 	count := p.countEach
 	if p.storage.connection.Single {
 		count = p.countInTransaction

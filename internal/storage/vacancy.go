@@ -112,6 +112,12 @@ func (v *Vacancy) Release() {
 	}
 }
 
+func (p *Population) hasVacancies() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.vacant) > 0
+}
+
 // occupied ends the vacancy of a prefix that got an object at the revision. Its
 // caller holds mu.
 func (p *Population) occupied(prefix []byte, revision int64) {
@@ -128,7 +134,7 @@ func (p *Population) endVacancies() {
 			v.end(0)
 		}
 	}
-	p.vacant = nil
+	clear(p.vacant)
 }
 
 // end is called with the population's mu held.

@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -96,6 +98,10 @@ func TestVacancyOfWhatWasThere(t *testing.T) {
 func TestVacancyEndsWithTheWatch(t *testing.T) {
 	p, client := newPopulation(t)
 	v, revision := hold(t, p, widgets, Current)
+	released, _, err := p.Hold(t.Context(), gadgets, Current)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.mu.Lock()
 	watcher := p.watcher
 	p.mu.Unlock()
@@ -109,8 +115,31 @@ func TestVacancyEndsWithTheWatch(t *testing.T) {
 	if start := p.startOfCache(widgets); start != 0 {
 		t.Errorf("a watch cache begins at %d", start)
 	}
+	released.Release()
 	put(t, client, "/registry/configmaps/default/a")
 	if _, now := hold(t, p, widgets, Current); now <= revision {
 		t.Errorf("still at %d", now)
+	}
+}
+
+// TestVacancyOfAnIdleStore: a watch cache cannot begin at a revision that has been
+// compacted, so a vacancy follows revisions of keys outside of the prefix as well.
+func TestVacancyOfAnIdleStore(t *testing.T) {
+	s, client := newStorage(t)
+	p := s.Population()
+	p.refresh = time.Millisecond
+	v, _ := hold(t, p, widgets, Current)
+	outside := put(t, client, "compact_rev_key")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for v.Revision() < outside {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the vacancy is of %d, the store at %d", v.Revision(), outside)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if start := p.startOfCache(widgets); start < outside {
+		t.Errorf("a watch cache begins at %d, the store is at %d", start, outside)
 	}
 }
