@@ -31,7 +31,7 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 		Created: time.Now().UTC(), First: revision + 1, Reason: reason, Restored: from.Chain,
 		Predecessor: w.predecessor(),
 	}
-	number, err := w.claim(ctx, claim)
+	number, err := w.claim(ctx, claim, from.Newest)
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +61,15 @@ func (w *Writer) predecessor() *Predecessor {
 }
 
 // claim creates the chain.json with the next number, if this server may write to
-// the destination.
-func (w *Writer) claim(ctx context.Context, claim Claim) (int, error) {
+// the destination. newest is the ID of the newest chain when this server was
+// restored from an earlier one; empty if it was not.
+func (w *Writer) claim(ctx context.Context, claim Claim, newest string) (int, error) {
 	data, err := json.MarshalIndent(claim, "", "  ")
 	if err != nil {
 		return 0, fmt.Errorf("render a claim: %w", err)
 	}
 	for range claimAttempts {
-		number, err := w.mayClaim(ctx, claim)
+		number, err := w.mayClaim(ctx, claim, newest)
 		if err != nil {
 			return 0, err
 		}
@@ -107,7 +108,7 @@ func (w *Writer) proveImmutable(ctx context.Context, name string, data []byte) e
 
 // mayClaim returns the number of the next chain, or a refusedError if the
 // destination belongs to another server.
-func (w *Writer) mayClaim(ctx context.Context, claim Claim) (int, error) {
+func (w *Writer) mayClaim(ctx context.Context, claim Claim, restoredNewest string) (int, error) {
 	numbers, err := chainNumbers(ctx, w.config.Store)
 	if err != nil {
 		return 0, err
@@ -120,7 +121,7 @@ func (w *Writer) mayClaim(ctx context.Context, claim Claim) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if owner.Writer == w.id || owner.ID == claim.Restored || owner.Writer == w.config.TakeOver {
+	if owner.Writer == w.id || owner.ID == claim.Restored || owner.ID == restoredNewest || owner.Writer == w.config.TakeOver {
 		return newest + 1, nil
 	}
 	return 0, w.refusal(owner)

@@ -34,7 +34,7 @@ func (d *Directory) file(name string) string { return filepath.Join(d.path, file
 // disk, by a link, which fails if the name is taken.
 func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) (err error) {
 	path := d.file(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := d.makeParent(name); err != nil {
 		return fmt.Errorf("archive to %s: %w", d.path, err)
 	}
 	if _, err := os.Lstat(path); err == nil {
@@ -62,6 +62,24 @@ func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker,
 	}
 	if err != nil && !errors.Is(err, ErrExists) {
 		return fmt.Errorf("archive to %s: %w", path, err)
+	}
+	return err
+}
+
+// makeParent makes the directory of an object. That of a chain is made for its
+// claim only: on a disk that is not mounted, segments would be stored in the
+// directory that the disk is mounted on.
+func (d *Directory) makeParent(name string) error {
+	parent := filepath.Dir(d.file(name))
+	if room := path.Base(path.Dir(name)); room != segmentsDir && room != basesDir {
+		return os.MkdirAll(parent, 0o700)
+	}
+	err := os.Mkdir(parent, 0o700)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist: mount its disk (if the chain was removed, a new one begins when the spool is full)", filepath.Dir(parent))
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
 	return err
 }
@@ -159,11 +177,37 @@ func (d *Directory) Folders(_ context.Context, prefix string) ([]string, error) 
 	}
 	var names []string
 	for _, entry := range entries {
-		if entry.IsDir() {
+		if !entry.IsDir() {
+			continue
+		}
+		used, err := hasFiles(filepath.Join(d.file(prefix), entry.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("list the archive %s: %w", d.path, err)
+		}
+		if used {
 			names = append(names, entry.Name())
 		}
 	}
 	return names, nil
+}
+
+// hasFiles says whether there is an object below the directory. A full disk leaves
+// directories without one.
+func hasFiles(root string) (found bool, err error) {
+	err = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if entry.Type().IsRegular() && !strings.HasPrefix(entry.Name(), partial) {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found, err
 }
 
 // Remove implements [Store].

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,8 @@ var identityRooms = []string{"encryption", "pki"}
 type identityFiles struct {
 	dataDir string
 	seen    map[string]fileState
+	// archived is what was seen when the last segment was closed.
+	archived map[string]fileState
 }
 
 // fileState tells two contents of a file apart without reading it.
@@ -34,8 +37,15 @@ func newIdentityFiles(dataDir string) (*identityFiles, error) {
 	f := &identityFiles{dataDir: dataDir}
 	var err error
 	f.seen, err = f.scan(identityRooms)
+	f.commit()
 	return f, err
 }
+
+// commit says that the changes so far are in a segment.
+func (f *identityFiles) commit() { f.archived = maps.Clone(f.seen) }
+
+// rollback says that the changes since the last commit were dropped.
+func (f *identityFiles) rollback() { f.seen = maps.Clone(f.archived) }
 
 // scan returns the states of the files in the rooms, by name.
 func (f *identityFiles) scan(rooms []string) (map[string]fileState, error) {

@@ -34,6 +34,8 @@ type Plan struct {
 	// Bases that the restore can begin with, the best one first. Others are for the
 	// case that it is damaged.
 	Bases []Base
+	// Newest is the ID of the store's newest chain.
+	Newest string
 }
 
 // NewPlan finds the chain for a target. The errors say what can be restored.
@@ -45,13 +47,17 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 	if len(chains) == 0 {
 		return nil, fmt.Errorf("%s has no archive", store)
 	}
+	newest := ""
+	if claim := chains[len(chains)-1].Claim; claim != nil {
+		newest = claim.ID
+	}
 	var problems []error
 	for _, chain := range slices.Backward(chains) {
 		if chain.Claim == nil {
 			problems = append(problems, errors.New(chain.Problem))
 			continue
 		}
-		plan := &Plan{Store: store, Target: target, Chain: chain}
+		plan := &Plan{Store: store, Target: target, Chain: chain, Newest: newest}
 		for _, base := range slices.Backward(chain.Bases) {
 			if target.includesBase(base) {
 				plan.Bases = append(plan.Bases, base)

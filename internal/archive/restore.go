@@ -170,8 +170,10 @@ type mark struct {
 	// Chain is the ID of the chain that the data is from.
 	Chain    string `json:"chain"`
 	Revision int64  `json:"revision"`
+	// Newest is the ID of the destination's newest chain at that time.
+	Newest string `json:"newest,omitempty"`
 }
 
 func (r *Restoration) leaveMark(content string) error {
-	return writeJSON(filepath.Join(content, RestoredFile), mark{Chain: r.Plan.Chain.Claim.ID, Revision: r.Outcome.Revision})
+	return writeJSON(filepath.Join(content, RestoredFile), mark{Chain: r.Plan.Chain.Claim.ID, Revision: r.Outcome.Revision, Newest: r.Plan.Newest})
 }

@@ -24,6 +24,10 @@ type session struct {
 	files   *identityFiles
 	last    *tail // of the segments made so far; nil before the first
 
+	// unverified says that the destination may have segments that the spool of the
+	// process before has lost.
+	unverified bool
+
 	// newSegment has a token when a segment is in the spool.
 	newSegment chan struct{}
 
@@ -52,7 +56,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	s := &session{Writer: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), sequence: 1}
 	if last != nil {
 		s.sequence = last.header.Sequence + 1
-		files.seen = map[string]fileState{} // what has changed while no process ran goes into the next segment
+		files.archived = map[string]fileState{} // what has changed while no process ran goes into the next segment
 	}
 	if st.Based {
 		s.since = sinceBase{made: st.Base, segments: s.sequence - st.Sequence}
@@ -121,6 +125,7 @@ func (s *session) follow(ctx context.Context) error {
 		from, known = s.last.header.Last, s.last.header.LastDigest
 	}
 	s.builder.reset()
+	s.files.rollback()
 	current, err := s.observe(ctx)
 	if err != nil {
 		return err
@@ -129,8 +134,8 @@ func (s *session) follow(ctx context.Context) error {
 		return end("etcd is at revision %d, and revision %d was archived: its data is not what it was", current, s.lastRevision())
 	}
 	watcher := s.etcd.NewWatcher()
-	defer func() { _ = watcher.Close() }() // its context has ended, or it has failed
-	watching, cancel := context.WithCancel(ctx)
+	defer func() { _ = watcher.Close() }()                             // its context has ended, or it has failed
+	watching, cancel := context.WithCancel(context.WithoutCancel(ctx)) // drain reads on
 	defer cancel()
 	changes := watcher.Watch(watching, "\x00", clientv3.WithFromKey(), clientv3.WithRev(from))
 	timer := time.NewTimer(s.config.Interval)
@@ -139,7 +144,7 @@ func (s *session) follow(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return errors.Join(context.Cause(ctx), s.drain(ctx, changes, known))
 		case <-timer.C:
 			if err := s.closeSegment(ctx); err != nil {
 				return err
@@ -157,6 +162,29 @@ func (s *session) follow(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// drain reads the changes until the revision that etcd has when the process stops,
+// for stopDrain at most.
+func (s *session) drain(ctx context.Context, changes clientv3.WatchChan, known string) error {
+	if ended := (*endError)(nil); errors.As(context.Cause(ctx), &ended) {
+		return nil // the chain ends, and not the process
+	}
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopDrain)
+	defer cancel()
+	current, err := s.observe(draining)
+	for err == nil && max(s.lastRevision(), s.builder.header.Last) < current {
+		select {
+		case response, open := <-changes:
+			if !open {
+				return errors.New("the watch on etcd has ended")
+			}
+			known, err = s.take(draining, response, known)
+		case <-draining.Done():
+			return context.Cause(draining)
+		}
+	}
+	return err
 }
 
 // take adds the events of a response to the segment. known is the digest of the
@@ -264,6 +292,7 @@ func (s *session) closeSegment(ctx context.Context) error {
 	if err := s.spool.put(header, segment); err != nil {
 		return end("%v", err)
 	}
+	s.files.commit()
 	s.mu.Lock()
 	s.last = &tail{header, sumOf(segment)}
 	s.sequence++

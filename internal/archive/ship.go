@@ -44,7 +44,10 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 				continue
 			}
 		}
-		err := s.shipSegment(ctx, pending)
+		err := s.verifyTail(ctx, pending)
+		if err == nil {
+			err = s.shipSegment(ctx, pending)
+		}
 		if err == nil && time.Since(checked) > ownerCheck {
 			checked = time.Now()
 			err = s.stillOwner(ctx, s.state)
@@ -64,6 +67,27 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 		sleep(ctx, backoff)
 		backoff = min(2*backoff, maxBackoff)
 	}
+	return nil
+}
+
+// verifyTail ends the chain if the destination has a segment from the first pending
+// one on that the spool lacks: a power failure has taken it, or the data directory
+// is an older copy. A second segment with its number would break the chain.
+func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
+	if !s.unverified {
+		return nil
+	}
+	prefix := chainName(s.state.Number, segmentsDir) + "/"
+	objects, err := s.config.Store.List(ctx, prefix, prefix+segmentsBefore(first.header.Sequence))
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if object.Name != prefix+first.header.Name().String() {
+			return end("the destination has %s, and the spool has lost it", object.Name)
+		}
+	}
+	s.unverified = false
 	return nil
 }
 

@@ -28,6 +28,8 @@ const (
 	// idleObservation is the time between two questions for the revision of an etcd
 	// that does not change.
 	idleObservation = 5 * time.Second
+	// stopDrain is how long a stop waits for the last changes of etcd.
+	stopDrain = 2 * time.Second
 	// stopGrace is how long a stop tries to ship what is left.
 	stopGrace = 5 * time.Second
 )
@@ -281,7 +283,11 @@ func (w *Writer) resume() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSession(w, st, last)
+	s, err := newSession(w, st, last)
+	if err == nil {
+		s.unverified = true
+	}
+	return s, err
 }
 
 // host is the name of this machine; empty if it has none.
