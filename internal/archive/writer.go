@@ -129,6 +129,7 @@ func (w *Writer) observing(ctx context.Context) {
 		if err == nil && current != last {
 			last, delay = current, w.config.Interval
 		}
+		w.ledger.read(last, w.spool.size()) // sets the metrics
 		sleep(ctx, delay)
 	}
 }
