@@ -58,7 +58,7 @@ func TestUnusableDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	const remedy = "choose another with --data-dir"
-	failsToStart(t, file, nil, file, "not a directory", remedy)
+	failsToStart(t, file, nil, file, "is a file", remedy)
 	failsToStart(t, filepath.Join(file, "data"), nil, file, "not a directory", remedy)
 	closed := filepath.Join(t.TempDir(), "closed")
 	if err := os.Mkdir(closed, 0o500); err != nil {

@@ -287,7 +287,7 @@ func TestRotationOfAStoppedServer(t *testing.T) {
 	s.Stop()
 	harness.Wants(t, harness.Runs(t, harness.ExitUsage, "certs", "rotate", "etcd", "--data-dir", s.Dir), "allowed: client, front-proxy, server, service-account")
 	harness.Wants(t, harness.Runs(t, harness.ExitUsage, "certs", "rotate", "client", "--overlap", "-1s", "--data-dir", s.Dir), "negative")
-	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "certs", "rotate", "client", "--finish", "--data-dir", s.Dir), "no rotation of client")
+	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "certs", "rotate", "client", "--finish", "--data-dir", s.Dir), "client is not being rotated")
 	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "certs", "list", "--data-dir", t.TempDir()), "not a data directory")
 	external := harness.ConfigFile(t, "etcd: {external: {endpoints: ['http://127.0.0.1:1']}}")
 	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "certs", "rotate", "client", "--config", external, "--data-dir", s.Dir), "--prepare")

@@ -6,14 +6,20 @@ import (
 	"net"
 	"sync"
 
+	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
 )
 
 // localBuffer is the size of the buffer of a local connection, in bytes.
 const localBuffer = 64 << 10
+
+// minPingInterval is the shortest interval of keepalive pings that the server
+// takes from a client; etcd's own default (embed.DefaultGRPCKeepAliveMinTime).
+const minPingInterval = embed.DefaultGRPCKeepAliveMinTime
 
 // localServer serves the gRPC API of a member within the process. It is safe for
 // concurrent use.
@@ -32,7 +38,9 @@ func (l *localServer) dial(ctx context.Context, member *etcdserver.EtcdServer) (
 		return nil, errors.New("connect to etcd: it has been stopped")
 	}
 	if l.listener == nil {
-		l.listener, l.server = bufconn.Listen(localBuffer), v3rpc.Server(member, nil, nil)
+		l.listener, l.server = bufconn.Listen(localBuffer), v3rpc.Server(member, nil, nil,
+			// gRPC alone allows one ping in 5 minutes, and etcd's clients send more.
+			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval}))
 		go func() { _ = l.server.Serve(l.listener) }() // it returns when stop is called
 	}
 	listener := l.listener
