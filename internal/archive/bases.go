@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -75,7 +76,13 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	}
 	// A database does not have its revision when that is 1, or a deletion that has
 	// been compacted.
-	name.Revision, name.Time = max(m.Snapshot.Revision, least), time.Now()
+	name.Revision = max(m.Snapshot.Revision, least)
+	s.mu.Lock()
+	name.Time = time.Now()
+	if s.last != nil { // the clock may have been set back
+		name.Time = time.UnixMilli(max(name.Time.UnixMilli(), s.last.header.LastTime))
+	}
+	s.mu.Unlock()
 	if err := s.shipBase(ctx, file, name); err != nil {
 		return err
 	}
@@ -125,22 +132,19 @@ func (s *session) retain(ctx context.Context) error {
 		return err
 	}
 	horizon := time.Now().Add(-s.config.Retention)
-	for i, chain := range chains {
+	replaced := false // a later chain has a base before the horizon
+	for _, chain := range slices.Backward(chains) {
 		if chain.Claim == nil {
 			continue // what it is cannot be told, so that it stays
 		}
-		if i+1 < len(chains) {
-			next := chains[i+1]
-			if next.Claim != nil && len(next.Bases) > 0 && next.Bases[0].Time.Before(horizon) {
-				if err := s.removeChain(ctx, chain); err != nil {
-					return err
-				}
-				continue
-			}
+		remove := s.shorten
+		if replaced {
+			remove = func(ctx context.Context, chain *Chain, _ time.Time) error { return s.removeChain(ctx, chain) }
 		}
-		if err := s.shorten(ctx, chain, horizon); err != nil {
+		if err := remove(ctx, chain, horizon); err != nil {
 			return err
 		}
+		replaced = replaced || len(chain.Bases) > 0 && chain.Bases[0].Time.Before(horizon)
 	}
 	return nil
 }

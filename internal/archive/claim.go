@@ -133,7 +133,8 @@ func (w *Writer) refusal(owner *Claim) error {
 		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), owner.Writer)}
 }
 
-// stillOwner looks whether a newer chain has been claimed by another writer.
+// stillOwner looks whether the chain is still there, and whether a newer one has been
+// claimed.
 func (w *Writer) stillOwner(ctx context.Context, st state) error {
 	numbers, err := chainNumbers(ctx, w.config.Store)
 	if err != nil {
@@ -144,7 +145,14 @@ func (w *Writer) stillOwner(ctx context.Context, st state) error {
 	}
 	newest := numbers[len(numbers)-1]
 	if newest <= st.Number {
-		return nil
+		own, err := readClaim(ctx, w.config.Store, st.Number)
+		switch {
+		case isMissing(err):
+			return end("%s has disappeared from the destination", chainName(st.Number, chainFile))
+		case err == nil && own.ID != st.Claim.ID:
+			return end("chain %d of the destination is another one", st.Number)
+		}
+		return err
 	}
 	owner, err := readClaim(ctx, w.config.Store, newest)
 	if err != nil {

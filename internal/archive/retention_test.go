@@ -1,7 +1,9 @@
 package archive
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -54,4 +56,66 @@ func TestRetention(t *testing.T) {
 	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
 		t.Errorf("the newest state is %v, %v", got, err)
 	}
+}
+
+// TestRetentionOfChainsWithoutBase removes all chains before one that is old enough
+// at once.
+func TestRetentionOfChainsWithoutBase(t *testing.T) {
+	t.Parallel()
+	store := NewDirectory(t.TempDir())
+	put := func(name, content string) {
+		if err := store.Create(t.Context(), name, strings.NewReader(content), int64(len(content))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for number := 1; number <= 4; number++ {
+		claim, err := json.Marshal(Claim{Format: Format, ID: fmt.Sprint(number), Writer: "w"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(chainName(number, chainFile), string(claim))
+		if number == 1 || number == 4 {
+			base := BaseName{Revision: int64(number), Sequence: 1, Time: time.Now().Add(-time.Hour), Extension: ".tar.gz"}
+			put(chainName(number, basesDir, base.String()), "x")
+		}
+	}
+	s := &session{Writer: NewWriter(Config{Store: store, DataDir: t.TempDir(), Retention: time.Minute})}
+	if err := s.retain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := names(t, store, chainsPrefix); len(left) != 2 || !strings.HasPrefix(left[0], chainName(4)) {
+		t.Errorf("there is %q", left)
+	}
+}
+
+// TestClockSetBack: a base is not older than the changes in it, so that a moment
+// before them is not restored from it; and a chain that is gone ends.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	store := NewDirectory(t.TempDir())
+	f := start(t, store, t.TempDir(), nil)
+	f.caughtUp()
+	f.history(1)
+	f.caughtUp()
+	f.stopWriter()
+	s, err := f.writer.resume()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := time.Now().Add(time.Hour)
+	s.last.header.LastTime = seen.UnixMilli()
+	if err := s.makeBase(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	bases := claims(t, store)[0].Bases
+	if last := bases[len(bases)-1]; last.Time.Before(seen.Truncate(time.Millisecond)) {
+		t.Errorf("the base is of %s, and has changes of %s", last.Time, seen)
+	}
+	if err := f.writer.stillOwner(t.Context(), s.state); err != nil {
+		t.Error(err)
+	}
+	if err := store.Remove(t.Context(), chainName(1, chainFile)); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, f.writer.stillOwner(t.Context(), s.state), "has disappeared from the destination")
 }
