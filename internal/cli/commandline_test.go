@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 		{[]string{"kubeconfig", "--help"}, "--merge"},
 		{[]string{"__complete", "status", "-o", ""}, "yaml"},
 		{[]string{"__complete", "version", "--output", ""}, "json"},
-		{[]string{"config", "print", "--defaults"}, "# Holds everything that outlives the process"},
+		{[]string{"config", "print", "--defaults"}, "# The directory for all data, keys and certificates."},
 		{[]string{"config", "print", "--defaults", "-o", "json"}, `"quotaBackend": "8Gi"`},
 	} {
 		out, errs, code := runCLI(t, c.args...)

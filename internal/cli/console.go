@@ -20,12 +20,12 @@ func newConsole() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Show and edit types and objects in the browser",
-		Long: `Show and edit what an API server holds in the browser: types, objects, schemas,
-access. The console listens on 127.0.0.1 and has the rights of the kubeconfig:
-that of the local server's administrator, or of any Kubernetes API server.
+		Long: `Show and edit types, objects, schemas and access of an API server in the browser.
+The console listens on 127.0.0.1. It uses the kubeconfig of the local server's
+administrator, or with --kubeconfig that of any Kubernetes API server.
 
-The printed address is good for one browser. The console prints another one when
-it is used again.`,
+The printed address opens the console once. When it is used again, the console
+prints a new address.`,
 		Example: `  kube-hyper-mini console
   kube-hyper-mini console --kubeconfig ~/.kube/config --context staging --no-browser`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,9 +58,9 @@ it is used again.`,
 	}
 	flags.locate(cmd.Flags())
 	cmd.Flags().StringVar(&path, "kubeconfig", "", "kubeconfig to use (default: the local server's administrator)")
-	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: its current one)")
+	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: the current context)")
 	cmd.Flags().IntVar(&port, "port", 0, "port of 127.0.0.1 to listen on; 0 is a free one")
-	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address and open no browser")
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address")
 	return cmd
 }
 

@@ -36,19 +36,20 @@ func newEnvtest() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "envtest DIR",
 		Short: "Make kube-apiserver, etcd and kubectl for envtest",
-		Long: `Make kube-apiserver, etcd and kubectl in DIR, an empty or a new directory, for
-sigs.k8s.io/controller-runtime/pkg/envtest: name DIR in KUBEBUILDER_ASSETS. They
-are links to this program, or copies of it. After an upgrade, make DIR again.
+		Long: `Make the programs kube-apiserver, etcd and kubectl in DIR, a new or empty directory,
+for sigs.k8s.io/controller-runtime/pkg/envtest, and print a shell line that sets
+KUBEBUILDER_ASSETS to DIR. They are links to this program, or copies of it. After an
+upgrade, remove DIR and run the command again.
 
-kube-apiserver serves all types of Kubernetes as data. Unlike envtest's own, it
-deletes the content of deleted namespaces and collects garbage. As there, namespaces
-get no default service account and no config map kube-root-ca.crt.
-KUBE_HYPER_MINI_CONTROLLERS=none switches that off for tests that rely on its
-absence; a list of names as in controllerManager.controllers selects controllers.
+This kube-apiserver stores all types of Kubernetes. Unlike envtest's own, it deletes
+the content of deleted namespaces and collects garbage. Like envtest's own, it makes
+no default service account and no config map kube-root-ca.crt in namespaces. The
+environment variable KUBE_HYPER_MINI_CONTROLLERS selects the controllers, as a list
+with the syntax of controllerManager.controllers; none runs no controllers.
 
-The store is in kube-apiserver, in the data directory of etcd: etcd answers for its
-health only. Tests that connect to etcd need another etcd in TEST_ASSET_ETCD, which
-this kube-apiserver can be used with.`,
+The kube-apiserver process contains the database, in the data directory of etcd; the
+etcd process only answers health checks. For tests that connect to etcd, name a real
+etcd in TEST_ASSET_ETCD: this kube-apiserver works with it too.`,
 		Example: `  eval "$(kube-hyper-mini envtest ./bin/envtest)"
   go test ./...`,
 		Args: exactly("DIR"),

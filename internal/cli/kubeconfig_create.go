@@ -43,16 +43,16 @@ func newKubeconfigCreate() *cobra.Command {
 signs, or with a token for a service account. The command needs only the
 administrator's kubeconfig: it also works on another machine.
 
-The user has no rights until RBAC gives them to the name or to a group. --role
-gives one of the roles view, edit and admin, in --namespace or, without it, in all
-namespaces; the binding that it makes stays when the credentials have ended. A
-certificate cannot be revoked: keep its life short, or take the rights away.
+The user has no rights until RBAC grants them to the name or to a group. --role
+binds the role view, edit or admin, in --namespace or, without it, in all
+namespaces; that binding remains when the credentials have expired. A certificate
+cannot be revoked: keep its lifetime short, or remove the user's rights.
 
 --in-cluster-env writes the files of an in-cluster configuration: token, ca.crt
 and namespace, which programs read from
 ` + kubeconfig.InClusterMount + `,
 and a file env with KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. Run it
-again before the token expires; programs read the file again.
+again before the token expires; programs reload the token.
 
 Exit codes: 0 succeeded, 1 the server refused or failed, 2 the command line is
 invalid, 3 no server was found.`,
@@ -65,14 +65,14 @@ invalid, 3 no server was found.`,
 	}
 	flags.locate(cmd.Flags())
 	f := cmd.Flags()
-	f.StringVar(&flags.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server which --config or --data-dir describe)")
+	f.StringVar(&flags.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server in --config or --data-dir)")
 	f.StringArrayVar(&flags.groups, "group", nil, "group of the user; may be repeated")
 	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of a service account to make a token for, instead of a user")
 	flags.expires = lifetime(30 * day)
 	f.Var(&flags.expires, "expires", "life of the certificate or the token, as 12h or 30d; at least 10m")
-	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace that kubectl uses without -n, and that --role is for")
+	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace of --role, and the one that kubectl uses by default")
 	f.StringVar(&flags.role, "role", "", "role to bind to the user, in --namespace or in all namespaces: "+strings.Join(kubeconfig.Roles(), ", "))
-	f.StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if clients use another one than the administrator")
+	f.StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the administrator's")
 	f.StringVarP(&flags.output, "output", "o", "", "file to write, readable for its owner only (default: standard output)")
 	f.BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
 	f.StringVar(&flags.inClusterDir, "in-cluster-env", "", "directory to write in-cluster configuration to, instead of a kubeconfig")

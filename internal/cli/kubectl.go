@@ -24,10 +24,10 @@ func newKubectl() *cobra.Command {
 	return &cobra.Command{
 		Use:   kubectlName + " [--data-dir DIR | --config FILE] [ARGUMENT...]",
 		Short: "Run kubectl as the administrator of the local server",
-		Long: `Run kubectl, which is in this program. It uses --kubeconfig or KUBECONFIG, and
-without both the administrator's kubeconfig of the local server: of the one that
---data-dir or --config names, which come before kubectl's own arguments, or
-KUBE_HYPER_MINI_DATA_DIR. It never uses ~/.kube/config.
+		Long: `Run the kubectl that is built into this program. It uses the kubeconfig in
+--kubeconfig or KUBECONFIG. Without both, it uses the administrator's kubeconfig of
+the local server, which --data-dir, --config or KUBE_HYPER_MINI_DATA_DIR names. Write
+--data-dir and --config before kubectl's own arguments. ~/.kube/config is not used.
 
 Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 		Example: `  kube-hyper-mini kubectl get namespaces

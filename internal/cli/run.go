@@ -22,31 +22,32 @@ func newRun() *cobra.Command {
 	var untilEOF bool
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
-		Short: "Run a command on a fresh server that is removed afterwards",
-		Long: `Run a command on a fresh server that is removed afterwards: for tests.
+		Short: "Run a command with a new server that is removed afterwards",
+		Long: `Start a new server for tests, run COMMAND, and remove the server.
 
 The server runs in this process, on a free port and in a temporary directory, and
-does not wait for the disk. COMMAND starts when the server is ready. It gets
+does not sync writes to the disk. COMMAND starts when the server is ready, with the
+environment variables
 
   KUBECONFIG                the administrator's kubeconfig
   USE_EXISTING_CLUSTER      true, for controller-runtime's envtest
   KUBE_HYPER_MINI_DATA_DIR  the data directory, for --data-dir of this program's commands
 
-It runs in a process group of its own, which gets the signals that this process
-gets. After SIGTERM or an interrupt it has the time of --grace, and is killed then.
-When COMMAND has ended, what is left of its process group is ended, and the server
-and its directory are removed; also if this process is killed.
+COMMAND runs in its own process group. Signals to this process are passed on to that
+group. After SIGTERM or an interrupt, COMMAND is killed when --grace has passed. When
+COMMAND has ended, the remaining processes of its group are ended, and the server and
+its directory are removed; also if this process is killed.
 
---config may be that of another server: its data directory, external etcd, archive,
-backups and kubeconfig are not used.
+--config may name the configuration of another server: its data directory, external
+etcd, archive, backups and kubeconfig are not used.
 
-Without COMMAND, it prints a line for the shell that sets KUBECONFIG, and waits for
-Ctrl-C. A program that starts it keeps a pipe to its standard input open and gives
---until-eof: the server then ends with that program, however it ends.
+Without COMMAND, the command prints a shell line that sets KUBECONFIG, and waits for
+Ctrl-C. A program that starts it that way gives --until-eof and keeps a pipe to its
+standard input open: the server then ends when that program ends or is killed.
 
-Exit codes: that of COMMAND, 128 plus the number of the signal that ended COMMAND,
-126 and 127 if COMMAND cannot be run, 1 if the server failed, 2 the command line or
-the configuration is wrong.`,
+Exit codes: that of COMMAND; 128 plus the number of the signal that ended COMMAND;
+127 if COMMAND was not found, 126 if it cannot be run; 1 if the server failed; 2 if
+the command line or the configuration is wrong.`,
 		Example: `  kube-hyper-mini run -- go test ./...
   kube-hyper-mini run --crds config/crd/bases -- pytest
   kube-hyper-mini run --keep -- ./install-crds.sh && kube-hyper-mini run --from DIR -- make test`,
@@ -78,15 +79,15 @@ the configuration is wrong.`,
 	}
 	flags.run(cmd.Flags())
 	runFlags(cmd.Flags(), &options)
-	cmd.Flags().BoolVar(&untilEOF, "until-eof", false, "end when standard input ends, which COMMAND then does not get")
+	cmd.Flags().BoolVar(&untilEOF, "until-eof", false, "end when standard input ends; COMMAND then has no standard input")
 	return cmd
 }
 
 func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
 	flags.StringArrayVar(&options.CRDs, "crds", nil, "file or directory of CustomResourceDefinitions to apply first; other documents in it are ignored (repeatable)")
 	flags.StringArrayVar(&options.Manifests, "manifests", nil, "file or directory of manifests to apply after the CRDs (repeatable)")
-	flags.StringVar(&options.From, "from", "", "archive (see backup), data directory, or what --keep has kept, to begin with a copy of")
-	flags.BoolVar(&options.Keep, "keep", false, "leave the temporary directory where it is, and print its path")
+	flags.StringVar(&options.From, "from", "", "start with a copy of this archive (see backup), data directory, or directory kept by --keep")
+	flags.BoolVar(&options.Keep, "keep", false, "keep the temporary directory, and print its path")
 	flags.StringVar(&options.Log, "logs", "", "file for the server's log; - is standard error")
 	flags.DurationVar(&options.Grace, "grace", commandGrace, "time between SIGTERM and SIGKILL for COMMAND")
 }
