@@ -35,7 +35,12 @@ func TestAPIServicesOfDefinitions(t *testing.T) {
 		t.Errorf("the label is %q, want kube-apiserver's", label)
 	}
 	s.Kubectl("", "delete", "apiservice", name)
-	await("the APIService is made again", ".metadata.uid", func(value string) bool { return value != "" && value != uid })
+	isNew := func(value string) bool { return value != "" && value != uid }
+	await("the APIService is made again", ".metadata.uid", isNew)
+	uid = field(".metadata.uid")
+	s.Kubectl("", "label", "apiservice", name, "kube-aggregator.kubernetes.io/automanaged-")
+	s.Kubectl("", "delete", "apiservice", name)
+	await("the APIService of a user is deleted and a managed one made", ".metadata.uid", isNew)
 	s.Kubectl("", "patch", "apiservice", name, "--type=merge", "-p", `{"spec":{"versionPriority":7}}`)
 	await("the APIService is corrected", ".spec.versionPriority", is("100"))
 	s.Kubectl("", "delete", "crd", k.crd())

@@ -195,7 +195,8 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	if !c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
 		return aggregator, openAPI, nil
 	}
-	registrar, err := apiservices.NewRegistrar(extensions, b.generic.LoopbackClientConfig, b.config.Log)
+	known := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
+	registrar, err := apiservices.NewRegistrar(extensions, known, b.generic.LoopbackClientConfig, b.config.Log)
 	if err != nil {
 		return nil, openAPI, fmt.Errorf("prepare the registration of custom resources: %w", err)
 	}

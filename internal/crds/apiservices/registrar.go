@@ -60,9 +60,9 @@ type Registrar struct {
 	lastSaid sync.Map // group version -> text of the last logged error
 }
 
-// NewRegistrar returns a registrar that does not run yet. config is for a client
-// of the server itself.
-func NewRegistrar(source Source, config *rest.Config, log *slog.Logger) (*Registrar, error) {
+// NewRegistrar returns a registrar that does not run yet. others is the informer of
+// the APIServices without that label, config is for a client of the server itself.
+func NewRegistrar(source Source, others cache.SharedIndexInformer, config *rest.Config, log *slog.Logger) (*Registrar, error) {
 	clients, err := clientset.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("create the client for APIServices: %w", err)
@@ -82,6 +82,10 @@ func NewRegistrar(source Source, config *rest.Config, log *slog.Logger) (*Regist
 		AddFunc: r.add, UpdateFunc: func(_, obj any) { r.add(obj) }, DeleteFunc: r.add,
 	}); err != nil {
 		return nil, fmt.Errorf("follow APIServices: %w", err)
+	}
+	// An APIService that was left alone and is deleted makes room for a managed one.
+	if _, err := others.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: r.add}); err != nil {
+		return nil, fmt.Errorf("follow other APIServices: %w", err)
 	}
 	return r, nil
 }
