@@ -37,10 +37,10 @@ var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(lagSeconds, lagRevisions, spoolBytes, shippedBytes, shipErrors)
 })
 
-// Record tells the users of the API of an event.
+// Record records an event of the API.
 type Record func(kind, reason, format string, args ...any)
 
-// Account is what has become of the archive.
+// Account is the state of the archive.
 type Account struct {
 	// Destination as it is configured.
 	Destination string `json:"destination"`
@@ -50,18 +50,19 @@ type Account struct {
 	Base time.Time `json:"base,omitzero"`
 	// Revision is the last one in the destination.
 	Revision int64 `json:"revision,omitempty"`
-	// LagSeconds is 0 when the destination has everything. Otherwise, what was
-	// acknowledged longer ago is there.
+	// LagSeconds is 0 when the destination has all changes. Otherwise, it has
+	// all changes that are older than this.
 	LagSeconds float64 `json:"lagSeconds"`
-	// LagRevisions is how many revisions are not in the destination.
+	// LagRevisions is the number of revisions that are not in the destination.
 	LagRevisions int64 `json:"lagRevisions"`
-	// SpoolBytes wait on the local disk.
+	// SpoolBytes is the size of the segments on the local disk that are not in
+	// the destination.
 	SpoolBytes int64 `json:"spoolBytes,omitempty"`
-	// Error is why the destination does not have everything, and what to do.
+	// Error says why the destination lags behind, and what to do.
 	Error string `json:"error,omitempty"`
 }
 
-// ledger is what the parts of the writer know of its state. It is safe for
+// ledger collects the state of the writer from its parts. It is safe for
 // concurrent use.
 type ledger struct {
 	mu      sync.Mutex
@@ -70,16 +71,18 @@ type ledger struct {
 	based   bool  // the destination has a base of the present chain
 	shipped int64 // the last revision of the present chain in the destination
 	samples []sample
-	safe    time.Time // what was acknowledged before is in the destination
+	safe    time.Time // changes that were acknowledged before are in the destination
 }
 
-// sample says that what was acknowledged before at has at most this revision.
+// sample says that changes that were acknowledged before the time at have at
+// most this revision.
 type sample struct {
 	at       time.Time
 	revision int64
 }
 
-// maxSamples bounds the samples that are kept. Above it every other one goes.
+// maxSamples bounds the samples that are kept. Above it, every second one is
+// dropped.
 const maxSamples = 1000
 
 func (l *ledger) update(change func(*Account)) {
@@ -88,7 +91,7 @@ func (l *ledger) update(change func(*Account)) {
 	change(&l.account)
 }
 
-// observes records a revision of etcd that was asked for at a moment.
+// observes records the revision that etcd had at a time.
 func (l *ledger) observes(at time.Time, revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,8 +137,8 @@ func (l *ledger) hasBase(at time.Time, revision int64) {
 	l.settle()
 }
 
-// settle computes what follows. Until the present chain has a base, only the chain
-// before can be restored.
+// settle computes the derived fields. Until the present chain has a base, only
+// the previous chain can be restored.
 func (l *ledger) settle() {
 	if !l.based {
 		return

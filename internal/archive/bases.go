@@ -13,21 +13,21 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
 
-// A new base is made when a replay on the last one would take longer than a minute
-// by these measures: about 250 objects a second are read from a slow S3, and
-// 50,000 changes a second replayed on a slow machine.
+// A new base is made when a replay on the last one would take longer than a
+// minute, assuming that a slow S3 delivers 250 objects a second and that a slow
+// machine replays 50,000 changes a second.
 const (
 	maxReplaySegments = 15_000
 	maxReplayChanges  = 1_000_000
 	maxReplayBytes    = 1 << 30
-	// maxBaseAge bounds how much a restore to the near past reads, and lets the
-	// retention remove old changes.
+	// maxBaseAge bounds how many changes a restore reads. Without new bases,
+	// the retention could not remove old changes.
 	maxBaseAge = 24 * time.Hour
-	// basesCheck is the time between two looks at these measures.
+	// basesCheck is the time between two checks whether a base is due.
 	basesCheck = 10 * time.Second
 )
 
-// makeBases makes the first base of the chain, and a new one when it is time,
+// makeBases makes the first base of the chain, and new ones when they are due,
 // until ctx ends.
 func (s *session) makeBases(ctx context.Context) {
 	backoff := minBackoff
@@ -64,7 +64,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	least := s.lastRevision()
 	s.mu.Unlock()
 	dir := filepath.Join(s.dir, "base")
-	if err := os.RemoveAll(dir); err != nil { // of a process that was killed
+	if err := os.RemoveAll(dir); err != nil { // left by a process that was killed
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
@@ -135,7 +135,7 @@ func (s *session) retain(ctx context.Context) error {
 	replaced := false // a later chain has a base before the horizon
 	for _, chain := range slices.Backward(chains) {
 		if chain.Claim == nil {
-			continue // what it is cannot be told, so that it stays
+			continue // its claim is unreadable: it is kept
 		}
 		remove := s.shorten
 		if replaced {
@@ -180,8 +180,8 @@ func (s *session) shorten(ctx context.Context, chain *Chain, horizon time.Time) 
 	return nil
 }
 
-// removeChain removes the bases first: what has none is not restored from. The
-// claim goes last.
+// removeChain removes the bases first, because a chain without bases is never
+// restored from, and the claim last.
 func (s *session) removeChain(ctx context.Context, chain *Chain) error {
 	for _, part := range []string{basesDir + "/", segmentsDir + "/", chainFile} {
 		objects, err := s.config.Store.List(ctx, path.Join(chainName(chain.Number), part), "")

@@ -32,7 +32,7 @@ type Chain struct {
 	Problem string
 	// Bases in the order of their revisions.
 	Bases []Base
-	// Unknown are objects with names that this release does not know.
+	// Unknown has the objects whose names this release does not know.
 	Unknown []string
 }
 
@@ -84,7 +84,7 @@ func chainNumbers(ctx context.Context, store Store) ([]int, error) {
 	return numbers, nil
 }
 
-// maxClaim bounds what is read of a chain.json.
+// maxClaim bounds the size of a chain.json, in bytes.
 const maxClaim = 1 << 20
 
 func readClaim(ctx context.Context, store Store, number int) (*Claim, error) {
@@ -134,5 +134,5 @@ func (c *Chain) Segments(ctx context.Context, store Store, from int) ([]Segment,
 	return segments, nil
 }
 
-// isMissing says that the store has no such object.
+// isMissing reports whether the error means that the store has no such object.
 func isMissing(err error) bool { return errors.Is(err, os.ErrNotExist) }

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// claimAttempts bounds how often a claim is tried again that others were faster
-// with.
+// claimAttempts bounds the attempts of a claim while other servers claim the
+// same number first.
 const claimAttempts = 5
 
 // begin claims a new chain.
@@ -133,8 +133,8 @@ func (w *Writer) refusal(owner *Claim) error {
 		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), owner.Writer)}
 }
 
-// stillOwner looks whether the chain is still there, and whether a newer one has been
-// claimed.
+// stillOwner returns an error if the chain is missing from the destination, or
+// if a newer one has been claimed.
 func (w *Writer) stillOwner(ctx context.Context, st state) error {
 	numbers, err := chainNumbers(ctx, w.config.Store)
 	if err != nil {

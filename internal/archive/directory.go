@@ -15,7 +15,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// partial begins the names of files that are being written.
+// partial is the prefix of the names of files that are being written.
 const partial = ".partial-"
 
 // Directory stores objects as files of a directory, which is made when the first

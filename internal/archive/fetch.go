@@ -9,14 +9,14 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
 
-// fetchers is how many segments are read at once.
+// fetchers is the number of segments that are read concurrently.
 const fetchers = 16
 
-// maxSegment bounds what is read of a segment. Writers end them at maxSegmentSize,
-// and one transaction may be above it.
+// maxSegment bounds the size of a segment that is read, in bytes. Writers close
+// segments at maxSegmentSize, which one transaction may exceed.
 const maxSegment = 256 << 20
 
-// fetched is a segment or the reason why there is none.
+// fetched is a segment or the error of reading it.
 type fetched struct {
 	segment Segment
 	data    []byte
@@ -44,7 +44,7 @@ func fetch(ctx context.Context, store Store, segments []Segment) <-chan chan fet
 	return queue
 }
 
-// chainReader holds the segments of a chain against each other.
+// chainReader verifies that segments follow each other in a chain.
 type chainReader struct {
 	plan     *Plan
 	key      backup.Key
@@ -53,7 +53,8 @@ type chainReader struct {
 	previous string // the sum of the segment before; empty for the first that is read
 }
 
-// BrokenError says where a chain is broken, and so what can be restored of it.
+// BrokenError says where a chain is broken, and up to which revision it can be
+// restored.
 type BrokenError struct {
 	// What is wrong with which object.
 	Problem error

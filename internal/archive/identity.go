@@ -18,7 +18,7 @@ import (
 // whose changes go into segments.
 var identityRooms = []string{"encryption", "pki"}
 
-// identityFiles notices changes of the identity.
+// identityFiles detects changed files of the identity.
 type identityFiles struct {
 	dataDir string
 	seen    map[string]fileState
@@ -26,13 +26,14 @@ type identityFiles struct {
 	archived map[string]fileState
 }
 
-// fileState tells two contents of a file apart without reading it.
+// fileState changes when the content of a file does, and is read without the
+// content.
 type fileState struct {
 	size     int64
 	modified time.Time
 }
 
-// newIdentityFiles begins with the files as they are.
+// newIdentityFiles takes the present files as unchanged.
 func newIdentityFiles(dataDir string) (*identityFiles, error) {
 	f := &identityFiles{dataDir: dataDir}
 	var err error
@@ -57,7 +58,7 @@ func (f *identityFiles) scan(rooms []string) (map[string]fileState, error) {
 		}
 		for _, entry := range entries {
 			if entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
-				continue // what begins with a dot is on its way into its place
+				continue // temporary files begin with a dot
 			}
 			info, err := entry.Info()
 			if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +86,7 @@ func (f *identityFiles) changed(rooms ...string) ([]File, error) {
 		}
 		content, err := os.ReadFile(filepath.Join(f.dataDir, filepath.FromSlash(name)))
 		if isMissing(err) {
-			continue // the next call sees it
+			continue // the next call finds it
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the identity: %w", err)

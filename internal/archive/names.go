@@ -20,8 +20,8 @@ const (
 	segmentEnd   = ".segment"
 )
 
-// Claim is the content of a chain.json. Its object is created once; whoever has
-// created it writes the chain.
+// Claim is the content of a chain.json. Its object is created once; the server
+// that has created it writes the chain.
 type Claim struct {
 	Format int `json:"format"`
 	// ID is unique for each chain. Segments repeat it.
@@ -68,7 +68,7 @@ func chainName(number int, elem ...string) string {
 	return chainsPrefix + fmt.Sprintf("%08d", number) + "/" + path.Join(elem...)
 }
 
-// BaseName is what the name of a base says.
+// BaseName has the fields of a base's name.
 type BaseName struct {
 	// Revision of the last change in the base.
 	Revision int64
@@ -94,7 +94,7 @@ func parseBaseName(name string) (b BaseName, err error) {
 	return BaseName{Revision: numbers[0], Sequence: int(numbers[1]), Time: time.UnixMilli(numbers[2]), Extension: "." + extension}, nil
 }
 
-// SegmentName is what the name of a segment says.
+// SegmentName has the fields of a segment's name.
 type SegmentName struct {
 	// First and Last are the revisions of its first and last change.
 	First, Last int64

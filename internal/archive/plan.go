@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Target is the state that a restore is asked for. The zero Target is the newest.
+// Target selects the state to restore. The zero Target selects the newest.
 type Target struct {
 	// At is a moment: all changes that the writer saw until then.
 	At time.Time
@@ -16,10 +16,10 @@ type Target struct {
 	Revision int64
 }
 
-// newest says that neither a time nor a revision is given.
+// newest reports whether neither a time nor a revision is given.
 func (t Target) newest() bool { return t.At.IsZero() && t.Revision == 0 }
 
-// includes says whether the target has the revision.
+// includes reports whether the target includes the revision.
 func (t Target) includes(revision int64, at time.Time) bool {
 	return (t.Revision == 0 || revision <= t.Revision) && (t.At.IsZero() || !at.After(t.At))
 }
@@ -90,7 +90,7 @@ func (p *Plan) covers(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(segments, func(s Segment) bool { return s.Last >= p.Target.Revision }), nil
 }
 
-// outside is the error for a target that no chain has.
+// outside returns the error for a target that is in no chain.
 func outside(ctx context.Context, store Store, target Target) error {
 	windows, err := Windows(ctx, store)
 	if err != nil {
@@ -175,7 +175,7 @@ func newWindow(chain *Chain, segments []Segment) Window {
 	for _, segment := range segments {
 		w.SizeBytes += segment.Object.SizeBytes
 		if segment.Sequence < next {
-			continue // its base is not there any more
+			continue // its base was removed
 		}
 		if segment.Sequence > next && next > 0 {
 			gap("segments %d to %d are missing: what follows revision %d, until the next base", next, segment.Sequence-1, w.LastRevision)
@@ -194,7 +194,8 @@ func newWindow(chain *Chain, segments []Segment) Window {
 	return w
 }
 
-// endsBefore holds the end of a chain against what its successor says of it.
+// endsBefore compares the end of a chain with the end that its successor's
+// claim states.
 func (w *Window) endsBefore(successor *Claim) {
 	if successor == nil || successor.Predecessor == nil || successor.Predecessor.Number != w.Chain {
 		return

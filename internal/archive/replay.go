@@ -62,7 +62,7 @@ func openReplay(path string) (*replay, error) {
 	if err := os.Truncate(path, info.Size()-sha256.Size); err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	// Nothing of it is used before it is whole, and finish syncs.
+	// The file is not used before finish has synced it.
 	db, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
@@ -93,7 +93,7 @@ func (r *replay) begin() (err error) {
 // schemaBucket is backend.Bucket, as much as is used of it.
 type schemaBucket interface{ Name() []byte }
 
-// apply writes a revision. Those that the snapshot has are left out.
+// apply writes a revision, unless the snapshot has it.
 func (r *replay) apply(revision Revision) error {
 	if revision.Number <= r.last {
 		return nil

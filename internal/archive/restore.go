@@ -20,7 +20,7 @@ import (
 type Restoration struct {
 	Plan *Plan
 	Key  backup.Key
-	// Say receives what the user should know, a line each.
+	// Say receives messages for the user, one line each.
 	Say func(format string, args ...any)
 	// Progress is called for each segment; it may be nil.
 	Progress func(done, total int)
@@ -47,7 +47,7 @@ type Outcome struct {
 // from. Its server may continue the destination.
 const RestoredFile = "restored-from.json"
 
-// Fetch copies the best base that is whole to a file in dir, and returns its path.
+// Fetch copies the best undamaged base to a file in dir, and returns its path.
 func (r *Restoration) Fetch(ctx context.Context, dir string) (string, error) {
 	for i, base := range r.Plan.Bases {
 		path := filepath.Join(dir, "base"+base.Extension)
@@ -140,7 +140,7 @@ func (r *Restoration) Replay(ctx context.Context, snapshot, content string) erro
 	return r.leaveMark(content)
 }
 
-// reachable says that a broken chain has all of the target, exactly.
+// reachable reports whether a broken chain has the complete target.
 func (r *Restoration) reachable(broken *BrokenError) bool {
 	return r.Plan.Target.Revision != 0 && broken.Last >= r.Plan.Target.Revision
 }

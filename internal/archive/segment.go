@@ -91,10 +91,10 @@ func (b *builder) reset() {
 	b.encoder.Reset(&b.compressed)
 }
 
-// empty says that there is nothing to archive.
+// empty reports whether there is nothing to archive.
 func (b *builder) empty() bool { return b.header.Changes == 0 }
 
-// size is how many bytes the segment has so far, without what the encoder holds.
+// size returns the bytes of the segment so far, without the encoder's buffer.
 func (b *builder) size() int { return b.compressed.Len() }
 
 func (b *builder) add(number int64, at time.Time, events []*clientv3.Event) error {

@@ -11,8 +11,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// maxSegmentSize in compressed bytes ends a segment before its interval does, and
-// so bounds the memory.
+// maxSegmentSize, in compressed bytes, closes a segment before its interval has
+// passed. It bounds the memory.
 const maxSegmentSize = 4 << 20
 
 // session writes one chain for as long as the process lives and nothing breaks its
@@ -36,7 +36,8 @@ type session struct {
 	since    sinceBase
 }
 
-// sinceBase counts what a replay on the last base has to read.
+// sinceBase counts the segments and changes that a replay on the last base
+// reads.
 type sinceBase struct {
 	made     time.Time
 	segments int
@@ -56,7 +57,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	s := &session{Writer: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), sequence: 1}
 	if last != nil {
 		s.sequence = last.header.Sequence + 1
-		files.archived = map[string]fileState{} // what has changed while no process ran goes into the next segment
+		files.archived = map[string]fileState{} // changes while no process ran go into the next segment
 	}
 	if st.Based {
 		s.since = sinceBase{made: st.Base, segments: s.sequence - st.Sequence}
@@ -238,7 +239,7 @@ func (s *session) stamp(now time.Time) time.Time {
 	return time.UnixMilli(max(now.UnixMilli(), latest))
 }
 
-// isLast says whether the events are those that the last segment ends with.
+// isLast reports whether the events are those at the end of the last segment.
 func (s *session) isLast(number int64, events []*clientv3.Event, digest string) bool {
 	return number == s.last.header.Last && digestOf(events) == digest
 }
@@ -307,15 +308,15 @@ func (s *session) closeSegment(ctx context.Context) error {
 	return nil
 }
 
-// addLeases adds the lifetimes of the leases that the segment refers to. Nobody
-// else can say them when the member is gone.
+// addLeases adds the lifetimes of the leases that the segment refers to. They
+// cannot be read from etcd when the member is lost.
 func (s *session) addLeases(ctx context.Context) error {
 	for id := range s.builder.leases {
 		asking, cancel := context.WithTimeout(ctx, time.Second)
 		lease, err := s.etcd.Client.TimeToLive(asking, clientv3.LeaseID(id))
 		cancel()
 		if err != nil || lease.GrantedTTL <= 0 {
-			continue // it has ended, or a restore takes the default
+			continue // it has expired, or a restore uses the default
 		}
 		if err := s.builder.addLease(Lease{ID: id, TTL: lease.GrantedTTL}); err != nil {
 			return err

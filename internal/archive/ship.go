@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ownerCheck is the time between two looks whether another writer has taken the
-// destination over.
+// ownerCheck is the time between two checks whether another writer has taken
+// the destination over.
 const ownerCheck = time.Minute
 
 // shipTimeout bounds one attempt to write a segment.
@@ -61,7 +61,7 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 			backoff = minBackoff
 			continue
 		case process.Err() != nil:
-			return nil // the next process goes on
+			return nil // the next process ships the rest
 		}
 		s.fails(ctx, err)
 		sleep(ctx, backoff)

@@ -22,15 +22,15 @@ const (
 	// destination.
 	minBackoff = time.Second
 	maxBackoff = 30 * time.Second
-	// refusedDelay is the time between two looks at a destination that belongs to
-	// another server.
+	// refusedDelay is the time between two checks of a destination that belongs
+	// to another server.
 	refusedDelay = time.Minute
-	// idleObservation is the time between two questions for the revision of an etcd
+	// idleObservation is the time between two reads of the revision of an etcd
 	// that does not change.
 	idleObservation = 5 * time.Second
 	// stopDrain is how long a stop waits for the last changes of etcd.
 	stopDrain = 2 * time.Second
-	// stopGrace is how long a stop tries to ship what is left.
+	// stopGrace bounds the time in which a stop ships the last segments.
 	stopGrace = 5 * time.Second
 )
 
@@ -148,8 +148,8 @@ type refusedError struct{ text string }
 // Error implements error.
 func (e *refusedError) Error() string { return e.text }
 
-// Run archives until ctx ends; see [lifecycle.Part]. The destination is never a
-// reason for it to fail.
+// Run archives until ctx ends; see [lifecycle.Part]. It does not fail because
+// of the destination.
 func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	registerMetrics()
 	w.etcd = w.config.Connect()
@@ -158,7 +158,7 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	}
 	ready()
 	if err := w.config.WaitReady(ctx); err != nil {
-		return nil // the part that runs etcd says so
+		return nil // the part that runs etcd reports it
 	}
 	s, err := w.resume()
 	if err != nil {
@@ -291,7 +291,7 @@ func (w *Writer) resume() (*session, error) {
 	return s, err
 }
 
-// host is the name of this machine; empty if it has none.
+// host returns the name of this machine, or "" if it has none.
 func host() string {
 	name, err := os.Hostname()
 	if err != nil {

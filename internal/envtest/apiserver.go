@@ -33,7 +33,7 @@ const subdirectory = "kube-hyper-mini"
 
 // APIServer is a command line of kube-apiserver.
 type APIServer struct {
-	// Help is the text for --help; if it is not empty, that was asked for.
+	// Help is the text for --help; it is empty unless --help was given.
 	Help string
 
 	config     *config.ServerConfiguration
@@ -78,8 +78,8 @@ func suggestion(err error, flags *pflag.FlagSet) string {
 	return "; see --help for those that this server knows"
 }
 
-// set takes one flag of the command line. What is a field of the configuration is
-// set there.
+// set applies one flag of the command line to the field of the configuration
+// that it corresponds to, or to the flags of the server.
 func (a *APIServer) set(flag *pflag.Flag, value string) error {
 	cfg := a.config
 	paths := map[string]*string{
@@ -122,8 +122,8 @@ func (a *APIServer) set(flag *pflag.Flag, value string) error {
 	return nil
 }
 
-// complete sets what a test server needs, and what kube-apiserver does and the
-// server does not by default.
+// complete sets the fields that a test server needs, and those whose defaults
+// differ from kube-apiserver's.
 func (a *APIServer) complete(controllers string) {
 	cfg := a.config
 	cfg.APIs.Profile = config.ProfileKubernetes
@@ -147,7 +147,7 @@ func (a *APIServer) complete(controllers string) {
 		}
 	}
 	if cfg.Serving.CertFile != "" {
-		cfg.Serving.CAFile = cfg.Serving.CertFile // its authority is known to envtest only
+		cfg.Serving.CAFile = cfg.Serving.CertFile // only envtest knows its authority
 	}
 }
 
@@ -156,9 +156,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Configuration asks etcd where the data are, places the key that signs tokens, and
-// returns the configuration of the server. release removes what is not in a
-// directory of envtest's; call it when the server has ended.
+// Configuration asks etcd for the data directory, places the key that signs
+// tokens, and returns the configuration of the server. release removes the
+// files outside of envtest's directories; call it when the server has ended.
 func (a *APIServer) Configuration(ctx context.Context) (cfg *config.ServerConfiguration, release func() error, err error) {
 	release = func() error { return nil }
 	var found *store

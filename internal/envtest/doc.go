@@ -3,8 +3,8 @@
 // are this program under other names, in one directory (KUBEBUILDER_ASSETS).
 //
 //   - install.go makes the directory
-//   - etcd.go is etcd as far as envtest uses it: it answers for its health, and
-//     tells kube-apiserver where the data directory is. The store is in the process
-//     of kube-apiserver
+//   - etcd.go is etcd as far as envtest uses it: it answers health checks, and tells
+//     kube-apiserver where the data directory is. The database is in the process of
+//     kube-apiserver
 //   - apiserver.go reads the command line of kube-apiserver
 package envtest

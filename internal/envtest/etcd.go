@@ -20,9 +20,9 @@ import (
 const (
 	// storePath is where etcd tells kube-apiserver about the store.
 	storePath = "/kube-hyper-mini/store"
-	// askTimeout bounds a question to etcd.
+	// askTimeout bounds a request to etcd.
 	askTimeout = 10 * time.Second
-	// closeTimeout bounds the answers that are under way at the end.
+	// closeTimeout bounds the wait for open requests at the end.
 	closeTimeout = time.Second
 )
 
@@ -35,7 +35,7 @@ type store struct {
 
 // EtcdServer is etcd as envtest uses it.
 type EtcdServer struct {
-	// Help is the text for --help; if it is not empty, that was asked for.
+	// Help is the text for --help; it is empty unless --help was given.
 	Help   string
 	store  store
 	listen []*url.URL
@@ -121,8 +121,8 @@ func (e *EtcdServer) handler() http.Handler {
 	return mux
 }
 
-// askStore asks the etcd at the URL for the store. It returns nil if that is an
-// etcd that has its data itself.
+// askStore asks the etcd at the URL for the store. It returns nil if the URL is
+// that of a real etcd.
 func askStore(ctx context.Context, etcd string) (*store, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

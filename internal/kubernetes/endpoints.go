@@ -9,9 +9,10 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 )
 
-// endpoints says who writes the endpoints of the service "kubernetes", which have
-// the address of the API servers. Endpoints with a loopback address are not valid,
-// so that a server on loopback has the service without endpoints.
+// endpoints sets the reconciler of the endpoints of the service "kubernetes",
+// which have the addresses of the API servers. Endpoints with a loopback
+// address are not valid, so that a server on loopback has the service without
+// endpoints.
 func endpoints(extra *controlplane.Extra, address net.IP) {
 	if address == nil || address.IsLoopback() || address.IsUnspecified() {
 		extra.EndpointReconcilerConfig.Reconciler = noEndpoints{reconcilers.NewNoneEndpointReconciler()}
@@ -20,8 +21,8 @@ func endpoints(extra *controlplane.Extra, address net.IP) {
 	extra.EndpointReconcilerType = reconcilers.LeaseEndpointReconcilerType
 }
 
-// noEndpoints is upstream's reconciler that writes none. That one reports that it
-// has removed endpoints of an earlier server, which is logged as an error.
+// noEndpoints is upstream's reconciler that writes none, without its error
+// about removed endpoints of an earlier server.
 type noEndpoints struct{ reconcilers.EndpointReconciler }
 
 // RemoveEndpoints implements [reconcilers.EndpointReconciler].

@@ -42,7 +42,7 @@ var stored = map[string][]string{
 	"storage.k8s.io":    {"csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments", "volumeattributesclasses"},
 }
 
-// own are the objects that a server of this profile makes by itself.
+// own has the objects that a server of this profile creates by itself.
 var own = []string{
 	"endpointslices/default/kubernetes",
 	"priorityclasses/system-cluster-critical",
@@ -115,7 +115,7 @@ func describe(ctx context.Context, kv clientv3.KV, root string, resource schema.
 	return fmt.Sprintf("%d %s (%s)", count, resource, strings.Join(names, ", ")), nil
 }
 
-// keyPrefix is where the resource is stored below the common prefix.
+// keyPrefix returns the prefix of the resource's keys below the common prefix.
 func keyPrefix(resource schema.GroupResource) string {
 	if special, ok := kubeapiserver.SpecialDefaultResourcePrefixes[resource]; ok {
 		return special

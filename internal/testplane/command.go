@@ -68,22 +68,22 @@ func StartCommand(path string, args, env []string, grace time.Duration) (*Comman
 	return c, nil
 }
 
-// Group is its process group; 0 on Windows.
+// Group returns the process group of the command; 0 on Windows.
 func (c *Command) Group() int { return c.process.group() }
 
 // Ended is closed when the program has ended. Others in its process group may still
 // run.
 func (c *Command) Ended() <-chan struct{} { return c.ended }
 
-// Code is the exit code of a program that has ended, and 128 plus the signal of one
-// that a signal has ended.
+// Code returns the exit code of the ended program: 128 plus the number of the
+// signal if a signal has ended it.
 func (c *Command) Code() int { return c.code }
 
 // Signal passes a signal on to the process group.
 func (c *Command) Signal(signal os.Signal) { c.process.signal(signal) }
 
-// KillAfterGrace has the process group killed when the grace has passed and the
-// program has not ended. Later calls do nothing.
+// KillAfterGrace kills the process group if the program has not ended when the
+// grace has passed. Later calls do nothing.
 func (c *Command) KillAfterGrace() {
 	c.once.Do(func() {
 		go func() {
@@ -96,7 +96,8 @@ func (c *Command) KillAfterGrace() {
 	})
 }
 
-// End ends all that is left of the process group, and waits for the program.
+// End ends the remaining processes of the process group, and waits for the
+// program.
 func (c *Command) End() {
 	c.process.end(c.grace)
 	<-c.ended

@@ -19,7 +19,7 @@ const stdin = 0
 // process leads a process group.
 type process struct {
 	pid int
-	// foreground says that the group has the terminal.
+	// foreground means that the group has the terminal.
 	foreground bool
 	reaped     atomic.Bool
 }
@@ -72,7 +72,7 @@ func (p *process) wait() int {
 	}
 }
 
-// exitCode is that of a shell.
+// exitCode returns the code that a shell would return.
 func exitCode(status syscall.WaitStatus, err error) int {
 	switch {
 	case err != nil: // another part of this process has taken the status

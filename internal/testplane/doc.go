@@ -1,5 +1,5 @@
-// Package testplane owns what makes a server one for tests: settings without
-// durability ([Configure]), a temporary directory ([Directory]) that is removed
-// however the process ends ([Guard]), objects that are in it before a test begins
-// ([Fill]), and a command that runs against it ([Command]).
+// Package testplane runs a server for tests in this process ([Plane]) and a
+// command against it ([Run]). The server has settings without durability
+// ([Configure]) and a temporary directory ([Directory]), which is removed also
+// if the process is killed ([Guard]).
 package testplane

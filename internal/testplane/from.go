@@ -36,7 +36,7 @@ func fill(from string, cfg *config.ServerConfiguration, log *slog.Logger) error 
 	return nil
 }
 
-// copied are the entries of a data directory that a server starts with.
+// copied has the entries of a data directory that a new server needs.
 var copied = []string{"version.json", "pki", "encryption", "etcd"}
 
 func copyData(from, to string) error {
@@ -65,7 +65,7 @@ func copyData(from, to string) error {
 			return err
 		}
 	}
-	return requireUnused(from) // a server that was started meanwhile has changed files
+	return requireUnused(from) // a server that was started meanwhile may have changed files
 }
 
 // Others that start from the same directory hold its lock for a moment.

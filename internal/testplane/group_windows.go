@@ -18,6 +18,6 @@ func detached() *syscall.SysProcAttr {
 // ignoreSignals keeps this process alive: it ends with its input.
 func ignoreSignals() { signal.Ignore(os.Interrupt) }
 
-// endGroup has nothing to do: the system ends the command's job with the process
-// that has made it (see command_windows.go).
+// endGroup does nothing: the system ends the command's job when the process
+// that created it ends (see command_windows.go).
 func endGroup(int, time.Duration) {}

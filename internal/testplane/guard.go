@@ -56,7 +56,7 @@ func StartGuard(directory string) (*Guard, error) {
 	return g, g.tell(guardDirectory + strconv.Quote(directory))
 }
 
-// tell writes a line.
+// tell sends an order to the guard.
 func (g *Guard) tell(line string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,13 +66,13 @@ func (g *Guard) tell(line string) error {
 	return nil
 }
 
-// End has the guard end a process group before it removes the directory, with
-// SIGTERM, and with SIGKILL after the grace. 0 revokes that.
+// End orders the guard to end a process group before it removes the directory,
+// with SIGTERM, and with SIGKILL after the grace. Group 0 revokes the order.
 func (g *Guard) End(group int, grace time.Duration) error {
 	return errors.Join(g.tell(guardGrace+grace.String()), g.tell(guardGroup+strconv.Itoa(group)))
 }
 
-// Release ends the guard, which then leaves everything as it is.
+// Release ends the guard without a cleanup.
 func (g *Guard) Release() error {
 	err := g.tell(guardRelease)
 	err = errors.Join(err, g.pipe.Close(), g.cmd.Wait())

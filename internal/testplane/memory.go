@@ -2,6 +2,6 @@ package testplane
 
 import "runtime/debug"
 
-// releaseMemory returns what the initialisation of the packages has left to the
+// releaseMemory returns the garbage of the packages' initialisation to the
 // system.
 func releaseMemory() { debug.FreeOSMemory() }

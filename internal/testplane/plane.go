@@ -115,11 +115,11 @@ func (p *Plane) Start(ctx context.Context) error {
 	return nil
 }
 
-// Ready gets the server when it is ready.
+// Ready receives the server when it is ready.
 func (p *Plane) Ready() <-chan appliance.Running { return p.ready }
 
-// Failed gets the result of a server that has ended: nil if it was asked to. It is
-// received from once.
+// Failed receives the result of the server when it has ended: nil if it was
+// told to stop. Receive from it once.
 func (p *Plane) Failed() <-chan error { return p.failed }
 
 // Stop stops the server and returns its error. It is called unless Failed was

@@ -34,7 +34,7 @@ type RunOptions struct {
 	Command []string
 	// Grace is the time between SIGTERM and SIGKILL for the command.
 	Grace time.Duration
-	// Owner, if it is not nil, ends the run with its end.
+	// Owner, if it is not nil, ends the run when it is at its end.
 	Owner io.Reader
 	// Signals are passed on to the command. Without one, an interrupt, SIGTERM,
 	// SIGHUP or SIGQUIT ends the run.
@@ -74,7 +74,8 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 	return code, err
 }
 
-// endOf returns a channel that is closed at the end of the input; nil without one.
+// endOf returns a channel that is closed at the end of the input; nil if there
+// is no input.
 func endOf(in io.Reader) <-chan struct{} {
 	if in == nil {
 		return nil
@@ -82,7 +83,7 @@ func endOf(in io.Reader) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(io.Discard, in) // an error is an end too
+		_, _ = io.Copy(io.Discard, in) // an error ends it too
 	}()
 	return ended
 }
@@ -104,7 +105,7 @@ func (r *runner) serve(ctx context.Context) (int, error) {
 	return code, err
 }
 
-// SignalError says that a signal came before there was a command to pass it on to.
+// SignalError means that a signal arrived before the command was started.
 type SignalError struct{ Signal os.Signal }
 
 // Error implements error.
@@ -123,10 +124,10 @@ func (e *serverEndedError) Error() string {
 // Unwrap returns the cause.
 func (e *serverEndedError) Unwrap() error { return e.err }
 
-// ends says whether a signal asks a command to end.
+// ends reports whether a signal asks a command to end.
 func ends(signal os.Signal) bool { return signal == os.Interrupt || signal == syscall.SIGTERM }
 
-// endsRun says whether a signal ends a run that has no command to pass it on to.
+// endsRun reports whether a signal ends a run without a command.
 func endsRun(signal os.Signal) bool { return slices.Contains(ending, signal) }
 
 // awaitReady returns an error if the server has stopped.

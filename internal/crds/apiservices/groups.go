@@ -75,7 +75,8 @@ func (g *Groups) Answer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// shared returns the APIServices of a group that has both kinds, otherwise nil.
+// shared returns the APIServices of a group that has versions of CRDs and
+// others; otherwise nil.
 func (g *Groups) shared(name string) []*v1.APIService {
 	all, err := g.services(g.source.VersionsOf(name))
 	if err != nil {

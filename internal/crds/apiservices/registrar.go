@@ -52,12 +52,12 @@ type Source interface {
 // Registrar keeps an APIService for each group version that CRDs serve. An
 // APIService of that name without the label of managed ones is left alone.
 type Registrar struct {
-	source   Source
-	client   client.APIServicesGetter
-	managed  cache.SharedIndexInformer
-	loop     *reconcile.Loop[schema.GroupVersion]
-	log      *slog.Logger
-	lastSaid sync.Map // group version -> text of the last logged error
+	source     Source
+	client     client.APIServicesGetter
+	managed    cache.SharedIndexInformer
+	loop       *reconcile.Loop[schema.GroupVersion]
+	log        *slog.Logger
+	lastLogged sync.Map // group version -> text of the last logged error
 }
 
 // NewRegistrar returns a registrar that does not run yet. others is the informer of
@@ -104,7 +104,8 @@ func (r *Registrar) add(obj any) {
 	}
 }
 
-// Run keeps the APIServices until ctx ends, and returns when nothing of it runs.
+// Run keeps the APIServices until ctx ends, and returns when its goroutines
+// have ended.
 func (r *Registrar) Run(ctx context.Context) {
 	defer r.source.OnVersions(r.loop.Add)()
 	var informer sync.WaitGroup
@@ -120,15 +121,16 @@ func (r *Registrar) Run(ctx context.Context) {
 	r.loop.Run(ctx)
 }
 
-// handle is called again by an event if the APIService has changed meanwhile.
+// handle corrects one APIService. If that has changed meanwhile, an event calls
+// handle again.
 func (r *Registrar) handle(ctx context.Context, gv schema.GroupVersion) reconcile.Result {
 	err := r.register(ctx, gv)
 	switch {
 	case err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		r.lastSaid.Delete(gv)
+		r.lastLogged.Delete(gv)
 		return reconcile.Done()
 	case ctx.Err() == nil:
-		if last, _ := r.lastSaid.Swap(gv, err.Error()); last != err.Error() {
+		if last, _ := r.lastLogged.Swap(gv, err.Error()); last != err.Error() {
 			r.log.Warn("an APIService of custom resources is not up to date; this is tried again", "apiservice", nameOf(gv), "err", err)
 		}
 	}
