@@ -47,8 +47,8 @@ type getter struct {
 	upstream generic.RESTOptionsGetter
 	storage  *Storage
 	cached   CachePolicy
-	start    func(schema.GroupResource) int64 // of watch caches; nil: with a list
-	made     func(storage.Interface)          // called with each store with a watch cache; may be nil
+	start    func(schema.GroupResource) (first, seen int64) // of watch caches; nil: with a list
+	made     func(storage.Interface)                        // called with each store with a watch cache; may be nil
 }
 
 // GetRESTOptions implements [generic.RESTOptionsGetter].

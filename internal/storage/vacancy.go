@@ -147,18 +147,19 @@ func (v *Vacancy) end(last int64) {
 
 // startOfCache returns the revision at which a new watch cache of the resource
 // begins, without objects, so that it has the events for those who hold a
-// vacancy of the resource; 0 if there are none.
-func (p *Population) startOfCache(resource schema.GroupResource) int64 {
+// vacancy of the resource; 0 if there are none. seen is the revision of the last
+// known creation or deletion of an object, or 0.
+func (p *Population) startOfCache(resource schema.GroupResource) (first, seen int64) {
 	prefix := p.storage.prefix(resource)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, v := range p.vacant[prefix] {
 		switch {
 		case v.over.IsZero():
-			return p.revision
+			return p.revision, p.last[prefix]
 		case time.Since(v.over) < handOver:
-			return v.last
+			return v.last, p.last[prefix]
 		}
 	}
-	return 0
+	return 0, 0
 }

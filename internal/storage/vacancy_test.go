@@ -55,7 +55,7 @@ func TestVacancy(t *testing.T) {
 	if last := v.Revision(); last != first-1 || last < other {
 		t.Errorf("the last revision without objects is %d, the first object came at %d", last, first)
 	}
-	if start := p.startOfCache(widgets); start != first-1 {
+	if start, _ := p.startOfCache(widgets); start != first-1 {
 		t.Errorf("a watch cache begins at %d, the first object came at %d", start, first)
 	}
 	expectRefused(t, p, widgets, Current, ErrOccupied)
@@ -71,7 +71,7 @@ func TestVacancy(t *testing.T) {
 	if again == v || isOver(again) || revision < gone {
 		t.Errorf("a new vacancy is over, or of %d", revision)
 	}
-	if start := p.startOfCache(widgets); start != first-1 {
+	if start, _ := p.startOfCache(widgets); start != first-1 {
 		t.Errorf("a watch cache begins at %d: the first ones still wait for the object of %d", start, first)
 	}
 }
@@ -86,10 +86,10 @@ func TestVacancyOfWhatWasThere(t *testing.T) {
 	expectRefused(t, p, widgets, Current, ErrOccupied)
 	expectRefused(t, p, gadgets, before, ErrUnknownHistory)
 	_, revision := hold(t, p, gadgets, Current)
-	if start := p.startOfCache(gadgets); start != revision {
+	if start, _ := p.startOfCache(gadgets); start != revision {
 		t.Errorf("a watch cache begins at %d, not %d", start, revision)
 	}
-	if start := p.startOfCache(widgets); start != 0 {
+	if start, _ := p.startOfCache(widgets); start != 0 {
 		t.Errorf("a watch cache that was not requested begins at %d", start)
 	}
 }
@@ -112,7 +112,7 @@ func TestVacancyEndsWithTheWatch(t *testing.T) {
 	if last := v.Revision(); last != 0 {
 		t.Errorf("%d is called a revision without objects", last)
 	}
-	if start := p.startOfCache(widgets); start != 0 {
+	if start, _ := p.startOfCache(widgets); start != 0 {
 		t.Errorf("a watch cache begins at %d", start)
 	}
 	released.Release()
@@ -139,7 +139,7 @@ func TestVacancyOfAnIdleStore(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if start := p.startOfCache(widgets); start < outside {
+	if start, _ := p.startOfCache(widgets); start < outside {
 		t.Errorf("a watch cache begins at %d, the store is at %d", start, outside)
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,17 +26,54 @@ import (
 
 // beginning returns store for a watch cache: the first list is empty, as of the
 // revision that start returns, if that is not 0.
-func beginning(store storage.Interface, resource schema.GroupResource, start func(schema.GroupResource) int64) storage.Interface {
+func beginning(store storage.Interface, resource schema.GroupResource, start func(schema.GroupResource) (first, seen int64)) storage.Interface {
 	if start == nil {
 		return store
 	}
-	return &emptyBeginning{Interface: store, start: func() int64 { return start(resource) }}
+	return &emptyBeginning{Interface: store, start: func() (int64, int64) { return start(resource) }}
+}
+
+// sinceBeginning returns the store with a watch cache that began so. A read of
+// any version (resourceVersion 0) waits until the cache has reached the revision
+// that was the newest when it began. Otherwise it would miss objects that were
+// stored before, and informers would count as synced without them.
+func sinceBeginning(cached, first storage.Interface) storage.Interface {
+	began, ok := first.(*emptyBeginning)
+	if !ok {
+		return cached
+	}
+	return &notBefore{Interface: cached, seen: &began.seen}
+}
+
+type notBefore struct {
+	storage.Interface
+	seen *atomic.Int64
+}
+
+// Get implements [storage.Interface].
+func (n *notBefore) Get(ctx context.Context, key string, options storage.GetOptions, object runtime.Object) error {
+	options.ResourceVersion = n.version(options.ResourceVersion)
+	return n.Interface.Get(ctx, key, options, object)
+}
+
+// GetList implements [storage.Interface].
+func (n *notBefore) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
+	options.ResourceVersion = n.version(options.ResourceVersion)
+	return n.Interface.GetList(ctx, key, options, list)
+}
+
+func (n *notBefore) version(requested string) string {
+	if seen := n.seen.Load(); requested == "0" && seen > 0 {
+		return strconv.FormatInt(seen, 10)
+	}
+	return requested
 }
 
 type emptyBeginning struct {
 	storage.Interface
-	start  func() int64
+	start  func() (first, seen int64)
 	listed atomic.Bool
+	seen   atomic.Int64 // 0 if the first list was not empty
 }
 
 // IsWatchListSemanticsUnSupported has the cache list: it would watch for the
@@ -45,7 +83,8 @@ func (*emptyBeginning) IsWatchListSemanticsUnSupported() bool { return true }
 // GetList implements [storage.Interface].
 func (e *emptyBeginning) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
 	if !e.listed.Swap(true) {
-		if revision := e.start(); revision > 0 {
+		if revision, seen := e.start(); revision > 0 {
+			e.seen.Store(max(revision, seen))
 			if err := e.Versioner().UpdateList(list, uint64(revision), "", nil); err != nil {
 				return fmt.Errorf("begin the watch cache at revision %d: %w", revision, err)
 			}

@@ -37,9 +37,10 @@ func Uncached(raw Raw) generic.StorageDecorator {
 
 // Cached is the decorator that adds a watch cache. Before a cache reads the
 // store it calls start, which may return a revision at which the resource has no
-// objects: the cache begins there. start may be nil, or return 0. made, if it is
+// objects: the cache begins there, and reads of any version see what the store
+// holds at the second revision. start may be nil, or return 0. made, if it is
 // not nil, is called with each store that is made.
-func Cached(raw Raw, start func(schema.GroupResource) int64, made func(storage.Interface)) generic.StorageDecorator {
+func Cached(raw Raw, start func(schema.GroupResource) (first, seen int64), made func(storage.Interface)) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
@@ -47,8 +48,9 @@ func Cached(raw Raw, start func(schema.GroupResource) int64, made func(storage.I
 		if err != nil {
 			return nil, nil, err
 		}
+		first := beginning(store, config.GroupResource, start)
 		watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
-			Storage:             beginning(store, config.GroupResource, start),
+			Storage:             first,
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
 			EventsHistoryWindow: config.EventsHistoryWindow,
@@ -69,7 +71,7 @@ func Cached(raw Raw, start func(schema.GroupResource) int64, made func(storage.I
 		if made != nil {
 			made(delegator)
 		}
-		return delegator, sync.OnceFunc(func() {
+		return sinceBeginning(delegator, first), sync.OnceFunc(func() {
 			delegator.Stop()
 			watchCache.Stop()
 			destroy()
