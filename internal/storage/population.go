@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 const (
@@ -206,8 +207,9 @@ func (p *Population) Changed() <-chan struct{} {
 }
 
 // Populated returns the given resources that have objects, and the key prefixes of
-// objects in the watch whose resources were in no call. It waits for the watch and
-// counts the resources that were in no earlier call.
+// known objects of other resources, so that a caller learns of resources that are
+// new to it. It waits for the watch and counts the resources that were in no earlier
+// call.
 func (p *Population) Populated(ctx context.Context, resources []schema.GroupResource) (populated map[schema.GroupResource]bool, others []string, err error) {
 	prefixes := make([]string, len(resources))
 	for i, resource := range resources {
@@ -217,14 +219,14 @@ func (p *Population) Populated(ctx context.Context, resources []schema.GroupReso
 		return nil, nil, err
 	}
 	defer p.mu.Unlock()
-	populated = map[schema.GroupResource]bool{}
+	populated, given := map[schema.GroupResource]bool{}, sets.New(prefixes...)
 	for i, resource := range resources {
 		if p.counts[prefixes[i]] > 0 {
 			populated[resource] = true
 		}
 	}
 	for prefix, count := range p.counts {
-		if count > 0 && !p.counted[prefix] {
+		if count > 0 && !given.Has(prefix) {
 			others = append(others, prefix)
 		}
 	}

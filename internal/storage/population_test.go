@@ -135,6 +135,21 @@ func TestPopulationCountsAfterACompaction(t *testing.T) {
 	}
 }
 
+// TestPopulationNamesResourcesThatAnotherCallerCounted: they may be new to this one.
+func TestPopulationNamesResourcesThatAnotherCallerCounted(t *testing.T) {
+	p, client := newPopulation(t)
+	late := schema.GroupResource{Group: "late.example.com", Resource: "things"}
+	if _, _, err := p.Populated(t.Context(), []schema.GroupResource{late}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Reach(t.Context(), put(t, client, "/registry/late.example.com/things/default/a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, others, err := p.Populated(t.Context(), all); err != nil || len(others) != 1 {
+		t.Errorf("got %v, %v", others, err)
+	}
+}
+
 // TestPopulationCountsManyTypes asks in several transactions.
 func TestPopulationCountsManyTypes(t *testing.T) {
 	s, client := newStorage(t)
