@@ -212,9 +212,12 @@ func TestRunOfAnUnknownCommand(t *testing.T) {
 func TestRunIsKilled(t *testing.T) {
 	r := newRunTest(t)
 	cmd, _, _ := r.started("--grace", "100ms", "--", "sh", "-c", saveKubeconfig+`trap '' TERM; echo started; sleep 1000`)
-	if before := r.processes(); len(before) < 4 { // run, guard, sh, sleep
-		t.Errorf("the processes are %q", before)
-	}
+	harness.Eventually(t, "run, guard, sh and sleep run", func() error {
+		if before := r.processes(); len(before) < 4 {
+			return fmt.Errorf("the processes are %q", before)
+		}
+		return nil
+	})
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

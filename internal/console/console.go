@@ -51,7 +51,7 @@ func New(options Options) (*Console, error) {
 	return &Console{listener: listener, handler: handler}, nil
 }
 
-// Address is the URL to open. Its token is good for one browser.
+// Address is the URL to open. Its token opens one session.
 func (c *Console) Address() string { return c.handler.address() }
 
 // Run serves until ctx ends.
