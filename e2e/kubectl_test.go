@@ -24,7 +24,7 @@ func TestKubectlInside(t *testing.T) {
 		"of a data directory":        {args: []string{"--data-dir", s.Dir, "get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
 		"the flag with =":            {args: []string{"--data-dir=" + s.Dir, "get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
 		"of the environment":         {env: []string{"KUBE_HYPER_MINI_DATA_DIR=" + s.Dir}, args: []string{"get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
-		"KUBECONFIG comes first":     {env: []string{"KUBECONFIG=" + s.Kubeconfig}, args: []string{"--data-dir", elsewhere, "get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
+		"the flag before that":       {env: []string{"KUBECONFIG=" + elsewhere}, args: []string{"--data-dir", s.Dir, "get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
 		"--kubeconfig before that":   {env: []string{"KUBECONFIG=" + elsewhere}, args: []string{"get", "namespace", "default", "-o", "name", "--kubeconfig", s.Kubeconfig}, says: "namespace/default\n"},
 		"what is not there":          {args: []string{"--data-dir", s.Dir, "get", "namespace", "no-such"}, code: 1, says: `namespaces "no-such" not found`},
 		"an unknown command":         {args: []string{"--data-dir", s.Dir, "no-such"}, code: 1, says: `unknown command "no-such" for "kubectl"`},

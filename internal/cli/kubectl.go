@@ -24,10 +24,10 @@ func newKubectl() *cobra.Command {
 	return &cobra.Command{
 		Use:   kubectlName + " [--data-dir DIR | --config FILE] [ARGUMENT...]",
 		Short: "Run kubectl as the administrator of the local server",
-		Long: `Run the kubectl that is built into this program. It uses the kubeconfig in
---kubeconfig or KUBECONFIG. Without both, it uses the administrator's kubeconfig of
-the local server, which --data-dir, --config or KUBE_HYPER_MINI_DATA_DIR names. Write
---data-dir and --config before kubectl's own arguments. ~/.kube/config is not used.
+		Long: `Run kubectl, which is in this program. It uses the first of these: --kubeconfig; the
+administrator's kubeconfig of the server that --data-dir or --config names, which
+come before kubectl's own arguments; KUBECONFIG; the administrator's kubeconfig of
+KUBE_HYPER_MINI_DATA_DIR or of the local server. It never uses ~/.kube/config.
 
 Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 		Example: `  kube-hyper-mini kubectl get namespaces
@@ -61,7 +61,7 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 // KUBECONFIG to the local server's if kubectl is not told otherwise. The path is
 // empty then.
 func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path string, err error) {
-	flags := &configFlags{dataDir: os.Getenv(testplane.DataDirVariable)}
+	flags, named := &configFlags{dataDir: os.Getenv(testplane.DataDirVariable)}, false
 	for len(args) > 0 {
 		name, value, hasValue := strings.Cut(args[0], "=")
 		target := map[string]*string{"--data-dir": &flags.dataDir, "--config": &flags.file}[name]
@@ -74,9 +74,9 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 			}
 			value, args = args[0], args[1:]
 		}
-		*target = value
+		*target, named = value, true
 	}
-	if kubectl.Kubeconfig(args) != "" {
+	if kubectl.Kubeconfig(args) != "" || !named && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
 		return args, "", nil
 	}
 	cfg, _, err := flags.load(cmd)

@@ -3,7 +3,6 @@ package kubectl
 import (
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 
@@ -62,8 +61,7 @@ func options(args []string, streams Streams) cmd.KubectlOptions {
 	}
 }
 
-// Kubeconfig returns the value of --kubeconfig in the arguments, or of KUBECONFIG;
-// empty if neither is set.
+// Kubeconfig returns the value of --kubeconfig in the arguments; empty without one.
 func Kubeconfig(args []string) string {
 	for i, arg := range args {
 		if arg == "--" {
@@ -76,5 +74,5 @@ func Kubeconfig(args []string) string {
 			return args[i+1]
 		}
 	}
-	return os.Getenv("KUBECONFIG")
+	return ""
 }

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestKubectlUsesTheNamedServer: a server that is named on the command line comes
+// before KUBECONFIG, which may lead to another one.
+func TestKubectlUsesTheNamedServer(t *testing.T) {
+	dir := t.TempDir()
+	own := filepath.Join(dir, "admin.kubeconfig")
+	for name, c := range map[string]struct {
+		kubeconfig, dataDir string // of the environment
+		args                []string
+		want                string // KUBECONFIG of kubectl
+	}{
+		"named":                 {"/other", "", []string{"--data-dir", dir, "get", "pods"}, own},
+		"named with =":          {"/other", "", []string{"--data-dir=" + dir, "get", "pods"}, own},
+		"not named":             {"/other", dir, []string{"get", "pods"}, "/other"},
+		"no KUBECONFIG":         {"", dir, []string{"get", "pods"}, own},
+		"--kubeconfig":          {"/other", "", []string{"--data-dir", dir, "get", "pods", "--kubeconfig", "/third"}, "/other"},
+		"another's command's":   {"", dir, []string{"plugin", "--", "--kubeconfig=/third"}, own},
+		"--kubeconfig, no more": {"", dir, []string{"get", "pods", "--kubeconfig=/third"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", c.kubeconfig)
+			t.Setenv("KUBE_HYPER_MINI_DATA_DIR", c.dataDir)
+			if _, _, err := kubectlKubeconfig(&cobra.Command{}, c.args); err != nil {
+				t.Fatal(err)
+			}
+			if got := os.Getenv("KUBECONFIG"); got != c.want {
+				t.Errorf("kubectl gets %q, want %q", got, c.want)
+			}
+		})
+	}
+}
