@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -78,11 +79,10 @@ func writtenOnce(t *testing.T, client dynamic.Interface, created *unstructured.U
 	}
 }
 
-// TestDefinedTypesAreUsableAtOnce: a client that creates a CRD uses it as soon
-// as that is answered, and no answer is an error.
-func TestDefinedTypesAreUsableAtOnce(t *testing.T) {
-	t.Parallel()
-	s := shared.Server(t)
+// strictClient returns a client of the server, and its configuration, that fails the
+// test at each answer that is an error.
+func strictClient(t *testing.T, s *harness.Server) (*dynamic.DynamicClient, *rest.Config) {
+	t.Helper()
 	config := s.RESTConfig()
 	config.QPS = -1
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return strict{t, next} })
@@ -90,6 +90,15 @@ func TestDefinedTypesAreUsableAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return client, config
+}
+
+// TestDefinedTypesAreUsableAtOnce: a client that creates a CRD uses it as soon
+// as that is answered, and no answer is an error.
+func TestDefinedTypesAreUsableAtOnce(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	client, config := strictClient(t, s)
 	described, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -128,13 +137,7 @@ func TestDefinedTypesAreUsableAtOnce(t *testing.T) {
 func TestAppliedTypesAreUsableAtOnce(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
-	config := s.RESTConfig()
-	config.QPS = -1
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return strict{t, next} })
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, _ := strictClient(t, s)
 	apply := metav1.ApplyOptions{FieldManager: "test"}
 	for range rounds(t, 5) {
 		k := newKind()
