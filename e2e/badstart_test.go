@@ -23,7 +23,7 @@ func failsToStart(t *testing.T, dir string, args []string, parts ...string) {
 	if !strings.HasPrefix(last, "error: ") {
 		t.Errorf("the last line is no error:\n%s", out)
 	}
-	harness.Contains(t, last, parts...)
+	harness.Wants(t, last, parts...)
 }
 
 func TestSecondServerOnTheSameDirectory(t *testing.T) {
@@ -97,9 +97,9 @@ func TestDataDirectoryOfANewerVersion(t *testing.T) {
 	failsToStart(t, dir, nil, stamp, "not readable", "restore it from a backup")
 }
 
-// TestCorruptFilesInTheDataDirectory: unreadable files are neither replaced nor
+// TestGarbageInTheDataDirectory: unreadable files are neither replaced nor
 // ignored, and the directory works again once they are repaired.
-func TestCorruptFilesInTheDataDirectory(t *testing.T) {
+func TestGarbageInTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	s := harness.StartIn(t, dir)
@@ -151,9 +151,9 @@ func TestCorruptFilesInTheDataDirectory(t *testing.T) {
 	s.Kubectl("", "get", "configmap", "precious")
 }
 
-// TestAuthorityWithAnotherKey: a start is refused if key and certificate do
+// TestAuthorityThatDoesNotMatch: a start is refused if key and certificate do
 // not match.
-func TestAuthorityWithAnotherKey(t *testing.T) {
+func TestAuthorityThatDoesNotMatch(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	placeAuthority(t, dir, "server-ca")

@@ -119,9 +119,9 @@ func TestForegroundDeletion(t *testing.T) {
 	f.gone(t, "parent", "child", "grandchild")
 }
 
-// TestForegroundDeletionWaitsForBlockingOwnersOnly: a dependent that does not
+// TestForegroundDeletionDoesNotWaitForEverybody: a dependent that does not
 // block its owner is collected after it.
-func TestForegroundDeletionWaitsForBlockingOwnersOnly(t *testing.T) {
+func TestForegroundDeletionDoesNotWaitForEverybody(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, shared.Server(t))
 	child, err := f.get(t, "child")
@@ -169,8 +169,8 @@ metadata:
 	}
 }
 
-// TestOwnerThatDoesNotExist: a dependent whose owner does not exist is collected.
-func TestOwnerThatDoesNotExist(t *testing.T) {
+// TestOwnerThatNeverWas: a dependent whose owner does not exist is collected.
+func TestOwnerThatNeverWas(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, shared.Server(t))
 	parent, err := f.get(t, "parent")

@@ -20,15 +20,15 @@ set_of_tests() {
 .           TestSecretsAreEncryptedAtRest        encryption
 .           TestRBACAllowsAndDenies              apiserver
 .           TestValidatingAdmissionPolicy        apiserver
-.           TestCreatedTypesAreUsableAtOnce      crds, servedtypes, storage
+.           TestDefinedTypesAreUsableAtOnce      crds, servedtypes, storage
 .           TestServerSideApply                  crds/openapi
 .           TestBackgroundDeletion               controllers
-.           TestNamespaceDeletionRemovesObjects  controllers, reconcile
+.           TestNamespaceDeletionTakesTheContent controllers, reconcile
 .           TestResourceQuota                    controllers
 .           TestStopWithOpenWatches              lifecycle
 aggregation TestConfiguredEndpoints              aggregation, endpoints
 backup      TestRestore                          backup
-packaging   TestManifestsAreAppliedBeforeReady   manifests
+packaging   TestManifestsAreThereWhenTheServerIsReady manifests
 TESTS
 }
 

@@ -11,10 +11,10 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestRotationWithAnAggregatedServer: no request to it fails while
+// TestAuthoritiesAreRotatedUnderAnAggregatedServer: no request to it fails while
 // the front proxy's authority and those of servers and clients are replaced, and
 // none when the old ones are dropped.
-func TestRotationWithAnAggregatedServer(t *testing.T) {
+func TestAuthoritiesAreRotatedUnderAnAggregatedServer(t *testing.T) {
 	s := newSample(t)
 	namespace := unique("rotated")
 	s.createNamespace(namespace)

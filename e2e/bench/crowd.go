@@ -167,7 +167,7 @@ func (f fixture) admit(ctx context.Context, user string) error {
 	})
 }
 
-// resetPeaks resets the highest memory of all processes.
+// resetPeaks forgets the highest memory of all processes.
 func (c *cluster) resetPeaks() error {
 	for _, stage := range c.stages {
 		for _, p := range stage {

@@ -177,7 +177,7 @@ func (b *bench) measure(ctx context.Context, selected []figure) (*report, error)
 	return r, nil
 }
 
-// say prints progress to standard error.
+// say tells about progress, apart from the table.
 func (b *bench) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.progress, format+"\n", args...) // progress is not a result
 }

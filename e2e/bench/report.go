@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// unit selects the format of a value.
+// unit says how a value is printed.
 type unit string
 
 const (
@@ -127,7 +127,7 @@ func (r row) target() string {
 	return strings.Join(bounds, ", ")
 }
 
-// missed reports whether a bound is not kept. What was not measured misses none.
+// missed says whether a bound is not kept. What was not measured misses none.
 func (r row) missed(value, ratio float64) bool {
 	beyond := func(v, bound float64) bool {
 		if bound == 0 || math.IsNaN(v) {

@@ -127,7 +127,7 @@ func (a *attacker) ask(method, path, contentType string, body []byte) {
 	}
 }
 
-// raw sends bytes, and waits until the server responds or closes the connection.
+// raw sends bytes, and waits until the server closes or has said something.
 func (a *attacker) raw(encrypted bool, data []byte, protocols ...string) {
 	connection, err := a.dial(encrypted, protocols...)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// slow are parts of lines that are logged on slow machines. A loaded machine
+// slow are parts of lines that say that the machine is slow. A loaded machine
 // must not fail a test.
 var slow = []string{
 	"still starting",              // ours
@@ -15,9 +15,9 @@ var slow = []string{
 	"timed out waiting for read index response", "ignored out-of-date read index response",
 }
 
-// WithoutSlowness are the lines of a log without those that say that the machine is
+// Unhurried are the lines of a log without those that say that the machine is
 // slow.
-func WithoutSlowness(log string) []string {
+func Unhurried(log string) []string {
 	var lines []string
 	for line := range strings.Lines(log) {
 		if !slices.ContainsFunc(slow, func(part string) bool { return strings.Contains(line, part) }) {
@@ -27,11 +27,11 @@ func WithoutSlowness(log string) []string {
 	return lines
 }
 
-// Problems are the warnings and errors in a log without those that say that
+// Complaints are the warnings and errors in a log without those that say that
 // the machine is slow.
-func Problems(log string) string {
+func Complaints(log string) string {
 	var complaints strings.Builder
-	for _, line := range WithoutSlowness(log) {
+	for _, line := range Unhurried(log) {
 		if strings.Contains(line, "WARN") || strings.Contains(line, "ERROR") {
 			complaints.WriteString(line)
 		}

@@ -33,9 +33,9 @@ type Config struct {
 
 // Outcome is what became of the owners and dependents.
 type Outcome struct {
-	// Right counts the rounds that ended as their policy requires.
+	// Right counts the rounds that ended as their policy says.
 	Right map[metav1.DeletionPropagation]int
-	// Wrong describes the others.
+	// Wrong says what happened in the others.
 	Wrong []string
 }
 

@@ -29,9 +29,9 @@ var builtInResources = map[string][]string{
 	"storagemigration.k8s.io":      {"storageversionmigrations"},
 }
 
-// checkEncryptedResources returns an error for each configured resource that the server
-// does not store: because of such a mistake the meant resource would be stored in plain
-// text. Custom resources cannot be checked.
+// checkEncryptedResources returns an error for each of the configuration's
+// encrypted resources that nothing is stored as: it would be a mistake that
+// leaves the meant resource in plain text. Custom resources cannot be known.
 func (o *Options) checkEncryptedResources() error {
 	resources := o.config.APIServer.Encryption.Resources
 	var errs []error
@@ -43,7 +43,8 @@ func (o *Options) checkEncryptedResources() error {
 	if len(errs) > 0 || len(resources) == 0 {
 		return errors.Join(errs...)
 	}
-	// Upstream's rules for names and wildcards, which the start would apply.
+	// Upstream's rules for names and wildcards, which the server would meet at
+	// its start.
 	key := apiserver.Key{Name: "key", Secret: base64.StdEncoding.EncodeToString(make([]byte, 32))}
 	problems := validation.ValidateEncryptionConfiguration(&apiserver.EncryptionConfiguration{Resources: []apiserver.ResourceConfiguration{{
 		Resources: resources,
@@ -55,7 +56,7 @@ func (o *Options) checkEncryptedResources() error {
 	return errors.Join(errs...)
 }
 
-// unknownResource returns the errors of "name", "name.group" or a wildcard; "" for
+// unknownResource says what is wrong with "name", "name.group" or a wildcard, or
 // nothing.
 func unknownResource(text string) string {
 	resource := schema.ParseGroupResource(text)

@@ -139,7 +139,7 @@ func TestListGateRefusesWithRetryAfter(t *testing.T) {
 	}
 }
 
-func TestListGateDoesNotBlockWatches(t *testing.T) {
+func TestListGateLetsWatchesGoOn(t *testing.T) {
 	g := newTestGate()
 	signal := flowcontrol.NewInitializationSignal()
 	ctx := flowcontrol.WithInitializationSignal(t.Context(), signal)
@@ -154,7 +154,7 @@ func TestListGateDoesNotBlockWatches(t *testing.T) {
 		g.listed.Release(maxListed)
 	}))
 	ask(t, ctx, h, "/api/v1/secrets?watch=1")
-	signal.Wait() // flow control was notified
+	signal.Wait() // flow control has been told
 	if !g.listed.TryAcquire(maxListed) {
 		t.Error("places were lost")
 	}

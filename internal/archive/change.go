@@ -15,13 +15,15 @@ import (
 
 // Change is one key of one revision.
 type Change struct {
-	// Deleted means that the revision removes the key.
+	// Deleted says that the revision removes the key.
 	Deleted bool
 	// Record is the mvccpb.KeyValue that etcd stores, in protobuf. A deletion has
 	// the key only.
 	Record []byte
-	// Key, Value and Lease are parts of Record.
+	// Key, Value, Version and Lease are parts of Record. Version counts the writes
+	// since the key was created, from 1.
 	Key, Value []byte
+	Version    int64
 	Lease      int64
 }
 
@@ -45,7 +47,7 @@ type File struct {
 	// Name is that in a backup: pki/..., encryption/...
 	Name    string `json:"name"`
 	Content []byte `json:"content"`
-	// Removed means that the file was removed.
+	// Removed says that the file is gone.
 	Removed bool `json:"removed,omitempty"`
 }
 
@@ -207,6 +209,8 @@ func (c *Change) parse() error {
 			c.Key = bytes
 		case fieldValue:
 			c.Value = bytes
+		case fieldVersion:
+			c.Version = int64(integer)
 		case fieldLease:
 			c.Lease = int64(integer)
 		}

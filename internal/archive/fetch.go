@@ -53,14 +53,17 @@ type chainReader struct {
 	previous string // the sum of the segment before; empty for the first that is read
 }
 
-// BrokenError has the place at which a chain is broken, and the last revision that can
-// be restored.
+// BrokenError says where a chain is broken, and up to which revision it can be
+// restored.
 type BrokenError struct {
 	// What is wrong with which object.
 	Problem error
-	// Last is the last revision before, and Time when the writer saw it.
+	// Last is the last revision before, and Time when the writer saw it. They are
+	// zero if the base is broken.
 	Last int64
 	Time time.Time
+	// Base says that the base is damaged or missing.
+	Base bool
 }
 
 // Error implements error.
@@ -124,7 +127,7 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 		if r.Number <= base.Revision {
 			return nil
 		}
-		if !p.Target.includes(r.Number, r.Time) {
+		if !p.Target.Includes(r.Number, r.Time) {
 			return errReached
 		}
 		c.last, at = r.Number, r.Time

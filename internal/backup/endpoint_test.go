@@ -47,9 +47,9 @@ func post(t *testing.T, server *httptest.Server, query string) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// TestEndpointOmitsKeys: archives contain keys only if they are encrypted
+// TestEndpointGivesNoKeysAway: archives contain keys only if they are encrypted
 // to the configured recipients; requests cannot change that.
-func TestEndpointOmitsKeys(t *testing.T) {
+func TestEndpointGivesNoKeysAway(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)

@@ -85,9 +85,11 @@ type File struct {
 	SHA256    string `json:"sha256"`
 }
 
+// SnapshotName is the name of the snapshot of etcd in an archive.
+const SnapshotName = "etcd/snapshot.db"
+
 const (
 	manifestName = "manifest.json"
-	snapshotName = "etcd/snapshot.db"
 	configName   = "config/config.yaml"
 	// maxManifest bounds the size of a manifest, in bytes.
 	maxManifest = 16 << 20
@@ -120,7 +122,7 @@ func parseManifest(data []byte) (*Manifest, error) {
 		}
 		seen[file.Name] = true
 	}
-	if (m.Snapshot != nil) != seen[snapshotName] {
+	if (m.Snapshot != nil) != seen[SnapshotName] {
 		return nil, damaged("%s and its list of files disagree about the snapshot", manifestName)
 	}
 	return m, nil

@@ -125,7 +125,7 @@ func prepare(cfg RestoreConfig, incoming string) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	snapshot := filepath.Join(incoming, filepath.FromSlash(snapshotName))
+	snapshot := filepath.Join(incoming, filepath.FromSlash(SnapshotName))
 	aside := filepath.Join(incoming, "snapshot.db")
 	if err := errors.Join(os.Rename(snapshot, aside), os.Remove(filepath.Dir(snapshot))); err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ func spoolBelow(ctx context.Context, source Source) (entry, *Snapshot, error) {
 	if err = errors.Join(err, statErr, file.Close()); err != nil {
 		return entry{}, nil, errors.Join(err, os.Remove(file.Name()))
 	}
-	return entry{File: File{Name: snapshotName, SizeBytes: info.Size(), SHA256: snapshot.SHA256}, path: file.Name()}, snapshot, nil
+	return entry{File: File{Name: SnapshotName, SizeBytes: info.Size(), SHA256: snapshot.SHA256}, path: file.Name()}, snapshot, nil
 }
 
 // identityEntries reads all files except the snapshot.

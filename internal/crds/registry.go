@@ -15,20 +15,20 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 )
 
-// registry is the REST storage of CRDs. It updates the catalog before it answers a
-// write.
+// registry is the REST storage of CRDs. What it writes is in the catalog before
+// the request is answered.
 type registry struct {
 	*customresourcedefinition.REST
-	metadata *genericregistry.Store // without schemas
-	catalog  *catalog
-	names    *names
-	// alone reports whether no other server writes CRDs at this moment.
+	bare    *genericregistry.Store // without schemas
+	catalog *catalog
+	names   *names
+	// alone says whether no other server writes CRDs at this moment.
 	alone func(context.Context) (bool, error)
 }
 
-// claim returns a context for the creation of a CRD, and the function that ends it. The
-// creation accepts the names of the CRD and establishes it if this server is the only
-// one. After an error it assumes other servers.
+// claim returns a context for the creation of a CRD, which accepts the names of
+// the CRD and establishes it if this server is the only one, and the function
+// that ends it. If it cannot be found out, other servers are assumed.
 func (r *registry) claim(ctx context.Context) (context.Context, func()) {
 	if alone, err := r.alone(ctx); err != nil || !alone {
 		return ctx, func() {}
@@ -46,11 +46,10 @@ func (r *registry) Watch(ctx context.Context, options *metainternalversion.ListO
 	return r.reader(ctx).Watch(ctx, options)
 }
 
-// reader returns the registry without schemas for requests whose response has metadata
-// only.
+// reader leaves schemas out for clients that get metadata only.
 func (r *registry) reader(ctx context.Context) *genericregistry.Store {
-	if metadataOnly(ctx) {
-		return r.metadata
+	if wantsMetadata(ctx) {
+		return r.bare
 	}
 	return r.REST.Store
 }
@@ -93,7 +92,7 @@ func (r *registry) Delete(ctx context.Context, name string, validate rest.Valida
 func (r *registry) wrote(obj runtime.Object) error {
 	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if !ok || crd.DeletionTimestamp != nil && len(crd.Finalizers) == 0 {
-		return nil // the informer receives the deletion
+		return nil // the informer tells of the deletion
 	}
 	light, err := lightOf(crd)
 	if err != nil {

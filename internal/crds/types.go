@@ -17,7 +17,8 @@ type Types struct {
 	Populated int
 }
 
-// Types counts the installed types, and those that have objects.
+// Types counts the types, and those that have objects, of which the server keeps
+// account.
 func (s *Server) Types(ctx context.Context) (Types, error) {
 	all := s.catalog.all()
 	resources := make([]schema.GroupResource, len(all))
@@ -31,7 +32,7 @@ func (s *Server) Types(ctx context.Context) (Types, error) {
 	return Types{Installed: len(all), Populated: len(populated)}, nil
 }
 
-// isResident reports whether the serving machinery of a type is built.
+// isResident says whether a type has its serving machinery.
 func (f *front) isResident(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -39,7 +40,7 @@ func (f *front) isResident(name string) bool {
 	return t != nil && (t.built != nil || t.fetching > 0)
 }
 
-// resident is the number of types whose serving machinery is built.
+// resident is how many types have their serving machinery.
 func (f *front) resident() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,15 +53,15 @@ func (f *front) resident() int {
 	return count
 }
 
-// Metrics are the numbers of types that are installed, that have objects, and whose
-// serving machinery is built.
+// Metrics are how many types are installed, how many have objects, and how many
+// are ready to serve because they are, or recently were, in use.
 func (s *Server) Metrics() []prometheus.Collector {
 	gauge := func(state, help string, value func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: typesMetric + state, Help: help}, func() float64 { return float64(value()) })
 	}
 	return []prometheus.Collector{
 		gauge("installed", "CustomResourceDefinitions that are stored.", s.catalog.size),
-		gauge("resident", "Types of custom resources whose serving machinery is in memory: those with recent requests.", s.front.resident),
+		gauge("resident", "Types of custom resources that are in memory because they are, or recently were, in use.", s.front.resident),
 		populatedTypes{prometheus.NewDesc(typesMetric+"populated", "Types of custom resources that have objects.", nil, nil), s.Types},
 	}
 }
@@ -71,8 +72,8 @@ const (
 	countTimeout = time.Second
 )
 
-// populatedTypes is the metric of the types that have objects. It is absent while they
-// cannot be counted.
+// populatedTypes is the metric of the types that have objects. While they cannot
+// be counted there is none.
 type populatedTypes struct {
 	desc  *prometheus.Desc
 	types func(context.Context) (Types, error)

@@ -18,9 +18,10 @@ const (
 	directoryBits = 0o027
 )
 
-// TightenModes removes the rights of other users from the directories and keys of the
-// layout that belong to this user. It returns a message for each that other users could
-// read or write, with the remedy if the mode cannot be changed.
+// TightenModes takes the rights of other users off the directories and keys of
+// the layout, as far as they belong to this user. It returns a message for each
+// that other users could read or write, with the remedy where it could not be
+// mended.
 func (d *Dir) TightenModes() []string {
 	var messages []string
 	check := func(path string, bits fs.FileMode) {

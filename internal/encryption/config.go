@@ -24,8 +24,8 @@ const keyBytes = 32
 type configuration struct {
 	apiserverv1.EncryptionConfiguration
 	file string
-	// generated means that the server wrote the file and that it was not edited. An
-	// edited file belongs to the administrator.
+	// generated says that the server wrote the file as it stands. Everything
+	// else was edited and belongs to the administrator.
 	generated bool
 }
 
@@ -68,6 +68,10 @@ func read(file string) (*configuration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the encryption configuration: %w", err)
 	}
+	return parse(file, data)
+}
+
+func parse(file string, data []byte) (*configuration, error) {
 	c := &configuration{file: file}
 	if err := yaml.UnmarshalStrict(data, &c.EncryptionConfiguration); err != nil {
 		return nil, fmt.Errorf("%s is not an EncryptionConfiguration: %w; without its keys the encrypted objects in etcd cannot be read: restore it from a backup", file, err)
@@ -76,7 +80,8 @@ func read(file string) (*configuration, error) {
 	return c, nil
 }
 
-// isGenerated reports whether generate makes the same bytes, with keys named by newKey.
+// isGenerated tells whether generate gives the same bytes, with keys that
+// newKey has named.
 func (c *configuration) isGenerated(data []byte) bool {
 	var encrypted, plain []string
 	for _, entry := range c.Resources {
@@ -151,7 +156,7 @@ func (c *configuration) noLongerEncrypted(resources []string) []string {
 	return list
 }
 
-// writesPlain reports whether the entry's first provider, which writes, is
+// writesPlain tells whether the entry's first provider, which writes, is
 // identity.
 func writesPlain(entry apiserverv1.ResourceConfiguration) bool {
 	return len(entry.Providers) == 0 || entry.Providers[0].Identity != nil

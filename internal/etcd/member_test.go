@@ -131,9 +131,9 @@ func TestRestartsOverAGrowingLog(t *testing.T) {
 	}
 }
 
-// TestFatalErrorEndsTheMemberOnly: etcd writes fatal lines on
+// TestGivingUpEndsTheMemberAndNotTheProcess: etcd writes fatal lines on
 // goroutines of its own, and may hold its locks then.
-func TestFatalErrorEndsTheMemberOnly(t *testing.T) {
+func TestGivingUpEndsTheMemberAndNotTheProcess(t *testing.T) {
 	m := start(t, filepath.Join(t.TempDir(), "etcd"))
 	locked := make(chan struct{})
 	go func() {

@@ -25,14 +25,14 @@ import (
 type Config struct {
 	Config *config.ServerConfiguration
 	Dir    *datadir.Dir
-	// URL of the API, for the kubeconfig; empty without an API.
+	// URL of the API, for the kubeconfig; empty where none is served.
 	URL string
-	// EtcdHost is the host of etcd's listener; empty for none.
+	// EtcdHost is where an etcd listens; empty for none.
 	EtcdHost string
-	// AllowNew creates the authorities that a used directory lacks.
+	// AllowNew has a used directory given the authorities that it lacks.
 	AllowNew bool
-	// UseTokenKeys is called with the keys of service account tokens at the start and
-	// when they change; nil if no tokens are signed.
+	// UseTokenKeys is called with the keys of service account tokens, at the start
+	// and when they change; nil where no tokens are signed.
 	UseTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
 	Log          *slog.Logger
 }
@@ -49,7 +49,7 @@ type Identity struct {
 	log          *slog.Logger
 
 	store      *pki.Store
-	following  sync.Mutex // held while changes are passed on
+	following  sync.Mutex // held while others are told of changes
 	encryption string     // the EncryptionConfiguration that the server has made, or empty
 }
 
@@ -104,7 +104,7 @@ func (i *Identity) ensure() error {
 	return i.WriteKubeconfig()
 }
 
-// WriteKubeconfig writes the administrator's kubeconfig if there is an API.
+// WriteKubeconfig writes the administrator's kubeconfig where a server is known.
 func (i *Identity) WriteKubeconfig() error {
 	if i.url == "" {
 		return nil
@@ -138,8 +138,8 @@ func (i *Identity) ControllerClient(url string) *rest.Config {
 	}
 }
 
-// CanDecrypt returns an error if the objects in the store are encrypted with other keys
-// than the configured ones: the server would never be ready. It logs which resources
+// CanDecrypt refuses a store whose objects are encrypted with other keys than
+// the configured ones: the server would never be ready. It logs which resources
 // are encrypted.
 func (i *Identity) CanDecrypt(ctx context.Context, client clientv3.KV, prefix string) error {
 	file := i.encryptionFile()
@@ -166,7 +166,7 @@ func (i *Identity) encryptionFile() string {
 	return i.encryption
 }
 
-// servingNames are the names and addresses of the serving certificate.
+// servingNames are what clients may call the server.
 func servingNames(serving *config.Serving) (pki.Names, error) {
 	names := pki.Names{
 		DNS: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},

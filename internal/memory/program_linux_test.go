@@ -28,7 +28,7 @@ func residentFile(t *testing.T) int {
 	return 0
 }
 
-// TestProgramIsReleased: the process continues.
+// TestProgramIsReleased: and goes on.
 func TestProgramIsReleased(t *testing.T) {
 	before := residentFile(t)
 	if err := releaseProgram(); err != nil {

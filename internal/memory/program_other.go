@@ -2,5 +2,5 @@
 
 package memory
 
-// releaseProgram does nothing on this platform.
+// releaseProgram does nothing where it is not known what is mapped.
 func releaseProgram() error { return nil }

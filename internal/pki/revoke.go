@@ -16,7 +16,7 @@ import (
 // line; the rest of a line is a remark.
 const revokedKeys = "revoked-keys"
 
-// Revoked reports whether the key of a client's certificate has been revoked. It
+// Revoked says whether the key of a client's certificate has been revoked. It
 // is cheap and may be called at each request.
 func (s *Store) Revoked(certificate *x509.Certificate) bool {
 	return s.isRevoked(certificate.PublicKey)

@@ -46,9 +46,9 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestKeyIsHandledByOneWorkerAtATime: keys that are added meanwhile are handled
+// TestAKeyIsHandledByOneWorkerAtATime: keys that are added meanwhile are handled
 // again.
-func TestKeyIsHandledByOneWorkerAtATime(t *testing.T) {
+func TestAKeyIsHandledByOneWorkerAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var events []string

@@ -46,9 +46,9 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestUnhealthyServerDoesNotNotifyTheWatchdog: the service manager gets a
+// TestAnUnhealthyServerDoesNotFeedTheWatchdog: the service manager gets a
 // message again when the server is healthy again.
-func TestUnhealthyServerDoesNotNotifyTheWatchdog(t *testing.T) {
+func TestAnUnhealthyServerDoesNotFeedTheWatchdog(t *testing.T) {
 	dir, err := os.MkdirTemp("", "notify-") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)

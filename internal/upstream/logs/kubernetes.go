@@ -13,7 +13,6 @@ import "strings"
 //   k8s.io/client-go/tools/record.recordEvent
 //   k8s.io/client-go/tools/events.recordEvent
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync
-//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.worker
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync
 //   k8s.io/apiserver/pkg/storage/cacher.indexedWatchers.terminateAll
 //   k8s.io/apiserver/pkg/storage/etcd3.watchChan.startWatching
@@ -42,7 +41,7 @@ var harmlessPrefixes = []string{
 	`"Unhandled Error" err="timed out waiting for dependency graph builder sync during GC sync"`,
 	// A CRD was deleted or changed: its watches end, and clients resume them.
 	"Terminating all watchers from cacher ",
-	// A client disconnected, or sent an invalid request and got an error.
+	// A client went away, or sent what cannot be understood and was told so.
 	`"Unhandled Error" err="apiserver was unable to write a JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver was unable to write a fallback JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"http: Handler timeout\"}`,
@@ -55,11 +54,11 @@ var harmlessPrefixes = []string{
 
 // harmlessPairs are the beginning and another part of such messages.
 var harmlessPairs = [][2]string{
-	// An aggregated server is down; the condition of its APIService reports it.
+	// An aggregated server is down, which its APIService says.
 	{`"Failed to watch"`, "the server is currently unable to handle the request"},
 	// A client ended its watch of an aggregated type.
 	{`"Timeout or abort while handling"`, "watch=true"},
-	// The database is full, which is logged; events are best effort.
+	// The database is full, which the readiness check says; events are best effort.
 	{`"Server rejected event`, "reads and deletions are served, other writes are refused"},
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
@@ -67,16 +66,13 @@ var harmlessPairs = [][2]string{
 	// A store was replaced while its watch began, as that of service accounts where
 	// pods are served.
 	{"failed to sync with latest state: ", "context canceled"},
-	// The quota's usage was written by admission or a client meanwhile; the
-	// controller tries again.
-	{`"Error processing resource quota work item"`, "the object has been modified"},
 	// The publisher's cache lags behind its own write, and it tries again.
 	{"", `configmaps \"kube-root-ca.crt\" already exists`},
 }
 
-// HarmlessKubernetes reports whether a message of a Kubernetes component at level
-// warning or error needs no attention: a healthy server writes it, or another message
-// has the same content.
+// HarmlessKubernetes says whether a message of a Kubernetes component at level
+// warning or error needs no attention: a healthy server writes it, or another
+// message has said the same.
 func HarmlessKubernetes(text string) bool {
 	for _, prefix := range harmlessPrefixes {
 		if strings.HasPrefix(text, prefix) {

@@ -11,9 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestDeletedDefinitionsAreDropped: this server has written a.example.com, and the
+// TestGoneDefinitionsAreDropped: this server has written a.example.com, and the
 // informer never tells of its deletion.
-func TestDeletedDefinitionsAreDropped(t *testing.T) {
+func TestGoneDefinitionsAreDropped(t *testing.T) {
 	written, again := light("a", "example.com", "1", 5), light("a", "example.com", "2", 9)
 	notFound := apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), written.Name)
 	for _, test := range []struct {
@@ -41,9 +41,9 @@ func TestDeletedDefinitionsAreDropped(t *testing.T) {
 				if test.seen {
 					c.OnUpdate(nil, light("a", "example.com", "1", 5))
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), deletedCheckInterval+time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), goneCheck+time.Second)
 				defer cancel()
-				dropDeleted(ctx, c, func(context.Context, string) (*apiextensionsv1.CustomResourceDefinition, error) {
+				dropGone(ctx, c, func(context.Context, string) (*apiextensionsv1.CustomResourceDefinition, error) {
 					return nil, test.read(c)
 				})
 				got := ""

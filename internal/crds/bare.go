@@ -21,14 +21,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// metadataKey is the context key of requests whose response has metadata only.
+// metadataKey is the context's key of requests whose answer has metadata only.
 type metadataKey struct{}
 
-func metadataOnly(ctx context.Context) bool { return ctx.Value(metadataKey{}) != nil }
+func wantsMetadata(ctx context.Context) bool { return ctx.Value(metadataKey{}) != nil }
 
-// MetadataLists marks lists and watches of CustomResourceDefinitions whose response is
-// a table or metadata only, as for kubectl get and for the garbage collector. They are
-// read without schemas.
+// MetadataLists marks lists and watches of CustomResourceDefinitions that are
+// answered with a table or with metadata: kubectl get, and the garbage collector.
+// These are read without schemas.
 func MetadataLists(next http.Handler) http.Handler {
 	// What kube-apiserver negotiates with.
 	scope := &handlers.RequestScope{TableConvertor: rest.NewDefaultTableConvertor(apiextensions.Resource("customresourcedefinitions"))}
@@ -49,17 +49,17 @@ func listsDefinitions(r *http.Request) bool {
 		(info.Verb == "list" || info.Verb == "watch")
 }
 
-// metadataCodec decodes stored CRDs to the internal version, without schemas.
-type metadataCodec struct{ runtime.Codec }
+// bareCodec decodes stored CRDs without schemas.
+type bareCodec struct{ runtime.Codec }
 
 // Decode implements [runtime.Decoder].
-func (c metadataCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c bareCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	return c.Codec.Decode(withoutFields(data, wholeMetadataFields), defaults, into)
 }
 
-func (d *definitions) metadataStore(options genericregistry.RESTOptions) (storage.Interface, error) {
+func (d *definitions) bareStore(options genericregistry.RESTOptions) (storage.Interface, error) {
 	config := *options.StorageConfig
-	config.Codec = metadataCodec{config.Codec}
+	config.Codec = bareCodec{config.Codec}
 	store, destroy, err := options.Decorator(&config, d.prefix,
 		func(obj runtime.Object) (string, error) {
 			return d.key(obj.(*apiextensions.CustomResourceDefinition).Name), nil
@@ -74,9 +74,9 @@ func (d *definitions) metadataStore(options genericregistry.RESTOptions) (storag
 	return store, nil
 }
 
-// metadataRegistry is whole over the store without schemas, for lists and watches.
-func (d *definitions) metadataRegistry(whole *genericstore.Store) *genericstore.Store {
-	copied := *whole
-	copied.Storage = genericstore.DryRunnableStorage{Storage: d.metadataInternal, Codec: whole.Storage.Codec}
-	return &copied
+// bareRegistry is whole over the store without schemas, for lists and watches.
+func (d *definitions) bareRegistry(whole *genericstore.Store) *genericstore.Store {
+	bare := *whole
+	bare.Storage = genericstore.DryRunnableStorage{Storage: d.bare, Codec: whole.Storage.Codec}
+	return &bare
 }

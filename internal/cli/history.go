@@ -1,0 +1,370 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/undelete"
+)
+
+func newHistory() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "history",
+		Short: "List, show and compare the versions of an object in the continuous archive",
+		Long: `List, show and compare the versions of an object in the continuous archive.
+
+KIND is a type as kubectl knows it: widget, widgets, a short name, or
+widgets.example.com, also for a type that the server does not have any more. The
+commands read the archive itself: they need the right to read its files or its
+bucket, and the key of an encrypted one. Who can read an archive can read all
+objects in it.`,
+	}
+	cmd.AddCommand(newHistoryGet(), newHistoryShow(), newHistoryDiff())
+	return cmd
+}
+
+// pastFlags locate an object in an archive.
+type pastFlags struct {
+	config              configFlags
+	key                 keyFlags
+	from                fromFlags
+	kubeconfig, context string
+	namespace           string
+	at                  string
+	revision            int64
+}
+
+func (f *pastFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.config.locate(flags)
+	f.key.add(flags)
+	f.from.add(flags, "the continuous archive in this directory or s3://BUCKET/PREFIX (default: archive.destination)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default: KUBECONFIG, or the local server's administrator)")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current context)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
+}
+
+func (f *pastFlags) addMoment(cmd *cobra.Command, at, revision string) {
+	cmd.Flags().StringVar(&f.at, "at", "", at)
+	cmd.Flags().Int64Var(&f.revision, "revision", 0, revision)
+}
+
+// past is what the flags and arguments lead to.
+type past struct {
+	client  *undelete.Client
+	archive *history.Archive
+	object  history.Object
+	target  archive.Target
+}
+
+// open finds the archive, the server and the object. It does not read the archive.
+func (f *pastFlags) open(cmd *cobra.Command, args []string) (*past, error) {
+	cfg, err := completed(cmd, &f.config)
+	if err != nil {
+		return nil, err
+	}
+	target, err := restoreTarget(f.at, f.revision)
+	if err != nil {
+		return nil, err
+	}
+	location := f.from.location(cfg)
+	if location.URL == "" {
+		return nil, usageError(errors.New("there is no archive: set archive.destination and name the file with --config, or name the archive with --from"))
+	}
+	store, err := location.Open()
+	if err != nil {
+		return nil, err
+	}
+	config, namespace, err := f.server(cmd)
+	if err != nil {
+		return nil, err
+	}
+	client, err := undelete.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	kind, name, err := kindAndName(args)
+	if err != nil {
+		return nil, err
+	}
+	object := history.Object{Name: name}
+	if object.Type, err = history.Resolve(client.Mapper, kind); err != nil {
+		return nil, err
+	}
+	if object.Namespaced || object.Kind == "" {
+		object.Namespace = namespace
+	}
+	errOut := cmd.ErrOrStderr()
+	say := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the command goes on
+	}
+	shown := time.Now()
+	reader := archive.Reader{Store: store, Key: f.key.key, Progress: func(done, total int) {
+		if time.Since(shown) > time.Second {
+			shown = time.Now()
+			say("%d of %d segments", done, total)
+		}
+	}}
+	return &past{client: client, archive: history.New(reader, cfg.Etcd.External.Prefix, say), object: object, target: target}, nil
+}
+
+// server returns the connection and the namespace that the flags name, as
+// `kube-hyper-mini kubectl` chooses them.
+func (f *pastFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
+	overrides.Context.Namespace = f.namespace
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: f.kubeconfig}
+	named := cmd.Flags().Changed("data-dir") || cmd.Flags().Changed("config")
+	if f.kubeconfig == "" && !named && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+		rules = clientcmd.NewDefaultClientConfigLoadingRules()
+	}
+	raw := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	if rules.ExplicitPath == "" && len(rules.Precedence) == 0 {
+		data, err := readLocalKubeconfig(cmd, &f.config)
+		if err != nil {
+			return nil, "", err
+		}
+		loaded, err := clientcmd.Load(data)
+		if err != nil {
+			return nil, "", fmt.Errorf("read the administrator's kubeconfig: %w", err)
+		}
+		raw = clientcmd.NewDefaultClientConfig(*loaded, overrides)
+	}
+	config, err := raw.ClientConfig()
+	if err != nil {
+		return nil, "", usageError(fmt.Errorf("use the kubeconfig: %w", err))
+	}
+	config.WarningHandler = rest.NewWarningWriter(cmd.ErrOrStderr(), rest.WarningWriterOptions{Deduplicate: true})
+	namespace, _, err := raw.Namespace()
+	if err != nil {
+		return nil, "", usageError(fmt.Errorf("use the kubeconfig: %w", err))
+	}
+	return config, namespace, nil
+}
+
+// kindAndName reads KIND NAME or KIND/NAME.
+func kindAndName(args []string) (kind, name string, err error) {
+	if len(args) == 1 {
+		kind, name, _ = strings.Cut(args[0], "/")
+	} else {
+		kind, name = args[0], args[1]
+	}
+	if kind == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", usageError(fmt.Errorf("%q is not an object: write KIND NAME or KIND/NAME", strings.Join(args, " ")))
+	}
+	return kind, name, nil
+}
+
+// oneObject accepts KIND NAME and KIND/NAME.
+func oneObject(cmd *cobra.Command, args []string) error {
+	if len(args) == 2 || len(args) == 1 && strings.Contains(args[0], "/") {
+		return nil
+	}
+	return usageError(fmt.Errorf("%q takes KIND NAME, got %q", cmd.CommandPath(), args))
+}
+
+func newHistoryGet() *cobra.Command {
+	flags := &pastFlags{}
+	var output string
+	var limit int
+	var since time.Duration
+	cmd := &cobra.Command{
+		Use:   "get KIND NAME",
+		Short: "List the versions of an object",
+		Long: `List the versions of an object, the newest last. The archive is read from its
+beginning, or with --since from a base before that time.
+
+TIME is when the archive saw the change; "<" before it means that the change was
+made before that. MANAGER is the field manager of the change, SIZE that of the object
+in etcd.`,
+		Example: `  kube-hyper-mini history get configmap settings -n team
+  kube-hyper-mini history get widgets.example.com/one --since 24h --from /mnt/archive`,
+		Args: oneObject,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			if limit < 0 || since < 0 {
+				return usageError(errors.New("--limit and --since must not be negative"))
+			}
+			p, err := flags.open(cmd, args)
+			if err != nil {
+				return err
+			}
+			var from time.Time
+			if since > 0 {
+				from = time.Now().Add(-since)
+			}
+			versions, err := p.archive.Versions(cmd.Context(), p.object, from, limit)
+			if err != nil {
+				return err
+			}
+			if len(versions) == 0 {
+				return fmt.Errorf("the archive has no version of %s", p.object)
+			}
+			if output == "json" {
+				return printJSON(cmd.OutOrStdout(), versions)
+			}
+			return printVersions(cmd.OutOrStdout(), versions)
+		},
+	}
+	flags.add(cmd)
+	outputFlag(cmd, &output, "text", "json")
+	cmd.Flags().IntVar(&limit, "limit", 1000, "the newest versions only; 0 for all")
+	cmd.Flags().DurationVar(&since, "since", 0, "versions of this time only, as 24h")
+	return cmd
+}
+
+func printVersions(w io.Writer, versions []history.Version) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "REVISION\tTIME\tCHANGE\tMANAGER\tSIZE") // Flush reports what failed
+	for _, v := range versions {
+		at, manager, size := v.Time.Local().Format(preciseTime), v.Manager, "-"
+		if v.Before {
+			at = "< " + at
+		}
+		if manager == "" {
+			manager = "-"
+		}
+		if v.Change != history.Deleted {
+			size = bytes(int64(v.SizeBytes))
+		}
+		if v.Problem != "" {
+			manager = "(" + v.Problem + ")"
+		}
+		_, _ = fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", v.Revision, at, v.Change, manager, size)
+	}
+	return table.Flush()
+}
+
+func newHistoryShow() *cobra.Command {
+	flags := &pastFlags{}
+	var output string
+	var managed bool
+	cmd := &cobra.Command{
+		Use:   "show KIND NAME --at TIME|--revision N",
+		Short: "Print an object as it was",
+		Example: `  kube-hyper-mini history show configmap settings -n team --at 2026-11-21T15:04:05Z
+  kube-hyper-mini history show secret/token --revision 4711 -o json`,
+		Args: oneObject,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(output, "yaml", "json"); err != nil {
+				return err
+			}
+			p, err := flags.open(cmd, args)
+			if err != nil {
+				return err
+			}
+			if p.target == (archive.Target{}) {
+				return usageError(errors.New("give the moment with --at or --revision; history get lists the versions"))
+			}
+			object, err := p.show(cmd, p.target)
+			if err != nil {
+				return err
+			}
+			if !managed {
+				object.SetManagedFields(nil)
+			}
+			if output == "json" {
+				return printJSON(cmd.OutOrStdout(), object.Object)
+			}
+			text, err := yaml.Marshal(object.Object)
+			if err != nil {
+				return fmt.Errorf("render %s: %w", p.object, err)
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	flags.add(cmd)
+	flags.addMoment(cmd, "the object at this time, as 2026-11-21T15:04:05Z", "the object at this revision")
+	outputFlag(cmd, &output, "yaml", "json")
+	cmd.Flags().BoolVar(&managed, "show-managed-fields", false, "print metadata.managedFields, too")
+	return cmd
+}
+
+func (p *past) show(cmd *cobra.Command, target archive.Target) (*unstructured.Unstructured, error) {
+	moment, err := p.archive.Moment(cmd.Context(), target)
+	if err != nil {
+		return nil, err
+	}
+	object, version, err := p.archive.At(cmd.Context(), p.object, moment)
+	if err != nil {
+		return nil, err
+	}
+	if version.Revision != target.Revision {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "the version of revision %d\n", version.Revision) // the object follows
+	}
+	return object, nil
+}
+
+func newHistoryDiff() *cobra.Command {
+	flags := &pastFlags{}
+	var revisions []string
+	cmd := &cobra.Command{
+		Use:   "diff KIND NAME --revisions A,B",
+		Short: "Compare an object at two revisions",
+		Long: `Compare an object at two revisions, as a unified diff of YAML. Managed fields are
+left out, and the values of a Secret are masked.`,
+		Example: `  kube-hyper-mini history diff configmap settings -n team --revisions 4711,4750`,
+		Args:    oneObject,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			numbers, err := twoRevisions(revisions)
+			if err != nil {
+				return err
+			}
+			p, err := flags.open(cmd, args)
+			if err != nil {
+				return err
+			}
+			var objects []*unstructured.Unstructured
+			var names []string
+			for _, number := range numbers {
+				object, err := p.show(cmd, archive.Target{Revision: number})
+				if err != nil {
+					return err
+				}
+				objects = append(objects, object)
+				names = append(names, fmt.Sprintf("%s/%s at revision %d", p.object.GroupResource, p.object.Name, number))
+			}
+			diff, err := history.Diff(objects[0], objects[1], names[0], names[1])
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), diff)
+			return err
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().StringSliceVar(&revisions, "revisions", nil, "the two revisions, as 4711,4750")
+	return cmd
+}
+
+func twoRevisions(texts []string) ([]int64, error) {
+	var numbers []int64
+	for _, text := range texts {
+		number, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		if err != nil || number <= 0 {
+			return nil, usageError(fmt.Errorf("--revisions: %q is not a revision", text))
+		}
+		numbers = append(numbers, number)
+	}
+	if len(numbers) != 2 {
+		return nil, usageError(errors.New("give two revisions: --revisions A,B; history get lists them"))
+	}
+	return numbers, nil
+}

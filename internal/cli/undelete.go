@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/undelete"
+)
+
+// undeleteFlags are the flags of undelete.
+type undeleteFlags struct {
+	pastFlags
+	output                  string
+	dryRun, partial, orphan bool
+}
+
+func newUndelete() *cobra.Command {
+	flags := &undeleteFlags{}
+	cmd := &cobra.Command{
+		Use:   "undelete KIND NAME",
+		Short: "Bring deleted objects back from the continuous archive",
+		Long: `Bring an object back through the API as it was just before it was deleted, or at
+another moment (--at, --revision), with all that depends on it: its dependents by
+owner reference, the content of a namespace, the objects of a custom resource
+definition.
+
+What comes back: labels, annotations, finalizers, field managers, all content, and
+the status where the type takes it. Owner references lead to the new UIDs.
+What is new: UID, resource version, generation, creation time, and the tokens of
+service accounts. Events do not come back.
+
+First the server is asked with a dry run about each object. If anything does not
+come back, nothing is created, the list says why, and the exit code is 1; --partial
+creates the rest. Objects that exist are never changed, so that the command can be
+repeated. It needs a running server, the right to create these objects, and the
+right to read the archive.`,
+		Example: `  kube-hyper-mini undelete widget one -n team --dry-run
+  kube-hyper-mini undelete namespace team --at 2026-11-21T15:04:05Z
+  kube-hyper-mini undelete crd widgets.example.com --kubeconfig admin.kubeconfig --from /mnt/archive`,
+		Args: oneObject,
+		RunE: func(cmd *cobra.Command, args []string) error { return runUndelete(cmd, flags, args) },
+	}
+	flags.add(cmd)
+	flags.addMoment(cmd, "the state at this time, as 2026-11-21T15:04:05Z", "the state at this revision")
+	outputFlag(cmd, &flags.output, "text", "json")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only say what would be created, what is in the way, and what cannot come back")
+	cmd.Flags().BoolVar(&flags.partial, "partial", false, "create what can be created although other objects cannot")
+	cmd.Flags().BoolVar(&flags.orphan, "orphan", false, "drop references to owners that do not exist")
+	return cmd
+}
+
+func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err error) {
+	if err := checkOutput(flags.output); err != nil {
+		return err
+	}
+	p, err := flags.open(cmd, args)
+	if err != nil {
+		return err
+	}
+	plan, err := undelete.NewPlan(cmd.Context(), p.client, p.archive, undelete.Request{Object: p.object, Target: p.target, Orphan: flags.orphan})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, plan.Close()) }()
+	for _, warning := range plan.Warnings {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "WARNING: "+warning) // the command goes on
+	}
+	apply := !flags.dryRun && (flags.partial || plan.Problems() == 0)
+	var applied error
+	if apply {
+		applied = plan.Apply(cmd.Context())
+	}
+	if flags.output == "json" {
+		err = printJSON(cmd.OutOrStdout(), plan)
+	} else {
+		err = printPlan(cmd.OutOrStdout(), plan)
+	}
+	return errors.Join(applied, err, undeleteOutcome(plan, apply, flags.dryRun))
+}
+
+func printPlan(w io.Writer, plan *undelete.Plan) error {
+	if _, err := fmt.Fprintf(w, "as of revision %d (%s)\n", plan.Revision, plan.Time.Local().Format(time.DateTime)); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "ACTION\tKIND\tNAMESPACE\tNAME\tREASON") // Flush reports what failed
+	for _, item := range plan.Items {
+		namespace := item.Namespace
+		if namespace == "" {
+			namespace = "-"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", item.Action, item.Kind, namespace, item.Name, item.Reason)
+	}
+	return table.Flush()
+}
+
+// undeleteOutcome is nil if everything comes, or came, back.
+func undeleteOutcome(plan *undelete.Plan, applied, dryRun bool) error {
+	problems := plan.Problems()
+	switch {
+	case problems == 0:
+		return nil
+	case dryRun:
+		return fmt.Errorf("%d of %d objects would not come back; --partial brings back the rest", problems, len(plan.Items))
+	case !applied:
+		return fmt.Errorf("nothing was created: %d of %d objects would not come back; --partial brings back the rest", problems, len(plan.Items))
+	}
+	return fmt.Errorf("%d objects were created; %d of %d did not come back, or not whole", plan.Count(undelete.Created, undelete.Incomplete), problems, len(plan.Items))
+}

@@ -1,0 +1,57 @@
+package encryption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Decrypter decrypts values of etcd with the local keys of several
+// EncryptionConfigurations, as an archive has them. The zero Decrypter has no keys.
+// Add must not be called concurrently with Decrypt.
+type Decrypter struct {
+	rings []keyring // the newest first
+}
+
+// Add adds the keys of an EncryptionConfiguration. Name is that of its file, for
+// errors.
+func (d *Decrypter) Add(name string, content []byte) error {
+	c, err := parse(name, content)
+	if err != nil {
+		return err
+	}
+	ring, err := newKeyring(c)
+	if err != nil {
+		return err
+	}
+	d.rings = slices.Insert(d.rings, 0, ring)
+	return nil
+}
+
+// Decrypt returns the plain text of a value that etcd stores under key. Plain text
+// is returned as it is. The error names the missing key.
+func (d *Decrypter) Decrypt(ctx context.Context, key string, stored []byte) ([]byte, error) {
+	name := keyOf(stored)
+	if name == "" {
+		return stored, nil
+	}
+	if strings.HasPrefix(name, kmsPrefix) {
+		return nil, errors.New("it is encrypted by a KMS plugin, and only the server can decrypt it")
+	}
+	var failures []error
+	for _, ring := range d.rings {
+		plain, err := ring.decrypt(ctx, key, stored)
+		if err == nil {
+			return plain, nil
+		}
+		if !errors.Is(err, errNoKey) {
+			failures = append(failures, err)
+		}
+	}
+	if len(failures) == 0 {
+		return nil, fmt.Errorf("it is encrypted with the %s, which the archive does not have", describe(name))
+	}
+	return nil, fmt.Errorf("decrypt with the %s: %w", describe(name), errors.Join(failures...))
+}

@@ -1,0 +1,73 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+)
+
+// BeforeDeletion finds the last moment at which an object existed and was not being
+// deleted. Its dependents and the content of a namespace existed then: they are
+// deleted later. Without such a moment it is the last one at which it existed.
+func (a *Archive) BeforeDeletion(ctx context.Context, o Object) (*Moment, error) {
+	spans, _, err := archive.Spans(ctx, a.reader.Store)
+	if err != nil {
+		return nil, err
+	}
+	var inDeletion *Moment
+	for _, span := range slices.Backward(spans) {
+		l := lifetime{}
+		err := a.follow(ctx, span, o, l.add, func() error { return nil })
+		if broken := (*archive.BrokenError)(nil); errors.As(err, &broken) {
+			a.say("WARNING: chain %d: %v", span.Chain.Number, err)
+		} else if err != nil {
+			return nil, err
+		}
+		if l.alive != 0 {
+			return momentIn(span, l.alive, l.aliveEnd), nil
+		}
+		if l.dying != 0 && inDeletion == nil {
+			inDeletion = momentIn(span, l.dying, l.dyingEnd)
+		}
+	}
+	if inDeletion == nil {
+		return nil, fmt.Errorf("the archive %s does not have %s", a.reader.Store, o)
+	}
+	return inDeletion, nil
+}
+
+// momentIn is the state of a span before the revision end, or, without that, at the
+// end of the span.
+func momentIn(span archive.Span, last, end int64) *Moment {
+	target := archive.Target{Revision: span.Until}
+	if end != 0 {
+		target.Revision = max(last, end-1)
+	}
+	return &Moment{target: target, spans: []archive.Span{span}}
+}
+
+// lifetime notes the last versions of an object that were not, and that were being
+// deleted, and the revisions that ended them.
+type lifetime struct {
+	alive, aliveEnd int64
+	dying, dyingEnd int64
+}
+
+func (l *lifetime) add(r record) error {
+	switch {
+	case !r.deleted && (r.metadata == nil || r.metadata.DeletionTimestamp == nil):
+		l.alive, l.aliveEnd = r.revision, 0
+		return nil
+	case !r.deleted:
+		l.dying, l.dyingEnd = r.revision, 0
+	case l.dying != 0 && l.dyingEnd == 0:
+		l.dyingEnd = r.revision
+	}
+	if l.alive != 0 && l.aliveEnd == 0 {
+		l.aliveEnd = r.revision
+	}
+	return nil
+}

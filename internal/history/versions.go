@@ -1,0 +1,225 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+)
+
+// What a version does to its object.
+const (
+	// Created: the object did not exist before.
+	Created = "created"
+	// Changed: the object existed before.
+	Changed = "changed"
+	// Deleting: the object waits for its finalizers.
+	Deleting = "deleting"
+	// Deleted: the object does not exist any more.
+	Deleted = "deleted"
+	// Restored: a restore of the server made an earlier version the present one.
+	Restored = "restored"
+)
+
+// Version is a version of an object.
+type Version struct {
+	// Chain of the archive that has it.
+	Chain    int   `json:"chain"`
+	Revision int64 `json:"revision"`
+	// Time when the archive saw the change. If Before, it was made before.
+	Time   time.Time `json:"time"`
+	Before bool      `json:"before,omitempty"`
+	// Change is Created, Changed, Deleting, Deleted or Restored.
+	Change string `json:"change"`
+	// Manager is the field manager of the change; empty if it is not known.
+	Manager string    `json:"manager,omitempty"`
+	UID     types.UID `json:"uid,omitempty"`
+	// SizeBytes is the size of the value in etcd.
+	SizeBytes int `json:"sizeBytes,omitempty"`
+	// Problem says why the version cannot be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Versions returns the versions of an object, the oldest first: the newest ones if
+// there are more than limit, which is 0 for all. Parts of the archive before since
+// are not read. Parts that are damaged are left out with a warning.
+func (a *Archive) Versions(ctx context.Context, o Object, since time.Time, limit int) ([]Version, error) {
+	spans, problems, err := archive.Spans(ctx, a.reader.Store)
+	if err != nil {
+		return nil, err
+	}
+	for _, problem := range problems {
+		a.say("WARNING: %s", problem)
+	}
+	list := versionList{limit: limit, seed: maphash.MakeSeed(), seen: map[seenKey]bool{}}
+	for _, span := range spans {
+		if !since.IsZero() && !span.Ended.IsZero() && span.Ended.Before(since) {
+			continue
+		}
+		list.begin(span)
+		err := a.follow(ctx, span, o, list.add, list.based)
+		if broken := (*archive.BrokenError)(nil); errors.As(err, &broken) {
+			a.say("WARNING: versions may be missing in chain %d: %v", span.Chain.Number, err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	versions := slices.DeleteFunc(list.versions, func(v Version) bool { return v.Time.Before(since) })
+	if limit > 0 && len(versions) > limit {
+		versions = versions[len(versions)-limit:]
+	}
+	return versions, nil
+}
+
+// versionList collects versions. The same version may be in several bases and
+// chains.
+type versionList struct {
+	versions []Version
+	limit    int
+	seed     maphash.Seed
+	seen     map[seenKey]bool
+
+	span     archive.Span
+	last     *record // what the versions so far end with; nil for nothing
+	lastKey  seenKey
+	present  *record // the object in the base that is read
+	presence seenKey
+}
+
+// seenKey identifies a version: a new etcd begins with revision 1 again.
+type seenKey struct {
+	revision int64
+	hash     uint64
+}
+
+func (l *versionList) begin(span archive.Span) { l.span, l.present, l.presence = span, nil, seenKey{} }
+
+func (l *versionList) add(r record) error {
+	key := seenKey{r.revision, maphash.Bytes(l.seed, r.value)}
+	if r.stored {
+		l.present, l.presence = &r, key
+		if r.deleted {
+			l.present = nil
+		}
+	}
+	if l.seen[key] {
+		return nil
+	}
+	l.seen[key] = true
+	if r.deleted && (l.last == nil || l.last.deleted) {
+		return nil // its versions were removed from the archive
+	}
+	l.append(l.version(r), r, key)
+	return nil
+}
+
+// based compares the object in the base with what the versions before end with.
+func (l *versionList) based() error {
+	switch {
+	case l.present == nil && l.last != nil && !l.last.deleted:
+		// The deletion is in a part that was not archived, or is damaged.
+		gone := record{revision: l.span.Base.Revision, time: l.span.Base.Time, stored: true, deleted: true}
+		l.append(l.version(gone), gone, seenKey{revision: -1})
+	case l.present != nil && l.lastKey != l.presence:
+		version := l.version(*l.present)
+		version.Change = Restored
+		l.append(version, *l.present, l.presence)
+	}
+	return nil
+}
+
+func (l *versionList) append(version Version, r record, key seenKey) {
+	l.last, l.lastKey = &r, key
+	l.versions = append(l.versions, version)
+	if l.limit > 0 && len(l.versions) > 2*l.limit {
+		l.versions = slices.Delete(l.versions, 0, len(l.versions)-l.limit)
+	}
+}
+
+func (l *versionList) version(r record) Version {
+	v := Version{Chain: l.span.Chain.Number, Revision: r.revision, Time: r.time, Before: r.stored, Change: Changed, SizeBytes: r.size}
+	if r.problem != nil {
+		v.Problem = r.problem.Error()
+	}
+	var before *metav1.PartialObjectMetadata
+	if l.last != nil {
+		before = l.last.metadata
+	}
+	if r.metadata != nil {
+		v.UID, v.Manager = r.metadata.UID, managerOf(before, r.metadata)
+	}
+	switch {
+	case r.deleted:
+		v.Change = Deleted
+	case r.created:
+		v.Change = Created
+	case r.metadata != nil && r.metadata.DeletionTimestamp != nil:
+		v.Change = Deleting
+	}
+	return v
+}
+
+// managerOf returns the manager of the newest entry that the version before does
+// not have.
+func managerOf(before, now *metav1.PartialObjectMetadata) string {
+	manager, newest := "", time.Time{}
+	for _, entry := range now.ManagedFields {
+		if before != nil && slices.ContainsFunc(before.ManagedFields, func(old metav1.ManagedFieldsEntry) bool { return sameEntry(old, entry) }) {
+			continue
+		}
+		if entry.Time != nil && !entry.Time.Time.Before(newest) {
+			manager, newest = entry.Manager, entry.Time.Time
+		}
+	}
+	return manager
+}
+
+func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
+	if a.FieldsV1 == nil || b.FieldsV1 == nil || a.FieldsV1.GetRawString() != b.FieldsV1.GetRawString() {
+		return false
+	}
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource && a.Time.Equal(b.Time)
+}
+
+// At returns the object as it was at a moment, with the version that it had.
+func (a *Archive) At(ctx context.Context, o Object, m *Moment) (*unstructured.Unstructured, *Version, error) {
+	var found *record
+	keys := map[string]bool{}
+	nothing := func() error { found = nil; return nil }
+	err := a.read(ctx, m, nothing, func(r archive.Revision) error {
+		for _, change := range r.Changes {
+			key := string(change.Key)
+			if !o.mayHave(a.prefix, key) {
+				continue
+			}
+			next := record{revision: r.Number, time: r.Time, deleted: change.Deleted, key: key, value: change.Value}
+			if a.isOf(ctx, o, &next, keys) {
+				next.value = bytes.Clone(next.value)
+				found = &next
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if found == nil || found.deleted {
+		return nil, nil, fmt.Errorf("%s did not exist at revision %d (%s); its versions: kube-hyper-mini history get", o, m.Revision, m.Time.Local().Format(time.DateTime))
+	}
+	object, err := a.object(ctx, found.key, found.value)
+	if err != nil {
+		return nil, nil, fmt.Errorf("revision %d of %s: %w", found.revision, o, err)
+	}
+	return object, &Version{Revision: found.revision, Time: found.time, UID: object.GetUID(), SizeBytes: len(found.value)}, nil
+}

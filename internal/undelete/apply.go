@@ -1,0 +1,198 @@
+package undelete
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+)
+
+// fieldManager is the field manager of creations, until that of the archive is back.
+const fieldManager = "kube-hyper-mini-undelete"
+
+// typeTimeout bounds the wait until a type is served after its definition was created.
+const typeTimeout = 30 * time.Second
+
+// Apply creates the objects of the plan, owners first. The items say what has
+// happened to each. An object that fails does not end it; its dependents are left
+// out. An error means that the server does not answer.
+func (p *Plan) Apply(ctx context.Context) error {
+	return p.each(ctx, func(ctx context.Context, item *Item) error {
+		if item.Action != Create {
+			return nil
+		}
+		if ok, err := p.checkOwners(ctx, item); err != nil || !ok {
+			return err
+		}
+		if parent := p.parent(item); parent != nil && !parent.fine() {
+			item.becomes(Refused, fmt.Sprintf("%s does not come back", parent))
+			return nil
+		}
+		return p.create(ctx, item)
+	})
+}
+
+func (p *Plan) create(ctx context.Context, item *Item) error {
+	archived, err := p.read(ctx, item)
+	if err != nil {
+		return err
+	}
+	if item.mapping == nil {
+		if item.mapping, err = p.client.Mapper.RESTMapping(item.groupKind(), item.gvk().Version); err != nil {
+			item.becomes(Gone, err.Error())
+			return nil
+		}
+	}
+	status, err := p.client.hasStatus(item.mapping)
+	if err != nil {
+		return err
+	}
+	client := p.client.at(item.mapping, item.Namespace)
+	object := prepared(archived, p.references(item), !status)
+	created, err := client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+	if apierrors.IsAlreadyExists(err) && item.groupKind() == serviceAccountKind && item.Name == "default" && item.Namespace == p.newNamespace {
+		created, err = p.adopt(ctx, item, object)
+	}
+	if err != nil {
+		return refused(ctx, item, err)
+	}
+	item.NewUID = created.GetUID()
+	p.setUID(item.UID, item.NewUID)
+	item.becomes(Created, "")
+	if item.groupKind() == definitionKind {
+		if err := p.awaitType(ctx, item); err != nil {
+			return err
+		}
+	}
+	if status && !ownStatus[item.groupKind()] {
+		if created, err = p.restoreStatus(ctx, item, created, archived); err != nil {
+			return err
+		}
+	}
+	return p.restoreManagers(ctx, item, created, archived)
+}
+
+// adopt gives the service account that the server has made for a new namespace the
+// content of the archive.
+func (p *Plan) adopt(ctx context.Context, item *Item, wanted *unstructured.Unstructured) (updated *unstructured.Unstructured, err error) {
+	client := p.client.at(item.mapping, item.Namespace)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := client.Get(ctx, item.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		object := wanted.DeepCopy()
+		object.SetUID(live.GetUID())
+		object.SetResourceVersion(live.GetResourceVersion())
+		updated, err = client.Update(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager})
+		return err
+	})
+	return updated, err
+}
+
+// awaitType waits until the server has the type of a definition.
+func (p *Plan) awaitType(ctx context.Context, item *Item) error {
+	for kind := range p.newTypes {
+		version := ""
+		for _, other := range p.Items {
+			if other.groupKind() == kind {
+				version = other.gvk().Version
+				break
+			}
+		}
+		if version == "" {
+			return nil // it has no objects
+		}
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, typeTimeout, true, func(context.Context) (bool, error) {
+			p.client.Mapper.Reset()
+			_, last = p.client.Mapper.RESTMapping(kind, version)
+			return last == nil, nil
+		})
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			item.becomes(Incomplete, fmt.Sprintf("the server does not serve the type: %v", last))
+		}
+	}
+	return nil
+}
+
+// ownStatus are the kinds whose status the server computes itself.
+var ownStatus = map[schema.GroupKind]bool{namespaceKind: true, definitionKind: true, serviceKind: true, quotaKind: true}
+
+// restoreStatus writes the status of the archive. When something else has written
+// the object since it was created, its status is newer.
+func (p *Plan) restoreStatus(ctx context.Context, item *Item, created, archived *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	status, found, err := unstructured.NestedFieldCopy(archived.Object, "status")
+	if content, isMap := status.(map[string]any); err != nil || !found || isMap && len(content) == 0 {
+		return created, nil
+	}
+	object := created.DeepCopy()
+	object.Object["status"] = status
+	updated, err := p.client.at(item.mapping, item.Namespace).UpdateStatus(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager})
+	switch {
+	case err == nil:
+		return updated, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case !apierrors.IsConflict(err):
+		item.becomes(Incomplete, fmt.Sprintf("without its status: %v", err))
+	}
+	return created, nil
+}
+
+// restoreManagers writes the field managers of the archive, so that the next
+// server-side apply of one of them has no conflicts with this program. Managers that
+// have written since are kept.
+func (p *Plan) restoreManagers(ctx context.Context, item *Item, created, archived *unstructured.Unstructured) error {
+	if len(archived.GetManagedFields()) == 0 {
+		return nil
+	}
+	client := p.client.at(item.mapping, item.Namespace)
+	live := created
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+		if live == nil {
+			if live, err = client.Get(ctx, item.Name, metav1.GetOptions{}); err != nil {
+				return err
+			}
+		}
+		managers := archived.GetManagedFields()
+		for _, entry := range live.GetManagedFields() {
+			if entry.Manager != fieldManager && !slices.ContainsFunc(managers, func(m metav1.ManagedFieldsEntry) bool { return sameManager(m, entry) }) {
+				managers = append(managers, entry)
+			}
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"managedFields": managers, "resourceVersion": live.GetResourceVersion()}})
+		if err == nil {
+			_, err = client.Patch(ctx, item.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		}
+		live = nil
+		return err
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		return fmt.Errorf("%s: %w", item, err)
+	}
+	if err != nil && item.Action == Created {
+		item.Reason = fmt.Sprintf("without its field managers: %v", err)
+	}
+	return nil
+}
+
+func sameManager(a, b metav1.ManagedFieldsEntry) bool {
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource && a.APIVersion == b.APIVersion
+}

@@ -1,0 +1,155 @@
+package undelete
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Upstream fact: the error of a dry run that a webhook does not support
+//
+// Mirrors: k8s.io/apiserver/pkg/admission/plugin/webhook/errors.NewDryRunUnsupportedErr
+// Why: the error has no reason or cause of its own.
+// Gain: objects that such a webhook sees can be brought back: the plan says that they
+//   are not checked, instead of that they are refused.
+// Breaks: undelete refuses these objects without --partial.
+
+// withoutDryRun is in the message.
+const withoutDryRun = "does not support dry run"
+
+// checkItem asks the server whether it would create an object.
+func (p *Plan) checkItem(ctx context.Context, item *Item) error {
+	if item.groupKind() == configMapKind && item.Name == "kube-root-ca.crt" {
+		item.becomes(Exists, "the server makes it")
+		return nil
+	}
+	if parent := p.parent(item); parent != nil && !parent.fine() {
+		item.becomes(Refused, fmt.Sprintf("%s does not come back", parent))
+		return nil
+	}
+	if unchecked := p.unchecked(item); unchecked != "" {
+		return p.mayCreate(ctx, item, unchecked)
+	}
+	archived, err := p.read(ctx, item)
+	if err != nil {
+		return err
+	}
+	status, err := p.client.hasStatus(item.mapping)
+	if err != nil {
+		return err
+	}
+	object := prepared(archived, archived.GetOwnerReferences(), !status)
+	_, err = p.client.at(item.mapping, item.Namespace).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
+	switch {
+	case err == nil:
+	case apierrors.IsAlreadyExists(err):
+		return p.compare(ctx, item, object)
+	case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), withoutDryRun):
+		item.Reason = "not checked: " + err.Error()
+	default:
+		return refused(ctx, item, err)
+	}
+	return nil
+}
+
+// parent returns the namespace or the definition of an object if the plan has it.
+func (p *Plan) parent(item *Item) *Item {
+	root := p.Items[0]
+	switch {
+	case root.groupKind() == namespaceKind && item.Namespace == root.Name:
+		return root
+	case p.newTypes[item.groupKind()] != nil:
+		return root
+	}
+	return nil
+}
+
+// unchecked says why a dry run cannot tell anything about an object; empty if it can.
+func (p *Plan) unchecked(item *Item) string {
+	switch {
+	case item.mapping == nil:
+		return "its type"
+	case item.Namespace != "" && item.Namespace == p.newNamespace:
+		return "its namespace"
+	}
+	return ""
+}
+
+// mayCreate asks for the right to create an object that cannot be tried yet.
+func (p *Plan) mayCreate(ctx context.Context, item *Item, unchecked string) error {
+	attributes := &authorizationv1.ResourceAttributes{Verb: "create", Group: item.gvk().Group, Version: item.gvk().Version, Namespace: item.Namespace, Name: item.Name}
+	if item.mapping != nil {
+		attributes.Resource = item.mapping.Resource.Resource
+	} else {
+		attributes.Resource = p.newTypes[item.groupKind()].resource
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
+	answer, err := p.client.authorization.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	switch {
+	case err != nil:
+		return refused(ctx, item, err)
+	case !answer.Status.Allowed:
+		item.becomes(Refused, fmt.Sprintf("you may not create %s in namespace %q", attributes.Resource, item.Namespace))
+	default:
+		item.Reason = "not checked: " + unchecked + " does not exist yet"
+	}
+	return nil
+}
+
+// refused notes the error of the server. An error that is not of one object ends the
+// plan.
+func refused(ctx context.Context, item *Item, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if status := apierrors.APIStatus(nil); !apierrors.IsUnauthorized(err) && errors.As(err, &status) {
+		item.becomes(Refused, err.Error())
+		return nil
+	}
+	return fmt.Errorf("%s: %w", item, err)
+}
+
+// compare decides about an object whose name is taken.
+func (p *Plan) compare(ctx context.Context, item *Item, wanted *unstructured.Unstructured) error {
+	live, err := p.client.at(item.mapping, item.Namespace).Get(ctx, item.Name, metav1.GetOptions{})
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		item.becomes(Taken, fmt.Sprintf("an object of that name exists, and cannot be read: %v", err))
+		return nil
+	}
+	switch {
+	case live.GetDeletionTimestamp() != nil:
+		reason := "it is being deleted"
+		if finalizers := live.GetFinalizers(); len(finalizers) > 0 {
+			reason += "; finalizers: " + strings.Join(finalizers, ", ")
+		}
+		item.becomes(Taken, reason+": try again when it is gone")
+	case live.GetUID() == item.UID:
+		item.becomes(Exists, "")
+	case item.groupKind() == namespaceKind, same(live, wanted):
+		item.becomes(Exists, "as in the archive")
+	default:
+		item.becomes(Taken, "another object has its name since "+live.GetCreationTimestamp().Local().Format("2006-01-02 15:04:05"))
+	}
+	if item.Action == Exists {
+		item.NewUID = live.GetUID()
+		p.setUID(item.UID, live.GetUID())
+		p.existing(item)
+	}
+	return nil
+}
+
+// existing notes that a namespace or a definition does not have to be made.
+func (p *Plan) existing(item *Item) {
+	if item.groupKind() == namespaceKind {
+		p.newNamespace = ""
+	}
+}

@@ -1,0 +1,183 @@
+package undelete
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
+)
+
+// Matches selects the keys among which the objects of a plan may be: dependents lie
+// in the namespace of their owner, those of an object of the cluster anywhere.
+func Matches(root history.Object) func(key string) bool {
+	namespace := root.Namespace
+	if root.GroupKind() == namespaceKind {
+		namespace = root.Name
+	}
+	return func(key string) bool {
+		return namespace == "" || strings.Contains(key, "/"+namespace+"/") || key == "/namespaces/"+namespace
+	}
+}
+
+// collection has all objects of a moment among which a plan selects.
+type collection struct {
+	objects *history.Objects
+	all     []*Item
+	// dependents of a UID
+	dependents map[types.UID][]*Item
+	unreadable []*Item
+}
+
+func collect(ctx context.Context, objects *history.Objects) (*collection, error) {
+	c := &collection{objects: objects, dependents: map[types.UID][]*Item{}}
+	err := objects.Each(ctx, func(key string, object *metav1.PartialObjectMetadata, problem error) error {
+		if problem != nil {
+			c.unreadable = append(c.unreadable, unreadable(key, problem))
+			return nil
+		}
+		apiVersion, kind := object.GroupVersionKind().ToAPIVersionAndKind()
+		item := &Item{
+			Action: Create, APIVersion: apiVersion, Kind: kind, Namespace: object.Namespace, Name: object.Name,
+			UID: object.UID, key: key, owners: object.OwnerReferences,
+		}
+		c.all = append(c.all, item)
+		for _, owner := range object.OwnerReferences {
+			c.dependents[owner.UID] = append(c.dependents[owner.UID], item)
+		}
+		return nil
+	})
+	return c, err
+}
+
+// unreadable names an object by its key.
+func unreadable(key string, problem error) *Item {
+	dir, name := path.Split(key)
+	dir, namespace := path.Split(strings.TrimSuffix(dir, "/"))
+	return &Item{Action: Unreadable, Reason: problem.Error(), Kind: path.Base(dir), Namespace: namespace, Name: name, key: key}
+}
+
+// find returns the object of the plan.
+func (c *collection) find(root history.Object) *Item {
+	at := slices.IndexFunc(c.all, func(i *Item) bool {
+		return i.groupKind() == root.GroupKind() && i.Namespace == root.Namespace && i.Name == root.Name
+	})
+	if at < 0 {
+		return nil
+	}
+	return c.all[at]
+}
+
+// choose returns the object and all that depends on it, without events. Definition
+// is that of the root if it is a custom resource definition.
+func (c *collection) choose(root *Item, definition *definition) []*Item {
+	chosen := []*Item{root}
+	seen := map[*Item]bool{root: true}
+	add := func(item *Item) {
+		if !seen[item] && !isEvent(item.groupKind()) {
+			seen[item] = true
+			chosen = append(chosen, item)
+		}
+	}
+	for _, item := range c.all {
+		if root.groupKind() == namespaceKind && item.Namespace == root.Name || definition != nil && item.groupKind() == definition.kind {
+			add(item)
+		}
+	}
+	for i := 0; i < len(chosen); i++ {
+		for _, dependent := range c.dependents[chosen[i].UID] {
+			add(dependent)
+		}
+	}
+	return chosen
+}
+
+// The ranks of objects without owners in a plan.
+const (
+	rankNamespace = iota
+	rankDefinition
+	rankServiceAccount // the controller of tokens deletes those without
+	rankOther
+	rankQuota = 1 << 20 // a new quota refuses objects until it has counted
+)
+
+// order sets the ranks: owners before dependents. Of owner references that form a
+// cycle it returns one object; the others are its dependents.
+func order(items []*Item) (cyclic []*Item) {
+	byUID := map[types.UID]*Item{}
+	for _, item := range items {
+		byUID[item.UID] = item
+		item.rank = -1
+	}
+	visiting := map[*Item]bool{}
+	var rank func(item *Item) (int, bool)
+	rank = func(item *Item) (int, bool) {
+		if item.rank >= 0 {
+			return item.rank, true
+		}
+		if visiting[item] {
+			return 0, false
+		}
+		visiting[item] = true
+		defer delete(visiting, item)
+		own, ok := firstRank(item.groupKind()), true
+		for _, reference := range item.owners {
+			if owner := byUID[reference.UID]; owner != nil {
+				above, acyclic := rank(owner)
+				own, ok = max(own, above+1), ok && acyclic
+			}
+		}
+		item.rank = own
+		return own, ok
+	}
+	for _, item := range items {
+		if _, ok := rank(item); !ok {
+			cyclic = append(cyclic, item)
+		}
+	}
+	slices.SortStableFunc(items, func(a, b *Item) int { return a.rank - b.rank })
+	return cyclic
+}
+
+func firstRank(kind schema.GroupKind) int {
+	switch kind {
+	case namespaceKind:
+		return rankNamespace
+	case definitionKind:
+		return rankDefinition
+	case serviceAccountKind:
+		return rankServiceAccount
+	case quotaKind:
+		return rankQuota
+	}
+	return rankOther
+}
+
+// definition is what a custom resource definition says of its objects.
+type definition struct {
+	kind     schema.GroupKind
+	resource string
+	cluster  bool // not in namespaces
+}
+
+func newDefinition(object *unstructured.Unstructured) (*definition, error) {
+	text := func(fields ...string) string {
+		value, _, _ := unstructured.NestedString(object.Object, append([]string{"spec"}, fields...)...) // empty is an error below
+		return value
+	}
+	d := &definition{
+		kind:     schema.GroupKind{Group: text("group"), Kind: text("names", "kind")},
+		resource: text("names", "plural"), cluster: text("scope") == "Cluster",
+	}
+	if d.kind.Kind == "" || d.resource == "" {
+		return nil, fmt.Errorf("the definition %s in the archive names no kind", object.GetName())
+	}
+	return d, nil
+}

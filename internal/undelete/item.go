@@ -1,0 +1,93 @@
+package undelete
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Action is what happens, or has happened, to an object.
+type Action string
+
+// The actions. In a plan, only Create and Exists lead to a complete result.
+const (
+	// Create: it will be created.
+	Create Action = "create"
+	// Exists: the object was not deleted, or was brought back before, or the server
+	// makes it by itself.
+	Exists Action = "exists"
+	// Taken: another object has its name.
+	Taken Action = "name taken"
+	// Refused: the server does not take it: because of rights, validation, admission.
+	Refused Action = "refused"
+	// Gone: the server does not have its type in that version.
+	Gone Action = "type gone"
+	// NoOwner: its owner does not exist and does not come back: the garbage collector
+	// would delete it.
+	NoOwner Action = "owner gone"
+	// Unreadable: the archive has no key for it.
+	Unreadable Action = "unreadable"
+	// Created: it was created.
+	Created Action = "created"
+	// Incomplete: it was created, without a part that the reason names.
+	Incomplete Action = "incomplete"
+)
+
+// Item is an object of a plan.
+type Item struct {
+	Action Action `json:"action"`
+	// Reason is for the user; empty if there is nothing to say.
+	Reason     string `json:"reason,omitempty"`
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+	// UID in the archive, and NewUID of the object that exists or was created.
+	UID    types.UID `json:"uid,omitempty"`
+	NewUID types.UID `json:"newUID,omitempty"`
+
+	key    string
+	owners []metav1.OwnerReference
+	// rank orders the creation: owners have a lower one.
+	rank int
+	// mapping is nil for a type that the server does not have (yet).
+	mapping *meta.RESTMapping
+}
+
+func (i *Item) groupKind() schema.GroupKind { return i.gvk().GroupKind() }
+
+func (i *Item) gvk() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(i.APIVersion, i.Kind)
+}
+
+// String is the object as messages name it: Kind NAMESPACE/NAME.
+func (i *Item) String() string {
+	if i.Namespace == "" {
+		return i.Kind + " " + i.Name
+	}
+	return i.Kind + " " + i.Namespace + "/" + i.Name
+}
+
+func (i *Item) becomes(action Action, reason string) { i.Action, i.Reason = action, reason }
+
+// fine reports whether the object exists or is meant to.
+func (i *Item) fine() bool {
+	return i.Action == Create || i.Action == Exists || i.Action == Created || i.Action == Incomplete
+}
+
+var (
+	namespaceKind      = schema.GroupKind{Kind: "Namespace"}
+	definitionKind     = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	serviceKind        = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
+	serviceAccountKind = schema.GroupKind{Kind: "ServiceAccount"}
+	configMapKind      = schema.GroupKind{Kind: "ConfigMap"}
+	secretKind         = schema.GroupKind{Kind: "Secret"}
+	quotaKind          = schema.GroupKind{Kind: "ResourceQuota"}
+)
+
+// isEvent reports whether the objects are events, which tell of the past and are not
+// brought back.
+func isEvent(kind schema.GroupKind) bool {
+	return kind.Kind == "Event" && (kind.Group == "" || kind.Group == "events.k8s.io")
+}

@@ -1,0 +1,222 @@
+package undelete
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
+)
+
+// workers is the number of concurrent requests.
+const workers = 16
+
+// Request says what to bring back.
+type Request struct {
+	Object history.Object
+	// Target is the moment; the zero Target is the one before the deletion.
+	Target archive.Target
+	// Orphan drops references to owners that do not exist.
+	Orphan bool
+}
+
+// Plan says what comes back, and what does not. Close it.
+type Plan struct {
+	// Revision and Time of the last change before the moment.
+	Revision int64     `json:"revision"`
+	Time     time.Time `json:"time"`
+	// Items in the order of their creation.
+	Items []*Item `json:"items"`
+	// Warnings for the user.
+	Warnings []string `json:"warnings,omitempty"`
+
+	client  *Client
+	objects *history.Objects
+	orphan  bool
+	// newNamespace and newTypes are made by the plan.
+	newNamespace string
+	newTypes     map[schema.GroupKind]*definition
+	byUID        map[types.UID]*Item // in the archive
+
+	mu sync.Mutex
+	// uids of owners that exist, by those in the archive; empty for owners that do not.
+	uids map[types.UID]types.UID
+}
+
+// NewPlan collects the objects and asks the server whether it would take them. It
+// changes nothing.
+func NewPlan(ctx context.Context, client *Client, from *history.Archive, request Request) (*Plan, error) {
+	if request.Object.Kind == "" {
+		return nil, fmt.Errorf("the server has no type %[1]s: bring its definition back, with all its objects: kube-hyper-mini undelete crd %[1]s", request.Object.GroupResource)
+	}
+	if isEvent(request.Object.GroupKind()) {
+		return nil, errors.New("events are not brought back: they tell of the past; read them with kube-hyper-mini history show")
+	}
+	moment, err := momentOf(ctx, from, request)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := from.Objects(ctx, moment, Matches(request.Object))
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{
+		Revision: moment.Revision, Time: moment.Time, client: client, objects: objects, orphan: request.Orphan,
+		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, uids: map[types.UID]types.UID{},
+	}
+	if err := p.collect(ctx, request.Object); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	if err := p.check(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func momentOf(ctx context.Context, from *history.Archive, request Request) (*history.Moment, error) {
+	if request.Target == (archive.Target{}) {
+		return from.BeforeDeletion(ctx, request.Object)
+	}
+	return from.Moment(ctx, request.Target)
+}
+
+// Close removes temporary files.
+func (p *Plan) Close() error { return p.objects.Close() }
+
+// collect chooses the objects, and orders them.
+func (p *Plan) collect(ctx context.Context, object history.Object) error {
+	c, err := collect(ctx, p.objects)
+	if err != nil {
+		return err
+	}
+	root := c.find(object)
+	if root == nil {
+		return p.missing(object, c)
+	}
+	var defined *definition
+	switch root.groupKind() {
+	case definitionKind:
+		content, err := p.objects.Read(ctx, root.key)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", root, err)
+		}
+		if defined, err = newDefinition(content); err != nil {
+			return err
+		}
+	case namespaceKind:
+		p.Items = append(p.Items, c.unreadable...)
+	}
+	chosen := c.choose(root, defined)
+	if defined != nil {
+		p.newTypes[defined.kind] = defined
+	}
+	for _, item := range order(chosen) {
+		item.becomes(Refused, "its owner references lead back to it")
+	}
+	for _, item := range chosen {
+		p.byUID[item.UID] = item
+	}
+	p.Items = append(chosen, p.Items...)
+	if root.groupKind() != namespaceKind && len(c.unreadable) > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d objects cannot be read, and dependents among them are not known: %s", len(c.unreadable), c.unreadable[0].Reason))
+	}
+	return p.resolve()
+}
+
+// missing returns why the moment does not have the object.
+func (p *Plan) missing(object history.Object, c *collection) error {
+	for _, item := range c.unreadable {
+		if item.Name == object.Name && (object.Namespace == "" || item.Namespace == object.Namespace) && strings.Contains(item.key, "/"+object.Resource+"/") {
+			return fmt.Errorf("%s cannot be read: %s", object, item.Reason)
+		}
+	}
+	return fmt.Errorf("%s did not exist at revision %d (%s); its versions: kube-hyper-mini history get", object, p.Revision, p.Time.Local().Format(time.DateTime))
+}
+
+// resolve finds the types of the objects.
+func (p *Plan) resolve() error {
+	for _, item := range p.Items {
+		if item.Action != Create {
+			continue
+		}
+		if item.groupKind() == namespaceKind {
+			p.newNamespace = item.Name // until it is found to exist
+		}
+		mapping, err := p.client.Mapper.RESTMapping(item.groupKind(), item.gvk().Version)
+		switch {
+		case err == nil:
+			item.mapping = mapping
+		case !meta.IsNoMatchError(err):
+			return fmt.Errorf("ask the server for its types: %w", err)
+		case p.newTypes[item.groupKind()] == nil:
+			item.becomes(Gone, p.goneReason(item))
+		}
+	}
+	return nil
+}
+
+func (p *Plan) goneReason(item *Item) string {
+	if mapping, err := p.client.Mapper.RESTMapping(item.groupKind()); err == nil {
+		return fmt.Sprintf("the server has %s in version %s and not in %s", item.groupKind(), mapping.GroupVersionKind.Version, item.APIVersion)
+	}
+	return fmt.Sprintf("the server has no type %s", item.groupKind())
+}
+
+// check asks the server about each object, owners before dependents.
+func (p *Plan) check(ctx context.Context) error {
+	return p.each(ctx, func(ctx context.Context, item *Item) error {
+		if item.Action != Create {
+			return nil
+		}
+		if ok, err := p.checkOwners(ctx, item); err != nil || !ok {
+			return err
+		}
+		return p.checkItem(ctx, item)
+	})
+}
+
+// each calls work for all objects: those of one rank concurrently, after those of
+// lower ranks.
+func (p *Plan) each(ctx context.Context, work func(context.Context, *Item) error) error {
+	for rest := p.Items; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].rank == rest[0].rank {
+			n++
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(workers)
+		for _, item := range rest[:n] {
+			group.Go(func() error { return work(ctx, item) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// Count returns the number of objects with one of the actions.
+func (p *Plan) Count(actions ...Action) int {
+	n := 0
+	for _, item := range p.Items {
+		for _, action := range actions {
+			if item.Action == action {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Problems returns the number of objects that do not, or did not, come back whole.
+func (p *Plan) Problems() int { return len(p.Items) - p.Count(Create, Exists, Created) }

@@ -1,0 +1,136 @@
+package undelete
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
+)
+
+// object is an item with owners by their names.
+func object(kind, namespace, name string, owners ...string) *Item {
+	apiVersion := "v1"
+	if kind == "Widget" {
+		apiVersion = "example.com/v1"
+	}
+	item := &Item{Action: Create, APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name, UID: types.UID(name)}
+	for _, owner := range owners {
+		item.owners = append(item.owners, metav1.OwnerReference{UID: types.UID(owner)})
+	}
+	return item
+}
+
+func names(items []*Item) string {
+	var list []string
+	for _, item := range items {
+		list = append(list, item.Name)
+	}
+	return strings.Join(list, " ")
+}
+
+// TestChoose: what depends on an object, in the order of its creation.
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	all := []*Item{
+		object("Secret", "ns", "leaf", "middle"), object("ConfigMap", "ns", "middle", "root", "elsewhere"), object("Widget", "ns", "root"),
+		object("ConfigMap", "ns", "alone"), object("Namespace", "", "ns"), object("ResourceQuota", "ns", "quota"), object("ServiceAccount", "ns", "account"),
+		object("Event", "ns", "event", "root"), object("Widget", "other", "far"), object("ConfigMap", "other", "of-far", "far"),
+		object("ConfigMap", "cycle", "x", "y"), object("ConfigMap", "cycle", "y", "x"), object("ConfigMap", "cycle", "tail", "y"),
+	}
+	for _, c := range []struct {
+		root       string
+		definition *definition
+		want       string
+		cyclic     string
+	}{
+		{"root", nil, "root middle leaf", ""},
+		{"middle", nil, "middle leaf", ""},
+		{"alone", nil, "alone", ""},
+		{"ns", nil, "ns account root alone middle leaf quota", ""},
+		{"alone", &definition{kind: schema.GroupKind{Group: "example.com", Kind: "Widget"}}, "alone root far middle of-far leaf", ""},
+		{"x", nil, "y x tail", "x"},
+	} {
+		collected := &collection{all: all, dependents: map[types.UID][]*Item{}}
+		for _, item := range all {
+			for _, owner := range item.owners {
+				collected.dependents[owner.UID] = append(collected.dependents[owner.UID], item)
+			}
+		}
+		root := all[slices.IndexFunc(all, func(i *Item) bool { return i.Name == c.root })]
+		chosen := collected.choose(root, c.definition)
+		cyclic := order(chosen)
+		if got := names(chosen); got != c.want || names(cyclic) != c.cyclic {
+			t.Errorf("%s: %s, want %s; cycle %s, want %s", c.root, got, c.want, names(cyclic), c.cyclic)
+		}
+	}
+}
+
+// TestMatches: where the objects of a plan may be.
+func TestMatches(t *testing.T) {
+	t.Parallel()
+	in := history.Object{Type: history.Type{Kind: "ConfigMap", Namespaced: true}, Namespace: "ns", Name: "a"}
+	namespace := history.Object{Type: history.Type{Kind: "Namespace"}, Name: "ns"}
+	cluster := history.Object{Type: history.Type{GroupResource: schema.GroupResource{Group: "example.com"}, Kind: "Widget"}, Name: "a"}
+	for _, c := range []struct {
+		object history.Object
+		key    string
+		want   bool
+	}{
+		{in, "/secrets/ns/b", true}, {in, "/example.com/widgets/ns/b", true}, {in, "/secrets/other/b", false}, {in, "/secrets/nsx/b", false},
+		{namespace, "/secrets/ns/b", true}, {namespace, "/namespaces/ns", true}, {namespace, "/namespaces/other", false},
+		{cluster, "/secrets/ns/b", true}, {cluster, "/namespaces/ns", true},
+	} {
+		if got := Matches(c.object)(c.key); got != c.want {
+			t.Errorf("%s for %s: %t", c.key, c.object, got)
+		}
+	}
+}
+
+// TestPrepared: what the server sets is left out, and what a deletion has set.
+func TestPrepared(t *testing.T) {
+	t.Parallel()
+	archived := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+		"metadata": map[string]any{
+			"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "generation": int64(3), "creationTimestamp": "2026-01-01T00:00:00Z",
+			"deletionTimestamp": "2026-01-02T00:00:00Z", "deletionGracePeriodSeconds": int64(0), "selfLink": "x",
+			"managedFields": []any{map[string]any{"manager": "m"}}, "finalizers": []any{"example.com/hold", "foregroundDeletion", "orphan"},
+			"labels": map[string]any{"l": "1"}, "annotations": map[string]any{"kubernetes.io/service-account.name": "default", "kubernetes.io/service-account.uid": "old"},
+			"ownerReferences": []any{map[string]any{"uid": "old"}},
+		},
+		"data": map[string]any{"token": "x"}, "status": map[string]any{"phase": "x"},
+	}}
+	before := fmt.Sprint(archived.Object)
+	got := prepared(archived, []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "n", UID: "new"}}, false)
+	want := map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+		"metadata": map[string]any{
+			"name": "a", "namespace": "b", "finalizers": []any{"example.com/hold"}, "labels": map[string]any{"l": "1"},
+			"annotations":     map[string]any{"kubernetes.io/service-account.name": "default"},
+			"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "K", "name": "n", "uid": "new"}},
+		},
+	}
+	if fmt.Sprint(got.Object) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got.Object, want)
+	}
+	if fmt.Sprint(archived.Object) != before {
+		t.Error("the archived object was changed")
+	}
+	if got := prepared(archived, nil, true); got.Object["status"] == nil || len(got.GetOwnerReferences()) > 0 {
+		t.Errorf("with the status: %v", got.Object)
+	}
+	if !same(got, archived) {
+		t.Error("what was brought back is not the same")
+	}
+	got.SetLabels(map[string]string{"l": "2"})
+	if same(got, archived) {
+		t.Error("what was changed is the same")
+	}
+}
