@@ -3,13 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +25,7 @@ func crowdRows(what string) []row {
 		{name: what + ", an administrator's slowest list of namespaces meanwhile", unit: inSeconds, limit: 1},
 		{name: what + ", refused with Retry-After and sent again", unit: plain},
 		{name: what + ", refused without Retry-After or broken", unit: plain, limit: 0.5},
+		{name: what + ", processes that ended", unit: plain, limit: 0.5},
 	}
 }
 
@@ -93,12 +88,10 @@ func (f fixture) crowd(ctx context.Context, n int, send func(context.Context, *a
 	if err := f.resetPeaks(); err != nil {
 		return nil, err
 	}
-	administrator, stop := context.WithCancel(ctx)
-	var slowest float64
-	var administration sync.WaitGroup
-	var failure error
-	administration.Go(func() { slowest, failure = f.slowestList(administrator) })
-
+	administrator, err := startProbe(ctx, f.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
 	var retried, broken atomic.Int64
 	began := time.Now()
 	work, workCtx := errgroup.WithContext(ctx)
@@ -126,28 +119,9 @@ func (f fixture) crowd(ctx context.Context, n int, send func(context.Context, *a
 	}
 	err = work.Wait()
 	took := since(began)
-	stop()
-	administration.Wait()
-	peak, peakErr := f.peak()
-	return []float64{peak, took, slowest, float64(retried.Load()), float64(broken.Load())}, errors.Join(err, failure, peakErr)
-}
-
-// slowestList lists the namespaces ten times a second until ctx ends and
-// returns the time that the slowest answer took.
-func (f fixture) slowestList(ctx context.Context) (float64, error) {
-	var took []float64
-	for ctx.Err() == nil {
-		began := time.Now()
-		if err := f.discard(context.WithoutCancel(ctx), http.MethodGet, "/api/v1/namespaces", nil); err != nil {
-			return 0, fmt.Errorf("list namespaces as the administrator: %w", err)
-		}
-		took = append(took, since(began))
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return slices.Max(took), nil
+	slowest, probeErr := administrator.stop()
+	peak, ended, peakErr := f.peak()
+	return []float64{peak, took, slowest, float64(retried.Load()), float64(broken.Load()), ended}, errors.Join(err, probeErr, peakErr)
 }
 
 // admit lets a user read all objects.
@@ -171,26 +145,29 @@ func (f fixture) admit(ctx context.Context, user string) error {
 func (c *cluster) resetPeaks() error {
 	for _, stage := range c.stages {
 		for _, p := range stage {
-			file := filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "clear_refs")
-			if err := os.WriteFile(file, []byte("5"), 0o200); err != nil {
-				return fmt.Errorf("reset the highest memory of %s: %w", p.name, err)
+			if err := p.resetPeak(); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// peak is the sum of the highest memory of all processes, in bytes.
-func (c *cluster) peak() (float64, error) {
-	var sum float64
+// peak is the sum of the highest memory of all processes, in bytes, and how many of
+// them have ended by themselves.
+func (c *cluster) peak() (sum, ended float64, err error) {
 	for _, stage := range c.stages {
 		for _, p := range stage {
-			fields, err := procFields(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "status"))
-			if err != nil {
-				return 0, fmt.Errorf("read the highest memory of %s: %w", p.name, err)
+			if p.running() != nil {
+				ended++ // what it took is not known any more
+				continue
 			}
-			sum += fields["VmHWM"] * 1024
+			peak, err := p.peak()
+			if err != nil {
+				return 0, 0, err
+			}
+			sum += peak
 		}
 	}
-	return sum, nil
+	return sum, ended, nil
 }

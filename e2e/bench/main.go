@@ -38,7 +38,12 @@ type settings struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	var err error
+	if len(os.Args) == 3 && os.Args[1] == probeArgument {
+		err = runProbe(ctx, os.Args[2], os.Stdin, os.Stdout)
+	} else {
+		err = execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
