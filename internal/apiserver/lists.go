@@ -2,19 +2,34 @@ package apiserver
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
+	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 )
+
+// Upstream fact: which objects a watch cache takes into memory
+//
+// Mirrors: k8s.io/apiserver/pkg/storage/cacher.computeListLimit
+//   k8s.io/apiserver/pkg/storage/cacher.newCacheIntervalFromStore
+// Why: no exported function tells how many objects a list or a watch reads.
+// Gain: 500 informers that start at once, with limit=500 and resourceVersion=0, count
+//   with all their objects (bench, lists and watches: highest resident memory).
+// Breaks: requests are counted with too many or too few objects.
 
 const (
 	// largeList is the number of objects from which on lists are limited.
@@ -23,6 +38,8 @@ const (
 	// same time. A list takes about 300 bytes for each object, and 1.3 MB for
 	// encoding and compression.
 	maxListed = 50_000
+	// maxMastersListed is the same for system:masters, who do not wait for others.
+	maxMastersListed = 10_000
 	// maxListWait bounds the time that a large list waits before it is refused.
 	maxListWait = 15 * time.Second
 	// maxListHold bounds the time that a list counts against maxListed: a client that
@@ -40,13 +57,23 @@ const (
 // 5,000 objects take 1.7 GB and delay all other requests by seconds.
 type listGate struct {
 	count      func(ctx context.Context, resource schema.GroupResource, namespace string) (int64, error)
-	serializer runtime.NegotiatedSerializer
-	listed     *semaphore.Weighted
+	serializer k8sruntime.NegotiatedSerializer
+	listed     share // of all users but system:masters
+	masters    share
 	wait, hold time.Duration
 
-	mu     sync.Mutex
-	counts map[countKey]counted
+	mu       sync.Mutex
+	counts   map[countKey]counted
+	counting singleflight.Group
 }
+
+// share is the number of objects that lists of some users may have at the same time.
+type share struct {
+	*semaphore.Weighted
+	size int64
+}
+
+func newShare(size int64) share { return share{semaphore.NewWeighted(size), size} }
 
 type countKey struct {
 	resource  schema.GroupResource
@@ -60,9 +87,9 @@ type counted struct {
 
 // newListGate returns a gate. count counts the stored objects of a resource, in one
 // namespace or, if it is empty, in all.
-func newListGate(count func(context.Context, schema.GroupResource, string) (int64, error), serializer runtime.NegotiatedSerializer) *listGate {
+func newListGate(count func(context.Context, schema.GroupResource, string) (int64, error), serializer k8sruntime.NegotiatedSerializer) *listGate {
 	return &listGate{
-		count: count, serializer: serializer, listed: semaphore.NewWeighted(maxListed),
+		count: count, serializer: serializer, listed: newShare(maxListed), masters: newShare(maxMastersListed),
 		wait: maxListWait, hold: maxListHold, counts: map[countKey]counted{},
 	}
 }
@@ -84,12 +111,13 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 		}
 		release, ok := g.acquire(r.Context(), objects)
 		if !ok {
-			err := errors.NewTooManyRequests("other lists of many objects are being served; use limit and continue, or try again later", int(g.wait.Seconds()))
+			err := errors.NewTooManyRequests("other lists of many objects are being served; use limit and continue, or try again later", g.retryAfter())
 			responsewriters.ErrorNegotiated(err, g.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
 		defer release()
 		defer time.AfterFunc(g.hold, release).Stop()
+		w = responsewriter.WrapForHTTP1Or2(yieldingWriter{w})
 		if info.Verb == "watch" {
 			ctx := flowcontrol.WithInitializationSignal(r.Context(), initialized{r.Context(), release})
 			r = r.WithContext(ctx)
@@ -111,15 +139,20 @@ func (g *listGate) objects(r *http.Request, info *request.RequestInfo) int64 {
 		return 0
 	}
 	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
-	limited := err == nil && limit > 0 // upstream reports an invalid number
+	// Upstream reports an invalid number. A watch cache ignores the limit of any version.
+	limited := err == nil && limit > 0 && info.Verb == "list" && query.Get("resourceVersion") != "0"
 	if limited && limit < largeList {
 		return limit
 	}
-	objects := g.stored(r.Context(), countKey{schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Namespace})
+	key := countKey{schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Namespace}
+	if info.Verb == "watch" {
+		key.namespace = "" // a watch cache copies the events of all namespaces, and then filters
+	}
+	objects := g.stored(r.Context(), key)
 	if limited {
 		objects = min(objects, limit)
 	}
-	return min(objects, maxListed)
+	return objects
 }
 
 // stored returns the number of stored objects. It returns 0 on an error, which the list
@@ -131,28 +164,47 @@ func (g *listGate) stored(ctx context.Context, key countKey) int64 {
 	if ok && time.Since(known.at) < countAge {
 		return known.objects
 	}
-	objects, err := g.count(ctx, key.resource, key.namespace)
-	if err != nil {
-		return 0
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.counts) >= maxCounts {
-		clear(g.counts)
-	}
-	g.counts[key] = counted{objects, time.Now()}
+	// The result is nil on an error.
+	result, _, _ := g.counting.Do(key.resource.String()+"/"+key.namespace, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.wait) // others use the result
+		defer cancel()
+		objects, err := g.count(ctx, key.resource, key.namespace)
+		if err != nil {
+			return nil, err
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if len(g.counts) >= maxCounts {
+			clear(g.counts)
+		}
+		g.counts[key] = counted{objects, time.Now()}
+		return objects, nil
+	})
+	objects, _ := result.(int64)
 	return objects
 }
 
 // acquire waits until a list of that many objects may be served. release may be called
 // more than once.
 func (g *listGate) acquire(ctx context.Context, objects int64) (release func(), ok bool) {
+	of := g.listed
+	if requester, known := request.UserFrom(ctx); known && slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup) {
+		of = g.masters
+	}
+	objects = min(objects, of.size)
 	ctx, cancel := context.WithTimeout(ctx, g.wait)
 	defer cancel()
-	if err := g.listed.Acquire(ctx, objects); err != nil {
+	if err := of.Acquire(ctx, objects); err != nil {
 		return nil, false
 	}
-	return sync.OnceFunc(func() { g.listed.Release(objects) }), true
+	return sync.OnceFunc(func() { of.Release(objects) }), true
+}
+
+// retryAfter returns seconds that differ, so that refused clients do not come back at
+// the same time.
+func (g *listGate) retryAfter() int {
+	seconds := max(int(g.wait.Seconds()), 1)
+	return seconds/2 + 1 + rand.IntN(seconds)
 }
 
 // initialized releases the objects of a watch when its first events have been sent. It
@@ -171,3 +223,18 @@ func (i initialized) Signal() {
 // Wait implements [flowcontrol.InitializationSignal]. Flow control waits for the outer
 // signal only.
 func (i initialized) Wait() {}
+
+// yieldingWriter lets other goroutines run after each write. Otherwise a goroutine that
+// encodes, and those that it wakes, keep a processor for 10 ms, and a small request
+// waits for each of the large ones several times.
+type yieldingWriter struct{ http.ResponseWriter }
+
+// Unwrap implements [responsewriter.UserProvidedDecorator].
+func (y yieldingWriter) Unwrap() http.ResponseWriter { return y.ResponseWriter }
+
+// Write implements [http.ResponseWriter].
+func (y yieldingWriter) Write(p []byte) (int, error) {
+	n, err := y.ResponseWriter.Write(p)
+	runtime.Gosched()
+	return n, err
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -57,10 +59,12 @@ func TestListGateEstimates(t *testing.T) {
 		"/api/v1/secrets?limit=2000":                                                    2_000,
 		"/api/v1/namespaces/a/secrets/one":                                              0,
 		"/api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Done":                0,
-		"/api/v1/namespaces/a/secrets?watch=1":                                          5_000,
-		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=0":                        5_000,
+		"/api/v1/secrets?limit=100&resourceVersion=0":                                   20_000, // a watch cache ignores the limit
+		"/api/v1/namespaces/a/secrets?watch=1":                                          20_000, // it copies the events of all namespaces
+		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=0":                        20_000,
+		"/api/v1/namespaces/a/secrets?watch=1&limit=1":                                  20_000,
 		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=7":                        0,
-		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=7&sendInitialEvents=true": 5_000,
+		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=7&sendInitialEvents=true": 20_000,
 		"/api/v1/configmaps":                                                            10,
 		"/api/v1/broken":                                                                0,
 		"/version":                                                                      0,
@@ -136,6 +140,45 @@ func TestListGateRefusesWithRetryAfter(t *testing.T) {
 	release()
 	if !g.listed.TryAcquire(maxListed) {
 		t.Error("places were lost")
+	}
+}
+
+// TestListGateYields: while a large list is written, other goroutines get the processor.
+func TestListGateYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var ran atomic.Bool
+	h := newTestGate().limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		go ran.Store(true)
+		for i := 0; i < 1000 && !ran.Load(); i++ {
+			if _, err := w.Write([]byte("x")); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	ask(t, t.Context(), h, "/api/v1/secrets")
+	if !ran.Load() {
+		t.Error("another goroutine waited for the whole list")
+	}
+}
+
+// TestListGateServesAdministrators: their lists do not wait for those of others, and
+// are bounded too.
+func TestListGateServesAdministrators(t *testing.T) {
+	g := newTestGate()
+	if _, ok := g.acquire(t.Context(), maxListed); !ok {
+		t.Fatal("the gate is not free")
+	}
+	administrator := request.WithUser(t.Context(), &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}})
+	served := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if g.masters.TryAcquire(1) {
+			t.Error("an administrator's list takes no place")
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	for range 2 {
+		if w := ask(t, administrator, served, "/api/v1/secrets"); w.Code != http.StatusAccepted {
+			t.Errorf("answered %d", w.Code)
+		}
 	}
 }
 
