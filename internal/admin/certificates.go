@@ -42,6 +42,9 @@ type CertificatesChanged struct {
 	Changes []pki.Change `json:"changes"`
 	// Until is when the overlap ends; zero if there is none.
 	Until time.Time `json:"until,omitzero"`
+	// AtStart says that other servers of the etcd are told of a revoked key when the
+	// server of the data directory starts.
+	AtStart bool `json:"atStart,omitempty"`
 }
 
 // errNotPrepared is the error of a rotation whose first step was not done separately.
@@ -106,6 +109,9 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	done, err := change.apply(c.Identity.Store(), !alone, func() error { return c.trusted(r.Context()) }, c.Identity.Follow)
 	if done != nil {
 		c.Identity.LogChanges(done.Changes)
+	}
+	if err == nil && change.RevokeAdmin {
+		err = c.Identity.PublishRevoked(r.Context())
 	}
 	if err != nil {
 		http.Error(w, c.Identity.Explain(err).Error(), http.StatusConflict)
@@ -189,10 +195,12 @@ func ChangeCertificatesStopped(cfg *config.ServerConfiguration, log *slog.Logger
 	}
 	i := identity.Open(identity.Config{Config: cfg, Dir: dir, URL: server, Log: log}, store)
 	trusted := func() error { return nil } // the next start reads all files
-	done, err = change.apply(store, len(cfg.Etcd.External.Endpoints) > 0, trusted, i.WriteKubeconfig)
+	external := len(cfg.Etcd.External.Endpoints) > 0
+	done, err = change.apply(store, external, trusted, i.WriteKubeconfig)
 	if err != nil {
 		return nil, i.Explain(err)
 	}
+	done.AtStart = external && change.RevokeAdmin
 	return done, nil
 }
 

@@ -122,6 +122,7 @@ func (s *server) start(ctx context.Context) error {
 	if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "apiserver", Run: s.api.run}); err != nil {
 		return err
 	}
+	s.supervisor.Go(ctx, "revoked keys", s.identity.FollowRevoked)
 	if s.controllers != nil {
 		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: s.runControllers}); err != nil {
 			return err

@@ -47,7 +47,9 @@ func (s *server) beforeWrites(ctx context.Context) error {
 		return err
 	}
 	if s.external() {
-		return s.archiver.BeforeUpgrade(ctx)
+		if err := s.archiver.BeforeUpgrade(ctx); err != nil {
+			return err
+		}
 	}
-	return nil
+	return s.identity.ShareRevoked(ctx, s.store.RevokedKeys())
 }

@@ -177,20 +177,29 @@ func newCertsRevokeAdmin() *cobra.Command {
 		Long: `Refuse the administrator's existing certificates, and make a new key, certificate
 and kubeconfig. Other clients are not affected.
 
-This server refuses the old key, which pki/revoked-keys lists. Other servers of
-the same etcd need a copy of that file and a restart. Aggregated API servers that
-clients connect with directly still accept the key:
-"certs rotate client --overlap 0s" invalidates all client certificates.`,
+The key is that of pki/admin.crt in this data directory. All servers of the same
+etcd refuse it, and list it in pki/revoked-keys; a server whose administrator has
+the same key makes a new one. If this server is stopped, the others are told when it
+starts. Aggregated API servers that clients connect with directly still accept the
+key: "certs rotate client --overlap 0s" invalidates all client certificates.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := changeCertificates(cmd, flags, admin.CertificateChange{RevokeAdmin: true}); err != nil {
+			done, err := changeCertificates(cmd, flags, admin.CertificateChange{RevokeAdmin: true})
+			if err != nil {
 				return err
 			}
 			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the administrator's previous certificates are refused; the new kubeconfig is %s\n", cfg.Kubeconfig.Path)
+			others := ""
+			switch {
+			case done.AtStart:
+				others = "; start this server: it tells the other servers of the etcd to refuse them"
+			case len(cfg.Etcd.External.Endpoints) > 0:
+				others = " by all servers of the etcd"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the administrator's previous certificates are refused%s; the new kubeconfig is %s\n", others, cfg.Kubeconfig.Path)
 			return err
 		},
 	}

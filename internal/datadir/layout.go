@@ -32,7 +32,7 @@ var layout = []part{
 	{pattern: ".swap.json.tmp-*"},
 	{pattern: ".admin.kubeconfig.tmp-*"},
 	// "..*" is how kubelet mounts a Secret.
-	{pattern: "pki", content: []string{"*.crt", "*.key", "*.pub", "*.pem", "*.json", "*.yaml", ".*.tmp-*", "..*"}},
+	{pattern: "pki", content: []string{"*.crt", "*.key", "*.pub", "*.pem", "*.json", "*.yaml", "revoked-keys", ".*.tmp-*", "..*"}},
 	{pattern: "encryption", content: []string{"*.yaml", "*.json", "*.key", ".*.tmp-*", "..*"}},
 	{pattern: "etcd", content: []string{"member", "seal.json", ".*.tmp-*"}},
 	{pattern: "snapshot.tmp", content: []string{"*"}},

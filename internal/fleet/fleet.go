@@ -41,10 +41,7 @@ type Member struct {
 // objects are below prefix. Call it before the server reads anything from etcd,
 // and [Member.Leave] when it has stopped serving.
 func Join(ctx context.Context, client *clientv3.Client, prefix string, log *slog.Logger) (*Member, error) {
-	own := *client
-	k := &kubernetes.Client{Client: &own}
-	k.Kubernetes = k
-	m := &Member{client: k, prefix: path.Join("/kube-hyper-mini/servers", prefix) + "/", log: log, ended: make(chan struct{})}
+	m := &Member{client: kubernetesClient(client), prefix: path.Join("/kube-hyper-mini/servers", prefix) + "/", log: log, ended: make(chan struct{})}
 	if err := m.renew(ctx); err != nil {
 		return nil, fmt.Errorf("register this server in etcd: %w", err)
 	}
@@ -52,6 +49,14 @@ func Join(ctx context.Context, client *clientv3.Client, prefix string, log *slog
 	m.cancel = cancel
 	go m.keep(keeping)
 	return m, nil
+}
+
+// kubernetesClient has the operations of kube-apiserver's storage.
+func kubernetesClient(client *clientv3.Client) *kubernetes.Client {
+	own := *client
+	k := &kubernetes.Client{Client: &own}
+	k.Kubernetes = k
+	return k
 }
 
 // Alone says whether no other server is registered at this moment. It reads

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
@@ -17,6 +18,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
@@ -50,7 +52,8 @@ type Identity struct {
 
 	store      *pki.Store
 	following  sync.Mutex // held while others are told of changes
-	encryption string     // the EncryptionConfiguration that the server has made, or empty
+	shared     atomic.Pointer[fleet.RevokedKeys]
+	encryption string // the EncryptionConfiguration that the server has made, or empty
 }
 
 // New returns an identity that has read nothing yet.

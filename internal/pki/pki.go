@@ -72,7 +72,10 @@ type Store struct {
 
 	mu      sync.Mutex // held while files are written
 	changed chan struct{}
-	revoked atomic.Pointer[map[string]bool]
+	// revoked has the remarks of revoked client keys by fingerprint; unwritten those
+	// that are not in the file.
+	revoked   atomic.Pointer[map[string]string]
+	unwritten map[string]string
 }
 
 // namedAuthority is an authority's file name and the common name of the
@@ -83,7 +86,7 @@ type namedAuthority struct{ name, commonName string }
 // and writes nothing.
 func New(dir string, names Names) *Store {
 	return &Store{
-		dir: dir, now: time.Now, changed: make(chan struct{}),
+		dir: dir, now: time.Now, changed: make(chan struct{}), unwritten: map[string]string{},
 		authorities: []namedAuthority{
 			{ServerCA, "kube-hyper-mini-server-ca"}, {ClientCA, "kube-hyper-mini-client-ca"}, {FrontProxyCA, "kube-hyper-mini-front-proxy-ca"},
 		},
@@ -269,8 +272,8 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (reason string, err error) {
 	switch {
 	case key == nil:
 		reason = "it does not exist"
-	case s.isRevoked(key.Public()):
-		key, chain, reason = nil, nil, "its key was revoked"
+	case s.isRevoked(key.Public()) && ca.key != nil:
+		key, reason = nil, "its key was revoked"
 	default:
 		reason = s.due(l, chain, key.Public(), ca)
 	}

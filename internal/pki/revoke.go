@@ -5,8 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -16,6 +19,9 @@ import (
 // line; the rest of a line is a remark.
 const revokedKeys = "revoked-keys"
 
+// aFingerprint matches what fingerprint returns.
+var aFingerprint = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
 // Revoked says whether the key of a client's certificate has been revoked. It
 // is cheap and may be called at each request.
 func (s *Store) Revoked(certificate *x509.Certificate) bool {
@@ -23,27 +29,114 @@ func (s *Store) Revoked(certificate *x509.Certificate) bool {
 }
 
 func (s *Store) isRevoked(key crypto.PublicKey) bool {
-	revoked := s.revoked.Load()
-	if revoked == nil || len(*revoked) == 0 {
+	revoked := s.known()
+	if len(revoked) == 0 {
 		return false
 	}
 	print, err := fingerprint(key)
-	return err != nil || (*revoked)[print]
+	if err != nil {
+		return true
+	}
+	_, found := revoked[print]
+	return found
 }
 
+// loadRevoked reads the list, and adds what [Store.Revoke] could not write. After an
+// error, what was refused before is still refused.
 func (s *Store) loadRevoked() error {
+	revoked, err := s.readRevoked()
+	if err != nil {
+		revoked = maps.Clone(s.known())
+	}
+	maps.Copy(revoked, s.unwritten)
+	s.revoked.Store(&revoked)
+	return err
+}
+
+// known returns the revoked keys that were loaded last.
+func (s *Store) known() map[string]string {
+	if revoked := s.revoked.Load(); revoked != nil {
+		return *revoked
+	}
+	return map[string]string{}
+}
+
+// readRevoked returns the remarks in the list by fingerprint.
+func (s *Store) readRevoked() (map[string]string, error) {
 	data, err := os.ReadFile(filepath.Join(s.dir, revokedKeys))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read the revoked keys: %w", err)
+	}
+	revoked := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		if print, remark, _ := strings.Cut(strings.TrimSpace(line), " "); print != "" {
+			revoked[strings.ToLower(print)] = strings.TrimSpace(remark)
+		}
+	}
+	return revoked, nil
+}
+
+// addRevoked adds lines to the list.
+func (s *Store) addRevoked(keys map[string]string) error {
+	path := filepath.Join(s.dir, revokedKeys)
+	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("read the revoked keys: %w", err)
 	}
-	revoked := map[string]bool{}
-	for line := range strings.Lines(string(data)) {
-		if fields := strings.Fields(line); len(fields) > 0 {
-			revoked[strings.ToLower(fields[0])] = true
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		data = append(data, '\n')
+	}
+	for _, print := range slices.Sorted(maps.Keys(keys)) {
+		data = fmt.Appendf(data, "%s %s\n", print, strings.Join(strings.Fields(keys[print]), " "))
+	}
+	return datadir.WriteFile(path, data, 0o600)
+}
+
+// RevokedKeys returns the remarks of all revoked client keys by fingerprint.
+func (s *Store) RevokedKeys() (map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.loadRevoked(); err != nil {
+		return nil, err
+	}
+	return maps.Clone(s.known()), nil
+}
+
+// Revoke refuses the client keys with these fingerprints, which have a remark each,
+// and replaces certificates of the store that have such a key. If the list cannot be
+// written, the keys are refused until the process ends, and the error says why.
+func (s *Store) Revoke(keys map[string]string) ([]Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	added := map[string]string{}
+	for print, remark := range keys {
+		if _, known := s.known()[print]; !known && aFingerprint.MatchString(print) {
+			added[print] = remark
 		}
 	}
-	s.revoked.Store(&revoked)
-	return nil
+	if len(added) == 0 {
+		return nil, nil
+	}
+	maps.Copy(s.unwritten, added)
+	err := s.loadRevoked()
+	if err == nil {
+		err = s.addRevoked(added)
+	}
+	if err == nil {
+		maps.DeleteFunc(s.unwritten, func(print, _ string) bool { _, written := added[print]; return written })
+	}
+	changes, ensureErr := s.ensure(false) // a revoked key is replaced
+	return changes, errors.Join(err, ensureErr, s.checkAdmin())
+}
+
+// checkAdmin returns an error if the administrator's key is revoked and could not be
+// replaced.
+func (s *Store) checkAdmin() error {
+	key, err := readKey(s.Key(Admin))
+	if err != nil || key == nil || !s.isRevoked(key.Public()) {
+		return err
+	}
+	return fmt.Errorf("the administrator's certificate is revoked, and %s is not there to sign a new one: place that key, or %s and %s", s.Key(ClientCA), s.Cert(Admin), s.Key(Admin))
 }
 
 // RevokeAdmin refuses the administrator's key, and so every certificate that was
@@ -69,13 +162,8 @@ func (s *Store) RevokeAdmin() ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(s.dir, revokedKeys)
-	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("read the revoked keys: %w", err)
-	}
-	data = fmt.Appendf(data, "%s admin, revoked at %s\n", print, s.now().UTC().Format("2006-01-02T15:04:05Z"))
-	if err := datadir.WriteFile(path, data, 0o600); err != nil {
+	remark := "admin, revoked at " + s.now().UTC().Format("2006-01-02T15:04:05Z")
+	if err := s.addRevoked(map[string]string{print: remark}); err != nil {
 		return nil, err
 	}
 	return s.ensure(false) // a revoked key is replaced
