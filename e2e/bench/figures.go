@@ -84,6 +84,9 @@ func figures(s settings) []figure {
 	if _, err := os.Stat(s.crdArchive); err == nil || strings.Contains(","+s.run, ",crds") {
 		list = append(list, crdFigure(s), figure{"crds-apply", []row{{name: "kubectl apply --server-side of the CRDs", unit: inSeconds}}, measureApplyCRDs})
 	}
+	if slices.Contains(strings.Split(s.run, ","), "sizing-objects") { // takes minutes
+		list = append(list, objectsFigure())
+	}
 	if slices.Contains(strings.Split(s.run, ","), "crds-x16") { // takes minutes and gigabytes
 		list = append(list, crdFigureOf("crds-x16", sizingSteps, 16))
 	}

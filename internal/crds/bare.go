@@ -21,22 +21,33 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// metadataKey is the context's key of requests whose answer has metadata only.
-type metadataKey struct{}
+// readKey is the context's key of how CustomResourceDefinitions are read for a list
+// or watch.
+type readKey struct{}
 
-func wantsMetadata(ctx context.Context) bool { return ctx.Value(metadataKey{}) != nil }
+// The values of readKey. Without one, upstream's storage is read.
+const (
+	readMetadata = "metadata"
+	readWhole    = "whole"
+)
 
-// MetadataLists marks lists and watches of CustomResourceDefinitions that are
-// answered with a table or with metadata: kubectl get, and the garbage collector.
-// These are read without schemas.
-func MetadataLists(next http.Handler) http.Handler {
+func wants(ctx context.Context, what string) bool { return ctx.Value(readKey{}) == what }
+
+// NegotiateLists marks lists and watches of CustomResourceDefinitions with what the
+// answer has. Those with a table or with metadata, of kubectl get and of the garbage
+// collector, are read without schemas. Those of whole CRDs are read page by page.
+func NegotiateLists(next http.Handler) http.Handler {
 	// What kube-apiserver negotiates with.
 	scope := &handlers.RequestScope{TableConvertor: rest.NewDefaultTableConvertor(apiextensions.Resource("customresourcedefinitions"))}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if listsDefinitions(r) {
 			media, _, err := negotiation.NegotiateOutputMediaType(r, apiextensionsapiserver.Codecs, scope)
-			if err == nil && media.Convert != nil && r.URL.Query().Get("includeObject") != string(metav1.IncludeObject) {
-				r = r.WithContext(context.WithValue(r.Context(), metadataKey{}, true))
+			switch {
+			case err != nil: // the API handler answers with the error
+			case media.Convert == nil:
+				r = r.WithContext(context.WithValue(r.Context(), readKey{}, readWhole))
+			case r.URL.Query().Get("includeObject") != string(metav1.IncludeObject):
+				r = r.WithContext(context.WithValue(r.Context(), readKey{}, readMetadata))
 			}
 		}
 		next.ServeHTTP(w, r)

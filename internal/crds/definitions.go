@@ -29,7 +29,9 @@ type definitions struct {
 	// v1, bare is metadata in the internal version.
 	light, metadata, bare storage.Interface
 	// whole is the storage of the API.
-	whole    *customresourcedefinition.REST
+	whole *customresourcedefinition.REST
+	// reader lists and watches whole CRDs.
+	reader   *wholeReader
 	prefix   string
 	destroys []func()
 }
@@ -51,6 +53,10 @@ func newDefinitions(getter genericregistry.RESTOptionsGetter, whole *customresou
 		return nil, err
 	}
 	if d.bare, err = d.bareStore(options); err != nil {
+		d.destroy()
+		return nil, err
+	}
+	if err = d.newWholeReader(options); err != nil {
 		d.destroy()
 		return nil, err
 	}

@@ -9,6 +9,9 @@
 //     are stored as protobuf without a watch cache, so that schemas are skipped;
 //   - bare answers lists and watches that have metadata only, without schemas:
 //     those of kubectl get and of the garbage collector;
+//   - whole answers other lists and watches of CRDs. It reads a page of stored CRDs
+//     at a time, decodes and encodes them one by one, and shares the encoded ones
+//     (encodings) between clients that read at the same time;
 //   - the informer holds light CRDs and feeds upstream's controllers;
 //   - catalog is what this server serves: the informer's content, and at once
 //     what this server itself has written;

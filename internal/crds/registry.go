@@ -20,6 +20,7 @@ import (
 type registry struct {
 	*customresourcedefinition.REST
 	bare    *genericregistry.Store // without schemas
+	whole   *wholeReader           // page by page
 	catalog *catalog
 	names   *names
 	// alone says whether no other server writes CRDs at this moment.
@@ -46,12 +47,21 @@ func (r *registry) Watch(ctx context.Context, options *metainternalversion.ListO
 	return r.reader(ctx).Watch(ctx, options)
 }
 
-// reader leaves schemas out for clients that get metadata only.
-func (r *registry) reader(ctx context.Context) *genericregistry.Store {
-	if wantsMetadata(ctx) {
+// reader returns what reads CRDs for the answer that the client wants.
+func (r *registry) reader(ctx context.Context) listWatcher {
+	switch {
+	case wants(ctx, readMetadata):
 		return r.bare
+	case wants(ctx, readWhole):
+		return r.whole
 	}
 	return r.REST.Store
+}
+
+// listWatcher lists and watches CRDs.
+type listWatcher interface {
+	List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error)
+	rest.Watcher
 }
 
 // Create implements [rest.Creater].

@@ -119,7 +119,7 @@ func (s *Server) installAPI(config Config, generic genericapiserver.CompletedCon
 	if s.filled, err = s.informer.Informer().AddEventHandler(s.catalog); err != nil {
 		return nil, fmt.Errorf("follow CustomResourceDefinitions: %w", err)
 	}
-	registry := &registry{REST: store, bare: s.definitions.bareRegistry(store.Store), catalog: s.catalog, alone: config.Alone, names: newNames(s.catalog, s.exists, s.filled.HasSynced)}
+	registry := &registry{REST: store, bare: s.definitions.bareRegistry(store.Store), whole: s.definitions.reader, catalog: s.catalog, alone: config.Alone, names: newNames(s.catalog, s.exists, s.filled.HasSynced)}
 	store.CreateStrategy = establishing{store.CreateStrategy}
 	if generic.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
 		group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{

@@ -67,6 +67,10 @@ func NewRegistrar(source Source, others cache.SharedIndexInformer, config *rest.
 	if err != nil {
 		return nil, fmt.Errorf("create the client for APIServices: %w", err)
 	}
+	return newRegistrar(source, others, clients, log)
+}
+
+func newRegistrar(source Source, others cache.SharedIndexInformer, clients clientset.Interface, log *slog.Logger) (*Registrar, error) {
 	r := &Registrar{source: source, client: clients.ApiregistrationV1(), log: log}
 	r.loop = reconcile.New(reconcile.Config[schema.GroupVersion]{
 		Name: queueName, Workers: workers, MinRetry: minRetry, MaxRetry: maxRetry, Handle: r.handle,

@@ -1,0 +1,221 @@
+package crds
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic"
+	genericstore "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/tools/cache"
+)
+
+// wholeReader lists and watches whole CRDs for clients, a page at a time. It is safe
+// for concurrent use.
+type wholeReader struct{ store *genericstore.Store }
+
+// newWholeReader reads like the registry's store.
+func (d *definitions) newWholeReader(options genericregistry.RESTOptions) error {
+	config := *options.StorageConfig
+	config.Codec = &storedCodec{Codec: config.Codec}
+	stored, destroy, err := options.Decorator(&config, d.prefix,
+		func(obj runtime.Object) (string, error) { return d.key(obj.(*storedDefinition).Name), nil },
+		func() runtime.Object { return &storedDefinition{} },
+		func() runtime.Object { return &storedDefinitionList{} },
+		storedAttrs, nil, &cache.Indexers{})
+	if err != nil {
+		return fmt.Errorf("make a store of CustomResourceDefinitions for lists and watches: %w", err)
+	}
+	d.destroys = append(d.destroys, destroy)
+	store := *d.whole.Store
+	store.NewFunc = func() runtime.Object { return &storedDefinition{} }
+	store.NewListFunc = func() runtime.Object { return &storedDefinitionList{} }
+	store.PredicateFunc = func(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
+		return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: storedAttrs}
+	}
+	store.Storage = genericstore.DryRunnableStorage{Storage: stored, Codec: config.Codec}
+	d.reader = &wholeReader{&store}
+	return nil
+}
+
+func storedAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
+	stored, ok := obj.(*storedDefinition)
+	if !ok {
+		return nil, nil, fmt.Errorf("select a CustomResourceDefinition: it is a %T", obj)
+	}
+	return customresourcedefinition.GetAttrs(&stored.CustomResourceDefinition)
+}
+
+// List implements [k8s.io/apiserver/pkg/registry/rest.Lister]. A list that is not
+// limited is read in pages of one revision while it is encoded.
+func (r *wholeReader) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	if options == nil {
+		options = &metainternalversion.ListOptions{}
+	}
+	if options.Limit > 0 || options.Continue != "" || options.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
+		return r.page(ctx, options)
+	}
+	return r.pages(ctx, options)
+}
+
+// pages returns the first page of a list that is as new as the options want, which
+// reads the others.
+func (r *wholeReader) pages(ctx context.Context, options *metainternalversion.ListOptions) (*storedDefinitionList, error) {
+	first := options.DeepCopy()
+	first.Limit = listPage
+	if version := first.ResourceVersion; version != "" && version != "0" {
+		// With a limit, a version without a match would mean exactly that one.
+		first.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	}
+	list, err := r.page(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	r.chain(list, first)
+	list.Continue, list.RemainingItemCount = "", nil
+	return list, nil
+}
+
+// chain has list read the next page.
+func (r *wholeReader) chain(list *storedDefinitionList, options *metainternalversion.ListOptions) {
+	if list.Continue == "" {
+		return
+	}
+	rest := options.DeepCopy()
+	rest.Continue, rest.ResourceVersion, rest.ResourceVersionMatch = list.Continue, "", ""
+	list.next = func(ctx context.Context) (*storedDefinitionList, error) {
+		next, err := r.page(ctx, rest)
+		if err == nil {
+			r.chain(next, rest)
+		}
+		return next, err
+	}
+}
+
+func (r *wholeReader) page(ctx context.Context, options *metainternalversion.ListOptions) (*storedDefinitionList, error) {
+	obj, err := r.store.List(ctx, options)
+	if err != nil {
+		return nil, err // an API status
+	}
+	list, ok := obj.(*storedDefinitionList)
+	if !ok {
+		return nil, fmt.Errorf("list CustomResourceDefinitions: the store returned a %T", obj)
+	}
+	list.ctx = ctx
+	return list, nil
+}
+
+// Watch implements [k8s.io/apiserver/pkg/registry/rest.Watcher]. The CRDs that a watch
+// begins with are read page by page.
+func (r *wholeReader) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+	if options == nil || !beginsWithList(options) {
+		return r.store.Watch(ctx, options)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	list, err := r.pages(ctx, &metainternalversion.ListOptions{
+		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector, ShardSelector: options.ShardSelector,
+		ResourceVersion: options.ResourceVersion,
+	})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	w := &wholeWatch{events: make(chan watch.Event), cancel: cancel}
+	go func() {
+		defer close(w.events)
+		defer cancel()
+		w.run(ctx, r.store, list, options)
+	}()
+	return w, nil
+}
+
+// beginsWithList tells whether the first events of a watch are all CRDs: see
+// areInitialEventsRequired of k8s.io/apiserver/pkg/storage/etcd3.
+func beginsWithList(options *metainternalversion.ListOptions) bool {
+	if options.SendInitialEvents != nil {
+		return *options.SendInitialEvents
+	}
+	return options.ResourceVersion == "" || options.ResourceVersion == "0"
+}
+
+// wholeWatch is a watch that begins with a list. Its goroutine ends with the context
+// of the request, or after Stop.
+type wholeWatch struct {
+	events chan watch.Event
+	cancel context.CancelFunc
+}
+
+// Stop implements [watch.Interface].
+func (w *wholeWatch) Stop() { w.cancel() }
+
+// ResultChan implements [watch.Interface].
+func (w *wholeWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// run sends the list, and then what changes after it.
+func (w *wholeWatch) run(ctx context.Context, store *genericstore.Store, list *storedDefinitionList, options *metainternalversion.ListOptions) {
+	version := list.ResourceVersion
+	err := list.each(ctx, func(d *storedDefinition) error { return w.send(ctx, watch.Event{Type: watch.Added, Object: d}) })
+	if err == nil && options.SendInitialEvents != nil && options.AllowWatchBookmarks {
+		err = w.sendInitialEventsEnd(ctx, version)
+	}
+	if err != nil {
+		w.fail(ctx, err)
+		return
+	}
+	rest := options.DeepCopy()
+	rest.ResourceVersion, rest.ResourceVersionMatch, rest.SendInitialEvents = version, "", nil
+	changes, err := store.Watch(ctx, rest)
+	if err != nil {
+		w.fail(ctx, err)
+		return
+	}
+	defer changes.Stop()
+	for event := range changes.ResultChan() {
+		if w.send(ctx, event) != nil {
+			return
+		}
+	}
+}
+
+// sendInitialEventsEnd sends the bookmark that follows the list.
+func (w *wholeWatch) sendInitialEventsEnd(ctx context.Context, version string) error {
+	bookmark := &storedDefinition{CustomResourceDefinition: apiextensions.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: version},
+	}}
+	if err := storage.AnnotateInitialEventsEndBookmark(bookmark); err != nil {
+		return fmt.Errorf("make the bookmark after the list of CustomResourceDefinitions: %w", err)
+	}
+	return w.send(ctx, watch.Event{Type: watch.Bookmark, Object: bookmark})
+}
+
+// send fails when ctx has ended.
+func (w *wholeWatch) send(ctx context.Context, event watch.Event) error {
+	select {
+	case w.events <- event:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// fail tells the client of an error, unless ctx has ended.
+func (w *wholeWatch) fail(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	status, ok := err.(apierrors.APIStatus)
+	if !ok {
+		status = apierrors.NewInternalError(err)
+	}
+	answer := status.Status()
+	_ = w.send(ctx, watch.Event{Type: watch.Error, Object: &answer}) // fails when ctx ends: no client is left
+}

@@ -1,0 +1,339 @@
+package crds
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// manyDefinitions are more than two pages.
+const manyDefinitions = 2*listPage + 5
+
+// createDefinition creates the CRD of number n: every third is labelled.
+func (s *testServer) createDefinition(t *testing.T, n int) {
+	t.Helper()
+	crd := newDefinition(t)
+	crd.Spec.Group = fmt.Sprintf("group%03d.example.com", n)
+	crd.Name = crd.Spec.Names.Plural + "." + crd.Spec.Group
+	if n%3 == 0 {
+		crd.Labels = map[string]string{"third": "yes"}
+	}
+	if _, err := s.registry.Create(definitionContext(t), crd, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// encoders encode as the API does.
+func encoders(t *testing.T) map[string]runtime.Encoder {
+	t.Helper()
+	all := map[string]runtime.Encoder{}
+	for _, info := range apiextensionsapiserver.Codecs.SupportedMediaTypes() {
+		all[info.MediaType] = apiextensionsapiserver.Codecs.EncoderForVersion(info.Serializer, apiextensionsv1.SchemeGroupVersion)
+		if info.PrettySerializer != nil {
+			all[info.MediaType+", pretty"] = apiextensionsapiserver.Codecs.EncoderForVersion(info.PrettySerializer, apiextensionsv1.SchemeGroupVersion)
+		}
+	}
+	return all
+}
+
+func encoded(t *testing.T, encoder runtime.Encoder, obj runtime.Object) string {
+	t.Helper()
+	text, err := runtime.Encode(encoder, obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestListsOfWholeDefinitions: they are those of upstream's storage, in all encodings.
+func TestListsOfWholeDefinitions(t *testing.T) {
+	s := newTestServer(t)
+	reader, ctx := s.front.definitions.reader, definitionContext(t)
+	for _, n := range []int{0, 1, manyDefinitions} {
+		for i := range n {
+			if _, err := s.registry.Get(ctx, fmt.Sprintf("widgets.group%03d.example.com", i), &metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				s.createDefinition(t, i)
+			}
+		}
+		for what, options := range map[string]metainternalversion.ListOptions{
+			"all": {}, "any version": {ResourceVersion: "0"}, "not older": {ResourceVersion: "1"},
+			"exact":    {ResourceVersion: fmt.Sprint(1 + min(n, 1)), ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+			"labelled": {LabelSelector: labels.SelectorFromSet(labels.Set{"third": "yes"})},
+			"none":     {LabelSelector: labels.SelectorFromSet(labels.Set{"third": "no"})},
+			"one":      {FieldSelector: fields.OneTermEqualSelector("metadata.name", "widgets.group000.example.com")},
+			"a page":   {Limit: 7}, "a large page": {Limit: 150},
+		} {
+			want, err := s.registry.REST.Store.List(ctx, &options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, encoder := range encoders(t) {
+				for range 2 { // made, and kept
+					got, err := reader.List(ctx, &options)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got, want := encoded(t, encoder, got), encoded(t, encoder, want); got != want {
+						t.Fatalf("%d CRDs, %s, %s: the list is\n%.400q\nwant\n%.400q", n, what, name, got, want)
+					}
+				}
+			}
+		}
+	}
+	if _, err := reader.List(ctx, &metainternalversion.ListOptions{ResourceVersion: "999999999"}); !storage.IsTooLargeResourceVersion(err) {
+		t.Errorf("a list of a future version: %v", err)
+	}
+}
+
+// TestPagesOfOneRevision: what is written while a list is read is not in it.
+func TestPagesOfOneRevision(t *testing.T) {
+	s := newTestServer(t)
+	for i := range listPage + 1 {
+		s.createDefinition(t, i)
+	}
+	ctx := definitionContext(t)
+	want, err := s.registry.REST.Store.List(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.front.definitions.reader.List(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.createDefinition(t, listPage+1)
+	encoder := encoders(t)[runtime.ContentTypeJSON]
+	first := &firstWrite{}
+	if err := encoder.Encode(list, first); err != nil || first.size < 128<<10 {
+		t.Errorf("%v: the first write has %d bytes: the answer is not compressed", err, first.size)
+	}
+	for range 2 { // the audit log may encode it as well
+		if encoded(t, encoder, list) != encoded(t, encoder, want) {
+			t.Error("the list is not that of its resource version")
+		}
+	}
+}
+
+// firstWrite records the size of the first write.
+type firstWrite struct{ size int }
+
+func (f *firstWrite) Write(p []byte) (int, error) {
+	if f.size == 0 {
+		f.size = len(p)
+	}
+	return len(p), nil
+}
+
+// next returns the text of the next event.
+func next(t *testing.T, w watch.Interface) string {
+	t.Helper()
+	select {
+	case event, ok := <-w.ResultChan():
+		if !ok {
+			t.Fatal("the watch has ended")
+		}
+		return string(event.Type) + " " + encoded(t, encoders(t)[runtime.ContentTypeJSON], event.Object)
+	case <-time.After(time.Minute):
+		t.Fatal("no event")
+	}
+	return ""
+}
+
+// TestWatchesOfWholeDefinitions: they have the events of upstream's storage.
+func TestWatchesOfWholeDefinitions(t *testing.T) {
+	s := newTestServer(t)
+	for i := range manyDefinitions {
+		s.createDefinition(t, i)
+	}
+	for what, c := range map[string]struct {
+		options metainternalversion.ListOptions
+		begin   int // events
+	}{
+		"all":       {metainternalversion.ListOptions{}, manyDefinitions},
+		"any":       {metainternalversion.ListOptions{ResourceVersion: "0"}, manyDefinitions},
+		"from then": {metainternalversion.ListOptions{ResourceVersion: "1"}, manyDefinitions},
+		"labelled":  {metainternalversion.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{"third": "yes"})}, (manyDefinitions + 2) / 3},
+		"a list": {metainternalversion.ListOptions{
+			SendInitialEvents: ptr(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		}, manyDefinitions + 1},
+		"from now": {metainternalversion.ListOptions{SendInitialEvents: ptr(false)}, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx := definitionContext(t)
+			want, err := s.registry.REST.Store.Watch(ctx, &c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer want.Stop()
+			got, err := s.front.definitions.reader.Watch(ctx, &c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range c.begin {
+				if got, want := next(t, got), next(t, want); got != want {
+					t.Fatalf("the event is\n%.400s\nwant\n%.400s", got, want)
+				}
+			}
+			// A new CRD, a change of it, and its end.
+			s.createDefinition(t, 900)
+			s.annotate(t, "widgets.group900.example.com")
+			if _, _, err := s.registry.REST.Store.Delete(ctx, "widgets.group900.example.com", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if got, want := next(t, got), next(t, want); got != want {
+					t.Fatalf("the event is\n%.400s\nwant\n%.400s", got, want)
+				}
+			}
+			got.Stop()
+			for range got.ResultChan() { // closed
+			}
+		})
+	}
+}
+
+// annotate changes a CRD.
+func (s *testServer) annotate(t *testing.T, name string) {
+	t.Helper()
+	ctx := definitionContext(t)
+	obj, err := s.registry.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := obj.(*apiextensions.CustomResourceDefinition)
+	crd.Annotations, crd.Labels = map[string]string{"changed": "yes"}, map[string]string{"third": "yes"}
+	if _, _, err := s.registry.Update(ctx, name, rest.DefaultUpdatedObjectInfo(crd), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWatchEndsWithItsRequest: its goroutine ends while no client reads.
+func TestWatchEndsWithItsRequest(t *testing.T) {
+	s := newTestServer(t)
+	for i := range 3 {
+		s.createDefinition(t, i)
+	}
+	ctx, cancel := context.WithCancel(definitionContext(t))
+	w, err := s.front.definitions.reader.Watch(ctx, &metainternalversion.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for range w.ResultChan() { // it is closed
+	}
+}
+
+// TestMalformedDefinitionInAList: the list fails.
+func TestMalformedDefinitionInAList(t *testing.T) {
+	protobuf, err := newProtobufStorage(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec := &storedCodec{Codec: protobuf.codec}
+	data, err := runtime.Encode(protobuf.codec, internal(t, widgets()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := &storedDefinition{}
+	if _, _, err := codec.Decode(data, nil, whole); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := codec.Decode(data, nil, &apiextensions.CustomResourceDefinition{}); err == nil {
+		t.Error("decodes into another type")
+	}
+	broken := *whole
+	broken.UID, broken.data = "2", data[:len(data)/2]
+	list := &storedDefinitionList{Items: []storedDefinition{*whole, broken}, ctx: t.Context()}
+	for name, encoder := range encoders(t) {
+		if text, err := runtime.Encode(encoder, list); err == nil || !strings.Contains(err.Error(), "widgets.example.com") || len(text) > 0 {
+			t.Errorf("%s: %v: %.100q", name, err, text)
+		}
+		if text, err := runtime.Encode(encoder, &broken); err == nil || len(text) > 0 {
+			t.Errorf("%s: %v: %.100q", name, err, text)
+		}
+	}
+}
+
+// TestEncodingsAreShared: requests at the same time wait for one, and what is not
+// used is dropped.
+func TestEncodingsAreShared(t *testing.T) {
+	e := &encodings{}
+	made := atomic.Int64{}
+	large := bytes.Repeat([]byte("a CRD "), 1000)
+	write := func(key encodingKey) []byte {
+		var out bytes.Buffer
+		if err := e.write(&out, key, func(w io.Writer) error {
+			made.Add(1)
+			_, err := w.Write(large)
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		return out.Bytes()
+	}
+	var clients sync.WaitGroup
+	for range 20 {
+		clients.Go(func() {
+			for _, version := range []string{"1", "2"} {
+				if !bytes.Equal(write(encodingKey{"json", "uid", version}), large) {
+					t.Error("another text")
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if made.Load() != 2 {
+		t.Errorf("encoded %d times, want once for each version", made.Load())
+	}
+	e.clear()
+	if write(encodingKey{"json", "uid", "1"}); made.Load() != 3 {
+		t.Error("an encoding is there that was dropped")
+	}
+	failed := e.write(io.Discard, encodingKey{"json", "uid", "3"}, func(io.Writer) error { return io.ErrUnexpectedEOF })
+	if failed != io.ErrUnexpectedEOF {
+		t.Errorf("a failure is %v", failed)
+	}
+	if write(encodingKey{"json", "uid", "3"}); made.Load() != 4 {
+		t.Error("a failure is kept")
+	}
+}
+
+// TestEncodingsAreBounded: the ones that were used last are kept.
+func TestEncodingsAreBounded(t *testing.T) {
+	e := &encodings{}
+	one := make([]byte, maxEncodings/8)
+	var keys []encodingKey
+	for i := range 32 {
+		keys = append(keys, encodingKey{version: fmt.Sprint(i)})
+		e.add(keys[i], one)
+		e.get(keys[0])
+	}
+	size := len(e.recent) + len(e.older)
+	if size*len(one) > maxEncodings {
+		t.Errorf("%d bytes are kept, the limit is %d", size*len(one), maxEncodings)
+	}
+	for _, i := range []int{0, 31, 30} {
+		if e.get(keys[i]) == nil {
+			t.Errorf("the encoding %d of %d is gone", i, slices.Index(keys, keys[31]))
+		}
+	}
+}
