@@ -187,7 +187,7 @@ func TestOneOfManyDefinitionsGetsTheKind(t *testing.T) {
 		for _, twin := range created {
 			crd, err := definitions.Get(t.Context(), twin.GetName(), metav1.GetOptions{})
 			switch {
-			case err != nil: // deleted
+			case err != nil || crd.GetDeletionTimestamp() != nil: // deleted
 			case condition(crd, "Established") == "True":
 				names = append(names, twin.GetName())
 			case condition(crd, "NamesAccepted") == "False":

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
+	"k8s.io/utils/clock"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
@@ -105,6 +107,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 		{"authentication", func() error {
 			return s.Authentication.ApplyTo(ctx, &c.Authentication, c.SecureServing, c.EgressSelector, c.OpenAPIConfig, c.OpenAPIV3Config, client, b.informers, c.APIServerID)
 		}},
+		{"client certificates", func() error { b.cacheCertificates(c); return nil }},
 		{"bootstrap", func() error { b.bootstrap.authenticate(c); return nil }},
 		{"anonymous access", func() error { return allowAnonymousHealth(c, s.Authentication.AuthenticationConfigFile) }},
 		{"revocation", func() error {
@@ -127,6 +130,19 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	}
 	b.addHealthChecks()
 	return factory, nil
+}
+
+// cacheCertificates keeps the verification of client certificates for a moment.
+func (b *builder) cacheCertificates(c *genericapiserver.Config) {
+	trusted := b.options.Authentication.ClientCert.CAContentProvider
+	if trusted == nil {
+		return
+	}
+	var userHeaders headerrequest.StringSliceProvider
+	if proxy := c.Authentication.RequestHeaderConfig; proxy != nil {
+		userHeaders = proxy.UsernameHeaders
+	}
+	c.Authentication.Authenticator = newCertificateCache(c.Authentication.Authenticator, trusted.CurrentCABundleContent, userHeaders, clock.RealClock{})
 }
 
 // needsIdentityLease reports whether other servers or the garbage collector of storage

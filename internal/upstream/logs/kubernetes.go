@@ -13,6 +13,7 @@ import "strings"
 //   k8s.io/client-go/tools/record.recordEvent
 //   k8s.io/client-go/tools/events.recordEvent
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync
+//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.worker
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync
 //   k8s.io/apiserver/pkg/storage/cacher.indexedWatchers.terminateAll
 //   k8s.io/apiserver/pkg/storage/etcd3.watchChan.startWatching
@@ -66,6 +67,9 @@ var harmlessPairs = [][2]string{
 	// A store was replaced while its watch began, as that of service accounts where
 	// pods are served.
 	{"failed to sync with latest state: ", "context canceled"},
+	// The quota's usage was written by admission or a client meanwhile; the
+	// controller tries again.
+	{`"Error processing resource quota work item"`, "the object has been modified"},
 	// The publisher's cache lags behind its own write, and it tries again.
 	{"", `configmaps \"kube-root-ca.crt\" already exists`},
 }

@@ -1,0 +1,78 @@
+package apiserver
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authentication/user"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// TestCertificateCache: a certificate is verified again after verifiedFor, after its
+// end, with other client CAs, and for requests with other credentials.
+func TestCertificateCache(t *testing.T) {
+	start := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakePassiveClock(start)
+	calls, valid, trusted := 0, true, []byte("first")
+	c := newCertificateCache(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		calls++
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, valid, nil
+	}), func() []byte { return trusted }, headerrequest.StaticStringSlice{"X-Remote-User", "x-other-user"}, clock)
+	long := &x509.Certificate{Raw: []byte("long"), NotAfter: start.Add(time.Hour)}
+	short := &x509.Certificate{Raw: []byte("short"), NotAfter: start.Add(time.Second)}
+	request := func(certificate *x509.Certificate, headers ...string) *http.Request {
+		r := &http.Request{Header: http.Header{}}
+		if certificate != nil {
+			r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate}}
+		}
+		for _, name := range headers {
+			r.Header.Set(name, "x")
+		}
+		return r
+	}
+	for _, step := range []struct {
+		name      string
+		after     time.Duration
+		request   *http.Request
+		clientCAs string
+		verified  bool
+	}{
+		{"a new certificate", 0, request(long), "first", true},
+		{"the same certificate", 0, request(long), "first", false},
+		{"with a token", 0, request(long, "Authorization"), "first", true},
+		{"with a token of a websocket", 0, request(long, "Sec-WebSocket-Protocol"), "first", true},
+		{"with a user of a front proxy", 0, request(long, "X-Remote-User"), "first", true},
+		{"with a user in a configured header", 0, request(long, "X-Other-User"), "first", true},
+		{"another certificate", 0, request(short), "first", true},
+		{"the first certificate after 5 s", 5 * time.Second, request(long), "first", false},
+		{"with other client CAs", 5 * time.Second, request(long), "second", true},
+		{"again with them", 5 * time.Second, request(long), "second", false},
+		{"a certificate after its end", 5 * time.Second, request(short), "second", true},
+		{"the first certificate after 20 s", 20 * time.Second, request(long), "second", true},
+		{"no certificate", 20 * time.Second, request(nil), "second", true},
+	} {
+		clock.SetTime(start.Add(step.after))
+		trusted = []byte(step.clientCAs)
+		before := calls
+		response, ok, err := c.AuthenticateRequest(step.request)
+		if !ok || err != nil || response.User.GetName() != "jane" {
+			t.Errorf("%s: %v, %v, %v", step.name, response, ok, err)
+		}
+		if got := calls > before; got != step.verified {
+			t.Errorf("%s: verified is %v", step.name, got)
+		}
+	}
+	valid = false
+	refused := request(&x509.Certificate{Raw: []byte("refused"), NotAfter: start.Add(time.Hour)})
+	for i := range 2 {
+		before := calls
+		if _, ok, _ := c.AuthenticateRequest(refused); ok || calls != before+1 {
+			t.Errorf("refused request %d: authenticated is %v after %d verifications", i, ok, calls-before)
+		}
+	}
+}
