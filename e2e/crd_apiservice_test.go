@@ -56,9 +56,9 @@ func TestGroupsOfDefinitions(t *testing.T) {
 	s.Kubectl(k.definition("Namespaced"), "create", "-f", "-")
 	v1 := fmt.Sprintf(`"groupVersion":"%s/v1"`, k.group)
 	raw := func(path string) string { return strings.ReplaceAll(s.Kubectl("", "get", "--raw", path), ": ", ":") }
-	harness.Wants(t, raw("/apis"), v1)
-	harness.Wants(t, raw("/apis/"+k.group), v1)
-	harness.Wants(t, raw("/"), fmt.Sprintf(`"/apis/%s/v1"`, k.group))
+	harness.Contains(t, raw("/apis"), v1)
+	harness.Contains(t, raw("/apis/"+k.group), v1)
+	harness.Contains(t, raw("/"), fmt.Sprintf(`"/apis/%s/v1"`, k.group))
 
 	s.Kubectl(fmt.Sprintf(`apiVersion: apiregistration.k8s.io/v1
 kind: APIService

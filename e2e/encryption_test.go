@@ -12,7 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// onDisk says whether text is in any of etcd's files.
+// onDisk reports whether text is in any of etcd's files.
 func onDisk(t *testing.T, dir, text string) bool {
 	t.Helper()
 	found := false
@@ -87,7 +87,7 @@ spec: {resource: {group: "", resource: configmaps}}
 	if after == before {
 		t.Errorf("the migration did not write the config map again: %s", after)
 	}
-	harness.Wants(t, after, "EarlyPlainText")
+	harness.Contains(t, after, "EarlyPlainText")
 	if code := s.Stop(); code != 0 {
 		t.Fatalf("the server ended with exit code %d", code)
 	}
@@ -97,12 +97,12 @@ spec: {resource: {group: "", resource: configmaps}}
 
 	// Switched off again, both can still be read.
 	s = harness.StartIn(t, dir, "--config", harness.ConfigFile(t, "apiServer: {encryption: {resources: []}}"))
-	harness.Wants(t, s.Kubectl("", "get", "configmap", "early", "late", "-o", "jsonpath={.items[*].data.key}"), "EarlyPlainText", "LatePlainText")
+	harness.Contains(t, s.Kubectl("", "get", "configmap", "early", "late", "-o", "jsonpath={.items[*].data.key}"), "EarlyPlainText", "LatePlainText")
 }
 
-// TestOwnEncryptionConfiguration: upstream's file is used instead of the
+// TestProvidedEncryptionConfiguration: upstream's file is used instead of the
 // local key.
-func TestOwnEncryptionConfiguration(t *testing.T) {
+func TestProvidedEncryptionConfiguration(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
@@ -135,9 +135,9 @@ resources:
 	}
 }
 
-// TestEveryResourceCanBeEncrypted: the check of the configuration knows all
+// TestAllResourcesCanBeEncrypted: the check of the configuration knows all
 // resources that the server stores.
-func TestEveryResourceCanBeEncrypted(t *testing.T) {
+func TestAllResourcesCanBeEncrypted(t *testing.T) {
 	t.Parallel()
 	var stored []string
 	for _, name := range strings.Fields(shared.Server(t).Kubectl("", "api-resources", "--verbs=list,get,delete,create", "-o", "name")) {
@@ -150,5 +150,5 @@ func TestEveryResourceCanBeEncrypted(t *testing.T) {
 		t.Fatalf("the server says that it has %v", stored)
 	}
 	file := harness.ConfigFile(t, "apiServer: {encryption: {resources: ["+strings.Join(stored, ", ")+"]}}")
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "config", "validate", file), "is valid")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "config", "validate", file), "is valid")
 }

@@ -109,7 +109,7 @@ func TestJSONLog(t *testing.T) {
 	}
 }
 
-// TestAudit: who did what is in the log, as far as the policy asks for it.
+// TestAudit: who did what is in the log, as far as the policy requests it.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -154,7 +154,7 @@ rules:
 	if len(seen) != 2 || seen[0].Level != "Metadata" || seen[0].ObjectRef.Name != "s" || seen[1].Level != "Request" || seen[1].ObjectRef.Name != "c" {
 		t.Errorf("the log has %+v", seen)
 	}
-	harness.Wants(t, string(data), "TheConfigMap")
+	harness.Contains(t, string(data), "TheConfigMap")
 	if strings.Contains(string(data), "VGhlU2VjcmV0") || strings.Contains(string(data), "TheSecret") {
 		t.Error("the log has the secret's content")
 	}

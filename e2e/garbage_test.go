@@ -119,9 +119,9 @@ func TestForegroundDeletion(t *testing.T) {
 	f.gone(t, "parent", "child", "grandchild")
 }
 
-// TestForegroundDeletionDoesNotWaitForEverybody: a dependent that does not
+// TestForegroundDeletionWaitsForBlockingOwnersOnly: a dependent that does not
 // block its owner is collected after it.
-func TestForegroundDeletionDoesNotWaitForEverybody(t *testing.T) {
+func TestForegroundDeletionWaitsForBlockingOwnersOnly(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, shared.Server(t))
 	child, err := f.get(t, "child")
@@ -169,8 +169,8 @@ metadata:
 	}
 }
 
-// TestOwnerThatNeverWas: a dependent whose owner does not exist is collected.
-func TestOwnerThatNeverWas(t *testing.T) {
+// TestOwnerThatDoesNotExist: a dependent whose owner does not exist is collected.
+func TestOwnerThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, shared.Server(t))
 	parent, err := f.get(t, "parent")

@@ -34,7 +34,7 @@ func (c chart) run(args ...string) string {
 	return out
 }
 
-// release is what helm list says about the only release.
+// release is the only release of helm list.
 func (c chart) release() (revision, status string) {
 	c.t.Helper()
 	var list []struct{ Name, Revision, Status string }
@@ -80,16 +80,16 @@ func TestHelm(t *testing.T) {
 	s := harness.Start(t)
 	helm := chart{t, s, harness.Build(t, filepath.Join(root, "helm"), "helm.sh/helm/v3/cmd/helm", "helm")}
 
-	harness.Wants(t, helm.run("install", "r", dir, "--create-namespace", "--wait", "--timeout", "2m"), "STATUS: deployed", "kubectl get gadgets -n team")
+	harness.Contains(t, helm.run("install", "r", dir, "--create-namespace", "--wait", "--timeout", "2m"), "STATUS: deployed", "kubectl get gadgets -n team")
 	helm.holds("3", "hello", "1")
-	harness.Wants(t, s.Kubectl("", "get", "configmap", "r", "-n", "team", "-o", "jsonpath={.data.kubernetes} {.data.policies}"), harness.KubernetesVersion(t)+" true")
+	harness.Contains(t, s.Kubectl("", "get", "configmap", "r", "-n", "team", "-o", "jsonpath={.data.kubernetes} {.data.policies}"), harness.KubernetesVersion(t)+" true")
 	eventuallyCan(t, s, "system:serviceaccount:team:r", "team", "update", "gadgets.chart.example.com")
 	password := helm.password()
 	if password == "" {
 		t.Error("the secret has no password")
 	}
 
-	harness.Wants(t, helm.run("upgrade", "r", dir, "--set", "size=5,greeting=ahoy", "--dry-run=server"), "size: 5", "greeting: \"ahoy\"")
+	harness.Contains(t, helm.run("upgrade", "r", dir, "--set", "size=5,greeting=ahoy", "--dry-run=server"), "size: 5", "greeting: \"ahoy\"")
 	helm.holds("3", "hello", "1")
 	helm.run("upgrade", "r", dir, "--set", "size=5,greeting=ahoy", "--wait")
 	helm.holds("5", "ahoy", "2")
@@ -99,7 +99,7 @@ func TestHelm(t *testing.T) {
 	if out, err := helm.try("upgrade", "r", dir, "--set", "size=11"); err == nil {
 		t.Errorf("the CRD's maximum does not count:\n%s", out)
 	} else {
-		harness.Wants(t, out, "should be less than or equal to 10")
+		harness.Contains(t, out, "should be less than or equal to 10")
 	}
 	if revision, status := helm.release(); revision != "3" || status != "failed" {
 		t.Errorf("after a refused upgrade: revision %s, %s", revision, status)
@@ -110,9 +110,9 @@ func TestHelm(t *testing.T) {
 	if revision, status := helm.release(); revision != "4" || status != "deployed" {
 		t.Errorf("after the rollback: revision %s, %s", revision, status)
 	}
-	harness.Wants(t, helm.run("history", "r"), "superseded", "failed", "Rollback to 1")
-	harness.Wants(t, helm.run("get", "manifest", "r"), "kind: Gadget")
-	harness.Wants(t, helm.run("status", "r"), "STATUS: deployed")
+	harness.Contains(t, helm.run("history", "r"), "superseded", "failed", "Rollback to 1")
+	harness.Contains(t, helm.run("get", "manifest", "r"), "kind: Gadget")
+	harness.Contains(t, helm.run("status", "r"), "STATUS: deployed")
 
 	helm.run("uninstall", "r", "--wait")
 	for _, what := range []string{"configmap", "secret", "gadget", "serviceaccount", "role", "rolebinding"} {
@@ -131,7 +131,7 @@ func TestHelm(t *testing.T) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the cluster role: %v", err)
 	}
-	if lines := harness.Complaints(s.Log()); lines != "" {
+	if lines := harness.Problems(s.Log()); lines != "" {
 		t.Errorf("the server complains:\n%s", lines)
 	}
 }

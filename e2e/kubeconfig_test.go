@@ -29,7 +29,7 @@ func TestKubeconfigCommand(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the kubeconfig has the mode %o", info.Mode().Perm())
 	}
-	harness.Wants(t, harness.Runs(t, harness.ExitNotReady, "kubeconfig", "--data-dir", t.TempDir()), "start the server first")
+	harness.Contains(t, harness.Runs(t, harness.ExitNotReady, "kubeconfig", "--data-dir", t.TempDir()), "start the server first")
 }
 
 // theirs writes a kubeconfig that a user already has.
@@ -64,12 +64,12 @@ func TestKubeconfigMerge(t *testing.T) {
 		return out
 	}
 	out := merge("--context", "mini")
-	harness.Wants(t, out, `context "mini"`, path)
+	harness.Contains(t, out, `context "mini"`, path)
 	backups, err := filepath.Glob(path + ".backup-*")
 	if err != nil || len(backups) != 1 {
 		t.Fatalf("backups: %v %v", backups, err)
 	}
-	harness.Wants(t, out, backups[0])
+	harness.Contains(t, out, backups[0])
 	if backup, err := os.ReadFile(backups[0]); err != nil || !bytes.Equal(backup, before) {
 		t.Errorf("the backup is not the file as it was: %v\n%s", err, backup)
 	}
@@ -93,16 +93,16 @@ func TestKubeconfigMerge(t *testing.T) {
 	}
 }
 
-// TestKubeconfigMergeLeavesOtherFilesAlone: other files are not replaced by a
+// TestKubeconfigMergeKeepsOtherFiles: other files are not replaced by a
 // kubeconfig.
-func TestKubeconfigMergeLeavesOtherFilesAlone(t *testing.T) {
+func TestKubeconfigMergeKeepsOtherFiles(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	path := filepath.Join(t.TempDir(), "notes")
 	if err := os.WriteFile(path, []byte("- a\n- list\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "kubeconfig", "--data-dir", s.Dir, "--merge", "--into", path), "is not a kubeconfig", "nothing was changed")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "kubeconfig", "--data-dir", s.Dir, "--merge", "--into", path), "is not a kubeconfig", "nothing was changed")
 	if content, err := os.ReadFile(path); err != nil || string(content) != "- a\n- list\n" {
 		t.Errorf("the file is now %q %v", content, err)
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestNoObjectOutlivesItsNamespace: a namespace that is deleted while objects
+// TestNamespaceDeletionIncludesWritesInFlight: a namespace that is deleted while objects
 // are being created in it waits for them and takes them with it.
-func TestNoObjectOutlivesItsNamespace(t *testing.T) {
+func TestNamespaceDeletionIncludesWritesInFlight(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	webhook := newHeldWebhook(t)

@@ -14,9 +14,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestNamespaceHasItsFurniture: clients depend on these two in every
+// TestNamespaceHasDefaultObjects: clients depend on these two in every
 // namespace.
-func TestNamespaceHasItsFurniture(t *testing.T) {
+func TestNamespaceHasDefaultObjects(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	ns, core := namespace(t, s), s.Client().CoreV1()
@@ -36,7 +36,7 @@ func TestNamespaceHasItsFurniture(t *testing.T) {
 	})
 }
 
-func TestNamespaceDeletionTakesTheContent(t *testing.T) {
+func TestNamespaceDeletionRemovesObjects(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	ns, k := namespace(t, s), newKind()
@@ -61,9 +61,9 @@ func TestNamespaceDeletionTakesTheContent(t *testing.T) {
 	}
 }
 
-// TestNamespaceDeletionOfANewKind: objects whose CRD was made a moment before
+// TestNamespaceDeletionWithANewType: objects whose CRD was made a moment before
 // the deletion must not stay behind.
-func TestNamespaceDeletionOfANewKind(t *testing.T) {
+func TestNamespaceDeletionWithANewType(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	for range 3 {
@@ -86,7 +86,7 @@ func TestNamespaceDeletionOfANewKind(t *testing.T) {
 }
 
 // TestNamespaceDeletionWaitsForFinalizers: a finalizer in the namespace holds
-// it, and the namespace says so.
+// it, and the conditions of the namespace report it.
 func TestNamespaceDeletionWaitsForFinalizers(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)

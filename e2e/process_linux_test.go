@@ -75,9 +75,9 @@ func listeners(t *testing.T, pid int, protocols ...string) []string {
 	return found
 }
 
-// TestDeletedKindsLeaveNothing: the goroutines of a CRD in the API servers and
+// TestDeletedTypesReleaseGoroutines: the goroutines of a CRD in the API servers and
 // controllers end with it, and nothing requests the type any more.
-func TestDeletedKindsLeaveNothing(t *testing.T) {
+func TestDeletedTypesReleaseGoroutines(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	client, host := admin(t, s) // one connection, whose goroutines are counted too
@@ -91,7 +91,7 @@ func TestDeletedKindsLeaveNothing(t *testing.T) {
 		return nil
 	})
 	const kinds = 15
-	comeAndGo(t, s, kinds, func() error {
+	createAndDelete(t, s, kinds, func() error {
 		if _, now := goroutines(t, client, host); now < watching+kinds {
 			return fmt.Errorf("%d informers were there, and with %d kinds there are %d", watching, kinds, now)
 		}
@@ -105,7 +105,7 @@ func TestDeletedKindsLeaveNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if lines := harness.Complaints(s.Log()); lines != "" {
+	if lines := harness.Problems(s.Log()); lines != "" {
 		t.Errorf("the deleted types are still requested:\n%s", lines)
 	}
 }
@@ -135,9 +135,9 @@ func goroutines(t *testing.T, client *http.Client, host string) (total, informer
 	return total, informers
 }
 
-// comeAndGo makes kinds with an object each, waits until they are known, and
+// createAndDelete creates types with an object each, waits until they are monitored, and
 // deletes them.
-func comeAndGo(t *testing.T, s *harness.Server, n int, known func() error) {
+func createAndDelete(t *testing.T, s *harness.Server, n int, known func() error) {
 	t.Helper()
 	client, configMaps := s.Dynamic(), s.Client().CoreV1().ConfigMaps("default")
 	definitions := client.Resource(crdResource)

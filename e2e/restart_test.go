@@ -19,8 +19,8 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// TestAcknowledgedWritesSurviveAKill: what the server has said yes to is there
-// after it was killed in the middle of more.
+// TestAcknowledgedWritesSurviveAKill: a server that is killed during writes has the
+// acknowledged ones after its restart.
 func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
@@ -68,7 +68,7 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestWatchAcrossARestart: a watch that cannot resume is told so, as the watch
+// TestWatchAcrossARestart: a watch that cannot resume gets an error, as the watch
 // cache of kube-apiserver does after a restart, and the list that follows
 // misses nothing.
 func TestWatchAcrossARestart(t *testing.T) {
@@ -109,7 +109,7 @@ func TestWatchAcrossARestart(t *testing.T) {
 	}
 }
 
-// firstEvent is the first thing that a watch from the version says of what the
+// firstEvent is the first event of a watch from the version about the objects that the
 // test makes.
 func firstEvent(t *testing.T, maps typedcorev1.ConfigMapInterface, resourceVersion string) watch.Event {
 	t.Helper()

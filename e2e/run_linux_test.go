@@ -98,7 +98,7 @@ func (r *runTest) processes() (list []string) {
 	return list
 }
 
-// listens says whether a process listens on the TCP port.
+// listens reports whether a process listens on the TCP port.
 func (r *runTest) listens(port string) bool {
 	connection, err := net.Dial("tcp", "127.0.0.1:"+port)
 	if err != nil {
@@ -144,9 +144,9 @@ func (r *runTest) port(kubeconfig string) string {
 // saveKubeconfig is a shell command that keeps the kubeconfig for the test.
 const saveKubeconfig = `cp "$KUBECONFIG" "$SCRATCH/kubeconfig"; `
 
-// TestRunLeavesNothing: however a run ends, its exit code and message are
+// TestRunRemovesItsFiles: however a run ends, its exit code and message are
 // right, and its processes, files and port are gone.
-func TestRunLeavesNothing(t *testing.T) {
+func TestRunRemovesItsFiles(t *testing.T) {
 	for name, test := range map[string]struct {
 		args  []string
 		shell string
@@ -228,9 +228,9 @@ func TestRunIsKilled(t *testing.T) {
 	}
 }
 
-// TestRunOfNothing: without a command, run prints the server's address and runs
+// TestRunWithoutACommand: without a command, run prints the server's address and runs
 // until it is stopped.
-func TestRunOfNothing(t *testing.T) {
+func TestRunWithoutACommand(t *testing.T) {
 	for name, end := range map[string]func(*exec.Cmd) error{
 		"interrupted": func(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) },
 		"terminated":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) },
@@ -288,9 +288,9 @@ func TestRunEndsWithItsOwner(t *testing.T) {
 	harness.Eventually(t, "nothing is left", r.left)
 }
 
-// TestRunFromWhatWasKept: CRDs and manifests exist before the command starts,
+// TestRunFromAKeptDirectory: CRDs and manifests exist before the command starts,
 // and in later servers that use the kept directory or an archive of it.
-func TestRunFromWhatWasKept(t *testing.T) {
+func TestRunFromAKeptDirectory(t *testing.T) {
 	r := newRunTest(t)
 	dir := filepath.Join(r.scratch, "manifests")
 	if err := os.Mkdir(dir, 0o700); err != nil {

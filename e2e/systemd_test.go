@@ -121,8 +121,8 @@ func TestServiceManager(t *testing.T) {
 	}
 }
 
-// TestServiceManagerOfAFailedStart hears no READY=1.
-func TestServiceManagerOfAFailedStart(t *testing.T) {
+// TestServiceManagerDuringAFailedStart: the service manager gets no READY=1.
+func TestServiceManagerDuringAFailedStart(t *testing.T) {
 	t.Parallel()
 	manager := newServiceManager(t)
 	dir := filepath.Join(t.TempDir(), "data")

@@ -13,16 +13,16 @@ func TestTour(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	k := newKind()
-	harness.Wants(t, s.Kubectl("", "get", "namespaces"), "default", "kube-system", "Active")
-	harness.Wants(t, s.Kubectl("", "version"), "Server Version: "+harness.KubernetesVersion(t))
-	harness.Wants(t, s.Kubectl("", "create", "namespace", "tour"), "namespace/tour created")
+	harness.Contains(t, s.Kubectl("", "get", "namespaces"), "default", "kube-system", "Active")
+	harness.Contains(t, s.Kubectl("", "version"), "Server Version: "+harness.KubernetesVersion(t))
+	harness.Contains(t, s.Kubectl("", "create", "namespace", "tour"), "namespace/tour created")
 	define(t, s, k, k.definition("Namespaced"))
-	harness.Wants(t, s.Kubectl(k.object("first", "spec: {size: 3}"), "apply", "-n", "tour", "-f", "-"), "first created")
-	harness.Wants(t, s.Kubectl("", "get", k.plural, "-n", "tour"), "NAME", "first")
-	harness.Wants(t, s.Kubectl("", "get", k.plural, "first", "-n", "tour", "-o", "jsonpath={.spec.size}"), "3")
-	harness.Wants(t, s.Kubectl("", "api-resources", "--api-group", k.group), k.plural, k.name)
+	harness.Contains(t, s.Kubectl(k.object("first", "spec: {size: 3}"), "apply", "-n", "tour", "-f", "-"), "first created")
+	harness.Contains(t, s.Kubectl("", "get", k.plural, "-n", "tour"), "NAME", "first")
+	harness.Contains(t, s.Kubectl("", "get", k.plural, "first", "-n", "tour", "-o", "jsonpath={.spec.size}"), "3")
+	harness.Contains(t, s.Kubectl("", "api-resources", "--api-group", k.group), k.plural, k.name)
 	// kubectl waits until the namespace and what was in it are gone.
-	harness.Wants(t, s.Kubectl("", "delete", "namespace", "tour"), `"tour" deleted`)
+	harness.Contains(t, s.Kubectl("", "delete", "namespace", "tour"), `"tour" deleted`)
 	if out := s.Kubectl("", "get", k.plural, "-A"); !strings.Contains(out, "No resources found") {
 		t.Errorf("the namespace is gone and its content is not:\n%s", out)
 	}
@@ -30,7 +30,7 @@ func TestTour(t *testing.T) {
 	if code := s.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d", code)
 	}
-	if lines := harness.Complaints(s.Log()); lines != "" {
+	if lines := harness.Problems(s.Log()); lines != "" {
 		t.Errorf("a life without incident has warnings:\n%s", lines)
 	}
 }
@@ -76,14 +76,14 @@ func enter(t *testing.T, document, heading string, least int) {
 	}
 }
 
-// TestStartIsQuiet: a start logs about ten lines; the last one says how to use
+// TestStartLogsAboutTenLines: a start logs about ten lines; the last one says how to use
 // the server.
-func TestStartIsQuiet(t *testing.T) {
+func TestStartLogsAboutTenLines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/data"
 	for _, start := range []string{"first", "second"} {
 		s := harness.StartIn(t, dir)
-		lines := harness.Unhurried(s.Log())
+		lines := harness.WithoutSlowness(s.Log())
 		if len(lines) > 10 {
 			t.Errorf("the %s start says %d lines:\n%s", start, len(lines), s.Log())
 		}
@@ -91,7 +91,7 @@ func TestStartIsQuiet(t *testing.T) {
 			t.Errorf("the last line of the %s start does not tell how to use it: %s", start, last)
 		}
 		for _, line := range lines {
-			if harness.Complaints(line) != "" {
+			if harness.Problems(line) != "" {
 				t.Errorf("the %s start warns: %s", start, line)
 			}
 		}

@@ -46,7 +46,7 @@ func newHeldWebhook(t *testing.T) *heldWebhook {
 	return w
 }
 
-// hold has the webhook asked about what is created in a namespace.
+// hold sends creations in a namespace to the webhook.
 func (w *heldWebhook) hold(t *testing.T, s *harness.Server, ns string) {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
@@ -71,7 +71,7 @@ webhooks:
 	})
 }
 
-// await returns when the API server asks the webhook about the namespace.
+// await returns when the webhook has a request for the namespace.
 func (w *heldWebhook) await(t *testing.T, s *harness.Server, ns string) {
 	t.Helper()
 	harness.Eventually(t, "the webhook is asked", func() error { // a new configuration takes a moment

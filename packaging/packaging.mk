@@ -26,10 +26,10 @@ release:
 packaging-test: test-deb test-rpm test-systemd test-image test-release test-install
 
 test-deb: $(PACKAGED) $(KUBECTL)
-	scripts/test-deb.sh $(PACKAGED) $(KUBECTL)
+	scripts/test-package.sh deb $(PACKAGED) $(KUBECTL)
 
 test-rpm: $(PACKAGED) $(KUBECTL)
-	scripts/test-rpm.sh $(PACKAGED) $(KUBECTL)
+	scripts/test-package.sh rpm $(PACKAGED) $(KUBECTL)
 
 test-systemd: $(PACKAGED) $(KUBECTL)
 	scripts/test-systemd.sh $(PACKAGED) $(KUBECTL)

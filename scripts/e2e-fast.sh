@@ -20,15 +20,15 @@ set_of_tests() {
 .           TestSecretsAreEncryptedAtRest        encryption
 .           TestRBACAllowsAndDenies              apiserver
 .           TestValidatingAdmissionPolicy        apiserver
-.           TestDefinedTypesAreUsableAtOnce      crds, servedtypes, storage
+.           TestCreatedTypesAreUsableAtOnce      crds, servedtypes, storage
 .           TestServerSideApply                  crds/openapi
 .           TestBackgroundDeletion               controllers
-.           TestNamespaceDeletionTakesTheContent controllers, reconcile
+.           TestNamespaceDeletionRemovesObjects  controllers, reconcile
 .           TestResourceQuota                    controllers
 .           TestStopWithOpenWatches              lifecycle
 aggregation TestConfiguredEndpoints              aggregation, endpoints
 backup      TestRestore                          backup
-packaging   TestManifestsAreThereWhenTheServerIsReady manifests
+packaging   TestManifestsAreAppliedBeforeReady   manifests
 TESTS
 }
 

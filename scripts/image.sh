@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the container image of a binary that has been built, with buildah or
-# with docker, and says how large it is.
+# with docker, and prints its size.
 #   image.sh BINARY VERSION [NAME]
 # BUILDAH_OPTIONS are global options of buildah, as "--root DIR".
 set -euo pipefail

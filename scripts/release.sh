@@ -9,7 +9,7 @@
 # SHA256SUMS.sig, without a network. Verify them with
 #   ssh-keygen -Y verify -f ALLOWED_SIGNERS -I NAME -n kube-hyper-mini-release -s SHA256SUMS.sig <SHA256SUMS
 #   sha256sum --check SHA256SUMS
-# BUILDER_ID is the URI of who builds, for the provenance.
+# BUILDER_ID is the URI of the builder, for the provenance.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1

@@ -11,7 +11,7 @@ wait_for() { # TEXT, in the log of the service
 		if ! kill -0 "$service"; then fail "the service ended before: $1"; fi
 		sleep 0.1
 	done
-	fail "the service does not say: $1"
+	fail "the log of the service does not have: $1"
 }
 start() {
 	: >/tmp/log

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 platform=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
-# One commit, also while somebody goes on committing.
+# One commit, also if the branch changes meanwhile.
 git clone --quiet --shared . "$work/source"
 name=kube-hyper-mini_0.0.1_${platform/\//_}
 

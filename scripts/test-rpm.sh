@@ -1,23 +1,8 @@
 #!/usr/bin/env bash
-# Installs, starts, upgrades and removes the rpm with the real rpm, on a view
-# of this machine (view.sh). rpm knows nothing of what Debian has installed, so
-# that dependencies are read and not checked. Needs root, rpm, overlayfs.
-#   test-rpm.sh BINARY KUBECTL
+# Installs, starts, upgrades and removes the rpm with the real rpm. Run by
+# test-package.sh, on a view of this machine. Dependencies are read and not checked:
+# on Debian, rpm has no list of the installed packages.
 set -euo pipefail
-
-if [ $# -gt 0 ]; then
-	cd "$(dirname "$0")/.."
-	binary=$(realpath "$1") kubectl=$(realpath "$2")
-	work=$(mktemp -d)
-	trap 'rm -rf "$work"' EXIT
-	scripts/packages.sh "$binary" v0.0.1 "$work/old"
-	scripts/packages.sh "$binary" v0.0.2-rc.1 "$work/new"
-	(cd packaging/tools && CGO_ENABLED=0 go build -o "$work/supervise" ./supervise)
-	cp "$kubectl" "$work/kubectl"
-	cp scripts/test-rpm.sh scripts/service.sh "$work/"
-	scripts/view.sh "$work" test-rpm.sh
-	exit
-fi
 
 cd /
 . /pkg/service.sh
@@ -25,10 +10,10 @@ run() { rpm "$@" >/tmp/rpm.log 2>&1 || fail "rpm $*: $(cat /tmp/rpm.log)"; }
 
 case $(rpm -qp --requires /pkg/old/*.rpm) in
 *shadow-utils*) ;;
-*) fail "it does not ask for what its script needs" ;;
+*) fail "it does not require the package that its script needs" ;;
 esac
 run --install --nodeps /pkg/old/*.rpm
-rpm --verify --nodeps kube-hyper-mini || fail "what is installed is not what was packed"
+rpm --verify --nodeps kube-hyper-mini || fail "the installed files differ from the package"
 getent passwd kube-hyper-mini >/dev/null || fail "no user"
 while read -r mode path; do
 	test "$(stat -c '%a %U' "$path")" = "$mode root" || fail "$path is $(stat -c '%a %U' "$path"), want $mode root"
@@ -42,21 +27,21 @@ done <<'FILES'
 644 /usr/share/bash-completion/completions/kube-hyper-mini
 644 /usr/share/zsh/site-functions/_kube-hyper-mini
 FILES
-test "$(rpm -q --configfiles kube-hyper-mini)" = /etc/kube-hyper-mini/config.yaml || fail "the configuration is not marked as such"
+test "$(rpm -q --configfiles kube-hyper-mini)" = /etc/kube-hyper-mini/config.yaml || fail "the configuration is not marked as a configuration file"
 ok "installed: files, modes, user"
 
 start
 export KUBECONFIG=/var/lib/kube-hyper-mini/admin.kubeconfig HOME=/tmp
-as_member /pkg/kubectl create namespace kept >/dev/null || fail "a member of the group is not the administrator"
+as_member /pkg/kubectl create namespace kept >/dev/null || fail "a member of the group cannot use the kubeconfig of the administrator"
 stop
-ok "ran as its user and obeyed SIGTERM"
+ok "ran as its user and stopped at SIGTERM"
 
 echo "# changed by the administrator" >>/etc/kube-hyper-mini/config.yaml
 run --upgrade --nodeps /pkg/new/*.rpm
 test "$(rpm -q kube-hyper-mini | wc -l)" = 1 || fail "two versions are installed: $(rpm -q kube-hyper-mini)"
 case $(rpm -q kube-hyper-mini) in
 *0.0.2~rc.1*) ;;
-*) fail "the upgrade is not there: $(rpm -q kube-hyper-mini)" ;;
+*) fail "the new version is not installed: $(rpm -q kube-hyper-mini)" ;;
 esac
 grep -q "changed by the administrator" /etc/kube-hyper-mini/config.yaml || fail "the upgrade replaced the configuration"
 start
@@ -66,7 +51,7 @@ ok "upgraded: configuration and data are kept"
 
 run --erase kube-hyper-mini
 test ! -e /usr/bin/kube-hyper-mini || fail "remove left the program"
-test -e /var/lib/kube-hyper-mini/version.json || fail "remove took the data"
-grep -q "changed by the administrator" /etc/kube-hyper-mini/config.yaml.rpmsave || fail "remove took the changed configuration"
-getent passwd kube-hyper-mini >/dev/null || fail "remove took the user, whose data is there"
+test -e /var/lib/kube-hyper-mini/version.json || fail "remove deleted the data"
+grep -q "changed by the administrator" /etc/kube-hyper-mini/config.yaml.rpmsave || fail "remove deleted the changed configuration"
+getent passwd kube-hyper-mini >/dev/null || fail "remove deleted the user, whose data is kept"
 ok "removed: data, user and the changed configuration are kept"

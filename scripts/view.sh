@@ -2,7 +2,7 @@
 # Runs a script with the real package manager on a copy-on-write view of this
 # machine, in namespaces of its own: nothing of the machine changes. Needs
 # root and overlayfs.
-#   view.sh DIR SCRIPT       DIR is /pkg there, and has SCRIPT in it
+#   view.sh DIR SCRIPT       DIR is /pkg in the view and contains SCRIPT
 set -euo pipefail
 if [ "${INSIDE:-}" != 1 ]; then
 	INSIDE=1 exec unshare --mount --pid --net --ipc --uts --fork --kill-child --mount-proc "$(realpath "$0")" "$@"

@@ -58,9 +58,9 @@ func blackhole(t *testing.T) string {
 	return "https://" + listener.Addr().String()
 }
 
-// TestConditionsSayWhatIsWrong registers servers that are broken in one way
+// TestUnavailableConditionNamesTheCause registers servers that are broken in one way
 // each. None of them affects another.
-func TestConditionsSayWhatIsWrong(t *testing.T) {
+func TestUnavailableConditionNamesTheCause(t *testing.T) {
 	e := newEnvironment(t)
 	ca, other := newAuthority(t), newAuthority(t)
 	const namespace = "broken"

@@ -96,7 +96,7 @@ func TestConfiguredEndpoints(t *testing.T) {
 		t.Errorf("the aggregated server after a start: %v", err)
 	}
 
-	// An object does not win, and says so.
+	// An object has no precedence, and its status reports that.
 	second.endpoint("configured", "api", target(harness.FreePort(t)))
 	second.waitStatus("configured", "api", "the object is not used")
 	if _, err := second.Client().Discovery().ServerResourcesForGroupVersion(group + "/v1alpha1"); err != nil {
@@ -215,7 +215,7 @@ func (p *connectProxy) addresses() []string {
 
 // serve connects both sides until one of them closes.
 func (p *connectProxy) serve(client net.Conn) {
-	defer func() { _ = client.Close() }() // the other side knows
+	defer func() { _ = client.Close() }() // the other side has closed it
 	reader := bufio.NewReader(client)
 	request, err := http.ReadRequest(reader)
 	if err != nil || request.Method != http.MethodConnect {

@@ -17,7 +17,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// convertible is the group that agnhost's converter knows.
+// convertible is the group that agnhost's converter supports.
 const convertible = "stable.example.com"
 
 // defineConvertible creates a definition whose versions the webhook converts.
@@ -91,7 +91,7 @@ func TestConversionWebhook(t *testing.T) {
 }
 
 // withoutConverter stops the converter: the other version cannot be read, and
-// says why; the stored one can.
+// has the reason; the stored one can.
 func withoutConverter(t *testing.T, w *webhooks, r *replica, name string, v1, v2 dynamic.ResourceInterface) {
 	r.stop(syscall.SIGTERM)
 	harness.Eventually(t, "v2 cannot be read", func() error {

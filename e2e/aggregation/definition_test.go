@@ -6,9 +6,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestTheTypeOfTheServerComesBack: who deletes all CRDs deletes the server's own
+// TestDeletedServiceEndpointDefinitionIsRecreated: who deletes all CRDs deletes the server's own
 // with its objects, and can make the objects again.
-func TestTheTypeOfTheServerComesBack(t *testing.T) {
+func TestDeletedServiceEndpointDefinitionIsRecreated(t *testing.T) {
 	e := newEnvironment(t)
 	ca := newAuthority(t)
 	const namespace, group = "comes-back", "back.example.com"
@@ -19,7 +19,7 @@ func TestTheTypeOfTheServerComesBack(t *testing.T) {
 
 	e.Kubectl("", "delete", "crd", "--all")
 	e.waitAvailable(group, "False", "ServiceNotFound")
-	e.WaitLog("the definition of ServiceEndpoint was deleted, and is made again")
+	e.WaitLog("the definition of ServiceEndpoint was deleted and is created again")
 	harness.Eventually(t, "the type is served again", func() error {
 		_, err := e.TryKubectl("", "get", "serviceendpoints", "-A")
 		return err

@@ -11,10 +11,10 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestAuthoritiesAreRotatedUnderAnAggregatedServer: no request to it fails while
+// TestRotationWithAnAggregatedServer: no request to it fails while
 // the front proxy's authority and those of servers and clients are replaced, and
 // none when the old ones are dropped.
-func TestAuthoritiesAreRotatedUnderAnAggregatedServer(t *testing.T) {
+func TestRotationWithAnAggregatedServer(t *testing.T) {
 	s := newSample(t)
 	namespace := unique("rotated")
 	s.createNamespace(namespace)

@@ -20,7 +20,7 @@ import (
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
-	// bundle is what caBundle wants.
+	// bundle is the value of caBundle.
 	bundle []byte
 }
 

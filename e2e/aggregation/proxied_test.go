@@ -60,7 +60,7 @@ func (s *echoServer) handler() http.Handler {
 		}
 		defer func() { _ = connection.Close() }() // the client has its answer
 		if kind, message, err := connection.ReadMessage(); err == nil {
-			_ = connection.WriteMessage(kind, append([]byte("echo: "), message...)) // the client sees what is missing
+			_ = connection.WriteMessage(kind, append([]byte("echo: "), message...)) // the client notices an incomplete response
 		}
 	}))
 	mux.HandleFunc(thingPath+"/spdy", s.trusted(func(w http.ResponseWriter, r *http.Request) {
@@ -250,7 +250,7 @@ func serveAskingForCertificates(t *testing.T, certificate tls.Certificate, handl
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequestClientCert}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the other side says it
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the client reports the error
 	server.StartTLS()
 	t.Cleanup(func() {
 		server.CloseClientConnections()

@@ -16,8 +16,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestSampleAPIServerGoesAndComes stops the sample server and starts it again.
-func TestSampleAPIServerGoesAndComes(t *testing.T) {
+// TestSampleAPIServerRestarts stops the sample server and starts it again.
+func TestSampleAPIServerRestarts(t *testing.T) {
 	s := newSample(t)
 	namespace := unique("held")
 	s.createNamespace(namespace)
@@ -60,12 +60,12 @@ func TestSampleAPIServerGoesAndComes(t *testing.T) {
 	again := unique("again")
 	s.createNamespace(again)
 	s.createFlunder(again, "works")
-	saysOnce(t, s.Log()[before:], namespace)
+	logsOnce(t, s.Log()[before:], namespace)
 }
 
-// saysOnce sees that a log has each change of state of the sample's APIService
+// logsOnce checks that a log has each change of state of the sample's APIService
 // and of a namespace, and not each attempt of those who look for the server.
-func saysOnce(t *testing.T, log, namespace string) {
+func logsOnce(t *testing.T, log, namespace string) {
 	t.Helper()
 	times, last := map[string]int{}, ""
 	for line := range strings.Lines(log) {
@@ -100,7 +100,7 @@ func saysOnce(t *testing.T, log, namespace string) {
 	}
 }
 
-// waitFreshness waits until aggregated discovery says so of the sample's types.
+// waitFreshness waits until aggregated discovery has that freshness for the sample's types.
 func waitFreshness(t *testing.T, s *sample, want string) {
 	t.Helper()
 	harness.Eventually(t, "discovery says "+want, func() error {

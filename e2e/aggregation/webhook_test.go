@@ -161,7 +161,7 @@ func configMap(data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: unique("map")}, Data: data}
 }
 
-// tryConfigMap creates a config map and takes it away again if it could.
+// tryConfigMap creates a config map and, if that succeeds, deletes it.
 func tryConfigMap(t testing.TB, client kubernetes.Interface, namespace string, data map[string]string) (*corev1.ConfigMap, error) {
 	t.Helper()
 	maps := client.CoreV1().ConfigMaps(namespace)

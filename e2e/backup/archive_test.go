@@ -63,7 +63,7 @@ func TestArchive(t *testing.T) {
 	if err := os.RemoveAll(s.Dir); err != nil {
 		t.Fatal(err)
 	}
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "1 to "+last.ResourceVersion)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "1 to "+last.ResourceVersion)
 
 	has := func(s *harness.Server, name string, want bool) {
 		t.Helper()
@@ -77,31 +77,22 @@ func TestArchive(t *testing.T) {
 		"at":       {"--at", moment.UTC().Format(time.RFC3339Nano)},
 	} {
 		dir := filepath.Join(t.TempDir(), name)
-		harness.Wants(t, harness.Runs(t, harness.ExitOK, append([]string{"backup", "restore", "--data-dir", dir, "--from", destination}, flags...)...), "restored "+dir)
+		harness.Contains(t, harness.Runs(t, harness.ExitOK, append([]string{"backup", "restore", "--data-dir", dir, "--from", destination}, flags...)...), "restored "+dir)
 		earlier := harness.StartIn(t, dir)
 		reads(t, earlier, "first")
 		has(earlier, "last", false)
 		earlier.Stop()
 	}
 
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "as of revision "+last.ResourceVersion)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "as of revision "+last.ResourceVersion)
 	again := harness.StartIn(t, s.Dir, "--config", config)
 	reads(t, again, "last")
-	// A client that has seen a revision must begin with a new list.
-	watch, err := again.Client().CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.ResourceVersion})
-	if err == nil {
-		event := <-watch.ResultChan()
-		watch.Stop()
-		err = apierrors.FromObject(event.Object)
-	}
-	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-		t.Errorf("a watch from before the restore says %v", err)
-	}
+	watchIsRefused(t, again, last.ResourceVersion)
 	create(t, again, "after")
 	archived(t, again)
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "the server was restored at revision "+last.ResourceVersion)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "the server was restored at revision "+last.ResourceVersion)
 	again.Stop()
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "chain 2", "before-restore-")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "chain 2", "before-restore-")
 	third := harness.StartIn(t, s.Dir)
 	has(third, "after", true)
 }
@@ -147,14 +138,14 @@ archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q,
 		}
 		return out
 	}
-	harness.Wants(t, run(harness.ExitOK, "backup", "list"), "1 to "+last.ResourceVersion)
-	harness.Wants(t, run(harness.ExitFailure, "backup", "restore", "--data-dir", s.Dir), "--identity")
-	harness.Wants(t, run(harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--identity", key), "as of revision "+last.ResourceVersion)
+	harness.Contains(t, run(harness.ExitOK, "backup", "list"), "1 to "+last.ResourceVersion)
+	harness.Contains(t, run(harness.ExitFailure, "backup", "restore", "--data-dir", s.Dir), "--identity")
+	harness.Contains(t, run(harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--identity", key), "as of revision "+last.ResourceVersion)
 	again := harness.StartIn(t, s.Dir, "--config", config)
 	reads(t, again, "last")
 	reads(t, again, "while-it-was-away")
 	archived(t, again)
-	harness.Wants(t, run(harness.ExitOK, "backup", "list"), "the server was restored at revision "+last.ResourceVersion)
+	harness.Contains(t, run(harness.ExitOK, "backup", "list"), "the server was restored at revision "+last.ResourceVersion)
 }
 
 // TestArchiveOfAnotherServer: the archive is not written, and the server runs.
@@ -165,7 +156,7 @@ func TestArchiveOfAnotherServer(t *testing.T) {
 	archived(t, harness.Start(t, "--config", config))
 	second := harness.Start(t, "--config", config)
 	second.WaitLog("one server at a time writes to it")
-	harness.Wants(t, second.Status(), "FAILED", "archive.takeOver")
+	harness.Contains(t, second.Status(), "FAILED", "archive.takeOver")
 	harness.Eventually(t, "an event says so", func() error {
 		events, err := second.Client().CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -197,7 +188,7 @@ func TestRestoreFromBadInput(t *testing.T) {
 		{harness.ExitUsage, []string{"--revision", "3", "file"}, "need --from"},
 		{harness.ExitUsage, nil, "give either"},
 	} {
-		harness.Wants(t, harness.Runs(t, test.code, append([]string{"backup", "restore", "--data-dir", dir}, test.args...)...), test.want)
+		harness.Contains(t, harness.Runs(t, test.code, append([]string{"backup", "restore", "--data-dir", dir}, test.args...)...), test.want)
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("%q has made the data directory: %v", test.args, err)
 		}

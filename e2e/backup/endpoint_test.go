@@ -18,7 +18,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// postAs asks for an archive as the user and returns the answer, whose body the
+// postAs requests an archive as the user and returns the answer, whose body the
 // caller closes.
 func postAs(t *testing.T, s *harness.Server, user, query string) *http.Response {
 	t.Helper()
@@ -35,7 +35,7 @@ func postAs(t *testing.T, s *harness.Server, user, query string) *http.Response 
 	return response
 }
 
-// allow lets the user ask for archives.
+// allow lets the user request archives.
 func allow(t *testing.T, s *harness.Server, user string) {
 	t.Helper()
 	s.Kubectl("", "create", "clusterrole", "saver", "--verb=post", "--non-resource-url=/kube-hyper-mini/backup")
@@ -65,9 +65,9 @@ func fetch(t *testing.T, response *http.Response) string {
 	return path
 }
 
-// TestSavingThroughTheAPI: a backup through the API is authorized and logged,
+// TestSaveThroughTheAPI: a backup through the API is authorized and logged,
 // and contains no keys.
-func TestSavingThroughTheAPI(t *testing.T) {
+func TestSaveThroughTheAPI(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	secret(t, s)
@@ -78,14 +78,14 @@ func TestSavingThroughTheAPI(t *testing.T) {
 	}
 	allow(t, s, "jane")
 	out := harness.Runs(t, harness.ExitOK, "backup", "inspect", fetch(t, postAs(t, s, "jane", "?withoutKeys=false")))
-	harness.Wants(t, out, "secrets, 1 encrypted", "pki/client-ca.key", "left out")
+	harness.Contains(t, out, "secrets, 1 encrypted", "pki/client-ca.key", "left out")
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "file") && (strings.Contains(line, "pki/") || strings.Contains(line, "encryption/")) {
 			t.Errorf("it gives away %s", line)
 		}
 	}
 	s.WaitLog("backup sent")
-	harness.Wants(t, s.Log(), "user=jane")
+	harness.Contains(t, s.Log(), "user=jane")
 
 	whole := filepath.Join(t.TempDir(), "whole.tar.gz")
 	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, whole)
@@ -95,7 +95,7 @@ func TestSavingThroughTheAPI(t *testing.T) {
 }
 
 // TestConfiguredRecipients: every archive is encrypted to them, unless a plain
-// one is asked for by name.
+// one is requested by name.
 func TestConfiguredRecipients(t *testing.T) {
 	t.Parallel()
 	file := config(t, "backup: {encryptTo: ["+recipient+"]}\n")
@@ -111,8 +111,8 @@ func TestConfiguredRecipients(t *testing.T) {
 	}
 	streamed := fetch(t, postAs(t, s, "jane", ""))
 	harness.Runs(t, harness.ExitFailure, "backup", "inspect", streamed)
-	harness.Wants(t, inspect(streamed, "--identity", key), "pki/client-ca.key, ")
-	harness.Wants(t, inspect(fetch(t, postAs(t, s, "jane", "?plain=true"))), "left out", "pki/client-ca.key")
+	harness.Contains(t, inspect(streamed, "--identity", key), "pki/client-ca.key, ")
+	harness.Contains(t, inspect(fetch(t, postAs(t, s, "jane", "?plain=true"))), "left out", "pki/client-ca.key")
 
 	at := []string{"--data-dir", s.Dir, "--config", file}
 	for _, running := range []bool{true, false} {
@@ -124,32 +124,32 @@ func TestConfiguredRecipients(t *testing.T) {
 			sealed, plain := filepath.Join(dir, "sealed"), filepath.Join(dir, "plain")
 			harness.Runs(t, harness.ExitOK, append(append(command, at...), sealed)...)
 			harness.Runs(t, harness.ExitFailure, "backup", "inspect", sealed)
-			harness.Wants(t, inspect(sealed, "--identity", key), "pki/client-ca.key, ")
+			harness.Contains(t, inspect(sealed, "--identity", key), "pki/client-ca.key, ")
 			harness.Runs(t, harness.ExitOK, append(append(command, at...), "--plain", plain)...)
-			harness.Wants(t, inspect(plain), "pki/client-ca.key, ")
+			harness.Contains(t, inspect(plain), "pki/client-ca.key, ")
 		}
 	}
 	harness.Runs(t, harness.ExitOK, append([]string{"backup", "save"}, at...)...)
 	if archives, err := filepath.Glob(filepath.Join(s.Dir, "backups", "manual-*.tar.gz.age")); err != nil || len(archives) != 1 {
 		t.Errorf("the archives are %v, %v", archives, err)
 	}
-	harness.Wants(t, harness.Runs(t, harness.ExitUsage, append([]string{"backup", "save", "--plain", "--encrypt-to", recipient}, at...)...), "--plain contradicts")
+	harness.Contains(t, harness.Runs(t, harness.ExitUsage, append([]string{"backup", "save", "--plain", "--encrypt-to", recipient}, at...)...), "--plain contradicts")
 }
 
-// TestEndpointOff: the API serves no archives when the endpoint is off.
-func TestEndpointOff(t *testing.T) {
+// TestEndpointIsDisabled: the API serves no archives when the endpoint is off.
+func TestEndpointIsDisabled(t *testing.T) {
 	t.Parallel()
 	file := config(t, "backup: {endpoint: off}\n")
 	s := harness.Start(t, "--config", file)
 	out := harness.Runs(t, harness.ExitFailure, "backup", "save", "--data-dir", s.Dir, "--config", file)
-	harness.Wants(t, out, "backup.endpoint", "stop the server")
+	harness.Contains(t, out, "backup.endpoint", "stop the server")
 	s.Stop()
 	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, "--config", file)
 }
 
-// TestStalledClient: a client that does not read its archive does not stop the
+// TestStalledDownload: a client that does not read its archive does not stop the
 // scheduled ones.
-func TestStalledClient(t *testing.T) {
+func TestStalledDownload(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, "--config", config(t, "backup: {schedule: \"@every 1s\", keep: 1000}\n"))
 	// More than a client's buffers hold, and incompressible.

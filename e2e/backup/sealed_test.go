@@ -14,8 +14,8 @@ const (
 	identity  = "AGE-SECRET-KEY-1FLRVW466KYJ5RN9FHV4TTP8FUF28A9SP6HLJ3RUUT2S0WZQHAGLS8PP5CK"
 )
 
-// TestSealed: only the holder of the key can read an encrypted archive.
-func TestSealed(t *testing.T) {
+// TestEncryptedArchive: only the holder of the key can read an encrypted archive.
+func TestEncryptedArchive(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	create(t, s, "before")
@@ -46,8 +46,8 @@ func TestSealed(t *testing.T) {
 			if _, err := os.Stat(dir); !os.IsNotExist(err) {
 				t.Errorf("who has no key has made a data directory: %v", err)
 			}
-			harness.Wants(t, backup(harness.ExitFailure, "inspect", archive), "--identity", "--passphrase-file")
-			harness.Wants(t, backup(harness.ExitOK, append(c.open, "inspect", archive)...), "secrets, 1 encrypted")
+			harness.Contains(t, backup(harness.ExitFailure, "inspect", archive), "--identity", "--passphrase-file")
+			harness.Contains(t, backup(harness.ExitOK, append(c.open, "inspect", archive)...), "secrets, 1 encrypted")
 			backup(harness.ExitOK, append(c.open, "restore", "--data-dir", dir, archive)...)
 			reads(t, harness.StartIn(t, dir), "before")
 		})

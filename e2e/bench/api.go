@@ -64,7 +64,7 @@ type statusError struct {
 	code    int
 	request string
 	text    string
-	// retryAfter is when to send the request again; 0 if the server did not say.
+	// retryAfter is when to send the request again; 0 if the response has no Retry-After.
 	retryAfter time.Duration
 }
 

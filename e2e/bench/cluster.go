@@ -124,7 +124,7 @@ func (c *cluster) awaitWrite(ctx context.Context, began time.Time) error {
 	return err
 }
 
-// awaitReady returns when the API server says that it is ready.
+// awaitReady returns when /readyz of the API server succeeds.
 func (c *cluster) awaitReady(ctx context.Context) error {
 	client, err := newAPI(c.config)
 	if err != nil {

@@ -73,7 +73,7 @@ func crdFigureOf(name string, steps []crdStep, sets ...int) figure {
 }
 
 // measureCRDs runs steps on one set. A step that fails has no values, and the
-// others go on.
+// others continue.
 func (b *bench) measureCRDs(ctx context.Context, side side, times int, steps []crdStep) (values []float64, err error) {
 	set, err := readDefinitions(ctx, b.crdArchive, times)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // the repository.
 const defaultArchive = "../shared/crds/config-connector.tar.xz"
 
-// definition is a CRD with what the figures need to know of it.
+// definition is a CRD with the data that the figures need.
 type definition struct {
 	name, group, version, plural, kind string
 	namespaced                         bool

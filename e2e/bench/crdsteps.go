@@ -106,7 +106,7 @@ func (r *crdRun) load(ctx context.Context) ([]float64, error) {
 	return []float64{seconds, highest}, err
 }
 
-// established says whether a CRD has that condition.
+// established reports whether a CRD has that condition.
 func established(crd []byte) bool {
 	var c struct {
 		Status struct {

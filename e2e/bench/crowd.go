@@ -141,7 +141,7 @@ func (f fixture) admit(ctx context.Context, user string) error {
 	})
 }
 
-// resetPeaks forgets the highest memory of all processes.
+// resetPeaks resets the highest memory of all processes.
 func (c *cluster) resetPeaks() error {
 	for _, stage := range c.stages {
 		for _, p := range stage {

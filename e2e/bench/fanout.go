@@ -24,7 +24,7 @@ const (
 var mark = []byte("written-at-")
 
 // measureFanOut has one writer change an object that many clients watch. The
-// object says when the writer began to send it.
+// object has the time at which the writer began to send it.
 func measureFanOut(ctx context.Context, b *bench, s side) (values []float64, err error) {
 	err = b.withFixture(ctx, s, func(f fixture) error {
 		collection := configMapsPath("default")

@@ -19,7 +19,7 @@ type figure struct {
 	measure func(ctx context.Context, b *bench, s side) ([]float64, error)
 }
 
-// row says what a value is and where it must get.
+// row describes a value and its target.
 type row struct {
 	name string
 	unit unit
@@ -28,7 +28,7 @@ type row struct {
 	// ratio is the bound for ours / theirs, limit the bound for ours alone; 0
 	// is none. They are upper bounds, or lower ones if higher is better.
 	ratio, limit float64
-	// reason says why a target is missed, where that is known.
+	// reason is why a target is missed, if that is known.
 	reason string
 }
 

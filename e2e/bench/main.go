@@ -182,7 +182,7 @@ func (b *bench) measure(ctx context.Context, selected []figure) (*report, error)
 	return r, nil
 }
 
-// say tells about progress, apart from the table.
+// say prints progress to standard error.
 func (b *bench) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.progress, format+"\n", args...) // progress is not a result
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forget writes a program to the disk and takes it out of the page cache, so
+// forget writes a program to the disk and removes it from the page cache, so
 // that it is read again as it is used: the state that a machine is in which was
 // booted since the program was installed.
 //

@@ -45,7 +45,7 @@ func startProcess(dir, name, program string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// running is nil until the process has ended, and then says how its log ends.
+// running is nil until the process has ended, and then an error with the end of its log.
 func (p *process) running() error {
 	select {
 	case <-p.exited:
@@ -59,7 +59,7 @@ func (p *process) running() error {
 	}
 }
 
-// ask sends the signal on which a server stops in order.
+// ask sends the signal for an orderly stop.
 func (p *process) ask() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // one that has ended needs no signal
 }

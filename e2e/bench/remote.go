@@ -56,7 +56,7 @@ func newRemoteServer() *remoteServer {
 	s := &remoteServer{}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.EnableHTTP2 = true
-	s.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // those who ask give up
+	s.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // the clients report the errors
 	s.StartTLS()
 	return s
 }
@@ -228,7 +228,7 @@ func (f fixture) awaitAvailable(ctx context.Context) error {
 	})
 }
 
-// slowest asks for each path again and again, without waiting for one answer
+// slowest requests each path again and again, without waiting for one answer
 // before the next question, and returns the longest wait for each.
 func (f fixture) slowest(ctx context.Context, span time.Duration, paths ...string) ([]float64, error) {
 	longest := make([]atomic.Int64, len(paths))
@@ -249,7 +249,7 @@ func (f fixture) slowest(ctx context.Context, span time.Duration, paths ...strin
 			})
 		}
 		if err := pause(ctx, askEvery); err != nil {
-			break // what went wrong is in work
+			break // the error is in work
 		}
 	}
 	if err := work.Wait(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// unit says how a value is printed.
+// unit selects the format of a value.
 type unit string
 
 const (
@@ -127,7 +127,7 @@ func (r row) target() string {
 	return strings.Join(bounds, ", ")
 }
 
-// missed says whether a bound is not kept. What was not measured misses none.
+// missed reports whether a bound is not kept. What was not measured misses none.
 func (r row) missed(value, ratio float64) bool {
 	beyond := func(v, bound float64) bool {
 		if bound == 0 || math.IsNaN(v) {

@@ -98,8 +98,8 @@ func TestOneSide(t *testing.T) {
 	}
 }
 
-// TestFiguresAreWhole finds figures whose name is taken or that have no rows.
-func TestFiguresAreWhole(t *testing.T) {
+// TestFiguresAreComplete finds figures whose name is taken or that have no rows.
+func TestFiguresAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range figures(settings{crds: 1}) {
 		if seen[f.name] || len(f.rows) == 0 || f.measure == nil {

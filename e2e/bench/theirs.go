@@ -148,7 +148,7 @@ func controllerArgs(pki string, ports theirPorts) []string {
 	}
 }
 
-// healthy is nil when a health endpoint without authentication says so.
+// healthy returns nil when a health endpoint without authentication returns 200.
 func healthy(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -158,7 +158,7 @@ func healthy(ctx context.Context, url string) error {
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", url, err)
 	}
-	_ = response.Body.Close() // the status says it all
+	_ = response.Body.Close() // the status is enough
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("ask %s: %s", url, response.Status)
 	}

@@ -113,7 +113,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitPassed
 }
 
-// conform runs all lists and says whether every spec passed. An error means
+// conform runs all lists and reports whether all specs passed. An error means
 // that there is no result.
 func conform(ctx context.Context, o *options, stdout io.Writer) (passed bool, err error) {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {

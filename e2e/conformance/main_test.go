@@ -22,7 +22,7 @@ func TestOptionsSelectSpecs(t *testing.T) {
 	}
 }
 
-func TestOptionsRefuseWhatWouldRunNothing(t *testing.T) {
+func TestOptionsThatSelectNoSpecsAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"-lists=none":                "generic",
 		"-only=nowhere":              "-only",

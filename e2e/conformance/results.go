@@ -19,7 +19,7 @@ type results struct {
 	total types.Report
 }
 
-// add takes from Ginkgo's report what the list asks for.
+// add takes from Ginkgo's report what the list requests.
 func (r *results) add(list specs.List, report *types.Report) {
 	byName := map[string]types.SpecReport{}
 	for _, spec := range report.SpecReports {
@@ -41,7 +41,7 @@ func (r *results) add(list specs.List, report *types.Report) {
 	r.total.EndTime = report.EndTime
 }
 
-// addFault adds what went wrong beside the specs.
+// addFault adds the error beside the specs.
 func (r *results) addFault(list specs.List, err error) {
 	r.suite = append(r.suite, types.SpecReport{
 		LeafNodeType: types.NodeTypeAfterSuite,
@@ -80,7 +80,7 @@ func (r *results) failures() []types.SpecReport {
 	return failed
 }
 
-// passed says whether all is well, the parts that are no spec included.
+// passed reports whether all is well, the parts that are no spec included.
 func (r *results) passed() bool { return len(r.failures()) == 0 && len(r.suite) == 0 }
 
 // reasonLines is how much of a reason is printed; the log has all of it.

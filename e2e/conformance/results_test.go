@@ -17,7 +17,7 @@ func spec(name string, state types.SpecState, message string) types.SpecReport {
 		Failure: types.Failure{Message: message}}
 }
 
-func TestOnlyWhatPassedHasPassed(t *testing.T) {
+func TestPassedSpecs(t *testing.T) {
 	list := specs.List{Name: "l", Specs: []string{"[sig-a] passes", "[sig-a] fails", "[sig-a] is skipped", "[sig-a] is pending", "[sig-a] is gone"}}
 	report := &types.Report{SpecReports: types.SpecReports{
 		spec("passes", types.SpecStatePassed, ""),
@@ -58,7 +58,7 @@ func TestAllPassed(t *testing.T) {
 	}
 }
 
-func TestAFaultBesideTheSpecsIsAFailure(t *testing.T) {
+func TestFailureOutsideOfSpecsIsAFailure(t *testing.T) {
 	list := specs.List{Name: "l", Specs: []string{"[sig-a] passes"}}
 	for name, add := range map[string]func(*results){
 		"suite: ReportAfterSuite Invariants\n    broken": func(r *results) {

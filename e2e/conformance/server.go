@@ -51,7 +51,7 @@ func startServer(ctx context.Context, product, config, dir, logFile string) (*se
 	return s, nil
 }
 
-// waitReady asks the product's own status command.
+// waitReady calls the command status.
 func (s *server) waitReady(ctx context.Context, product, data string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -68,7 +68,7 @@ func (s *server) waitReady(ctx context.Context, product, data string) error {
 	return nil
 }
 
-// stop asks the server to end and waits. It fails if the server does not end,
+// stop signals the server to stop and waits. It fails if the server does not end,
 // ended before, or does not end well.
 func (s *server) stop() error {
 	defer s.log.Close() //nolint:errcheck // the process has written to it, not we

@@ -127,7 +127,7 @@ func (a *attacker) ask(method, path, contentType string, body []byte) {
 	}
 }
 
-// raw sends bytes, and waits until the server closes or has said something.
+// raw sends bytes, and waits until the server responds or closes the connection.
 func (a *attacker) raw(encrypted bool, data []byte, protocols ...string) {
 	connection, err := a.dial(encrypted, protocols...)
 	if err != nil {

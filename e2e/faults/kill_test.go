@@ -85,7 +85,7 @@ func (s *site) use(server *harness.Server) {
 	})
 }
 
-// write lets all writers write until the server is gone or ctx has ended; the
+// write runs all writers until the server or ctx has ended; the
 // returned function waits for them.
 func (s *site) write(ctx context.Context) (wait func()) {
 	errs := make([]error, len(s.writers))

@@ -25,7 +25,7 @@ const (
 	valueKey  = "value" // and in each update
 )
 
-// object is what the ledger knows of one that exists.
+// object is the recorded state of an existing object.
 type object struct {
 	name, uid, token, value string
 	version                 uint64

@@ -37,7 +37,7 @@ func (w *watcher) run(ctx context.Context) {
 		if from != "" {
 			from = w.watch(ctx, from)
 		}
-		select { // the server may be away
+		select { // the server may not run
 		case <-ctx.Done():
 		case <-time.After(10 * time.Millisecond):
 		}

@@ -82,7 +82,7 @@ func (m *member) start() {
 	})
 }
 
-// waitHealthy waits until the member knows a leader.
+// waitHealthy waits until the member has a leader.
 func (m *member) waitHealthy() {
 	m.t.Helper()
 	harness.Eventually(m.t, "the etcd member is healthy", func() error {
@@ -90,7 +90,7 @@ func (m *member) waitHealthy() {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = response.Body.Close() }() // the status says all
+		defer func() { _ = response.Body.Close() }() // the status is enough
 		if response.StatusCode != http.StatusOK {
 			return errors.New(response.Status)
 		}

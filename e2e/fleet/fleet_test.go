@@ -83,7 +83,7 @@ func TestControllersMoveToAnotherServer(t *testing.T) {
 	}
 }
 
-func TestAStartWithoutEtcdCanBeStopped(t *testing.T) {
+func TestStopWhileEtcdIsUnreachable(t *testing.T) {
 	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", onEtcd(t, []string{freeURL(t)}, ""))
 	s.WaitLog("etcd does not answer")
 	if code := s.Stop(); code != 0 {
@@ -92,7 +92,7 @@ func TestAStartWithoutEtcdCanBeStopped(t *testing.T) {
 }
 
 // TestNewTokensAreValidOnEveryServer: a token that one server has issued is
-// valid on another one at once, before the caches of that one have heard of the
+// valid on another one at once, before the caches of that one have received the
 // service account.
 func TestNewTokensAreValidOnEveryServer(t *testing.T) {
 	urls := endpoints(cluster(t, 1))
@@ -120,9 +120,9 @@ func TestNewTokensAreValidOnEveryServer(t *testing.T) {
 	}
 }
 
-// TestAStallOfEtcd: a server outlives an etcd that is silent for longer than a
+// TestStalledEtcd: a server outlives an etcd that is silent for longer than a
 // lease is renewed, and runs the controllers again.
-func TestAStallOfEtcd(t *testing.T) {
+func TestStalledEtcd(t *testing.T) {
 	members := cluster(t, 1)
 	s := server(t, endpoints(members), "")
 	s.WaitLog("acquired the controller lease")

@@ -59,9 +59,9 @@ func TestKine(t *testing.T) {
 	s.Kubectl("", "create", "quota", "some", "-n", "team", "--hard=count/widgets.example.com=2,configmaps=9")
 	s.Await(`jsonpath={.status.used.count/widgets\.example\.com}=1`, "quota/some", "-n", "team")
 	s.Kubectl("", "create", "secret", "generic", "s", "-n", "team", "--from-literal=key=value")
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "encryption", "rotate", "--data-dir", s.Dir, "--config", config), "rotated: 1 objects")
-	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "backup", "save", "--data-dir", s.Dir, "--config", config), "makes no snapshots", "back up its database")
-	harness.Wants(t, harness.Runs(t, harness.ExitOK, "certs", "revoke-admin", "--data-dir", s.Dir, "--config", config), "by all servers of the etcd")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "encryption", "rotate", "--data-dir", s.Dir, "--config", config), "rotated: 1 objects")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "backup", "save", "--data-dir", s.Dir, "--config", config), "makes no snapshots", "back up its database")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "certs", "revoke-admin", "--data-dir", s.Dir, "--config", config), "by all servers of the etcd")
 	noComplaints(t, s)
 	if code := s.Stop(); code != harness.ExitOK {
 		t.Fatalf("the server ended with exit code %d", code)
@@ -88,7 +88,7 @@ func TestKine(t *testing.T) {
 // which the controllers try again.
 func noComplaints(t *testing.T, s *harness.Server) {
 	t.Helper()
-	for line := range strings.Lines(harness.Complaints(s.Log())) {
+	for line := range strings.Lines(harness.Problems(s.Log())) {
 		if !strings.Contains(line, "snapshot") && !strings.Contains(line, "the object has been modified") {
 			t.Errorf("the server complains: %s", line)
 		}

@@ -11,9 +11,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestOutOfTheEmbeddedEtcd follows "Out of the embedded etcd" of the topic several-servers,
+// TestMigrationToAnExternalEtcd follows "Out of the embedded etcd" of the topic several-servers,
 // with a cluster of three members at its end.
-func TestOutOfTheEmbeddedEtcd(t *testing.T) {
+func TestMigrationToAnExternalEtcd(t *testing.T) {
 	s := harness.Start(t)
 	createNamespace(t, s, "moved")
 	populated(t, s, "moved")

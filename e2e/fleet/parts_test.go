@@ -66,7 +66,7 @@ spec:
 		if code := part.Stop(); code != 0 {
 			t.Errorf("it ended with exit code %d:\n%s", code, part.Log())
 		}
-		if lines := harness.Complaints(part.Log()); lines != "" {
+		if lines := harness.Problems(part.Log()); lines != "" {
 			t.Errorf("it complains:\n%s", lines)
 		}
 	}
@@ -94,9 +94,9 @@ func connectsAsManager(t *testing.T, audit string) {
 	}
 }
 
-// TestEtcdIsForItsClientsOnly: a certificate that opens the API does not open
+// TestEtcdRequiresAClientCertificate: a certificate that opens the API does not open
 // the store.
-func TestEtcdIsForItsClientsOnly(t *testing.T) {
+func TestEtcdRequiresAClientCertificate(t *testing.T) {
 	listen := harness.FreeAddress(t)
 	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", harness.ConfigFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
 	dir := identityOf(t, etcd.Dir)
@@ -110,7 +110,7 @@ func TestEtcdIsForItsClientsOnly(t *testing.T) {
 	}
 }
 
-func TestPartsSayWhatTheyNeed(t *testing.T) {
+func TestPartsReportMissingSettings(t *testing.T) {
 	for command, want := range map[string]string{"apiserver": "etcd.external.endpoints", "controllers": "controllerManager.server"} {
 		dir := filepath.Join(t.TempDir(), "data")
 		out, code := harness.CLI(t, command, "--data-dir", dir)

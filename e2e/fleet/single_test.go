@@ -11,7 +11,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// createCRD creates one and says whether the answer has it established.
+// createCRD creates one and reports whether the answer has it established.
 func createCRD(t *testing.T, s *harness.Server, plural string) bool {
 	t.Helper()
 	client, err := clientset.NewForConfig(s.RESTConfig())
@@ -38,11 +38,11 @@ func createCRD(t *testing.T, s *harness.Server, plural string) bool {
 	return false
 }
 
-// TestASingleServerIsTreatedAsOne: on an external etcd a server that is alone
+// TestSingleServerOnAnExternalEtcd: on an external etcd a server that is alone
 // establishes CRDs in the write that creates them and rotates keys and
 // authorities in one step; with a second server it does neither; when that has
 // left it does so again.
-func TestASingleServerIsTreatedAsOne(t *testing.T) {
+func TestSingleServerOnAnExternalEtcd(t *testing.T) {
 	urls := endpoints(cluster(t, 1))
 	first := server(t, urls, "")
 	config := onEtcd(t, urls, "")
@@ -54,16 +54,16 @@ func TestASingleServerIsTreatedAsOne(t *testing.T) {
 	if !createCRD(t, first, "widgets") {
 		t.Error("a server that is alone leaves a new CRD waiting")
 	}
-	harness.Wants(t, run(harness.ExitOK, "encryption", "rotate"), "rotated: 1 objects")
-	harness.Wants(t, run(harness.ExitOK, "certs", "rotate", "front-proxy"), "trusted until")
+	harness.Contains(t, run(harness.ExitOK, "encryption", "rotate"), "rotated: 1 objects")
+	harness.Contains(t, run(harness.ExitOK, "certs", "rotate", "front-proxy"), "trusted until")
 
 	second := server(t, urls, first.Dir)
 	if createCRD(t, first, "gears") {
 		t.Error("a new CRD is established before the second server has seen it")
 	}
 	first.Await("condition=Established", "crd/gears.example.com")
-	harness.Wants(t, run(harness.ExitFailure, "encryption", "rotate"), "other servers use this etcd")
-	harness.Wants(t, run(harness.ExitFailure, "certs", "rotate", "client"), "--prepare")
+	harness.Contains(t, run(harness.ExitFailure, "encryption", "rotate"), "other servers use this etcd")
+	harness.Contains(t, run(harness.ExitFailure, "certs", "rotate", "client"), "--prepare")
 	if out := second.Kubectl("", "get", "secret", "s", "-o", "jsonpath={.data.key}"); out != "dmFsdWU=" {
 		t.Errorf("the second server reads the secret as %q", out)
 	}
@@ -77,7 +77,7 @@ func TestASingleServerIsTreatedAsOne(t *testing.T) {
 	if code := first.Stop(); code != harness.ExitOK {
 		t.Fatalf("the first server ended with exit code %d", code)
 	}
-	harness.Wants(t, run(harness.ExitOK, "encryption", "rotate"), "rotated: 1 objects")
+	harness.Contains(t, run(harness.ExitOK, "encryption", "rotate"), "rotated: 1 objects")
 	first = harness.StartIn(t, first.Dir, "--config", config)
 	if out := first.Kubectl("", "get", "secret", "s", "-o", "jsonpath={.data.key}"); strings.TrimSpace(out) != "dmFsdWU=" {
 		t.Errorf("after the rotation the secret reads %q", out)

@@ -23,7 +23,7 @@ import (
 )
 
 // load writes through all servers, as clients behind a load balancer do, and
-// remembers what was acknowledged.
+// records what was acknowledged.
 type load struct {
 	t       *testing.T
 	cancel  context.CancelFunc
@@ -212,7 +212,7 @@ func (l *link) set(cut bool) {
 	}
 }
 
-// readyIs waits until the server's /readyz says so.
+// readyIs waits for a result of the server's /readyz.
 func readyIs(t *testing.T, s *harness.Server, want bool) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("readyz says %v", want), func() error {
@@ -223,14 +223,14 @@ func readyIs(t *testing.T, s *harness.Server, want bool) {
 	})
 }
 
-// readyz asks once.
+// readyz sends one request.
 func readyz(t *testing.T, s *harness.Server) error {
 	t.Helper()
 	_, err := clientOf(t, s).Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context())
 	return err
 }
 
-// statusIs waits for what the command status says.
+// statusIs waits for an output of the command status.
 func statusIs(t *testing.T, s *harness.Server, code int, want string) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("status ends with exit code %d", code), func() error {
@@ -242,9 +242,9 @@ func statusIs(t *testing.T, s *harness.Server, code int, want string) {
 	})
 }
 
-// TestStorm: three servers on three etcd members keep all acknowledged writes
+// TestAcknowledgedWritesSurviveFailures: three servers on three etcd members keep all acknowledged writes
 // while servers, members and connections fail.
-func TestStorm(t *testing.T) {
+func TestAcknowledgedWritesSurviveFailures(t *testing.T) {
 	members := cluster(t, 3)
 	urls := endpoints(members)
 	first := server(t, urls, "")

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// built remembers the binaries of this test process.
+// built has the binaries of this test process.
 var built = struct {
 	sync.Mutex
 	paths map[string]string
@@ -43,7 +43,7 @@ func KubernetesVersion(t testing.TB) string {
 	return moduleVersion(t, filepath.Join(Root(t), "e2e"))
 }
 
-// stamp has the linker flags that make a Kubernetes binary know its version.
+// stamp has the linker flags that set the version of a Kubernetes binary.
 func stamp(t testing.TB, dir string) string {
 	t.Helper()
 	version := moduleVersion(t, dir)

@@ -26,8 +26,8 @@ func Runs(t testing.TB, code int, args ...string) string {
 	return out
 }
 
-// Wants fails the test for each part that the text lacks, and lets it go on.
-func Wants(t testing.TB, text string, parts ...string) {
+// Contains fails the test for each part that the text lacks. The test continues.
+func Contains(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
@@ -46,4 +46,10 @@ func ConfigFile(t testing.TB, content string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Wants is Contains. Use Contains.
+func Wants(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	Contains(t, text, parts...)
 }

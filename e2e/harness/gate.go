@@ -51,5 +51,5 @@ func (g *Gate) Fail(all bool) {
 }
 
 // FailAtRandom fails so many of a hundred requests, half of them after the server
-// has done what they ask for.
+// has done what they request.
 func (g *Gate) FailAtRandom(percent int64) { g.rate.Store(percent) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// slow are parts of lines that say that the machine is slow. A loaded machine
+// slow are parts of lines that are logged on slow machines. A loaded machine
 // must not fail a test.
 var slow = []string{
 	"still starting",              // ours
@@ -15,9 +15,9 @@ var slow = []string{
 	"timed out waiting for read index response", "ignored out-of-date read index response",
 }
 
-// Unhurried are the lines of a log without those that say that the machine is
+// WithoutSlowness are the lines of a log without those that say that the machine is
 // slow.
-func Unhurried(log string) []string {
+func WithoutSlowness(log string) []string {
 	var lines []string
 	for line := range strings.Lines(log) {
 		if !slices.ContainsFunc(slow, func(part string) bool { return strings.Contains(line, part) }) {
@@ -27,11 +27,11 @@ func Unhurried(log string) []string {
 	return lines
 }
 
-// Complaints are the warnings and errors in a log without those that say that
+// Problems are the warnings and errors in a log without those that say that
 // the machine is slow.
-func Complaints(log string) string {
+func Problems(log string) string {
 	var complaints strings.Builder
-	for _, line := range Unhurried(log) {
+	for _, line := range WithoutSlowness(log) {
 		if strings.Contains(line, "WARN") || strings.Contains(line, "ERROR") {
 			complaints.WriteString(line)
 		}

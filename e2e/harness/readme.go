@@ -67,7 +67,7 @@ func console(content string) []Command {
 	return list
 }
 
-// Shown says whether the output has what the document shows, apart from what
+// Shown reports whether the output has what the document shows, apart from what
 // differs each time: it looks for the first word of each line.
 func (c Command) Shown(output string) bool {
 	for _, line := range c.Output {

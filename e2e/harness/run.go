@@ -30,7 +30,7 @@ func (s *Server) TryKubectl(stdin string, args ...string) (string, error) {
 }
 
 // almost is a little less than Patience, after which a program is killed, and
-// cannot say what it has waited for.
+// cannot report what it has waited for.
 const almost = Patience - 10*time.Second
 
 // Await runs `kubectl wait --for=CONDITION` with the tests' patience, and fails

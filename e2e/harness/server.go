@@ -44,7 +44,7 @@ type process struct {
 	err    error
 }
 
-// Options say how to run a server.
+// Options configure a server.
 type Options struct {
 	// Dir is the data directory; a new one when it is empty.
 	Dir string
@@ -150,7 +150,7 @@ func (s *Server) WaitLog(text string) {
 	})
 }
 
-// Running says whether the process has not ended yet.
+// Running reports whether the process has not ended yet.
 func (s *Server) Running() bool {
 	select {
 	case <-s.exited:
@@ -174,7 +174,7 @@ func (s *Server) Signal(signal os.Signal) {
 	}
 }
 
-// Stop asks the process to end, waits, and returns its exit code.
+// Stop signals the process to stop, waits, and returns its exit code.
 func (s *Server) Stop() int {
 	s.t.Helper()
 	s.Signal(syscall.SIGTERM)

@@ -13,7 +13,7 @@ import (
 
 // Shared is a server that the tests of a package share, for tests that
 // neither stop it nor change what others see. It starts when the first test
-// asks for it.
+// requests it.
 type Shared struct {
 	once   sync.Once
 	server *Server

@@ -18,7 +18,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// whoami asks the server who the configuration stands for.
+// whoami returns the user of the configuration.
 func whoami(t *testing.T, config *rest.Config) authenticationv1.UserInfo {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -32,7 +32,7 @@ func whoami(t *testing.T, config *rest.Config) authenticationv1.UserInfo {
 	return review.Status.UserInfo
 }
 
-func TestAKubeconfigForAUser(t *testing.T) {
+func TestKubeconfigOfAUser(t *testing.T) {
 	s := harness.Start(t)
 	file := filepath.Join(t.TempDir(), "jane.kubeconfig")
 	out, code := harness.CLI(t, "kubeconfig", "create", "jane", "--group", "developers", "--group", "on call", "--expires", "1h", "--data-dir", s.Dir, "--output", file)
@@ -67,7 +67,7 @@ func TestAKubeconfigForAUser(t *testing.T) {
 	}
 }
 
-func TestInClusterConfigurationForAController(t *testing.T) {
+func TestInClusterConfigurationOfAController(t *testing.T) {
 	s := harness.Start(t)
 	s.Kubectl("", "create", "namespace", "team")
 	s.Kubectl("", "create", "serviceaccount", "-n", "team", "robot")
@@ -101,7 +101,7 @@ func TestInClusterConfigurationForAController(t *testing.T) {
 	}
 }
 
-func TestAccessThatIsRefused(t *testing.T) {
+func TestRefusedAccess(t *testing.T) {
 	s := harness.Start(t)
 	stopped := filepath.Join(t.TempDir(), "stopped")
 	unreachable := filepath.Join(t.TempDir(), "unreachable.kubeconfig")
@@ -143,7 +143,7 @@ func TestAccessThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheLifeThatWasAskedForIsTheLifeThatIsGiven(t *testing.T) {
+func TestCredentialsExpireAsRequested(t *testing.T) {
 	s := harness.Start(t)
 	out, code := harness.CLI(t, "kubeconfig", "create", "jane", "--expires", "48h", "--data-dir", s.Dir)
 	if code != 0 {

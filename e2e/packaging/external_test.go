@@ -129,9 +129,9 @@ func replica(t *testing.T, deployment *appsv1.Deployment, config, keys string) *
 	return harness.StartIn(t, dir, "--config", config)
 }
 
-// TestTheDeploymentOnExternalEtcd: two replicas with what the Deployment gives
+// TestDeploymentOnExternalEtcd: two replicas with what the Deployment gives
 // them serve as one.
-func TestTheDeploymentOnExternalEtcd(t *testing.T) {
+func TestDeploymentOnExternalEtcd(t *testing.T) {
 	manifests := filepath.Join(harness.Root(t), "packaging", "kubernetes", "external")
 	var deployment appsv1.Deployment
 	if err := yaml.UnmarshalStrict([]byte(read(t, filepath.Join(manifests, "deployment.yaml"))), &deployment); err != nil {

@@ -71,7 +71,7 @@ func render(t *testing.T, scheme *runtime.Scheme, dir string) []runtime.Object {
 	}
 }
 
-// validate is what the API server of the cluster would say.
+// validate returns the errors of the API server of a cluster.
 func validate(t *testing.T, object runtime.Object) field.ErrorList {
 	t.Helper()
 	switch o := object.(type) {
@@ -94,7 +94,7 @@ func validate(t *testing.T, object runtime.Object) field.ErrorList {
 	return nil
 }
 
-func TestTheManifestsAreValid(t *testing.T) {
+func TestManifestsAreValid(t *testing.T) {
 	scheme := scheme()
 	for _, dir := range []string{"embedded", "external"} {
 		t.Run(dir, func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestTheManifestsAreValid(t *testing.T) {
 	}
 }
 
-// TestThePackagedConfigurationsAreValid asks the product itself.
-func TestThePackagedConfigurationsAreValid(t *testing.T) {
+// TestPackagedConfigurationsAreValid validates them with the program itself.
+func TestPackagedConfigurationsAreValid(t *testing.T) {
 	packaging := filepath.Join(harness.Root(t), "packaging")
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {

@@ -10,8 +10,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestPagesAndCompletions runs the script that packages and archives use.
-func TestPagesAndCompletions(t *testing.T) {
+// TestManPagesAndCompletions runs the script that packages and archives use.
+func TestManPagesAndCompletions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "share")
 	script := filepath.Join(harness.Root(t), "scripts", "share.sh")
 	if out, err := harness.Run(t, "", script, harness.Binary(t), dir); err != nil {
@@ -56,7 +56,7 @@ func TestPagesAndCompletions(t *testing.T) {
 	}
 }
 
-func TestPagesThatCannotBeWritten(t *testing.T) {
+func TestManPagesThatCannotBeWritten(t *testing.T) {
 	if out, code := harness.CLI(t, "man", "/dev/null/x"); code != 1 || !strings.Contains(out, "write the manual pages") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}

@@ -10,7 +10,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-func TestResetRemovesTheDataAfterAsking(t *testing.T) {
+func TestResetRemovesTheDataAfterConfirmation(t *testing.T) {
 	s := harness.Start(t)
 	foreign := filepath.Join(s.Dir, "docs", "thesis.txt")
 	if err := errors.Join(os.Mkdir(filepath.Dir(foreign), 0o700), os.WriteFile(foreign, []byte("years of work"), 0o600)); err != nil {
@@ -78,9 +78,9 @@ func TestResetRemovesTheDataAfterAsking(t *testing.T) {
 	}
 }
 
-// TestOtherFilesAreNotMixedWithData: a server, a restore and an import refuse a
+// TestDataDirectoryWithOtherFilesIsRefused: a server, a restore and an import refuse a
 // directory that has other files, and write nothing there.
-func TestOtherFilesAreNotMixedWithData(t *testing.T) {
+func TestDataDirectoryWithOtherFilesIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "thesis.txt")
 	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
@@ -98,7 +98,7 @@ func TestOtherFilesAreNotMixedWithData(t *testing.T) {
 	}
 }
 
-func TestResetLeavesOtherDirectoriesAlone(t *testing.T) {
+func TestResetRefusesOtherDirectories(t *testing.T) {
 	home := t.TempDir()
 	file := filepath.Join(home, "version.json")
 	if err := os.WriteFile(file, []byte(`{"version": "1.0.0"}`), 0o600); err != nil {

@@ -51,7 +51,7 @@ func (f *family) deleteOwner(ctx context.Context, policy metav1.DeletionPropagat
 	return nil
 }
 
-// outcome returns nil if everything became as the policy says.
+// outcome returns nil if all objects are as the policy requires.
 func (f *family) outcome(ctx context.Context, policy metav1.DeletionPropagation) error {
 	switch policy {
 	case metav1.DeletePropagationOrphan:
@@ -137,7 +137,7 @@ func (f *family) letGo(ctx context.Context) error {
 	return nil
 }
 
-// await asks until the answer is nil.
+// await repeats check until it returns nil.
 func (f *family) await(ctx context.Context, what string, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, f.patience)
 	defer cancel()

@@ -33,9 +33,9 @@ type Config struct {
 
 // Outcome is what became of the owners and dependents.
 type Outcome struct {
-	// Right counts the rounds that ended as their policy says.
+	// Right counts the rounds that ended as their policy requires.
 	Right map[metav1.DeletionPropagation]int
-	// Wrong says what happened in the others.
+	// Wrong describes the others.
 	Wrong []string
 }
 

@@ -93,7 +93,7 @@ func checks(t *testing.T, s *harness.Server, token string, kubeconfig []byte) {
 	s.Kubectl("", "create", "configmap", "-n", "team", fmt.Sprintf("written-%d", s.PID()))
 }
 
-// whoIs asks the server whose the token is.
+// whoIs returns the user of the token.
 func whoIs(t *testing.T, s *harness.Server, token string) string {
 	t.Helper()
 	config := rest.AnonymousClientConfig(s.RESTConfig())
@@ -120,9 +120,9 @@ func certificates(kubeconfig []byte) string {
 	return strings.Join(lines, "")
 }
 
-// TestFromEachRelease fills a server of an earlier release, upgrades it, and
+// TestUpgradeFromEachRelease fills a server of an earlier release, upgrades it, and
 // goes back by the archive that the upgrade made.
-func TestFromEachRelease(t *testing.T) {
+func TestUpgradeFromEachRelease(t *testing.T) {
 	for version := range releases {
 		t.Run(version, func(t *testing.T) {
 			binary := release(t, version)
@@ -156,8 +156,8 @@ func upgrade(t *testing.T, version, binary string, crash bool) {
 	}
 
 	upgraded := with(t, "", dir)
-	harness.Wants(t, upgraded.Log(), "backup made before the upgrade", "from="+version)
-	if complaints := harness.Complaints(upgraded.Log()); complaints != "" {
+	harness.Contains(t, upgraded.Log(), "backup made before the upgrade", "from="+version)
+	if complaints := harness.Problems(upgraded.Log()); complaints != "" {
 		t.Errorf("the upgrade complains:\n%s", complaints)
 	}
 	checks(t, upgraded, token, kubeconfig)
@@ -199,9 +199,9 @@ func snapshotIn(t *testing.T, archive string) []byte {
 	return data
 }
 
-// TestReleasesThatAreRefused: a downgrade and a skipped minor release change
+// TestRefusedReleases: a downgrade and a skipped minor release change
 // nothing.
-func TestReleasesThatAreRefused(t *testing.T) {
+func TestRefusedReleases(t *testing.T) {
 	s := harness.Start(t)
 	s.Stop()
 	stamp := filepath.Join(s.Dir, "version.json")
@@ -218,7 +218,7 @@ func TestReleasesThatAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := harness.Runs(t, harness.ExitFailure, "server", "--data-dir", s.Dir, "--port", "0")
-		harness.Wants(t, out, want)
+		harness.Contains(t, out, want)
 		if now, err := os.ReadFile(stamp); err != nil || string(now) != content {
 			t.Errorf("the stamp was changed: %s, %v", now, err)
 		}
@@ -229,9 +229,9 @@ func TestReleasesThatAreRefused(t *testing.T) {
 	harness.StartIn(t, s.Dir)
 }
 
-// TestNewerDefinitionStays: a replica of an older release leaves the type
+// TestNewerServiceEndpointDefinitionIsKept: a replica of an older release leaves the type
 // ServiceEndpoint as a newer one has made it.
-func TestNewerDefinitionStays(t *testing.T) {
+func TestNewerServiceEndpointDefinitionIsKept(t *testing.T) {
 	const name = "crd/serviceendpoints.kube-hyper-mini.io"
 	s := harness.Start(t)
 	s.Kubectl("", "annotate", "--overwrite", name, "kube-hyper-mini.io/definition=another", "kube-hyper-mini.io/definition-version=99")

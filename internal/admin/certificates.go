@@ -88,7 +88,7 @@ func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow
 // Certificates changes the certificates and keys of a running server.
 type Certificates struct {
 	Identity *identity.Identity
-	// Alone says whether no other server uses the same store at this moment.
+	// Alone reports whether no other server uses the same store at this moment.
 	Alone func(context.Context) (bool, error)
 	// ClientCAs returns the client CAs that the API server trusts, as PEM.
 	ClientCAs func() []byte

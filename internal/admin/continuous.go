@@ -42,13 +42,13 @@ func ArchiveLocation(cfg *config.ServerConfiguration, url string) archive.Locati
 	return archive.Location{URL: url, Endpoint: cfg.Archive.Endpoint, Region: cfg.Archive.Region, CredentialsFile: cfg.Archive.CredentialsFile}
 }
 
-// RestoreRequest says what to restore from a continuous archive.
+// RestoreRequest selects a state of a continuous archive.
 type RestoreRequest struct {
 	Location archive.Location
 	Target   archive.Target
 	Key      backup.Key
-	// Planned is called before anything is made, Say with what the user should
-	// know, Progress for each segment.
+	// Planned is called before anything is made, Say with messages for the user,
+	// Progress for each segment.
 	Planned  func(*archive.Plan) error
 	Say      func(format string, args ...any)
 	Progress func(done, total int)

@@ -43,8 +43,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	to <- prometheus.MustNewConstMetric(readyMetric, prometheus.GaugeValue, ready)
 	failures := 0
-	if manifests := source.Manifests(); manifests != nil {
-		failures = manifests.Failures
+	if applier := source.Manifests(); applier != nil {
+		failures = applier.Summary().Failures
 	}
 	to <- prometheus.MustNewConstMetric(manifestsMetric, prometheus.GaugeValue, float64(failures))
 	certificates, err := source.Certificates()

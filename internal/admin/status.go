@@ -13,6 +13,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
@@ -65,12 +66,24 @@ type Versions struct {
 	Go         string `json:"go"`
 }
 
-// Manifests is what came of applying manifests.dir.
+// Manifests is the result of applying manifests.dir.
 type Manifests struct {
 	Objects int `json:"objects"`
 	// Failures of the last round, and what they are.
 	Failures int    `json:"failures"`
 	Error    string `json:"error,omitempty"`
+}
+
+func newManifests(applier *manifests.Applier) *Manifests {
+	if applier == nil {
+		return nil
+	}
+	summary := applier.Summary()
+	result := &Manifests{Objects: summary.Objects, Failures: summary.Failures}
+	if err := applier.Failure(); err != nil {
+		result.Error = err.Error()
+	}
+	return result
 }
 
 // Database is the state of etcd's database.
@@ -111,12 +124,13 @@ type StatusSource struct {
 	Maintenance *maintenance.Keeper
 	// Backups returns the state of the scheduled backups.
 	Backups func() backup.Account
-	// Manifests are the results of applying manifests.dir; nil without one.
-	Manifests func() *Manifests
+	// Manifests returns the applier of manifests.dir; nil without that, and before the
+	// start of the applier.
+	Manifests func() *manifests.Applier
 	// Archive writes the continuous archive; nil without one.
 	Archive *archive.Writer
 	// CustomTypes are counted when the server is ready.
-	CustomTypes func(context.Context) (CustomTypes, error)
+	CustomTypes func(context.Context) (installed, populated int, err error)
 	// Certificates map each certificate to its end.
 	Certificates func() (map[string]time.Time, error)
 }
@@ -165,12 +179,12 @@ func (s StatusSource) status(ctx context.Context) Status {
 	}
 	s.addDatabase(ctx, &status)
 	if status.Ready {
-		if types, err := s.CustomTypes(ctx); err == nil { // otherwise Health fails, too
-			status.CustomTypes = &types
+		if installed, populated, err := s.CustomTypes(ctx); err == nil { // otherwise Health fails, too
+			status.CustomTypes = &CustomTypes{Installed: installed, Populated: populated}
 		}
 	}
 	status.Backups = s.Backups()
-	status.Manifests = s.Manifests()
+	status.Manifests = newManifests(s.Manifests())
 	if s.Archive != nil {
 		account := s.Archive.Account(ctx)
 		status.Archive = &account

@@ -36,37 +36,36 @@ import (
 // Breaks: the condition means something else than with kube-apiserver.
 
 const (
-	// availabilityWorkers is more than upstream's 5: a check of a server that
-	// drops packets holds one for seconds, and must not hold up the others.
+	// availabilityWorkers is more than upstream's 5: the check of a server that drops
+	// packets occupies a worker for seconds and must not delay the others.
 	availabilityWorkers = 20
 	// recheckPeriod is upstream's resync of this controller.
 	recheckPeriod = 30 * time.Second
-	// minRecheck and maxRecheck bound the wait before a server that failed is
-	// asked again. Upstream's bounds are 5 ms and 30 s; nothing but a check finds out here that a
-	// server is back, and requests are refused until then.
+	// minRecheck and maxRecheck bound the wait before a failed server is checked again.
+	// Upstream's bounds are 5 ms and 30 s. Here only a check detects that a server is
+	// back, and its requests are refused until then.
 	minRecheck = 50 * time.Millisecond
 	maxRecheck = 2 * time.Second
 )
 
-// AvailabilityConfig is what the controller works with.
+// AvailabilityConfig configures the controller.
 type AvailabilityConfig struct {
-	// Caller asks the servers. Its resolver says when to look again.
+	// Caller sends the checks. Its resolver reports changes, after which APIServices
+	// are checked again.
 	Caller *Caller
 	// Client is this process'.
 	Client *rest.Config
 	// APIServices are the aggregator's.
 	APIServices informers.APIServiceInformer
-	// Log is told when an APIService becomes available and when it does not
-	// stay so.
+	// Log gets a message when an APIService becomes available or unavailable.
 	Log *slog.Logger
 }
 
-// Availability keeps the Available condition of remote APIServices true, in
-// place of AvailableConditionController of
-// k8s.io/kube-aggregator/pkg/controllers/status/remote, which needs Services
-// and EndpointSlices. Its semantics are upstream's: the discovery path of the
-// group version is asked as system:kube-aggregator; local APIServices are
-// left to upstream's local controller; a status is written only if it changes.
+// Availability sets the Available condition of remote APIServices. It replaces
+// AvailableConditionController of k8s.io/kube-aggregator/pkg/controllers/status/remote,
+// which needs Services and EndpointSlices. Its semantics are upstream's: it requests
+// the discovery path of the group version as system:kube-aggregator; upstream's local
+// controller handles local APIServices; a status is written only if it changes.
 type Availability struct {
 	config  AvailabilityConfig
 	client  apiregistrationclient.APIServicesGetter
@@ -115,8 +114,8 @@ func (a *Availability) enqueue(obj any) {
 	}
 }
 
-// recheck looks again at the APIServices behind a reference. There are few
-// remote ones, and it happens when something has changed.
+// recheck checks the APIServices behind a reference again. There are few remote ones,
+// and it is called after changes only.
 func (a *Availability) recheck(ref endpoints.Reference) {
 	services, err := a.lister.List(labels.Everything())
 	if err != nil {
@@ -149,8 +148,8 @@ func (a *Availability) handle(ctx context.Context, name string) reconcile.Result
 	return reconcile.Retry()
 }
 
-// sync checks one APIService and writes what it found. It says whether there
-// is no reason to look again soon.
+// sync checks one APIService and writes the result. It returns false if the APIService
+// must be checked again soon.
 func (a *Availability) sync(ctx context.Context, name string) (bool, error) {
 	original, err := a.lister.Get(name)
 	if apierrors.IsNotFound(err) {

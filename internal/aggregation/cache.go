@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// openAPITimeout is upstream's bound (specDownloadTimeout): a server may
-	// build the document when it is asked for the first time.
+	// openAPITimeout is upstream's bound (specDownloadTimeout): a server may build the
+	// document at the first request.
 	openAPITimeout = time.Minute
-	// maxDocument bounds what a server can make this one hold. OpenAPI of all
-	// of Kubernetes is 6 MB.
+	// maxDocument bounds the memory for a document, in bytes. OpenAPI of all of
+	// Kubernetes is 6 MB.
 	maxDocument = 64 << 20
-	// failuresBeforeLog is how often in a row a fetch must fail before that is
-	// logged. A server that has ended becomes unavailable first, which is logged.
+	// failuresBeforeLog is the number of failed fetches in a row before that is logged.
+	// A server that has ended becomes unavailable first, which is logged.
 	failuresBeforeLog = 2
 )
 
@@ -42,8 +42,8 @@ type documentCache struct {
 	v3Mux  *mux.PathRecorderMux // the handler for OpenAPI v3
 	v3Path string
 
-	// Owned by the worker that fetches; there is one at a time.
-	inV2, inV3 bool // whether the sink knows of it
+	// Used by the worker that fetches; there is one at a time.
+	inV2, inV3 bool // whether the sink has the document
 	failures   int
 
 	mu        sync.RWMutex
@@ -51,11 +51,11 @@ type documentCache struct {
 	answers   map[string]*answer // by path
 }
 
-// answer is a document as it was received. OpenAPI, which can be large, is
-// without its body once the sink has read it.
+// answer is a document as it was received. An OpenAPI document, which can be large, has
+// no body after the sink has read it.
 type answer struct {
 	contentType string
-	etag        string // with which to ask whether it has changed
+	etag        string // for If-None-Match
 	digest      [sha256.Size]byte
 	body        []byte
 }
@@ -105,7 +105,7 @@ func (c *documentCache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.RUnlock()
 	switch {
 	case !available && r.URL.Path != openAPIV2Path, nothing:
-		http.Error(w, "nothing is known of the server", http.StatusServiceUnavailable)
+		http.Error(w, "the server's documents have not been read", http.StatusServiceUnavailable)
 	case a == nil || a.body == nil:
 		http.NotFound(w, r)
 	default:

@@ -13,24 +13,22 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 )
 
-// Caller asks the servers behind remote APIServices on the process's own
-// behalf, as the aggregator's proxy does on behalf of users. It is safe for
-// concurrent use.
+// Caller sends requests of this process to the servers behind remote APIServices, as
+// the aggregator's proxy sends those of users. It is safe for concurrent use.
 type Caller struct {
 	resolver *endpoints.Resolver
 	dial     *transport.DialHolder // one: transports are cached by its address
 	identity func() (certificate, key []byte, err error)
 }
 
-// NewCaller returns a Caller. dial is the Resolver's dialer, the same as the
-// aggregator proxies with; identity returns the front-proxy certificate and
-// key in use.
+// NewCaller returns a Caller. dial is the Resolver's dialer, which the aggregator's
+// proxy also uses; identity returns the current front-proxy certificate and key.
 func NewCaller(resolver *endpoints.Resolver, dial utilnet.DialFunc, identity func() (certificate, key []byte, err error)) *Caller {
 	return &Caller{resolver: resolver, dial: &transport.DialHolder{Dial: dial}, identity: identity}
 }
 
-// client is an HTTP client for the server of an APIService. It follows no
-// redirects: what is elsewhere is not what the caBundle vouches for.
+// client is an HTTP client for the server of an APIService. It follows no redirects:
+// the caBundle applies to this server only.
 func (c *Caller) client(service *apiregistrationv1.APIService) (*http.Client, error) {
 	certificate, key, err := c.identity()
 	if err != nil {
@@ -46,8 +44,8 @@ func (c *Caller) client(service *apiregistrationv1.APIService) (*http.Client, er
 	}, nil
 }
 
-// request is a GET of a path from the server of an APIService, as a user whom
-// the front-proxy certificate vouches for.
+// request is a GET of a path from the server of an APIService. The front-proxy
+// certificate authenticates user and groups.
 func (c *Caller) request(ctx context.Context, service *apiregistrationv1.APIService, path, user string, groups ...string) (*http.Request, error) {
 	backend := service.Spec.Service
 	location, err := c.resolver.Aggregator().ResolveEndpoint(backend.Namespace, backend.Name, *backend.Port)

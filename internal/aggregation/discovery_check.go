@@ -28,12 +28,12 @@ var errSlow = fmt.Errorf("no answer within %s", checkTimeout)
 const (
 	reasonNotFound  = "ServiceNotFound"       // the reference does not resolve
 	reasonConnect   = "FailedConnection"      // no target accepts a connection
-	reasonTLS       = "FailedTLSVerification" // not the server that caBundle and name ask for
-	reasonDiscovery = "FailedDiscoveryCheck"  // the server does not answer as it must
+	reasonTLS       = "FailedTLSVerification" // the certificate does not match caBundle or name
+	reasonDiscovery = "FailedDiscoveryCheck"  // the answer is not discovery
 	reasonPassed    = "Passed"
 )
 
-// check asks the server for the discovery document of its group version.
+// check requests the discovery document of the group version from the server.
 func (a *Availability) check(ctx context.Context, service *apiregistrationv1.APIService) apiregistrationv1.APIServiceCondition {
 	err := a.ask(ctx, service)
 	if err == nil {
@@ -52,8 +52,8 @@ func (a *Availability) ask(ctx context.Context, service *apiregistrationv1.APISe
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	// The connection may be one to a replica that has gone. Upstream asks five
-	// times; what differs from one time to the next is the connection.
+	// The connection may lead to a replica that has ended. Upstream sends five
+	// requests, so that one of them gets another connection.
 	utilnet.CloseIdleConnectionsFor(client.Transport)
 	var unreachable *endpoints.ConnectError
 	var unknown *endpoints.UnresolvedError
@@ -86,12 +86,12 @@ func describeWithin(bound time.Duration, ref endpoints.Reference, path string, e
 	if described := describe(ref, path, err); !errors.Is(described, errSlow) {
 		return described
 	}
-	return fmt.Errorf("service %s, asked for %s: no answer within %s", ref, path, bound)
+	return fmt.Errorf("request %s of service %s: no answer within %s", path, ref, bound)
 }
 
-// describe says what went wrong without the host that only the resolver
-// understands, and without ports that change each time: a condition must not
-// change when nothing has.
+// describe describes the error without the host of the resolver, which is internal, and
+// without the local port, which changes each time: a condition must not change if
+// nothing has changed.
 func describe(ref endpoints.Reference, path string, err error) error {
 	var unknown *endpoints.UnresolvedError
 	if errors.As(err, &unknown) {
@@ -103,12 +103,12 @@ func describe(ref endpoints.Reference, path string, err error) error {
 	}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return fmt.Errorf("service %s, asked for %s: %w", ref, path, errSlow)
+		return fmt.Errorf("request %s of service %s: %w", path, ref, errSlow)
 	}
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // the URL is above
 	}
-	return fmt.Errorf("ask service %s for %s: %w", ref, path, endpoints.WithoutSource(err))
+	return fmt.Errorf("request %s of service %s: %w", path, ref, endpoints.WithoutSource(err))
 }
 
 // reason classifies what a check failed with.

@@ -19,23 +19,22 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
-// Upstream fact: who asks remote servers for discovery and OpenAPI
+// Upstream fact: which parts request discovery and OpenAPI of remote servers
 //
 // Mirrors: k8s.io/kube-aggregator/pkg/apiserver.DiscoveryAggregationController
 //   k8s.io/kube-aggregator/pkg/apiserver.discoveryManager.fetchFreshDiscoveryForService
 //   k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.SpecAggregator
 //   k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.SpecProxier
 //   k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.Downloader.Download
-// Why: the parts of Kubernetes that merge the documents ask the servers
-//   themselves, and hold locks meanwhile that all readers of the merged
-//   documents wait for.
+// Why: the parts of Kubernetes that merge the documents send requests to the
+//   servers while they hold locks that block all readers of the merged documents.
 // Gain: with an aggregated server that does not answer, the slowest request
 //   for OpenAPI takes 0.05 s instead of 60 s (bench, silent-remote).
 // Breaks: documents of remote servers are missing or old.
 
 const (
-	// documentWorkers fetch at the same time. A server that never answers holds
-	// one for as long as a document may take.
+	// documentWorkers is the number of concurrent fetches. A server that does not
+	// answer occupies a worker for the timeout of a document.
 	documentWorkers = 20
 	// refreshPeriod is upstream's, of discovery and OpenAPI.
 	refreshPeriod = time.Minute
@@ -44,18 +43,18 @@ const (
 	maxRefetch = time.Minute
 )
 
-// Sinks are upstream's parts that merge the documents of all API servers. They
-// ask a handler for each remote APIService, and hold locks meanwhile that
-// block all readers of the merged documents.
+// Sinks are upstream's parts that merge the documents of all API servers. They call a
+// handler for each remote APIService, and hold locks meanwhile that block all readers
+// of the merged documents.
 type Sinks struct {
 	Discovery aggregatorapiserver.DiscoveryAggregationController
 	OpenAPIV2 openapiv2.SpecAggregator
 	OpenAPIV3 openapiv3.SpecProxier
 }
 
-// Documents fetches the discovery, OpenAPI v2 and v3 documents of remote API
-// servers and answers the sinks from copies. Upstream's sinks ask the servers
-// themselves, where one slow server delays all others.
+// Documents fetches the discovery, OpenAPI v2 and v3 documents of remote API servers,
+// and answers the sinks from these copies. Upstream's sinks send requests to the
+// servers, where one slow server delays all others.
 type Documents struct {
 	caller *Caller
 	lister listers.APIServiceLister
@@ -76,7 +75,7 @@ func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *sl
 	d := &Documents{
 		caller: caller, lister: services.Lister(), log: log, caches: map[string]*documentCache{}, discoveryFetched: make(chan struct{}),
 	}
-	// Without a name, which would give it metrics and wake it up twice a second.
+	// No name: it would add metrics and wake the process twice a second.
 	d.loop = reconcile.New(reconcile.Config[string]{Workers: documentWorkers, MinRetry: minRefetch, MaxRetry: maxRefetch, Handle: d.handle})
 	handler, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    d.changed,
@@ -90,8 +89,8 @@ func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *sl
 	return d, nil
 }
 
-// changed tells discovery at once whether the server is there, and has its
-// documents fetched.
+// changed passes the availability of the server to discovery at once, and queues the
+// fetch of its documents.
 func (d *Documents) changed(obj any) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
@@ -104,7 +103,7 @@ func (d *Documents) changed(obj any) {
 	c := d.caches[service.Name]
 	if c != nil && service.Spec.Service != nil {
 		c.setAvailable(isAvailable(service))
-		d.sinks.Discovery.AddAPIService(service, c) // under mu, that it does not come after forget's
+		d.sinks.Discovery.AddAPIService(service, c) // under mu, so that forget's call comes later
 	}
 	d.mu.Unlock()
 	if c != nil || service.Spec.Service != nil {
@@ -112,8 +111,8 @@ func (d *Documents) changed(obj any) {
 	}
 }
 
-// Run follows the APIServices until ctx ends. sinks are told of each remote
-// one; the discovery sink must not run before [Documents.DiscoveryFetched] is closed.
+// Run follows the APIServices until ctx ends and passes each remote one to sinks. The
+// discovery sink must not run before [Documents.DiscoveryFetched] is closed.
 func (d *Documents) Run(ctx context.Context, sinks Sinks) {
 	d.sinks = sinks
 	if !cache.WaitForCacheSync(ctx.Done(), d.synced) {
@@ -124,9 +123,8 @@ func (d *Documents) Run(ctx context.Context, sinks Sinks) {
 	d.loop.Run(ctx)
 }
 
-// DiscoveryFetched is closed when each server that was available when the process began
-// has been asked for its discovery once. One that does not answer takes some
-// seconds.
+// DiscoveryFetched is closed when the discovery of each server that was available at
+// the start was requested once. A server that does not answer takes some seconds.
 func (d *Documents) DiscoveryFetched() <-chan struct{} { return d.discoveryFetched }
 
 // startPending records the available APIServices as pending, and makes discovery list
@@ -154,8 +152,8 @@ func (d *Documents) startPending() {
 	}
 }
 
-// markAsked removes an APIService from the pending ones.
-func (d *Documents) markAsked(name string) {
+// markRequested removes an APIService from the pending ones.
+func (d *Documents) markRequested(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pending[name] {
@@ -170,10 +168,10 @@ func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 	switch {
 	case err != nil || service.Spec.Service == nil:
 		d.forget(name)
-		d.markAsked(name)
+		d.markRequested(name)
 	case !isAvailable(service):
 		d.cacheOf(service)
-		d.markAsked(name)
+		d.markRequested(name)
 	case d.refresh(ctx, service):
 		return reconcile.After(refreshPeriod)
 	default:
@@ -182,7 +180,7 @@ func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 	return reconcile.Done()
 }
 
-// cacheOf returns the cache of an APIService. From the first time on discovery lists it.
+// cacheOf returns the cache of an APIService. The first call adds it to discovery.
 func (d *Documents) cacheOf(service *apiregistrationv1.APIService) *documentCache {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,8 +193,8 @@ func (d *Documents) cacheOf(service *apiregistrationv1.APIService) *documentCach
 	return c
 }
 
-// fetched has discovery look at a cache that was renewed. That took a while: the
-// APIService may be another by now, or gone.
+// fetched passes a renewed cache to discovery, unless the APIService was changed or
+// deleted during the fetch.
 func (d *Documents) fetched(name string, c *documentCache) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -205,8 +203,8 @@ func (d *Documents) fetched(name string, c *documentCache) {
 	}
 }
 
-// refresh fetches the documents of an available server and says whether that
-// worked.
+// refresh fetches the documents of an available server and reports whether that
+// succeeded.
 func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIService) bool {
 	c := d.cacheOf(service)
 	client, err := d.caller.client(service)
@@ -214,16 +212,16 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 		f := &fetching{client: client, caller: d.caller, service: service, documentCache: c}
 		err = f.discovery(ctx)
 		d.fetched(service.Name, c)
-		d.markAsked(service.Name)
+		d.markRequested(service.Name)
 		if err == nil {
 			err = f.openAPI(ctx, d.sinks)
 		}
 	}
-	d.markAsked(service.Name)
+	d.markRequested(service.Name)
 	switch {
 	case err == nil:
 		if c.failures >= failuresBeforeLog {
-			d.log.Info("discovery and OpenAPI of aggregated API are read again", "apiService", service.Name)
+			d.log.Info("discovery and OpenAPI of an aggregated API server can be read again", "apiService", service.Name)
 		}
 		c.failures = 0
 		return true
@@ -234,12 +232,12 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 	case 1:
 		d.caller.resolver.Changed(reference(service)) // check its availability
 	case failuresBeforeLog:
-		d.log.Warn("discovery or OpenAPI of aggregated API cannot be read", "apiService", service.Name, "error", err)
+		d.log.Warn("discovery or OpenAPI of an aggregated API server cannot be read", "apiService", service.Name, "error", err)
 	}
 	return false
 }
 
-// forget takes an APIService out of the merged documents.
+// forget removes an APIService from the merged documents.
 func (d *Documents) forget(name string) {
 	d.mu.Lock()
 	_, known := d.caches[name]

@@ -29,8 +29,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 )
 
-// sink stands for both of upstream's OpenAPI aggregators: it asks the handler
-// when it is told to, and remembers what it heard.
+// sink replaces both of upstream's OpenAPI aggregators: it calls the handler
+// when it is triggered, and records the answers.
 type sink struct {
 	path string
 
@@ -165,7 +165,7 @@ func (w *world) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 		http.NotFound(response, r)
 	default:
 		response.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(response, answer) // the test sees what is missing
+		_, _ = io.WriteString(response, answer) // the test notices an incomplete response
 	}
 }
 
@@ -258,7 +258,7 @@ func TestDocumentsReachTheSinks(t *testing.T) {
 	w.eventually("OpenAPI is gone", func() bool { return w.v2.of(apiService) == "" && w.v3.of(apiService) == "" })
 }
 
-func TestAServerThatHangsHoldsNobody(t *testing.T) {
+func TestHangingServerDoesNotDelayOthers(t *testing.T) {
 	w := newWorld(t)
 	w.hang["/openapi/v3/apis/example.com/v1"] = true
 	w.register(apiregistrationv1.ConditionTrue)
@@ -268,7 +268,7 @@ func TestAServerThatHangsHoldsNobody(t *testing.T) {
 		defer w.mu.Unlock()
 		return w.hanging > 0
 	})
-	// Its worker waits; what the server is not there any more says is seen.
+	// Its worker waits; it must not record a document of a server that was removed.
 	w.register(apiregistrationv1.ConditionFalse)
 	w.eventually("the group is stale", w.isFresh("Stale"))
 	if w.v2.of(apiService) != "" {
@@ -290,7 +290,7 @@ func TestOnlyV2AndUnreadableDocuments(t *testing.T) {
 	}
 }
 
-func TestNothingKnownIsUnavailable(t *testing.T) {
+func TestUnknownDocumentsAreUnavailable(t *testing.T) {
 	service := &apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Group: "example.com", Version: "v1"}}
 	service.Status.Conditions = []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue}}
 	c := newDocumentCache(service)

@@ -29,8 +29,8 @@ type fetching struct {
 	*documentCache
 }
 
-// fetch asks for a document and keeps it. It returns nil if the server does
-// not have it, and whether it is another than before.
+// fetch requests a document and stores it. It returns nil if the server does not have
+// it, and whether it differs from the previous one.
 func (f *fetching) fetch(ctx context.Context, path, accept string, bound time.Duration, user string, groups ...string) (*answer, bool, error) {
 	ref := reference(f.service)
 	ctx, cancel := context.WithTimeout(ctx, bound)
@@ -48,7 +48,7 @@ func (f *fetching) fetch(ctx context.Context, path, accept string, bound time.Du
 	if err != nil {
 		return nil, false, describeWithin(bound, ref, path, err)
 	}
-	defer func() { _ = response.Body.Close() }() // read to the end or given up
+	defer func() { _ = response.Body.Close() }() // the error does not matter
 	switch {
 	case response.StatusCode == http.StatusNotModified && known != nil:
 		return known, false, nil
@@ -80,13 +80,14 @@ func (f *fetching) discovery(ctx context.Context) error {
 	if err == nil && a != nil && strings.Contains(a.contentType, "g=apidiscovery.k8s.io") {
 		return nil
 	}
-	// Upstream asks without the group then; the check of availability has it.
+	// Upstream then requests the document of the group version; the check of
+	// availability has it.
 	_, _, err = f.fetch(ctx, discoveryPath(f.service), runtime.ContentTypeJSON, checkTimeout, discoveryUser, user.SystemPrivilegedGroup)
 	return err
 }
 
-// openAPI fetches both versions and hands to the sinks what is new. A server
-// that has only v2 gets v3 from that, as upstream does it.
+// openAPI fetches both versions and passes new documents to the sinks. The v3 document
+// of a server that has only v2 is made from v2, as upstream does.
 func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 	v3, changed, err := f.fetch(ctx, f.v3Path, runtime.ContentTypeJSON, openAPITimeout, openAPIUser)
 	if err != nil {
@@ -94,7 +95,7 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 	}
 	if v3 != nil && changed {
 		parsed := &spec3.OpenAPI{}
-		if err := errors.Join(json.Unmarshal(v3.body, parsed), f.handV3(sinks.OpenAPIV3, parsed)); err != nil {
+		if err := errors.Join(json.Unmarshal(v3.body, parsed), f.passV3(sinks.OpenAPIV3, parsed)); err != nil {
 			f.put(f.v3Path, nil)
 			return fmt.Errorf("read %s of service %s: %w", f.v3Path, reference(f.service), err)
 		}
@@ -105,7 +106,7 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 		return err
 	}
 	if v2 != nil && changed {
-		if err := f.handV2(sinks, v2.body, v3 == nil); err != nil {
+		if err := f.passV2(sinks, v2.body, v3 == nil); err != nil {
 			f.put(openAPIV2Path, nil)
 			return fmt.Errorf("read %s of service %s: %w", openAPIV2Path, reference(f.service), err)
 		}
@@ -115,20 +116,20 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 	return nil
 }
 
-// handV3 gives the sink a new document.
-func (f *fetching) handV3(sink openapiv3.SpecProxier, document *spec3.OpenAPI) error {
+// passV3 passes a new document to the sink.
+func (f *fetching) passV3(sink openapiv3.SpecProxier, document *spec3.OpenAPI) error {
 	f.v3.UpdateGroupVersion(strings.TrimPrefix(discoveryPath(f.service), "/"), document)
 	sink.AddUpdateAPIService(f.v3Mux, f.service)
 	f.inV3 = true
 	return sink.UpdateAPIServiceSpec(f.service.Name)
 }
 
-// handV2 has the sink read a new document from the copy. One that it cannot
-// read is not left with it: it would say so at each request.
-func (f *fetching) handV2(sinks Sinks, body []byte, asV3 bool) error {
+// passV2 has the sink read a new document from the copy. It removes one that the sink
+// cannot read: the sink would log that at each request.
+func (f *fetching) passV2(sinks Sinks, body []byte, asV3 bool) error {
 	if asV3 {
 		swagger := &spec.Swagger{}
-		if err := errors.Join(swagger.UnmarshalJSON(body), f.handV3(sinks.OpenAPIV3, openapiconv.ConvertV2ToV3(swagger))); err != nil {
+		if err := errors.Join(swagger.UnmarshalJSON(body), f.passV3(sinks.OpenAPIV3, openapiconv.ConvertV2ToV3(swagger))); err != nil {
 			return err
 		}
 	}
@@ -143,7 +144,7 @@ func (f *fetching) handV2(sinks Sinks, body []byte, asV3 bool) error {
 	return err
 }
 
-// withdraw takes away what the server does not have any more.
+// withdraw removes the documents that the server does not have any more.
 func (f *fetching) withdraw(sinks Sinks, hasV2, hasV3 bool) {
 	if f.inV2 && !hasV2 {
 		sinks.OpenAPIV2.RemoveAPIService(f.service.Name)

@@ -59,6 +59,19 @@ var defaultPlugins = []string{
 	mutatingadmissionpolicy.PluginName,
 }
 
+// Upstream fact: which resources admission plugins watch
+//
+// Mirrors: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.Lifecycle.SetExternalKubeInformerFactory
+//   k8s.io/apiserver/pkg/admission/plugin/resourcequota.QuotaAdmission.SetExternalKubeInformerFactory
+//   k8s.io/kubernetes/pkg/kubeapiserver/options.AllOrderedPlugins
+//   k8s.io/kubernetes/pkg/kubeapiserver/options.DefaultOffAdmissionPlugins
+// Why: a plugin waits for its informers, and the informer of a resource that is
+//   not served never syncs. No function returns these resources.
+// Gain: a server with disabled APIs becomes ready, and a plugin that cannot work
+//   is refused with the reason.
+// Breaks: the server does not become ready with a new plugin, or one is missing.
+//   TestDifferencesFromKubeAPIServer fails for plugins that are on by default.
+
 // admissionNeeds are the resources that admission plugins watch. A plugin whose
 // informer never syncs keeps the server unready.
 var admissionNeeds = map[string][]schema.GroupVersionResource{

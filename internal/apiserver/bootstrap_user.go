@@ -13,14 +13,14 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// bootstrapUser makes the writes without which the server is not ready. Admission
-// does not see them: a policy that protects kube-system, or a webhook whose
-// server is down, must not keep the server unready. It is recognized by its type,
-// which no impersonation can give.
+// bootstrapUser makes the writes that the server needs to become ready. Admission does
+// not apply to them: a policy that protects kube-system, or a webhook whose server is
+// down, must not keep the server unready. It is recognized by its Go type, so no
+// impersonation can have it.
 type bootstrapUser struct{ *user.DefaultInfo }
 
-// bootstrapToken authenticates the bootstrap user. It differs in each process and
-// never leaves it.
+// bootstrapToken authenticates the bootstrap user. Each process makes its own and uses
+// it in the process only.
 type bootstrapToken string
 
 func newBootstrapToken() bootstrapToken { return bootstrapToken(uuid.NewString()) }

@@ -69,11 +69,11 @@ func (c *caches) endWith(server *genericapiserver.GenericAPIServer) error {
 	return nil
 }
 
-// fill starts the informers when the watch caches of the stores are filled: an
-// informer that is refused before that retries after a second. It returns when they have listed all objects and the
-// admission plugins have noticed that, or after cacheFillTimeout: code that needs a
-// cache then waits for it, as in kube-apiserver. Audit events of these requests are
-// buffered until the server runs.
+// fill starts the informers when the watch caches of the stores are filled: an informer
+// that is refused before that retries after a second. It returns when they have listed
+// all objects and the admission plugins have noticed that, or after cacheFillTimeout:
+// code that needs a cache then waits for it, as in kube-apiserver. Audit events of these
+// requests are buffered until the server runs.
 func (c *caches) fill(ctx context.Context) {
 	moment, cancel := context.WithTimeout(ctx, cacheFillTimeout)
 	defer cancel()

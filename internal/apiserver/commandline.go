@@ -21,8 +21,8 @@ func CommandLine() *pflag.FlagSet {
 	return flags
 }
 
-// Refused says why the server takes no value for a flag of kube-apiserver; it is
-// empty for the others.
+// Refused returns why the server takes no value for a flag of kube-apiserver; empty for
+// other flags.
 func Refused(name string) string {
 	if reason := unsupported[name]; reason != "" {
 		return reason

@@ -62,8 +62,7 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 	}
 }
 
-// answerGroups has requests for groups answered that the aggregator knows a part
-// of.
+// answerGroups answers requests for groups of which the aggregator has only a part.
 func (b *builder) answerGroups(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !b.groups.Answer(w, r) {

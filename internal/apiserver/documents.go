@@ -82,7 +82,7 @@ func (d *documents) run(hook genericapiserver.PostStartHookContext) error {
 	synced := make(chan struct{})
 	go d.sinks.Discovery.Run(hook.Done(), synced)
 	select {
-	case <-synced: // soon: it reads the copies
+	case <-synced: // soon, because it reads the copies
 	case <-hook.Done():
 	}
 	return nil

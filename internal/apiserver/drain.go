@@ -91,7 +91,7 @@ type answer struct {
 // Unwrap implements [responsewriter.UserProvidedDecorator].
 func (a *answer) Unwrap() http.ResponseWriter { return a.inner }
 
-// arrived records what the handler chain knows about the request.
+// arrived records properties of the request that the handler chain has determined.
 func (a *answer) arrived(longRunning, authenticated bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

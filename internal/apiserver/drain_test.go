@@ -34,7 +34,7 @@ func body(t *testing.T, response *http.Response) string {
 	return string(content)
 }
 
-// TestDrainCutsRequests: a request without an answer gets one that says why, and
+// TestDrainCutsRequests: a request without an answer gets an error with the reason, and
 // its context ends.
 func TestDrainCutsRequests(t *testing.T) {
 	arrived, ended := make(chan struct{}), make(chan error, 1)
@@ -61,8 +61,8 @@ func TestDrainCutsRequests(t *testing.T) {
 	}
 }
 
-// TestDrainLeavesWatches: a long-running request goes on.
-func TestDrainLeavesWatches(t *testing.T) {
+// TestDrainKeepsWatches: a long-running request continues.
+func TestDrainKeepsWatches(t *testing.T) {
 	arrived, goOn := make(chan struct{}), make(chan struct{})
 	d, server := drained(t, func(w http.ResponseWriter, r *http.Request) {
 		close(arrived)
@@ -85,13 +85,13 @@ func TestDrainLeavesWatches(t *testing.T) {
 	}
 }
 
-// TestDrainPassesAnswers: what a handler writes arrives as it is.
-func TestDrainPassesAnswers(t *testing.T) {
+// TestDrainKeepsResponses: what a handler writes arrives as it is.
+func TestDrainKeepsResponses(t *testing.T) {
 	_, server := drained(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Mine", "1")
 		w.WriteHeader(http.StatusCreated)
 		w.(http.Flusher).Flush()
-		_, _ = io.WriteString(w, "made") // the test sees what arrives
+		_, _ = io.WriteString(w, "made") // the test checks the response
 	})
 	response, err := http.Post(server.URL+"?verb=create", "text/plain", strings.NewReader("body"))
 	if err != nil {

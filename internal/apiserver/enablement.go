@@ -21,9 +21,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// runtimeConfig gives the core group, which has no name, the key that upstream
-// reads it by (resourceconfig.MergeAPIResourceConfigs): "/v1/secrets" for what
-// manifests call v1.
+// runtimeConfig replaces the key of the core group, which has no name, by upstream's
+// (resourceconfig.MergeAPIResourceConfigs): "/v1/secrets" for "v1/secrets".
 func runtimeConfig(configured map[string]config.Scalar) map[string]config.Scalar {
 	keyed := make(map[string]config.Scalar, len(configured))
 	for key, value := range configured {
@@ -76,8 +75,8 @@ func (s served) has(resource schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(s, func(c *serverstorage.ResourceConfig) bool { return c.ResourceEnabled(resource) })
 }
 
-// matchEnablement refuses to switch off what the server needs, and matches the
-// admission plugins to what is left.
+// matchEnablement returns an error if the configuration disables what the server needs,
+// and disables the admission plugins whose resources are not served.
 func (o *Options) matchEnablement() error {
 	served, err := o.served()
 	if err != nil {
@@ -87,13 +86,13 @@ func (o *Options) matchEnablement() error {
 	for _, essential := range essentials {
 		if !served.has(essential.resource) {
 			errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
-				Message: fmt.Sprintf("%s cannot be switched off: %s", essential.resource.GroupResource(), essential.why)})
+				Message: fmt.Sprintf("%s cannot be disabled: %s", essential.resource.GroupResource(), essential.why)})
 		}
 	}
 	roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 	if !served.has(roles) && o.config.APIServer.Authorization.ConfigFile == "" {
 		errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
-			Message: roles.Group + " cannot be switched off: RBAC authorizes by it; name another authorizer in apiServer.authorization.configFile"})
+			Message: roles.Group + " cannot be disabled: RBAC authorizes by it; name another authorizer in apiServer.authorization.configFile"})
 	}
 	return errors.Join(append(errs, o.matchAdmission(served), o.matchAuthorizers(served))...)
 }

@@ -29,9 +29,9 @@ var builtInResources = map[string][]string{
 	"storagemigration.k8s.io":      {"storageversionmigrations"},
 }
 
-// checkEncryptedResources returns an error for each of the configuration's
-// encrypted resources that nothing is stored as: it would be a mistake that
-// leaves the meant resource in plain text. Custom resources cannot be known.
+// checkEncryptedResources returns an error for each configured resource that the server
+// does not store: because of such a mistake the meant resource would be stored in plain
+// text. Custom resources cannot be checked.
 func (o *Options) checkEncryptedResources() error {
 	resources := o.config.APIServer.Encryption.Resources
 	var errs []error
@@ -43,8 +43,7 @@ func (o *Options) checkEncryptedResources() error {
 	if len(errs) > 0 || len(resources) == 0 {
 		return errors.Join(errs...)
 	}
-	// Upstream's rules for names and wildcards, which the server would meet at
-	// its start.
+	// Upstream's rules for names and wildcards, which the start would apply.
 	key := apiserver.Key{Name: "key", Secret: base64.StdEncoding.EncodeToString(make([]byte, 32))}
 	problems := validation.ValidateEncryptionConfiguration(&apiserver.EncryptionConfiguration{Resources: []apiserver.ResourceConfiguration{{
 		Resources: resources,
@@ -56,7 +55,7 @@ func (o *Options) checkEncryptedResources() error {
 	return errors.Join(errs...)
 }
 
-// unknownResource says what is wrong with "name", "name.group" or a wildcard, or
+// unknownResource returns the errors of "name", "name.group" or a wildcard; "" for
 // nothing.
 func unknownResource(text string) string {
 	resource := schema.ParseGroupResource(text)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileLimit is how many files the process may have open, if there is a limit.
-// The Go runtime has raised it as far as it may.
+// fileLimit returns the limit of open files of the process, if there is one. The Go
+// runtime has raised it to the maximum.
 func fileLimit() (int, bool) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {

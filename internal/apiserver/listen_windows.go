@@ -1,4 +1,4 @@
 package apiserver
 
-// fileLimit is how many files the process may have open; there is no limit.
+// fileLimit returns the limit of open files of the process; there is none.
 func fileLimit() (int, bool) { return 0, false }

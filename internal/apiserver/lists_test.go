@@ -182,7 +182,7 @@ func TestListGateServesAdministrators(t *testing.T) {
 	}
 }
 
-func TestListGateLetsWatchesGoOn(t *testing.T) {
+func TestListGateDoesNotBlockWatches(t *testing.T) {
 	g := newTestGate()
 	signal := flowcontrol.NewInitializationSignal()
 	ctx := flowcontrol.WithInitializationSignal(t.Context(), signal)
@@ -197,7 +197,7 @@ func TestListGateLetsWatchesGoOn(t *testing.T) {
 		g.listed.Release(maxListed)
 	}))
 	ask(t, ctx, h, "/api/v1/secrets?watch=1")
-	signal.Wait() // flow control has been told
+	signal.Wait() // flow control was notified
 	if !g.listed.TryAcquire(maxListed) {
 		t.Error("places were lost")
 	}

@@ -58,8 +58,8 @@ func (b *builder) mutatingPolicies() *mutatingPolicies {
 	return m
 }
 
-// observe notices when handler has answered the plugin's request for the list of
-// OpenAPI documents. Nothing else in the process requests it as the server itself.
+// observe closes read when handler has answered the plugin's request for the list of
+// OpenAPI documents. Only the plugin requests it as the server itself.
 func (m *mutatingPolicies) observe(openAPI *lazyOpenAPI, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(w, r)
@@ -81,7 +81,7 @@ func (s *Server) awaitMutatingPolicies(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait until mutating admission policies are in force: %w", context.Cause(ctx))
 		}
-		s.log.Warn("mutating admission policies refuse the requests that they match until the plugin knows the schemas", "error", context.Cause(waiting))
+		s.log.Warn("mutating admission policies refuse the requests that they match until the plugin has read the schemas", "error", context.Cause(waiting))
 	}
 	return nil
 }

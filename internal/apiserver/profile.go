@@ -26,7 +26,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// profile is which built-in types are served. The zero value is generic.
+// profile selects the built-in types. The zero value is generic.
 type profile struct {
 	all *kubernetes.Options // nil unless all types of kube-apiserver are served
 }
@@ -75,9 +75,9 @@ func (p profile) validate() []error {
 	return nil
 }
 
-// tokenGetter is for
-// [options.ServiceAccountAuthenticationOptions.OptionalTokenGetter]; nil for
-// upstream's own, which reads pods and nodes.
+// tokenGetter returns the function for
+// [options.ServiceAccountAuthenticationOptions.OptionalTokenGetter]; nil for upstream's
+// own, which reads pods and nodes.
 func (p profile) tokenGetter(client client.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 	if p.all != nil {
 		return nil
@@ -85,7 +85,7 @@ func (p profile) tokenGetter(client client.Interface) func(informers.SharedInfor
 	return tokenGetterFor(client)
 }
 
-// handler refuses what the types of the profile cannot do.
+// handler refuses requests that types of the profile do not support.
 func (p profile) handler(next http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	if p.all != nil {
 		return kubernetes.RefuseKubelet(next, serializer)
@@ -93,8 +93,8 @@ func (p profile) handler(next http.Handler, serializer runtime.NegotiatedSeriali
 	return next
 }
 
-// connectStores has the factory's clients reach etcd. Only upstream's allocators of
-// the profile kubernetes make clients by themselves.
+// connectStores connects the clients of the factory with etcd. Only upstream's
+// allocators of the profile kubernetes make such clients.
 func (p profile) connectStores(factory *serverstorage.DefaultStorageFactory, dial func(context.Context) (net.Conn, error), external config.ExternalEtcd) {
 	if p.all == nil {
 		return
@@ -114,8 +114,7 @@ func (p profile) connectStores(factory *serverstorage.DefaultStorageFactory, dia
 	factory.StorageConfig.Transport = transport
 }
 
-// bootstrap makes the objects that kube-apiserver makes at its start and that only
-// this profile has.
+// bootstrap creates the objects of kube-apiserver's start that only this profile has.
 func (p profile) bootstrap(ctx context.Context, client client.Interface) error {
 	if p.all != nil {
 		return kubernetes.Bootstrap(ctx, client)

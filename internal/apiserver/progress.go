@@ -60,6 +60,14 @@ func (p *progress) reason() string {
 	return p.lastFail
 }
 
+// Upstream fact: how the health endpoints mark a failed check
+//
+// Mirrors: k8s.io/apiserver/pkg/server/healthz.handleRootHealth
+// Why: the endpoints return text, from which a start takes the names of the
+//   checks that it waits for.
+// Gain: the log and `status` name what a long start waits for.
+// Breaks: they name the whole response of the endpoint.
+
 // failedCheck is how the health endpoints mark a check
 // (k8s.io/apiserver/pkg/server/healthz.handleRootHealth).
 var failedCheck = regexp.MustCompile(`\[-\](\S+) failed`)

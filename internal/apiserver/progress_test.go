@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestALongStartSaysWhatItWaitsFor(t *testing.T) {
+func TestLongStartLogsWhatItWaitsFor(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	log := slog.New(slog.NewTextHandler(&out, nil))

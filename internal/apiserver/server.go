@@ -152,5 +152,8 @@ func (s *Server) bootstrapConfig() *rest.Config {
 	return rest.AddUserAgent(config, "bootstrap")
 }
 
-// CustomTypes counts the types that CRDs define, and those that have objects.
-func (s *Server) CustomTypes(ctx context.Context) (crds.Types, error) { return s.crds.Types(ctx) }
+// CustomTypes counts the types that CRDs define, and those of them that have objects.
+func (s *Server) CustomTypes(ctx context.Context) (installed, populated int, err error) {
+	types, err := s.crds.Types(ctx)
+	return types.Installed, types.Populated, err
+}

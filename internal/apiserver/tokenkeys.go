@@ -22,10 +22,10 @@ import (
 // Breaks: tokens of a rotated key are refused. The e2e test of the rotation
 //   fails.
 
-// TokenKeys sign and verify service account tokens with keys that can change
-// while the server runs. It mirrors what k8s.io/kubernetes/pkg/serviceaccount's
-// JWTTokenGenerator and StaticPublicKeysGetter do with keys that cannot. Its
-// methods may be called from several goroutines.
+// TokenKeys sign and verify service account tokens with keys that can change while the
+// server runs. The keys of JWTTokenGenerator and StaticPublicKeysGetter of
+// k8s.io/kubernetes/pkg/serviceaccount, which it mirrors, cannot. Its methods may be
+// called from several goroutines.
 type TokenKeys struct {
 	mu        sync.RWMutex
 	issuer    string
@@ -35,7 +35,7 @@ type TokenKeys struct {
 	listeners []serviceaccount.Listener
 }
 
-// NewTokenKeys returns keys without any: call [TokenKeys.Set] before [New].
+// NewTokenKeys returns a TokenKeys without keys: call [TokenKeys.Set] before [New].
 func NewTokenKeys() *TokenKeys { return &TokenKeys{issuer: issuer} }
 
 // Set replaces the keys: signer, an RSA or ECDSA key, signs tokens; tokens that one

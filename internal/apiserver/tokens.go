@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
 
-// tokenGetter finds the objects that a service account token is bound to. It is
+// tokenGetter gets the objects that a service account token is bound to. It is
 // upstream's getter without pods and nodes, which are not served here and whose
 // informers would never sync.
 type tokenGetter struct {
@@ -19,10 +19,10 @@ type tokenGetter struct {
 }
 
 // tokenGetterFor returns a constructor for
-// [options.ServiceAccountAuthenticationOptions.OptionalTokenGetter]. The getter
-// reads the informers' caches and asks the API server through client for what
-// they do not have: a cache may be behind, and the token of a new service
-// account is valid at once.
+// [options.ServiceAccountAuthenticationOptions.OptionalTokenGetter]. The getter reads
+// the informers' caches, and reads objects that they lack from the API server through
+// client: a cache may be behind, and the token of a new service account is valid at
+// once.
 func tokenGetterFor(client kubernetes.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 	return func(factory informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 		core := factory.Core().V1()
@@ -30,7 +30,7 @@ func tokenGetterFor(client kubernetes.Interface) func(informers.SharedInformerFa
 	}
 }
 
-// GetPod finds none: a token bound to a pod is not valid here.
+// GetPod returns NotFound: a token bound to a pod is not valid here.
 func (g tokenGetter) GetPod(_ context.Context, _, name string) (*corev1.Pod, error) {
 	return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
 }

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// TestTokenGetterReadsLive: what a token is bound to is found before the caches
+// TestTokenGetterReadsFromTheStore: what a token is bound to is found before the caches
 // have it. The informers of this test never start.
-func TestTokenGetterReadsLive(t *testing.T) {
+func TestTokenGetterReadsFromTheStore(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "team", Name: "robot"}
 	client := fake.NewClientset(&corev1.ServiceAccount{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta})
 	getter := tokenGetterFor(client)(informers.NewSharedInformerFactory(client, 0))

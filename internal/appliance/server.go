@@ -149,13 +149,13 @@ func (s *server) start(ctx context.Context) error {
 func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
-	if refusal := s.writeRefusal(); refusal != nil {
+	if refusal := s.store.Maintenance().Refusal(); refusal != "" {
 		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
 	} else {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
-	if reach := exposure(s.config.Serving.BindAddress, s.url, s.config.APIServer.Authentication.ConfigFile != ""); reach != "" {
-		s.log.Info(reach)
+	if exposure := apiserver.Exposure(s.config, s.url); exposure != "" {
+		s.log.Info(exposure)
 	}
 	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
 	s.api.server.BuildOpenAPI()

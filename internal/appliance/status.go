@@ -19,7 +19,7 @@ func (s *server) healthy(ctx context.Context) error {
 
 // notReady returns why the server is not ready, or nil. A server whose database is
 // full is ready: a load balancer must still send it the deletions that make room.
-// Status, events, metrics and the log say that it refuses writes.
+// Status, events, metrics and the log report that it refuses writes.
 func (s *server) notReady() error {
 	if s.readySince.Load() != nil {
 		return nil
@@ -35,14 +35,6 @@ func (s *server) notReady() error {
 	return errors.New("the controllers are not running")
 }
 
-// writeRefusal returns why writes are refused, or nil.
-func (s *server) writeRefusal() error {
-	if keeper := s.store.Maintenance(); keeper != nil && keeper.Refusal() != "" {
-		return errors.New(keeper.Refusal())
-	}
-	return nil
-}
-
 // status returns the sources of the status that the server reports.
 func (s *server) status() admin.StatusSource {
 	return admin.StatusSource{
@@ -50,24 +42,6 @@ func (s *server) status() admin.StatusSource {
 		ReadySince: s.readySince.Load, Controllers: s.controllers.Names,
 		Storage: s.api.storage, Maintenance: s.store.Maintenance(),
 		Backups: s.archiver.Account, Archive: s.archive, Certificates: s.identity.Store().Expiry,
-		CustomTypes: s.customTypes, Manifests: s.manifestsResult,
+		CustomTypes: s.api.server.CustomTypes, Manifests: s.manifests.Load,
 	}
-}
-
-func (s *server) manifestsResult() *admin.Manifests {
-	applier := s.manifests.Load()
-	if applier == nil {
-		return nil
-	}
-	summary := applier.Summary()
-	result := &admin.Manifests{Objects: summary.Objects, Failures: summary.Failures}
-	if err := applier.Failure(); err != nil {
-		result.Error = err.Error()
-	}
-	return result
-}
-
-func (s *server) customTypes(ctx context.Context) (admin.CustomTypes, error) {
-	types, err := s.api.server.CustomTypes(ctx)
-	return admin.CustomTypes(types), err
 }

@@ -58,7 +58,7 @@ type Account struct {
 	// SpoolBytes is the size of the segments on the local disk that are not in
 	// the destination.
 	SpoolBytes int64 `json:"spoolBytes,omitempty"`
-	// Error says why the destination lags behind, and what to do.
+	// Error is why the destination lags behind, and the remedy.
 	Error string `json:"error,omitempty"`
 }
 
@@ -74,8 +74,8 @@ type ledger struct {
 	safe    time.Time // changes that were acknowledged before are in the destination
 }
 
-// sample says that changes that were acknowledged before the time at have at
-// most this revision.
+// sample records that changes acknowledged before the time at have at most this
+// revision.
 type sample struct {
 	at       time.Time
 	revision int64

@@ -248,9 +248,9 @@ func revision(t *testing.T, f *fixture) int64 {
 	return response.Header.Revision
 }
 
-// TestEveryRevision restores each revision of a history with the revisions of its
+// TestRestoreOfEachRevision restores each revision of a history with the revisions of its
 // keys, over a restart of the writer.
-func TestEveryRevision(t *testing.T) {
+func TestRestoreOfEachRevision(t *testing.T) {
 	t.Parallel()
 	store := NewDirectory(t.TempDir())
 	f := start(t, store, t.TempDir(), nil)
@@ -281,8 +281,8 @@ func TestEveryRevision(t *testing.T) {
 	wants(t, err, "cannot be restored from", "Chain 1 has")
 }
 
-// TestMoment restores what was written before a moment and nothing after it.
-func TestMoment(t *testing.T) {
+// TestRestoreToATime restores what was written before a moment and nothing after it.
+func TestRestoreToATime(t *testing.T) {
 	t.Parallel()
 	store := NewDirectory(t.TempDir())
 	f := start(t, store, t.TempDir(), nil)

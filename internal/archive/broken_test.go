@@ -35,9 +35,9 @@ func made(t *testing.T) (string, *fixture) {
 	return dir, f
 }
 
-// TestBroken names what is wrong with a chain, restores what is before it, and
-// refuses to pass that off as a state that was asked for.
-func TestBroken(t *testing.T) {
+// TestBrokenSegments: the error names the broken segment. A restore of the newest state
+// reaches the revision before it; a restore of a later revision fails.
+func TestBrokenSegments(t *testing.T) {
 	t.Parallel()
 	dir, f := made(t)
 	otherDir, _ := made(t)
@@ -99,7 +99,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestBrokenBase goes back to the base before, and says so when there is none.
+// TestBrokenBase: the base before is used; without one, the restore fails.
 func TestBrokenBase(t *testing.T) {
 	t.Parallel()
 	dir, f := made(t)
@@ -134,8 +134,8 @@ func TestBrokenBase(t *testing.T) {
 	}
 }
 
-// TestWindows says what is missing.
-func TestWindows(t *testing.T) {
+// TestRestorableRanges: the list has the missing parts.
+func TestRestorableRanges(t *testing.T) {
 	t.Parallel()
 	dir, f := made(t)
 	segments := names(t, NewDirectory(dir), chainName(1, segmentsDir))

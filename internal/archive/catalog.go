@@ -27,7 +27,7 @@ type Segment struct {
 type Chain struct {
 	// Number in its name. The writer of the highest one is that of the destination.
 	Number int
-	// Claim is nil when it cannot be read; Problem says why.
+	// Claim is nil if it cannot be read; Problem is the error.
 	Claim   *Claim
 	Problem string
 	// Bases in the order of their revisions.

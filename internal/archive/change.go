@@ -15,7 +15,7 @@ import (
 
 // Change is one key of one revision.
 type Change struct {
-	// Deleted says that the revision removes the key.
+	// Deleted means that the revision removes the key.
 	Deleted bool
 	// Record is the mvccpb.KeyValue that etcd stores, in protobuf. A deletion has
 	// the key only.
@@ -47,7 +47,7 @@ type File struct {
 	// Name is that in a backup: pki/..., encryption/...
 	Name    string `json:"name"`
 	Content []byte `json:"content"`
-	// Removed says that the file is gone.
+	// Removed means that the file was removed.
 	Removed bool `json:"removed,omitempty"`
 }
 

@@ -81,7 +81,7 @@ func (w *Writer) claim(ctx context.Context, claim Claim, newest string) (int, er
 		if !errors.Is(err, ErrExists) {
 			return 0, err
 		}
-		// The answer to an attempt may have been lost.
+		// The response to an attempt may have been lost.
 		if existing, err := readClaim(ctx, w.config.Store, number); err == nil && existing.ID == claim.ID {
 			return number, nil
 		}
@@ -101,7 +101,7 @@ func (w *Writer) proveImmutable(ctx context.Context, name string, data []byte) e
 	case errors.Is(err, ErrExists):
 		return nil
 	case err == nil:
-		return &refusedError{fmt.Sprintf("%s overwrites objects although it is told not to (If-None-Match), so that two servers could destroy each other's archive: use storage with conditional writes", w.config.Store)}
+		return &refusedError{fmt.Sprintf("%s ignores If-None-Match and overwrites objects, so that two servers could destroy each other's archive: use storage with conditional writes", w.config.Store)}
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (w *Writer) mayClaim(ctx context.Context, claim Claim, restoredNewest strin
 
 func (w *Writer) refusal(owner *Claim) error {
 	return &refusedError{fmt.Sprintf("%s is the archive of another server (%s, on %s since %s), and one server at a time writes to it: "+
-		"give this server a destination of its own; if the other one is gone for good, set archive.takeOver to %q",
+		"give this server a destination of its own; if the other one does not exist any more, set archive.takeOver to %q",
 		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), owner.Writer)}
 }
 

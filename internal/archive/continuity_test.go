@@ -27,9 +27,9 @@ func restoresAll(t *testing.T, f *fixture, store Store) {
 	}
 }
 
-// TestSpoolLost: a power failure takes the segments that were shipped last. A new
+// TestLostSpool: a power failure takes the segments that were shipped last. A new
 // chain begins: another segment with a number that is taken would break the chain.
-func TestSpoolLost(t *testing.T) {
+func TestLostSpool(t *testing.T) {
 	t.Parallel()
 	store := NewDirectory(t.TempDir())
 	f := start(t, store, t.TempDir(), nil)
@@ -58,9 +58,9 @@ func TestSpoolLost(t *testing.T) {
 	wants(t, errors.New(chains[1].Claim.Reason), "the spool has lost it")
 }
 
-// TestNotMounted: nothing is stored in the directory that a disk is mounted on, and
-// the chain goes on when the disk is there again.
-func TestNotMounted(t *testing.T) {
+// TestUnmountedDestination: nothing is stored in the directory that a disk is mounted on, and
+// the chain continues when the disk is there again.
+func TestUnmountedDestination(t *testing.T) {
 	t.Parallel()
 	mount := filepath.Join(t.TempDir(), "mount")
 	store := NewDirectory(mount)
@@ -145,7 +145,7 @@ func TestStopArchivesTheLastWrite(t *testing.T) {
 	restoresAll(t, f, store)
 }
 
-// TestRestoredToAnEarlierChain: the server goes on with the destination when the
+// TestRestoredToAnEarlierChain: the server continues with the destination when the
 // moment was in a chain before the newest one.
 func TestRestoredToAnEarlierChain(t *testing.T) {
 	t.Parallel()

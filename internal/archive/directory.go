@@ -191,7 +191,7 @@ func (d *Directory) Folders(_ context.Context, prefix string) ([]string, error) 
 	return names, nil
 }
 
-// hasFiles says whether there is an object below the directory. A full disk leaves
+// hasFiles reports whether there is an object below the directory. A full disk leaves
 // directories without one.
 func hasFiles(root string) (found bool, err error) {
 	err = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {

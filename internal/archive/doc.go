@@ -3,7 +3,7 @@
 // was at any revision.
 //
 // A destination has chains. A chain begins with a base, an archive of package
-// backup, and goes on with segments that hold all later changes in order:
+// backup, and continues with segments that hold all later changes in order:
 //
 //	chains/00000001/chain.json   who writes the chain, and why it begins
 //	chains/00000001/bases/       REVISION-SEQUENCE-TIME.tar.gz[.age]

@@ -53,8 +53,8 @@ type chainReader struct {
 	previous string // the sum of the segment before; empty for the first that is read
 }
 
-// BrokenError says where a chain is broken, and up to which revision it can be
-// restored.
+// BrokenError has the place at which a chain is broken, and the last revision that can
+// be restored.
 type BrokenError struct {
 	// What is wrong with which object.
 	Problem error

@@ -42,10 +42,10 @@ func newIdentityFiles(dataDir string) (*identityFiles, error) {
 	return f, err
 }
 
-// commit says that the changes so far are in a segment.
+// commit records that the changes so far are in a segment.
 func (f *identityFiles) commit() { f.archived = maps.Clone(f.seen) }
 
-// rollback says that the changes since the last commit were dropped.
+// rollback records that the changes since the last commit were dropped.
 func (f *identityFiles) rollback() { f.seen = maps.Clone(f.archived) }
 
 // scan returns the states of the files in the rooms, by name.
@@ -54,7 +54,7 @@ func (f *identityFiles) scan(rooms []string) (map[string]fileState, error) {
 	for _, room := range rooms {
 		entries, err := os.ReadDir(filepath.Join(f.dataDir, room))
 		if err != nil && !isMissing(err) {
-			return nil, fmt.Errorf("look at the identity: %w", err)
+			return nil, fmt.Errorf("read the identity: %w", err)
 		}
 		for _, entry := range entries {
 			if entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
@@ -65,7 +65,7 @@ func (f *identityFiles) scan(rooms []string) (map[string]fileState, error) {
 				continue
 			}
 			if err != nil {
-				return nil, fmt.Errorf("look at the identity: %w", err)
+				return nil, fmt.Errorf("read the identity: %w", err)
 			}
 			states[room+"/"+entry.Name()] = fileState{info.Size(), info.ModTime()}
 		}

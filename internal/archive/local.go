@@ -17,7 +17,7 @@ func writeJSON(path string, value any) error {
 	return datadir.WriteFile(path, append(data, '\n'), 0o600)
 }
 
-// readJSON reads a file into value, and says whether it exists.
+// readJSON reads a file into value, and reports whether it exists.
 func readJSON(path string, value any) (bool, error) {
 	data, err := os.ReadFile(path)
 	if isMissing(err) {

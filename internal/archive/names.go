@@ -35,7 +35,7 @@ type Claim struct {
 	Created time.Time `json:"created"`
 	// First is the revision of the first change that the segments hold.
 	First int64 `json:"first"`
-	// Reason says why the chain begins.
+	// Reason is why the chain begins.
 	Reason string `json:"reason"`
 	// Predecessor is the chain that the same server has written before.
 	Predecessor *Predecessor `json:"predecessor,omitempty"`

@@ -26,7 +26,7 @@ func (t Target) Includes(revision int64, at time.Time) bool {
 
 func (t Target) includesBase(b Base) bool { return t.Includes(b.Revision, b.Time) }
 
-// Plan says what a restore reads.
+// Plan is what a restore reads.
 type Plan struct {
 	Store  Store
 	Target Target
@@ -38,7 +38,7 @@ type Plan struct {
 	Newest string
 }
 
-// NewPlan finds the chain for a target. The errors say what can be restored.
+// NewPlan finds the chain for a target. Its errors list what can be restored.
 func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 	chains, err := Chains(ctx, store)
 	if err != nil {
@@ -77,7 +77,7 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 	return nil, errors.Join(append(problems, outside(ctx, store, target))...)
 }
 
-// covers says whether the chain reaches the revision of the target. Any chain
+// covers reports whether the chain reaches the revision of the target. Any chain
 // reaches a time: nothing was archived between its end and that time.
 func (p *Plan) covers(ctx context.Context) (bool, error) {
 	if p.Target.Revision == 0 || p.Bases[0].Revision == p.Target.Revision {
@@ -112,7 +112,7 @@ func outside(ctx context.Context, store Store, target Target) error {
 	return errors.New(text)
 }
 
-// Window is the part of the history that one chain has, as its names say.
+// Window is the part of the history that one chain has, according to its names.
 type Window struct {
 	Chain  int    `json:"chain"`
 	Writer string `json:"writer,omitempty"`
@@ -127,7 +127,7 @@ type Window struct {
 	Bases         int       `json:"bases"`
 	Segments      int       `json:"segments"`
 	SizeBytes     int64     `json:"sizeBytes"`
-	// Reason says why the chain begins, and so why there is a gap before it.
+	// Reason is why the chain begins, and why there is a gap before it.
 	Reason string `json:"reason,omitempty"`
 	// Gaps are missing segments and other problems, in words.
 	Gaps []string `json:"gaps,omitempty"`

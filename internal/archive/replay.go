@@ -32,7 +32,7 @@ import (
 const (
 	// batchSize is how many changes a transaction of the database has.
 	batchSize = 5000
-	// defaultTTL in seconds is for a lease that had ended when the writer asked for
+	// defaultTTL in seconds is for a lease that had ended when the writer read
 	// it. It is that of events.
 	defaultTTL = 3600
 )

@@ -39,12 +39,12 @@ type Outcome struct {
 	Time     time.Time
 	// Changes that were replayed on the base.
 	Changes int
-	// Broken says that the chain goes on, and why the rest cannot be restored.
+	// Broken is why the rest of the chain cannot be restored; nil if it is complete.
 	Broken *BrokenError
 }
 
-// RestoredFile is the file of a restored data directory that says where it is
-// from. Its server may continue the destination.
+// RestoredFile is the file of a restored data directory that names its archive. Its
+// server may continue the destination.
 const RestoredFile = "restored-from.json"
 
 // Fetch copies the best undamaged base to a file in dir, and returns its path.
@@ -103,7 +103,7 @@ func (r *Restoration) verifyBase(file io.Reader, base Base) error {
 // checkBase verifies that the manifest is that of the base.
 func checkBase(m *backup.Manifest, chain *Chain, base Base) error {
 	if m.Snapshot == nil || m.Snapshot.Revision > base.Revision {
-		return fmt.Errorf("%w: it is not the base that its name says", backup.ErrDamaged)
+		return fmt.Errorf("%w: its content does not match its name", backup.ErrDamaged)
 	}
 	if id := chain.Claim.ID; m.Chain != id {
 		return fmt.Errorf("%w: it is of the chain %q of another server, and this one is %s", backup.ErrDamaged, m.Chain, id)
@@ -113,8 +113,8 @@ func checkBase(m *backup.Manifest, chain *Chain, base Base) error {
 
 // Replay applies the changes after the base to the snapshot file, and the changed
 // files of the identity to the directory content, which has pki/ and encryption/.
-// When the newest state was asked for, a broken chain is replayed as far as it is
-// whole, and the outcome says so. Otherwise it is an error.
+// When the newest state was requested, a broken chain is replayed up to the
+// break, and Outcome.Broken is set. Otherwise it is an error.
 func (r *Restoration) Replay(ctx context.Context, snapshot, content string) error {
 	to, err := openReplay(snapshot)
 	if err != nil {

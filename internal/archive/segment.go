@@ -189,7 +189,7 @@ func readHeader(segment []byte) (*Header, []byte, error) {
 	}
 	rest, found := bytes.CutPrefix(content, []byte(magic))
 	if !found {
-		return nil, nil, fmt.Errorf("%w: it does not begin as a segment does", ErrDamaged)
+		return nil, nil, fmt.Errorf("%w: it does not begin as a segment", ErrDamaged)
 	}
 	length := binary.BigEndian.Uint32(rest)
 	if rest = rest[4:]; length > maxHeader || int(length) > len(rest) {

@@ -24,8 +24,8 @@ type session struct {
 	files   *identityFiles
 	last    *tail // of the segments made so far; nil before the first
 
-	// unverified says that the destination may have segments that the spool of the
-	// process before has lost.
+	// unverified means that the destination may have segments that the spool of the
+	// previous process has lost.
 	unverified bool
 
 	// newSegment has a token when a segment is in the spool.

@@ -115,8 +115,8 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 	return nil
 }
 
-// sameSegment accepts a segment that is there already, from an attempt whose answer
-// was lost.
+// sameSegment accepts an existing segment with the same content, of an attempt whose
+// response was lost.
 func (s *session) sameSegment(ctx context.Context, name string, p pendingSegment) error {
 	data, err := readAll(ctx, s.config.Store, name, maxSegment)
 	if err != nil {

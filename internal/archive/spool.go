@@ -122,8 +122,8 @@ func (s *spool) size() int64 {
 	return s.bytes
 }
 
-// shipped records that the oldest segment has reached the destination. The file is
-// kept until the next one has: it says where a later process goes on.
+// shipped records that the oldest segment has reached the destination. The file is kept
+// until the next one is shipped: a later process continues from it.
 func (s *spool) shipped(p pendingSegment) error {
 	name := p.header.Name().String()
 	if err := os.Rename(s.path(p.header), filepath.Join(s.shippedDir(), name)); err != nil {

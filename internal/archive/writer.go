@@ -98,7 +98,7 @@ func (w *Writer) recordFailure(text string) {
 	w.record(corev1.EventTypeWarning, "ArchiveFailed", "The archive lags behind: %s", text)
 }
 
-// Account is the state of the archive at this moment. It asks etcd for its
+// Account is the state of the archive at this moment. It reads etcd's
 // revision. Call it once the writer runs.
 func (w *Writer) Account(ctx context.Context) Account {
 	current, err := w.observe(ctx)
@@ -108,19 +108,19 @@ func (w *Writer) Account(ctx context.Context) Account {
 	return w.ledger.read(current, w.spool.size())
 }
 
-// observe asks etcd for its revision.
+// observe reads etcd's revision.
 func (w *Writer) observe(ctx context.Context) (int64, error) {
 	at := time.Now()
 	response, err := w.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
 	if err != nil {
-		return 0, fmt.Errorf("ask etcd for its revision: %w", err)
+		return 0, fmt.Errorf("read etcd's revision: %w", err)
 	}
 	w.ledger.observes(at, response.Header.Revision)
 	return response.Header.Revision, nil
 }
 
-// observing asks etcd for its revision until ctx ends: often while it changes, so
-// that the lag is known.
+// observing reads etcd's revision until ctx ends: often while it changes, so that the
+// lag is known.
 func (w *Writer) observing(ctx context.Context) {
 	last := int64(0)
 	for ctx.Err() == nil {
@@ -142,7 +142,7 @@ func (e *endError) Error() string { return e.reason }
 
 func end(format string, args ...any) error { return &endError{fmt.Sprintf(format, args...)} }
 
-// refusedError says that the destination belongs to another server.
+// refusedError means that the destination belongs to another server.
 type refusedError struct{ text string }
 
 // Error implements error.
@@ -199,7 +199,7 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	return nil
 }
 
-// firstReason says why a server without a chain begins one.
+// firstReason is why a server without a chain begins one.
 func (w *Writer) firstReason() string {
 	var from mark
 	if found, err := readJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err == nil && found {
@@ -208,7 +208,7 @@ func (w *Writer) firstReason() string {
 	return "the server had no archive here before"
 }
 
-// fails tells the user of a failure, once for each series.
+// fails reports a failure, once for each series.
 func (w *Writer) fails(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -257,7 +257,7 @@ type state struct {
 	Claim       Claim  `json:"claim"`
 	Number      int    `json:"number"`
 	Destination string `json:"destination"`
-	// Based says that the destination has a base of the chain.
+	// Based means that the destination has a base of the chain.
 	Based bool `json:"based"`
 	// Base is when the last one was made, and Sequence the first segment after it.
 	Base     time.Time `json:"base,omitzero"`
@@ -266,8 +266,8 @@ type state struct {
 
 func (w *Writer) stateFile() string { return filepath.Join(w.dir, chainFile) }
 
-// resume goes on with the chain of the last process. It returns nil without an
-// error if there is none.
+// resume continues the chain of the previous process. It returns nil without an error
+// if there is none.
 func (w *Writer) resume() (*session, error) {
 	var st state
 	found, err := readJSON(w.stateFile(), &st)

@@ -27,7 +27,7 @@ func claims(t *testing.T, store Store) []*Chain {
 }
 
 // TestOneWriter: a second server is refused and told what to do; the restored one
-// and the one that is told to goes on, and the first one stops.
+// and the one that is told to continues, and the first one stops.
 func TestOneWriter(t *testing.T) {
 	t.Parallel()
 	store := NewDirectory(t.TempDir())
@@ -68,7 +68,7 @@ func TestOneWriter(t *testing.T) {
 	}
 }
 
-// TestNewChain: where the history does not go on, a new chain says why.
+// TestNewChain: where the history does not continue, a new chain begins and has the reason.
 func TestNewChain(t *testing.T) {
 	t.Parallel()
 	store := NewDirectory(t.TempDir())
@@ -112,9 +112,9 @@ func (f *failing) Create(ctx context.Context, name string, body io.ReadSeeker, s
 	return errors.New("503 slow down")
 }
 
-// TestDestinationFails: what the destination does not take waits in the spool, over
+// TestFailingDestination: what the destination does not take waits in the spool, over
 // a restart too, and nothing is lost or doubled.
-func TestDestinationFails(t *testing.T) {
+func TestFailingDestination(t *testing.T) {
 	t.Parallel()
 	store := &failing{Store: NewDirectory(t.TempDir())}
 	f := start(t, store, t.TempDir(), nil)
@@ -141,8 +141,8 @@ func TestDestinationFails(t *testing.T) {
 	}
 }
 
-// TestSpoolFull: the archive begins again with a base.
-func TestSpoolFull(t *testing.T) {
+// TestFullSpool: the archive begins again with a base.
+func TestFullSpool(t *testing.T) {
 	t.Parallel()
 	store := &failing{Store: NewDirectory(t.TempDir())}
 	f := start(t, store, t.TempDir(), func(c *Config) { c.MaxSpool = 2000 })

@@ -214,7 +214,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-func TestSealed(t *testing.T) {
+func TestEncryptedArchive(t *testing.T) {
 	dir := t.TempDir()
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

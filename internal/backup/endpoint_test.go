@@ -47,9 +47,9 @@ func post(t *testing.T, server *httptest.Server, query string) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// TestEndpointGivesNoKeysAway: archives contain keys only if they are encrypted
+// TestEndpointOmitsKeys: archives contain keys only if they are encrypted
 // to the configured recipients; requests cannot change that.
-func TestEndpointGivesNoKeysAway(t *testing.T) {
+func TestEndpointOmitsKeys(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)

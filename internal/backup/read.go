@@ -83,7 +83,7 @@ func readFile(r io.Reader, m *Manifest, file File, visit func(*Manifest, File, i
 	return nil
 }
 
-// remembering is a reader that keeps its last error.
+// remembering is a reader that records its last error.
 type remembering struct {
 	io.Reader
 	err error

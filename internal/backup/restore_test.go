@@ -12,7 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// unpack stands in for etcd: it makes the directory from the snapshot.
+// unpack replaces etcd in the tests: it makes the directory from the snapshot.
 func unpack(snapshot, _, dir string) error {
 	data, err := os.ReadFile(snapshot)
 	return errors.Join(err, datadir.WriteFile(filepath.Join(dir, "db"), data, 0o600))
@@ -62,7 +62,7 @@ func TestRestoreIntoANewDirectory(t *testing.T) {
 	}
 }
 
-func TestRestoreKeepsWhatWasThere(t *testing.T) {
+func TestRestoreKeepsThePreviousDirectory(t *testing.T) {
 	source := server(t)
 	dir := source.DataDir
 	path := saved(t, source, Options{})

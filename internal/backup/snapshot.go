@@ -22,7 +22,7 @@ import (
 //
 // Mirrors: k8s.io/apiserver/pkg/server/options/encryptionconfig.aesGCMTransformerPrefixV1
 //   k8s.io/apiserver/pkg/server/options/encryptionconfig.secretboxTransformerPrefixV1
-// Why: a backup says how many objects are encrypted, and has no keys.
+// Why: a manifest has the number of encrypted objects, which is counted without keys.
 // Gain: a user sees that a backup needs the encryption keys.
 // Breaks: the count is 0.
 

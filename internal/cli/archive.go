@@ -24,7 +24,7 @@ func (f *fromFlags) add(flags *pflag.FlagSet, usage string) {
 	flags.StringVar(&f.region, "region", "", "with --from s3://...: region of the bucket, instead of archive.region")
 }
 
-// location is what the flags and the configuration say.
+// location returns the location of the flags or, without them, of the configuration.
 func (f *fromFlags) location(cfg *config.ServerConfiguration) archive.Location {
 	location := admin.ArchiveLocation(cfg, f.from)
 	if f.endpoint != "" {
@@ -36,7 +36,7 @@ func (f *fromFlags) location(cfg *config.ServerConfiguration) archive.Location {
 	return location
 }
 
-// archiveRows tell of the continuous archive.
+// archiveRows are the lines about the continuous archive.
 func archiveRows(a *archive.Account) []string {
 	var rows []string
 	if a.Error != "" {
@@ -60,7 +60,7 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 	}
 	errOut := cmd.ErrOrStderr()
 	say := func(format string, args ...any) {
-		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the restore goes on
+		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the restore continues
 	}
 	began, shown := time.Now(), time.Now()
 	restored, outcome, err := admin.RestoreContinuous(cmd.Context(), cfg, log, admin.RestoreRequest{

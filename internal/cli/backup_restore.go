@@ -83,7 +83,7 @@ func restoreBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file str
 	return admin.Restore(cfg, log, file, key)
 }
 
-// printRestored says what was restored and where the rest is.
+// printRestored prints the result of a restore.
 func printRestored(out io.Writer, dataDir string, restored *backup.Restored) error {
 	m := restored.Manifest
 	if _, err := fmt.Fprintf(out, "restored %s: %d objects as of revision %d\n", dataDir, objects(m), m.Snapshot.Revision); err != nil {

@@ -71,7 +71,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, streams St
 	var refused error
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		// "kubeconfig merge --help" asks for a command that does not exist.
+		// "kubeconfig merge --help" names a command that does not exist.
 		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 			refused = unknownCommand(cmd, words[0])
 			return
@@ -92,7 +92,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, streams St
 	}
 	if text := err.Error(); text != "" {
 		for line := range strings.Lines(text) {
-			_, _ = fmt.Fprintln(streams.Err, "error: "+strings.TrimSuffix(line, "\n")) // a failing standard error cannot be reported
+			_, _ = fmt.Fprintln(streams.Err, "error: "+strings.TrimSuffix(line, "\n")) // there is nowhere else to report it
 		}
 	}
 	return code

@@ -10,9 +10,9 @@ import (
 	documented "kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
-// TestMistakes: each wrong command line ends with exit code 2 and one line that
+// TestBadCommandLines: each wrong command line ends with exit code 2 and one line that
 // says what would be right.
-func TestMistakes(t *testing.T) {
+func TestBadCommandLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestInformationCommands(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string

@@ -11,8 +11,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// flagError words an error of pflag for users: with a suggestion for a flag that
-// does not exist, and with what a value must be.
+// flagError rewords an error of pflag for users: with a suggestion for an unknown flag,
+// and with the valid values.
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -36,8 +36,8 @@ func suggestFlag(cmd *cobra.Command, name string) string {
 	return config.Suggest("--"+name, names)
 }
 
-// valueInWords says what a flag of that type takes. Flags of types of our own say
-// it themselves.
+// valueInWords describes the values of a flag type of pflag. Flag types of this package
+// describe theirs in the error.
 func valueInWords(kind string) string {
 	switch kind {
 	case "int":
@@ -50,8 +50,7 @@ func valueInWords(kind string) string {
 	return ""
 }
 
-// outputFlag adds --output with the formats that a command knows, of which the
-// first is the default.
+// outputFlag adds --output with the formats of a command; the first is the default.
 func outputFlag(cmd *cobra.Command, output *string, formats ...string) {
 	cmd.Flags().StringVarP(output, "output", "o", formats[0], strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
 	complete := cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)

@@ -13,7 +13,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/help"
 )
 
-// newHelp replaces cobra's help command: it knows the topics too. A topic wins
+// newHelp replaces cobra's help command and adds the topics. A topic takes precedence
 // over a command of the same name, whose own help is at --help.
 func newHelp() *cobra.Command {
 	cmd := &cobra.Command{

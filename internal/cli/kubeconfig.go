@@ -72,7 +72,7 @@ func mergeKubeconfig(cmd *cobra.Command, data []byte, into, context string, use 
 	return err
 }
 
-// readAdminKubeconfig finds the file of the server that the flags describe.
+// readAdminKubeconfig reads the kubeconfig of the server that the flags select.
 func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error) {
 	cfg, err := completed(cmd, flags)
 	if err != nil {
@@ -98,7 +98,7 @@ func userKubeconfig() (string, error) {
 	}
 	home := homedir.HomeDir()
 	if home == "" {
-		return "", errors.New("--merge does not know where your kubeconfig is: HOME and KUBECONFIG are not set; name the file with --into")
+		return "", errors.New("--merge finds no kubeconfig: HOME and KUBECONFIG are not set; name the file with --into")
 	}
 	return filepath.Join(home, clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName), nil
 }

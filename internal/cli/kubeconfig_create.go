@@ -134,7 +134,7 @@ func (f *createFlags) checkOutput() error {
 		return nil
 	}
 	if _, err := os.Lstat(f.output); err == nil {
-		return fmt.Errorf("--output %s: the file is there; --force replaces it", f.output)
+		return fmt.Errorf("--output %s: the file exists; --force replaces it", f.output)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// giveRole makes the binding of --role, if there is one, and says so.
+// giveRole makes the binding of --role, if there is one, and prints it.
 func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, user string) error {
 	if f.role == "" {
 		return nil

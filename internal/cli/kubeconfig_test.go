@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestKubeconfigMistakes: none of these prints or writes a key.
-func TestKubeconfigMistakes(t *testing.T) {
+// TestKubeconfigBadCommandLines: none of these prints or writes a key.
+func TestKubeconfigBadCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	secret := "apiVersion: v1\nkind: Config\nusers: [{name: kube-hyper-mini, user: {token: very-secret}}]\n"
 	if err := os.WriteFile(filepath.Join(dir, "admin.kubeconfig"), []byte(secret), 0o600); err != nil {

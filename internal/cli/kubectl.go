@@ -17,7 +17,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
 
-// kubectlName is the command that kubectl's packages are for.
+// kubectlName is the name of kubectl's command.
 const kubectlName = "kubectl"
 
 func newKubectl() *cobra.Command {
@@ -47,7 +47,7 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 			if code == 0 {
 				return nil
 			}
-			err = errors.New("") // kubectl has said why
+			err = errors.New("") // kubectl has printed the error
 			if _, missing := os.Stat(path); path != "" && errors.Is(missing, os.ErrNotExist) {
 				err = fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config before kubectl's arguments, or set KUBECONFIG", path)
 			}
@@ -57,9 +57,9 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 	}
 }
 
-// kubectlKubeconfig takes the flags of this program from the arguments, and sets
-// KUBECONFIG to the local server's if kubectl is not told otherwise. The path is
-// empty then.
+// kubectlKubeconfig removes the flags of this program from the arguments, and sets
+// KUBECONFIG to the local server's kubeconfig unless the arguments or KUBECONFIG name
+// one. path is then empty.
 func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path string, err error) {
 	flags, named := &configFlags{dataDir: os.Getenv(testplane.DataDirVariable)}, false
 	for len(args) > 0 {
@@ -93,7 +93,8 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 	return args, cfg.Kubeconfig.Path, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)
 }
 
-// completeKubectl asks kubectl, whose answer ends with ":" and a directive.
+// completeKubectl calls kubectl's completion, whose output ends with ":" and a
+// directive.
 func completeKubectl(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	args, _, err := kubectlKubeconfig(cmd, args)
 	if err != nil {

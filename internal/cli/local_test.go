@@ -9,7 +9,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-func TestTheLocalServerIsAskedByItsAddress(t *testing.T) {
+func TestLocalServerIsReachedByItsAddress(t *testing.T) {
 	given := api.NewConfig()
 	given.Clusters["c"] = &api.Cluster{Server: "https://balancer.example.com:7443"}
 	data, err := clientcmd.Write(*given)

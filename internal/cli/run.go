@@ -92,9 +92,9 @@ func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
 	flags.DurationVar(&options.Grace, "grace", commandGrace, "time between SIGTERM and SIGKILL for COMMAND")
 }
 
-// takeSignals takes signals from the handler of main, which ends the server while
-// COMMAND still uses it, and the process at a second signal. SIGHUP stays ignored
-// under nohup.
+// takeSignals receives signals instead of the handler of main, which would end the
+// server while COMMAND still uses it, and the process at a second signal. SIGHUP stays
+// ignored under nohup.
 func takeSignals() <-chan os.Signal {
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	signals := make(chan os.Signal, 16)
@@ -119,7 +119,7 @@ func runError(code int, err error) error {
 		}
 		return err
 	case err == nil && code != 0:
-		return &exitError{code, errors.New("")} // COMMAND has said why
+		return &exitError{code, errors.New("")} // COMMAND has printed the error
 	}
 	return err
 }

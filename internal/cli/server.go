@@ -23,7 +23,7 @@ type configFlags struct {
 	verbosity int
 }
 
-// locate adds the flags with which a command finds a server.
+// locate adds the flags that select the server of a command.
 func (f *configFlags) locate(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "directory for everything that outlives the process (default: /var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others)")

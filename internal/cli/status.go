@@ -103,8 +103,8 @@ func reportStopped(cmd *cobra.Command, err error, output string) error {
 	return errors.Join(err, printValue(cmd.OutOrStdout(), stopped, output))
 }
 
-// checkOutput returns an error for an invalid --output. Without formats it knows text
-// and json.
+// checkOutput returns an error for an invalid --output. Without formats, text and json
+// are valid.
 func checkOutput(output string, formats ...string) error {
 	if len(formats) == 0 {
 		formats = []string{"text", "json"}

@@ -29,8 +29,8 @@ type Archive struct {
 	// MaxSpool is what waits on the local disk at most while the destination does
 	// not take it.
 	MaxSpool resource.Quantity `json:"maxSpool"`
-	// TakeOver is the ID of a server that is gone, whose destination this one may
-	// continue.
+	// TakeOver is the ID of a server that does not exist any more; this server may
+	// continue its destination.
 	TakeOver string `json:"takeOver"`
 }
 
@@ -41,7 +41,7 @@ const (
 	minArchiveSpool     = 16 << 20
 )
 
-// isURL says that the destination is not a directory.
+// isURL reports whether the destination is a URL, not a directory.
 func (a *Archive) isURL() bool { return strings.Contains(a.Destination, "://") }
 
 func (a *Archive) complete() error {

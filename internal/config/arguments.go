@@ -16,7 +16,7 @@ func (c *ServerConfiguration) AddArgument(name, value string) {
 // Arguments are the added flags, in their order.
 func (c *ServerConfiguration) Arguments() []Argument { return c.arguments }
 
-// HasArgument says whether one of the flags was added.
+// HasArgument reports whether one of the flags was added.
 func (c *ServerConfiguration) HasArgument(names ...string) bool {
 	for _, argument := range c.arguments {
 		for _, name := range names {

@@ -10,8 +10,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Backup configures archives: where they are written, and when the server
-// makes them by itself.
+// Backup configures archives: where they are written, and the schedule of the server.
 type Backup struct {
 	// Dir has the archives; empty means <dataDir>/backups.
 	Dir string `json:"dir"`
@@ -21,7 +20,7 @@ type Backup struct {
 	Keep int `json:"keep"`
 	// EncryptTo are age recipients that archives are encrypted to.
 	EncryptTo []string `json:"encryptTo"`
-	// Endpoint says whether the API delivers archives.
+	// Endpoint enables archives through the API.
 	Endpoint Switch `json:"endpoint"`
 	// BeforeUpgrade makes an archive before another release takes over.
 	BeforeUpgrade bool `json:"beforeUpgrade"`

@@ -22,7 +22,7 @@ func write(t *testing.T, text string) string {
 
 const header = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"
 
-func TestTheDocumentedFileIsTheDefaults(t *testing.T) {
+func TestDocumentedFileEqualsDefaults(t *testing.T) {
 	const file = "../../config/config.yaml"
 	documented, _, err := Load(file)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestTheDocumentedFileIsTheDefaults(t *testing.T) {
 	}
 }
 
-func TestLoadOverridesOnlyWhatIsSet(t *testing.T) {
+func TestLoadKeepsDefaultsOfUnsetFields(t *testing.T) {
 	cfg, _, err := Load(write(t, header+`
 serving: {port: 7443, extraSANs: [mini.example.org]}
 etcd: {embedded: {quotaBackend: 512Mi, fsync: false}}
@@ -94,11 +94,11 @@ func TestLoadRefuses(t *testing.T) {
 		"an unknown nested field":    {header + "etcd:\n  embedded:\n    quota: 8Gi\n", []string{":5: etcd.embedded.quota: unknown field", "quotaBackend"}},
 		"a field set twice":          {header + "dataDir: /a\ndataDir: /b\n", []string{":4: dataDir: set twice", "line 3"}},
 		"a map key set twice":        {header + "apiServer:\n  flags:\n    v: 1\n    v: 2\n", []string{":6: apiServer.flags.v: set twice"}},
-		"a number for a string":      {header + "dataDir: 12\n", []string{`:3: dataDir: wants a string (put it in quotes), got "12"`}},
-		"a string for a number":      {header + "serving:\n  port: \"6443\"\n", []string{`:4: serving.port: wants a whole number, got "6443"`}},
-		"a string for a boolean":     {header + "etcd: {embedded: {fsync: \"no\"}}\n", []string{`:3: etcd.embedded.fsync: wants true or false, got "no"`}},
-		"a mapping for a list":       {header + "serving: {extraSANs: {}}\n", []string{"serving.extraSANs: wants a list, got a mapping"}},
-		"a list for a mapping":       {header + "serving: []\n", []string{"serving: wants a mapping, got a list"}},
+		"a number for a string":      {header + "dataDir: 12\n", []string{`:3: dataDir: must be a string (put it in quotes), got "12"`}},
+		"a string for a number":      {header + "serving:\n  port: \"6443\"\n", []string{`:4: serving.port: must be a whole number, got "6443"`}},
+		"a string for a boolean":     {header + "etcd: {embedded: {fsync: \"no\"}}\n", []string{`:3: etcd.embedded.fsync: must be true or false, got "no"`}},
+		"a mapping for a list":       {header + "serving: {extraSANs: {}}\n", []string{"serving.extraSANs: must be a list, got a mapping"}},
+		"a list for a mapping":       {header + "serving: []\n", []string{"serving: must be a mapping, got a list"}},
 		"a wrong unit":               {header + "etcd:\n  embedded:\n    quotaBackend: \"8Gb\"\n", []string{`:5: etcd.embedded.quotaBackend: "8Gb" is not a quantity; did you mean "8Gi"?`}},
 		"no quantity at all":         {header + "etcd: {embedded: {quotaBackend: lots}}\n", []string{`"lots" is not a quantity; write a number`}},
 		"a tiny quota":               {header + "etcd:\n  embedded:\n    quotaBackend: 1Mi\n", []string{":5: etcd.embedded.quotaBackend: 1Mi is too small"}},

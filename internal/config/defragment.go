@@ -25,7 +25,7 @@ type Defragment struct {
 // midnight. Empty means never.
 type Window string
 
-// Contains says whether t is in the window. The window is valid.
+// Contains reports whether t is in the window. The window is valid.
 func (w Window) Contains(t time.Time) bool {
 	from, to, err := w.parse()
 	if err != nil || w == "" {

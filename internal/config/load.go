@@ -44,8 +44,8 @@ func (e *FieldError) Error() string {
 	return b.String()
 }
 
-// Source remembers where in the file each field was set, so that errors found
-// later can name the line. The zero Source stands for no file.
+// Source has the position of each field in the file, so that errors that are found
+// later can have the line. The zero Source is that of no file.
 type Source struct {
 	file  string
 	lines map[string]int

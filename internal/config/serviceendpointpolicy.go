@@ -54,7 +54,7 @@ func ParsePorts(text string) (PortRange, error) {
 	return PortRange{First: uint16(from), Last: uint16(to)}, nil
 }
 
-// OnLoopbackOnly tells whether only this machine reaches the server.
+// OnLoopbackOnly reports whether only this machine reaches the server.
 func (s *Serving) OnLoopbackOnly() bool { return net.ParseIP(s.BindAddress).IsLoopback() }
 
 func (p *ServiceEndpointPolicy) validate(fail func(path, format string, args ...any)) {

@@ -19,9 +19,8 @@ var (
 	scalarType        = reflect.TypeFor[Scalar]()
 )
 
-// walker compares a YAML tree with the Go types that it will be decoded into.
-// It exists because the decoders below sigs.k8s.io/yaml work on JSON, where
-// the line of a mistake is lost.
+// walker compares a YAML tree with the Go types that it is decoded into. The decoders
+// below sigs.k8s.io/yaml read JSON, in which the lines of mistakes are lost.
 type walker struct {
 	source Source
 	errs   []error
@@ -99,7 +98,7 @@ func (w *walker) value(node *yamlv3.Node, t reflect.Type, path string) {
 		}
 	case t == scalarType:
 		if node.Kind != yamlv3.ScalarNode {
-			w.fail(node, path, "wants a string, number or boolean, got %s", describe(node))
+			w.fail(node, path, "must be a string, number or boolean, got %s", describe(node))
 		}
 	case t.Kind() == reflect.Struct:
 		if w.is(node, yamlv3.MappingNode, path, "a mapping") {
@@ -124,7 +123,7 @@ func (w *walker) value(node *yamlv3.Node, t reflect.Type, path string) {
 	case t.Kind() == reflect.Int:
 		w.scalar(node, "!!int", path, "a whole number")
 	default:
-		w.fail(node, path, "has a type that the loader does not know: %s", t)
+		w.fail(node, path, "has a type that the loader does not support: %s", t)
 	}
 }
 
@@ -138,7 +137,7 @@ func (w *walker) entries(node *yamlv3.Node, elem reflect.Type, path string) {
 
 func (w *walker) is(node *yamlv3.Node, kind yamlv3.Kind, path, want string) bool {
 	if node.Kind != kind {
-		w.fail(node, path, "wants %s, got %s", want, describe(node))
+		w.fail(node, path, "must be %s, got %s", want, describe(node))
 		return false
 	}
 	return true
@@ -146,7 +145,7 @@ func (w *walker) is(node *yamlv3.Node, kind yamlv3.Kind, path, want string) bool
 
 func (w *walker) scalar(node *yamlv3.Node, tag, path, want string) {
 	if node.Kind != yamlv3.ScalarNode || node.Tag != tag {
-		w.fail(node, path, "wants %s, got %s", want, describe(node))
+		w.fail(node, path, "must be %s, got %s", want, describe(node))
 	}
 }
 
@@ -166,7 +165,7 @@ func (w *walker) quantity(node *yamlv3.Node, path string) {
 	w.fail(node, path, "%s is not a quantity; write a number with a unit, as 512Mi or 8Gi", describe(node))
 }
 
-// describe names what stands in the file, for "got ...".
+// describe describes a node of the file, for "got ...".
 func describe(node *yamlv3.Node) string {
 	switch node.Kind {
 	case yamlv3.MappingNode:

@@ -45,7 +45,7 @@ type ServerConfiguration struct {
 	arguments []Argument
 }
 
-// Serving says where the API is served and under which names.
+// Serving configures the address of the API and its names.
 type Serving struct {
 	// BindAddress is the IP address to listen on.
 	BindAddress string `json:"bindAddress"`
@@ -70,7 +70,7 @@ type Serving struct {
 	StopGrace metav1.Duration `json:"stopGrace"`
 }
 
-// Kubeconfig says where the administrator's kubeconfig is written.
+// Kubeconfig configures the file with the administrator's kubeconfig.
 type Kubeconfig struct {
 	// Path of the file; empty means <dataDir>/admin.kubeconfig.
 	Path string `json:"path"`
@@ -91,8 +91,8 @@ type EmbeddedEtcd struct {
 	// than deletions. etcd's own quota (--quota-backend-bytes, and the metric
 	// etcd_server_quota_backend_bytes) is larger: 1.1 times this value plus 64 MiB.
 	QuotaBackend resource.Quantity `json:"quotaBackend"`
-	// Fsync says whether a write is on disk before it is acknowledged
-	// (etcd: the opposite of --unsafe-no-fsync).
+	// Fsync means that a write is on disk before it is acknowledged (etcd: the opposite
+	// of --unsafe-no-fsync).
 	Fsync bool `json:"fsync"`
 	// Listen is the host:port that the member serves on when it runs in a
 	// process of its own. In the server it listens nowhere.
@@ -112,7 +112,7 @@ type ExternalEtcd struct {
 	Prefix string `json:"prefix"`
 }
 
-// APIs says which built-in types are served.
+// APIs selects the built-in types that are served.
 type APIs struct {
 	// Profile is [ProfileGeneric] or [ProfileKubernetes].
 	Profile string `json:"profile"`
@@ -122,7 +122,7 @@ type APIs struct {
 const (
 	// ProfileGeneric has the types that need no nodes and no workloads.
 	ProfileGeneric = "generic"
-	// ProfileKubernetes has all types of kube-apiserver, as data that nothing runs.
+	// ProfileKubernetes has all types of kube-apiserver, as data; no controller or kubelet runs them.
 	ProfileKubernetes = "kubernetes"
 )
 

@@ -15,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// minQuota is what etcd needs to hold the API server's own objects and a
-// fresh write-ahead log with room to compact.
+// minQuota is the room for the API server's own objects and a compaction.
 const minQuota = 64 << 20
 
 // Validate checks the values and the files that they name. It returns joined
@@ -69,7 +68,7 @@ func (c *ServerConfiguration) Validate() error {
 		if f, err := os.Open(field.Value); err != nil {
 			fail(field.Path, "%v", err)
 		} else {
-			_ = f.Close() // opened only to see that it can be
+			_ = f.Close() // opened only to check that it can be read
 		}
 	}
 	return errors.Join(errs...)

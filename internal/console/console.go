@@ -24,7 +24,7 @@ type Options struct {
 	Context string
 	// Port of 127.0.0.1 to listen on; 0 is a free one.
 	Port int
-	// Log gets what the person at the terminal has to know.
+	// Log gets the messages for the terminal.
 	Log *slog.Logger
 }
 

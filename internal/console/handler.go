@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiPrefix is where the page finds the API server.
+// apiPrefix is the path of the API server for the page.
 const apiPrefix = "/k8s"
 
 // built is the application as `make console` has built it.

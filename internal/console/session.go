@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// sessions lets one browser in for each token. It is safe for concurrent use.
+// sessions starts one session for each token. It is safe for concurrent use.
 type sessions struct {
 	cookie string // its name; browsers do not separate cookies by port
 
@@ -48,7 +48,7 @@ func (s *sessions) begin(w http.ResponseWriter, token string) bool {
 	return true
 }
 
-// allows says whether the request is of a session.
+// allows reports whether the request has a session.
 func (s *sessions) allows(r *http.Request) bool {
 	cookie, err := r.Cookie(s.cookie)
 	if err != nil {

@@ -111,7 +111,7 @@ func refresh(t *testing.T, d *discoverer) {
 	}
 }
 
-func TestTypesOfAnUnreachableServerStay(t *testing.T) {
+func TestTypesOfAnUnreachableServerAreKept(t *testing.T) {
 	remote := schema.GroupVersion{Group: "remote.example.org", Version: "v1"}
 	s := newServer("v1", remote.String())
 	d := testDiscoverer(s)
@@ -175,8 +175,8 @@ func TestQueriesRunOneAfterTheOther(t *testing.T) {
 	workers.Wait()
 }
 
-// TestAChangeDuringAQueryIsNotForgotten: the query may not include it.
-func TestAChangeDuringAQueryIsNotForgotten(t *testing.T) {
+// TestChangeDuringAQueryCausesAnotherQuery: the query may not include it.
+func TestChangeDuringAQueryCausesAnotherQuery(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
 	d.changed()

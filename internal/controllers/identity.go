@@ -141,7 +141,7 @@ func newNoPods() noPods {
 	return noPods{cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, listOnly{}), &corev1.Pod{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 }
 
-// listOnly tells the reflector that this source cannot stream lists.
+// listOnly is a source that cannot stream lists.
 type listOnly struct{}
 
 // IsWatchListSemanticsUnSupported implements client-go's check of that name.

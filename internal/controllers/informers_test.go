@@ -37,7 +37,7 @@ func testInformers(t *testing.T, now func() time.Time) *informerSet {
 }
 
 // runningMonitor begins a monitor as upstream does. Closing its channel is how
-// upstream lets go of the type.
+// upstream releases the type.
 func runningMonitor(t *testing.T, m *monitors, resource schema.GroupVersionResource) (cache.SharedIndexInformer, chan struct{}, <-chan struct{}) {
 	t.Helper()
 	shared, err := m.ForResource(resource)
@@ -119,9 +119,9 @@ func (c *countedInformer) RemoveEventHandler(registration cache.ResourceEventHan
 	return c.SharedIndexInformer.RemoveEventHandler(registration)
 }
 
-// TestTheEndLeavesNoHandlers: a typed informer outlives the controllers of one
+// TestNoHandlersAreLeftAfterTheEnd: a typed informer outlives the controllers of one
 // term, and must not keep what they had in memory.
-func TestTheEndLeavesNoHandlers(t *testing.T) {
+func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	set := testInformers(t, newClock().now)
 	typed, err := set.typed.ForResource(configMaps)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestTheEndLeavesNoHandlers(t *testing.T) {
 		t.Fatal(err)
 	}
 	gc := set.newMonitors()
-	_, stop, ended := runningMonitor(t, gc, configMaps) // upstream lets go of it
+	_, stop, ended := runningMonitor(t, gc, configMaps) // upstream releases it
 	runningMonitor(t, set.newMonitors(), configMaps)    // it is still wanted at the end
 	unstarted, err := set.newMonitors().ForResource(configMaps)
 	if err != nil {
@@ -168,8 +168,8 @@ type countedQuotas struct {
 
 func (c countedQuotas) Informer() cache.SharedIndexInformer { return c.counted }
 
-// TestANewMonitorReplacesTheOld: upstream may drop one that it never ran.
-func TestANewMonitorReplacesTheOld(t *testing.T) {
+// TestNewMonitorReplacesTheOld: upstream may drop one that it never ran.
+func TestNewMonitorReplacesTheOld(t *testing.T) {
 	set := testInformers(t, newClock().now)
 	gc := set.newMonitors()
 	shared, err := gc.ForResource(widgets)
@@ -240,9 +240,9 @@ func TestMonitorsThatAreNeverRun(t *testing.T) {
 	}
 }
 
-// TestATypeThatWasAwayGetsANewInformer: the old one may be in a long pause
+// TestTypeThatReturnsGetsANewInformer: the old one may be in a long pause
 // between attempts.
-func TestATypeThatWasAwayGetsANewInformer(t *testing.T) {
+func TestTypeThatReturnsGetsANewInformer(t *testing.T) {
 	set := testInformers(t, newClock().now)
 	gc := set.newMonitors()
 	first, stop, ended := runningMonitor(t, gc, widgets)

@@ -23,7 +23,7 @@ import (
 // Why: both add one handler to the informer of a type, take its controller,
 //   and stop that when the type is gone. The shared factory of Kubernetes
 //   never ends an informer. While the monitor of another type cannot be made, new
-//   monitors are not run, and are dropped without a word when their type is gone.
+//   monitors are not run, and are dropped silently when their type is gone.
 // Gain: types without objects, and CRDs that were deleted, cost no informer.
 // Breaks: an informer stops too early, so that dependents are not collected, or
 //   never.
@@ -206,7 +206,7 @@ func (m *monitor) run() {
 	m.released = false
 	if !m.monitors.set.takeBack(m) {
 		m.monitors.set.acquireAgain(m)
-		// Its error says that the informer has ended, and with it the controller.
+		// The error means that the informer has ended, and with it the controller.
 		_, _ = m.addHandler()
 		m.monitors.set.startAgain()
 	}

@@ -37,9 +37,9 @@ func testNamespaces(t *testing.T, cfg Config) (*namespaces, *corev1.Namespace) {
 	}, old
 }
 
-// TestGraceOfAFleet: other API servers get time to see that a namespace is
+// TestGracePeriodWithSeveralServers: other API servers get time to see that a namespace is
 // terminating, and a server that is alone does not wait.
-func TestGraceOfAFleet(t *testing.T) {
+func TestGracePeriodWithSeveralServers(t *testing.T) {
 	alone := func(is bool, err error) func(context.Context) (bool, error) {
 		return func(context.Context) (bool, error) { return is, err }
 	}
@@ -83,9 +83,9 @@ func TestWritesInFlight(t *testing.T) {
 	}
 }
 
-// TestANamespaceWaitsForDiscovery: without an answer, a type with objects in the
+// TestNamespaceDeletionWaitsForDiscovery: without an answer, a type with objects in the
 // namespace may be unknown, and the namespace must not be finalized.
-func TestANamespaceWaitsForDiscovery(t *testing.T) {
+func TestNamespaceDeletionWaitsForDiscovery(t *testing.T) {
 	s := newServer("v1")
 	n, old := testNamespaces(t, Config{Types: remoteOnly{}})
 	n.env.types = testDiscoverer(s)

@@ -16,6 +16,20 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
 
+// Upstream fact: the garbage collector handles the dependents in its graph
+//
+// Mirrors: k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.processGraphChanges
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.processTransitions
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.attemptToOrphanWorker
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.processDeletingDependentsItem
+// Why: when the deletion of an owner begins, dependents that are not in the graph
+//   are not orphaned or awaited. Types get a monitor with their first object, so
+//   their objects may not be in the graph yet.
+// Gain: no dependent is deleted instead of orphaned (e2e,
+//   TestDeletionRightAfterCreation).
+// Breaks: dependents that were created right before the deletion of their owner
+//   are deleted instead of orphaned.
+
 const (
 	// maxHold bounds the time that the deletion of an owner is held back until types
 	// are listed: a type that cannot be listed must not block others.

@@ -117,8 +117,8 @@ func TestOtherEventsDoNotWait(t *testing.T) {
 	r.expect(t, "update last deleting") // and nothing of owner in between
 }
 
-// TestNothingIsHeldAfterTheEnd: the garbage collector has ended.
-func TestNothingIsHeldAfterTheEnd(t *testing.T) {
+// TestEventsDoNotWaitAfterTheEnd: the garbage collector has ended.
+func TestEventsDoNotWaitAfterTheEnd(t *testing.T) {
 	h, _, _ := testOrder(t)
 	order := newDeletionOrder(h.order.visible, h.order.synced)
 	h.order = order
@@ -131,8 +131,8 @@ func TestNothingIsHeldAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestATypeThatCannotBeListedHoldsNothingForLong: its monitor may never sync.
-func TestATypeThatCannotBeListedHoldsNothingForLong(t *testing.T) {
+// TestTypeThatCannotBeListedDelaysEventsBriefly: its monitor may never sync.
+func TestTypeThatCannotBeListedDelaysEventsBriefly(t *testing.T) {
 	h, r, _ := testOrder(t)
 	visible := h.order.visible
 	visible.mu.Lock()

@@ -19,6 +19,23 @@ import (
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 )
 
+// Upstream fact: how the quota controller uses its informer and evaluators
+//
+// Mirrors: k8s.io/kubernetes/pkg/controller/resourcequota.NewController
+//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync
+//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.addQuota
+//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.syncResourceQuota
+//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
+//   k8s.io/kubernetes/pkg/quota/v1/evaluator/core.NewEvaluators
+// Why: the controller adds the evaluator of a type with its monitor, and
+//   calculates a quota once. Types without objects have no monitor, so evaluators
+//   are added before, and a quota is calculated again through the handler that
+//   the controller adds to the informer.
+// Gain: quotas of types without monitors (bench, crds); without it a quota on a
+//   new type is wrong for minutes.
+// Breaks: a quota that names a type without a monitor refuses its objects, or is
+//   not calculated again.
+
 const (
 	quotaWorkers = 5 // kube-controller-manager's default
 	// quotaPeriod is the interval at which all quotas are recalculated
@@ -130,7 +147,7 @@ func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.Generic
 }
 
 // quotaInformer is the informer of resource quotas. It can make the controller calculate
-// a quota again. Upstream calculates a quota without types that it does not know yet,
+// a quota again. Upstream calculates a quota without types that have no monitor yet,
 // and calculates it again minutes later; a new monitor does not report objects that
 // were deleted before it started.
 type quotaInformer struct {

@@ -14,6 +14,23 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
 
+// Upstream fact: which types garbage collector and quota monitor
+//
+// Mirrors: k8s.io/kubernetes/pkg/controller/garbagecollector.GetDeletableResources
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.isDangling
+//   k8s.io/kubernetes/pkg/controller/resourcequota.GetQuotableResources
+//   k8s.io/kubernetes/pkg/controller/storageversionmigrator.ResourceVersionController.sync
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.GetMonitor
+// Why: both monitor every type that discovery lists, through one method of a
+//   discovery client. They do not need monitors of types without objects: an
+//   owner that is not in the graph is read from the API server. A storage version
+//   migration reads the monitor of its type.
+// Gain: informers of types with objects only (bench, crds; custom-resource: 4 ms
+//   instead of 26.7 s).
+// Breaks: they call another method of the client, or need the monitor of a type
+//   without objects.
+
 const (
 	// hideDelay is the time from the deletion of the last object of a type until the
 	// type is no longer visible.

@@ -127,9 +127,9 @@ func TestTypesWithObjectsAreVisible(t *testing.T) {
 	expectVisible(t, v, "remote.example.org/v1", "b.example.org/v1")
 }
 
-// TestATypeStaysVisibleAfterItsLastObject: for a while, and until no informer
+// TestTypeStaysVisibleAfterItsLastObject: for a while, and until no informer
 // holds an object of it.
-func TestATypeStaysVisibleAfterItsLastObject(t *testing.T) {
+func TestTypeStaysVisibleAfterItsLastObject(t *testing.T) {
 	content := newStore()
 	v, clock, held := testVisible(newServer("a.example.org/v1"), content)
 	content.set(1, "a.example.org")
@@ -157,9 +157,9 @@ func TestATypeStaysVisibleAfterItsLastObject(t *testing.T) {
 	expectVisible(t, v)
 }
 
-// TestATypeThatIsNewerThanDiscovery: its first object makes the controllers ask
+// TestTypeThatDiscoveryDoesNotHaveYet: its first object makes the controllers ask
 // discovery again, and once only.
-func TestATypeThatIsNewerThanDiscovery(t *testing.T) {
+func TestTypeThatDiscoveryDoesNotHaveYet(t *testing.T) {
 	s, content := newServer("a.example.org/v1"), newStore()
 	v, _, _ := testVisible(s, content)
 	update(t, v)
@@ -208,7 +208,7 @@ func TestShows(t *testing.T) {
 	}
 }
 
-func TestFollowStartsOverAfterAChange(t *testing.T) {
+func TestFollowRestartsAfterAChange(t *testing.T) {
 	content := newStore()
 	v, _, _ := testVisible(newServer("v1", "remote.example.org/v1"), content)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -258,9 +258,9 @@ func TestRunUpdatesWhenObjectsCome(t *testing.T) {
 	<-ended
 }
 
-// TestAStoreThatCannotBeCountedIsLogged: once, and again after it could be
+// TestCountErrorsAreLogged: once, and again after it could be
 // counted.
-func TestAStoreThatCannotBeCountedIsLogged(t *testing.T) {
+func TestCountErrorsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		content := newStore()
 		v, _, _ := testVisible(newServer("a.example.org/v1"), content)

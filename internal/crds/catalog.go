@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// catalog holds the light CRDs that this server serves: what the informer has
-// seen, and at once what this server itself has written. Its objects are
+// catalog holds the light CRDs that this server serves: those of the informer, and what
+// this server has written and the informer has not received yet. Its objects are
 // read-only. It is safe for concurrent use.
 type catalog struct {
 	// changes orders changes and their notifications.
@@ -19,8 +19,8 @@ type catalog struct {
 	listeners []*listener
 	// seen is the latest resource version of the informer's events.
 	seen uint64
-	// unseen is what this server has written and the informer has not told of,
-	// by name.
+	// unseen is what this server has written and the informer has not received, by
+	// name.
 	unseen map[string]*apiextensionsv1.CustomResourceDefinition
 
 	mu      sync.RWMutex
@@ -83,8 +83,8 @@ func (c *catalog) size() int {
 	return len(c.byName)
 }
 
-// wrote takes over what this server has just written, unless the informer has
-// told of it, or of its deletion, already.
+// wrote adds what this server has just written, unless the informer has received it, or
+// its deletion, already.
 func (c *catalog) wrote(crd *apiextensionsv1.CustomResourceDefinition) {
 	c.changes.Lock()
 	defer c.changes.Unlock()
@@ -96,16 +96,16 @@ func (c *catalog) wrote(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// unconfirmed returns what this server has written and the informer has not
-// told of, in no order.
+// unconfirmed returns what this server has written and the informer has not received,
+// in no order.
 func (c *catalog) unconfirmed() []*apiextensionsv1.CustomResourceDefinition {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	return slices.Collect(maps.Values(c.unseen))
 }
 
-// gone removes a CRD that is not stored any more, unless it has changed since.
-func (c *catalog) gone(crd *apiextensionsv1.CustomResourceDefinition) {
+// deleted removes a CRD that is not stored any more, unless it has changed since.
+func (c *catalog) deleted(crd *apiextensionsv1.CustomResourceDefinition) {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	if c.get(crd.Name) == crd {

@@ -35,7 +35,7 @@ func TestOnChange(t *testing.T) {
 	}
 }
 
-func TestCatalogOrdersWhatWasWrittenAndWhatWasSeen(t *testing.T) {
+func TestCatalogOrdersWritesAndEvents(t *testing.T) {
 	type step func(*catalog)
 	wrote := func(uid types.UID, version int) step {
 		return func(c *catalog) { c.wrote(light("a", "example.com", uid, version)) }

@@ -14,8 +14,19 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic"
 )
 
+// Upstream fact: the version in which CRDs are stored
+//
+// Mirrors: k8s.io/kubernetes/pkg/controlplane/apiserver.CreateAPIExtensionsConfig
+//   k8s.io/apiextensions-apiserver/pkg/cmd/server/options.NewCRDRESTOptionsGetter
+// Why: the storage of CRDs is made here with protobuf instead of JSON, and must
+//   have the version of kube-apiserver, which reads both encodings.
+// Gain: schemas of stored CRDs can be skipped, and a database of kube-apiserver
+//   can be used.
+// Breaks: CRDs are stored in a version that kube-apiserver, or an older release,
+//   does not read.
+
 // protobufStorage has CRDs stored as protobuf, of which schemas can be skipped.
-// kube-apiserver stores them as JSON and reads both. The version is the same:
+// kube-apiserver stores them as JSON and reads both. The version is that of kube-apiserver:
 // CreateAPIExtensionsConfig of k8s.io/kubernetes/pkg/controlplane/apiserver
 // prefers v1beta1, which has a schema once that all versions share.
 type protobufStorage struct {
@@ -74,8 +85,8 @@ type lightJSONVersion struct {
 	Subresources       *apiextensionsv1beta1.CustomResourceSubresources `json:"subresources,omitempty"`
 }
 
-// withoutJSON leaves schemas out of a JSON object. Data that is malformed is
-// returned as it is: decoding it tells what is wrong.
+// withoutJSON leaves schemas out of a JSON object. It returns malformed data unchanged:
+// decoding it returns the error.
 func withoutJSON(data []byte) []byte {
 	light := &lightJSON{}
 	if err := json.Unmarshal(data, light); err != nil {

@@ -21,13 +21,27 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// Upstream fact: what the controllers of CRDs read and write
+//
+// Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.completedConfig.New
+//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition
+//   k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.statusStrategy.PrepareForUpdate
+//   k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema.calculateCondition
+//   k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.sync
+// Why: the controllers get CRDs without schemas. Only the controller of
+//   structural schemas reads schemas. The status subresource also takes metadata,
+//   of which light CRDs lack a part.
+// Gain: one informer without schemas for all controllers (bench, crds).
+// Breaks: a controller that reads a schema finds none, or a status update removes
+//   annotations.
+
 const (
-	// workers is how many workers upstream gives to each controller that has
+	// workers is the number of workers that upstream gives to each controller that has
 	// several.
 	workers = 5
-	// establishDelay is how long several servers get to see that the names of a
-	// CRD are accepted before it is established (crdHandler of
-	// k8s.io/apiextensions-apiserver/pkg/apiserver).
+	// establishDelay is the time between the acceptance of a CRD's names and its
+	// establishment with several servers, so that all of them see the names (crdHandler
+	// of k8s.io/apiextensions-apiserver/pkg/apiserver).
 	establishDelay = 5 * time.Second
 )
 
@@ -59,13 +73,12 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, alo
 		func(ctx context.Context) { nonStructural.RunWithContext(workers, ctx) },
 		func(ctx context.Context) { approval.RunWithContext(workers, ctx) },
 		func(ctx context.Context) { finalizing.RunWithContext(workers, ctx) },
-		s.front.letIdleGo,
-		func(ctx context.Context) { dropGone(ctx, s.catalog, s.definitions.getMetadata) },
+		s.front.releaseIdle,
+		func(ctx context.Context) { dropDeleted(ctx, s.catalog, s.definitions.getMetadata) },
 	}}, establishing, nil
 }
 
-// delayOf is how long a CRD whose names are accepted waits until it is
-// established: not at all for a single server.
+// delayOf returns establishDelay, or 0 for a single server.
 func delayOf(alone func(context.Context) (bool, error)) time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
@@ -75,10 +88,10 @@ func delayOf(alone func(context.Context) (bool, error)) time.Duration {
 	return establishDelay
 }
 
-// statusClient writes the status of light CRDs. The status subresource takes
-// the metadata along (statusStrategy.PrepareForUpdate of
-// k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition), so what
-// light CRDs lack of it is added.
+// statusClient writes the status of light CRDs. The status subresource also takes the
+// metadata of the request (statusStrategy.PrepareForUpdate of
+// k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition), so it adds the
+// metadata that light CRDs lack.
 type statusClient struct {
 	client.CustomResourceDefinitionsGetter
 	definitions *definitions

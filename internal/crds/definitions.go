@@ -22,12 +22,12 @@ import (
 // listPage is how many stored CRDs are read at a time.
 const listPage = 100
 
-// definitions reads CRDs from the store, with several degrees of detail. It is
-// safe for concurrent use.
+// definitions reads CRDs from the store, whole or in part. It is safe for concurrent
+// use.
 type definitions struct {
 	// light has no schemas and little metadata, metadata has no schemas. Both have
-	// v1, bare is metadata in the internal version.
-	light, metadata, bare storage.Interface
+	// v1, metadataInternal is metadata in the internal version.
+	light, metadata, metadataInternal storage.Interface
 	// whole is the storage of the API.
 	whole *customresourcedefinition.REST
 	// reader lists and watches whole CRDs.
@@ -36,8 +36,8 @@ type definitions struct {
 	destroys []func()
 }
 
-// newDefinitions reads over the connection that getter gives to the storage of
-// the API, and decodes on its own.
+// newDefinitions reads over the connection of the API's storage, with codecs of its
+// own.
 func newDefinitions(getter genericregistry.RESTOptionsGetter, whole *customresourcedefinition.REST) (*definitions, error) {
 	resource := apiextensions.Resource("customresourcedefinitions")
 	options, err := getter.GetRESTOptions(resource, &apiextensions.CustomResourceDefinition{})
@@ -52,7 +52,7 @@ func newDefinitions(getter genericregistry.RESTOptionsGetter, whole *customresou
 		d.destroy()
 		return nil, err
 	}
-	if d.bare, err = d.bareStore(options); err != nil {
+	if d.metadataInternal, err = d.metadataStore(options); err != nil {
 		d.destroy()
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (d *definitions) key(name string) string { return d.prefix + "/" + name }
 func (d *definitions) get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	obj, err := d.whole.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
-		return nil, err // an API status: not found, or what the store says
+		return nil, err // an API status: not found, or the store's error
 	}
 	return toV1(obj.(*apiextensions.CustomResourceDefinition))
 }
@@ -146,7 +146,7 @@ func (d *definitions) predicate(limit int64, token string) storage.SelectionPred
 // lightSource is a [cache.ListerWatcher] of light CRDs.
 type lightSource struct{ *cache.ListWatch }
 
-// IsWatchListSemanticsUnSupported tells the reflector to list: see
+// IsWatchListSemanticsUnSupported has the reflector list: see
 // [k8s.io/client-go/util/watchlist.DoesClientNotSupportWatchListSemantics].
 func (lightSource) IsWatchListSemanticsUnSupported() bool { return true }
 

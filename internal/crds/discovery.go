@@ -20,6 +20,16 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
+// Upstream fact: the discovery of custom resources
+//
+// Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.DiscoveryController.sync
+// Why: its controller registers handlers and documents for each group version,
+//   and is not exported in parts.
+// Gain: a new type is in discovery when its creation is answered, and a type
+//   costs no handler.
+// Breaks: discovery differs from kube-apiserver: verbs, categories, subresources
+//   or the order of groups.
+
 const (
 	// groupPriority and versionPriority are those of DiscoveryController of
 	// k8s.io/apiextensions-apiserver/pkg/apiserver.
@@ -27,18 +37,17 @@ const (
 	versionPriority = 100
 )
 
-// verbs are what custom resources can do; while their CRD terminates, they are
-// not written. Subresources have verbs of their own.
+// verbs are those of custom resources; a CRD that terminates has no verbs that write.
+// Subresources have verbs of their own.
 var (
 	verbs            = metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 	terminatingVerbs = metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
 	subresourceVerbs = metav1.Verbs{"get", "patch", "update"}
 )
 
-// groups serves the discovery of custom resources: /apis/GROUP and
-// /apis/GROUP/VERSION from the catalog at each request, and /apis through the
-// manager, which is told of changes when it is asked. It is safe for concurrent
-// use.
+// groups serves the discovery of custom resources: /apis/GROUP and /apis/GROUP/VERSION
+// from the catalog at each request, and /apis through the manager, which gets the
+// changes before it answers. It is safe for concurrent use.
 type groups struct {
 	catalog  *catalog
 	manager  aggregated.ResourceManager // with the source of CRDs
@@ -49,7 +58,7 @@ type groups struct {
 	dirty    map[schema.GroupVersion]bool
 }
 
-// changed is told of each change of the catalog.
+// changed is called after each change of the catalog.
 func (g *groups) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,7 +152,7 @@ func (g *groups) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.delegate.ServeHTTP(w, r)
 }
 
-// described is what both forms of discovery say of a type.
+// described is what both formats of discovery have about a type.
 type described struct {
 	names       apiextensionsv1.CustomResourceDefinitionNames
 	namespaced  bool
@@ -169,7 +178,7 @@ func describe(gv schema.GroupVersion, crd *apiextensionsv1.CustomResourceDefinit
 	return d
 }
 
-// resources describes a version in the old form.
+// resources describes a version in the format without aggregation.
 func resources(gv schema.GroupVersion, served []*apiextensionsv1.CustomResourceDefinition) []metav1.APIResource {
 	out := make([]metav1.APIResource, 0, 2*len(served))
 	for _, crd := range served {
@@ -191,7 +200,7 @@ func resources(gv schema.GroupVersion, served []*apiextensionsv1.CustomResourceD
 	return out
 }
 
-// aggregatedVersion describes a version in the aggregated form.
+// aggregatedVersion describes a version in the aggregated format.
 func aggregatedVersion(gv schema.GroupVersion, served []*apiextensionsv1.CustomResourceDefinition) apidiscoveryv2.APIVersionDiscovery {
 	version := apidiscoveryv2.APIVersionDiscovery{Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Version: gv.Version}
 	for _, crd := range served {
@@ -219,8 +228,8 @@ func aggregatedVersion(gv schema.GroupVersion, served []*apiextensionsv1.CustomR
 	return version
 }
 
-// Discovery is the manager of aggregated discovery that [New] is given: it is
-// brought up to date before it answers.
+// Discovery is the manager of aggregated discovery that [New] gets: it receives the
+// changes of CRDs before it answers.
 type Discovery struct {
 	aggregated.ResourceManager
 	groups *groups

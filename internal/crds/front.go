@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Upstream fact: what the handler of custom resources asks its informer
+// Upstream fact: when the handler of custom resources gets CRDs from its lister
 //
 // Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP
 //   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
@@ -30,7 +30,7 @@ import (
 //   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.removeStorage_locked
 //   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.removeDeadStorage
 //   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.GetCustomResourceListerCollectionDeleter
-// Why: it asks for a CRD by the name in the path, to route, and then by the
+// Why: it gets a CRD by the name in the path, to route, and then by the
 //   name of what it got, to build the type. It builds a type anew when its CRD
 //   changes, and drops one when its CRD is gone.
 // Gain: a type that is not in use has no storage, no cache and no schemas in
@@ -39,22 +39,21 @@ import (
 //   CRD.
 
 const (
-	// idleAfter is how long a type is kept ready to serve after its last
-	// request has ended.
+	// idleAfter is the time after its last request until a type is released.
 	idleAfter = 5 * time.Minute
-	// idleCheck is how often idle types are looked for.
+	// idleCheck is the interval of the search for idle types.
 	idleCheck = 30 * time.Second
-	// fetchTimeout bounds the reading of a CRD for upstream's handler, which has
-	// no context there.
+	// fetchTimeout bounds the reading of a CRD for upstream's handler, whose call has
+	// no context.
 	fetchTimeout = 30 * time.Second
-	// seenDelay is how long other servers may take to hear that a CRD is
+	// seenDelay is the time that other servers may need to learn that a CRD is
 	// established (crdHandler.serveResource of
 	// k8s.io/apiextensions-apiserver/pkg/apiserver).
 	seenDelay = 2 * time.Second
-	// wholePrefix begins the names by which upstream's handler is given whole
-	// CRDs. It asks for a CRD twice (crdHandler.ServeHTTP and
-	// getOrCreateServingInfoFor): by the name in the request's path, to route it,
-	// and by the name of what it got then, to build the storage of the type.
+	// wholePrefix begins the names for which the lister of upstream's handler returns
+	// whole CRDs. The handler gets a CRD twice (crdHandler.ServeHTTP and
+	// getOrCreateServingInfoFor): by the name in the request's path, to route it, and
+	// by the name of that CRD, to build the storage of the type.
 	wholePrefix = "whole/"
 )
 
@@ -66,17 +65,17 @@ type servingHandler interface {
 	finalizer.CRClientGetter
 }
 
-// front stands before upstream's handler: it tells it what there is, counts the
-// requests of each type, and has it drop what it has built for a type that is
-// idle or has changed. It is safe for concurrent use.
+// front passes requests to upstream's handler. It is the handler's source of CRDs,
+// counts the requests of each type, and has the handler drop what it has built for a
+// type that is idle or has changed. It is safe for concurrent use.
 type front struct {
 	catalog     *catalog
 	definitions *definitions
 	discovery   http.Handler
 	delegate    http.Handler
-	// alone says whether no other server writes CRDs at this moment.
+	// alone reports whether no other server writes CRDs at this moment.
 	alone func(context.Context) (bool, error)
-	// populated says whether objects of a resource are stored.
+	// populated reports whether objects of a resource are stored.
 	populated func(context.Context, schema.GroupResource) (bool, error)
 
 	// empty answers lists and watches of types without objects; nil leaves them
@@ -84,22 +83,22 @@ type front struct {
 	empty *emptyTypes
 
 	handler servingHandler
-	// events is how the handler hears of changes; the handler sets it.
+	// events is the handler's receiver of changes; the handler sets it.
 	events cache.ResourceEventHandler
 
 	mu    sync.Mutex
 	types map[string]*servedType // by the CRD's name
 }
 
-// servedType is a type that is, or recently was, asked for.
+// servedType is a type with requests now or recently.
 type servedType struct {
-	users    int       // requests and watches
-	lastUsed time.Time // the end of the last one
-	fetching int       // the handler is reading the CRD
-	built    *apiextensionsv1.CustomResourceDefinition
-	leaving  chan struct{} // closed when the type has been let go
-	view     *apiextensionsv1.CustomResourceDefinition
-	viewOf   *apiextensionsv1.CustomResourceDefinition
+	users     int       // requests and watches
+	lastUsed  time.Time // the end of the last one
+	fetching  int       // the handler is reading the CRD
+	built     *apiextensionsv1.CustomResourceDefinition
+	releasing chan struct{} // closed when the type has been released
+	view      *apiextensionsv1.CustomResourceDefinition
+	viewOf    *apiextensionsv1.CustomResourceDefinition
 }
 
 // ServeHTTP implements [http.Handler].
@@ -130,21 +129,21 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.handler.ServeHTTP(w, r)
 }
 
-// enter counts a user of the type until leave is called. While the type is
-// being let go it waits.
+// enter counts a user of the type until leave is called. It waits while the type is
+// being released.
 func (f *front) enter(ctx context.Context, name string) (leave func(), err error) {
 	for {
 		f.mu.Lock()
 		t := f.entry(name)
-		leaving := t.leaving
-		if leaving == nil {
+		releasing := t.releasing
+		if releasing == nil {
 			t.users++
 			f.mu.Unlock()
 			return func() { f.leave(name, t) }, nil
 		}
 		f.mu.Unlock()
 		select {
-		case <-leaving:
+		case <-releasing:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -169,9 +168,9 @@ func (f *front) entry(name string) *servedType {
 	return t
 }
 
-// forget drops an entry that says nothing. It is called with mu held.
+// forget deletes an entry without content. It is called with mu held.
 func (f *front) forget(name string, t *servedType) {
-	if t.users == 0 && t.fetching == 0 && t.built == nil && t.leaving == nil && f.types[name] == t {
+	if t.users == 0 && t.fetching == 0 && t.built == nil && t.releasing == nil && f.types[name] == t {
 		delete(f.types, name)
 	}
 }
@@ -198,7 +197,7 @@ func (f *front) fetch(name string) (*apiextensionsv1.CustomResourceDefinition, e
 	return crd, err
 }
 
-// viewed is the CRD that the handler routes a request by.
+// viewed is the CRD by which the handler routes a request.
 func (f *front) viewed(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := f.catalog.get(name)
 	if crd == nil {
@@ -221,8 +220,9 @@ func (f *front) viewed(name string) (*apiextensionsv1.CustomResourceDefinition, 
 	return t.view, nil
 }
 
-// tooNew says whether other servers may not know yet that the CRD is established.
-// The handler keeps the objects of such a CRD waiting (crdHandler.serveResource).
+// tooNew reports whether other servers may not have received yet that the CRD is
+// established. The handler delays the requests of such a CRD
+// (crdHandler.serveResource).
 func (f *front) tooNew(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	established := apiextensionshelpers.FindCRDCondition(crd, apiextensionsv1.Established)
 	if established == nil || time.Since(established.LastTransitionTime.Time) > seenDelay {
@@ -245,7 +245,7 @@ func routing(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.Cus
 	return &view
 }
 
-// changed is told of each change of the catalog.
+// changed is called after each change of the catalog.
 func (f *front) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
 	crd := cmp.Or(before, after)
 	f.mu.Lock()
@@ -269,8 +269,8 @@ func (f *front) changed(before, after *apiextensionsv1.CustomResourceDefinition)
 	}
 }
 
-// outdated says whether a type must be built again: upstream's handler compares
-// specifications, of which the generation tells.
+// outdated reports whether a type must be built again: upstream's handler compares
+// specifications, whose changes the generation counts.
 func outdated(built, now *apiextensionsv1.CustomResourceDefinition) bool {
 	switch {
 	case built == nil:
@@ -282,17 +282,17 @@ func outdated(built, now *apiextensionsv1.CustomResourceDefinition) bool {
 		!equality.Semantic.DeepEqual(built.Status.AcceptedNames, now.Status.AcceptedNames))
 }
 
-// drop has the handler drop what it has built for a CRD, if anything. Requests
-// in progress end first; watches are ended. It waits for a type that is being
-// built. An update to an empty specification differs from every other
+// drop has the handler drop what it has built for a CRD, if anything. Requests in
+// progress end first; watches are ended. It waits for a type that is being built. An
+// update to an empty specification differs from every other specification
 // (crdHandler.updateCustomResourceDefinition).
 func (f *front) drop(uid types.UID) {
 	empty := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{UID: uid}}
 	f.events.OnUpdate(empty, empty)
 }
 
-// letIdleGo lets types go that are idle until ctx ends.
-func (f *front) letIdleGo(ctx context.Context) {
+// releaseIdle releases idle types until ctx ends.
+func (f *front) releaseIdle(ctx context.Context) {
 	ticker := time.NewTicker(idleCheck)
 	defer ticker.Stop()
 	for {
@@ -300,20 +300,20 @@ func (f *front) letIdleGo(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			f.letGo(now.Add(-idleAfter))
+			f.release(now.Add(-idleAfter))
 		}
 	}
 }
 
-// idle says whether the type is built and its last request ended before then.
-// It is called with the front's mu held.
+// idle reports whether the type is built and its last request ended before the time. It
+// is called with the front's mu held.
 func (t *servedType) idle(before time.Time) bool {
-	return t.users == 0 && t.fetching == 0 && t.built != nil && t.leaving == nil && t.lastUsed.Before(before)
+	return t.users == 0 && t.fetching == 0 && t.built != nil && t.releasing == nil && t.lastUsed.Before(before)
 }
 
-// letGo lets the types go whose last request ended before then, one after the
-// other, and returns how many these were.
-func (f *front) letGo(before time.Time) int {
+// release releases the types whose last request ended before the time, one after the
+// other, and returns their number.
+func (f *front) release(before time.Time) int {
 	var names []string
 	f.mu.Lock()
 	for name, t := range f.types {
@@ -324,16 +324,15 @@ func (f *front) letGo(before time.Time) int {
 	f.mu.Unlock()
 	count := 0
 	for _, name := range names {
-		if f.letOneGo(name, before) {
+		if f.releaseOne(name, before) {
 			count++
 		}
 	}
 	return count
 }
 
-// letOneGo lets a type go if it is still idle. Requests of the type that come
-// meanwhile wait for a moment.
-func (f *front) letOneGo(name string, before time.Time) bool {
+// releaseOne releases a type if it is still idle. Requests of the type wait meanwhile.
+func (f *front) releaseOne(name string, before time.Time) bool {
 	f.mu.Lock()
 	t := f.types[name]
 	if t == nil || !t.idle(before) {
@@ -341,7 +340,7 @@ func (f *front) letOneGo(name string, before time.Time) bool {
 		return false
 	}
 	built := t.built
-	t.leaving = make(chan struct{})
+	t.releasing = make(chan struct{})
 	f.mu.Unlock()
 	f.drop(built.UID)
 	f.mu.Lock()
@@ -349,14 +348,14 @@ func (f *front) letOneGo(name string, before time.Time) bool {
 	if t.built == built { // the CRD may have changed, or its finalizer may have had the type built again
 		t.built = nil
 	}
-	close(t.leaving)
-	t.leaving = nil
+	close(t.releasing)
+	t.releasing = nil
 	f.forget(name, t)
 	return true
 }
 
-// GetCustomResourceListerCollectionDeleter implements
-// [finalizer.CRClientGetter]. A type without objects is not built for that.
+// GetCustomResourceListerCollectionDeleter implements [finalizer.CRClientGetter]. It
+// does not build a type without objects.
 func (f *front) GetCustomResourceListerCollectionDeleter(crd *apiextensionsv1.CustomResourceDefinition) (finalizer.ListerCollectionDeleter, error) {
 	f.mu.Lock()
 	t := f.types[crd.Name]
@@ -384,7 +383,7 @@ func (f *front) GetCustomResourceListerCollectionDeleter(crd *apiextensionsv1.Cu
 // handlerLister is the lister that upstream's handler has.
 type handlerLister struct{ front *front }
 
-// Get returns what to route by, or the whole CRD: see wholePrefix.
+// Get returns the CRD to route by, or the whole CRD: see wholePrefix.
 func (l handlerLister) Get(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	if whole, ok := strings.CutPrefix(name, wholePrefix); ok {
 		return l.front.fetch(whole)
@@ -392,8 +391,7 @@ func (l handlerLister) Get(name string) (*apiextensionsv1.CustomResourceDefiniti
 	return l.front.viewed(name)
 }
 
-// List is asked when a CRD has been deleted, which the handler is never told:
-// see drop.
+// List is called when a CRD has been deleted. The handler gets no such event: see drop.
 func (l handlerLister) List(labels.Selector) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return l.front.catalog.all(), nil
 }

@@ -98,7 +98,7 @@ func newTestServer(t *testing.T) *testServer {
 	}
 	f.empty = &emptyTypes{front: f, population: store.Population(), minTimeout: time.Minute}
 	catalog.listen(f.changed)
-	catalog.listen(f.empty.waiting.changed)
+	catalog.listen(f.empty.changes.changed)
 	s := &testServer{front: f, registry: &registry{REST: crds, catalog: catalog, alone: isAlone}}
 	s.registry.names = newNames(catalog, stored, filled)
 	crds.CreateStrategy = establishing{crds.CreateStrategy}
@@ -190,9 +190,9 @@ func (s *testServer) change(t *testing.T, description string) {
 	}
 }
 
-// TestIdleTypesAreLetGoUnderLoad: requests come while their type is let go,
+// TestIdleTypesAreReleasedUnderLoad: requests come while their type is released,
 // again and again, and none fails.
-func TestIdleTypesAreLetGoUnderLoad(t *testing.T) {
+func TestIdleTypesAreReleasedUnderLoad(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
 	if s.front.resident() != 0 {
@@ -231,10 +231,10 @@ func TestIdleTypesAreLetGoUnderLoad(t *testing.T) {
 			loaded = false
 		default:
 		}
-		gone += s.front.letGo(time.Now().Add(time.Hour))
+		gone += s.front.release(time.Now().Add(time.Hour))
 	}
 	if resident := s.front.resident(); resident != 0 || len(s.front.types) != 0 {
-		t.Errorf("%d types are resident, %d known, after all were let go", resident, len(s.front.types))
+		t.Errorf("%d types are resident, %d known, after all were released", resident, len(s.front.types))
 	}
 	list, err := s.objects.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != clients*rounds {
@@ -258,9 +258,9 @@ func builtFront(dropped func(*front, types.UID), crds ...*apiextensionsv1.Custom
 	return f
 }
 
-// TestTypesAreDeletedWhileTheyAreLetGo: all CRDs are deleted while the first of
-// their types is let go.
-func TestTypesAreDeletedWhileTheyAreLetGo(t *testing.T) {
+// TestTypesAreDeletedDuringTheirRelease: all CRDs are deleted while the first of
+// their types is released.
+func TestTypesAreDeletedDuringTheirRelease(t *testing.T) {
 	crds := []*apiextensionsv1.CustomResourceDefinition{
 		light("as", "example.com", "1", 5), light("bs", "example.com", "2", 6), light("cs", "example.com", "3", 7),
 	}
@@ -273,16 +273,16 @@ func TestTypesAreDeletedWhileTheyAreLetGo(t *testing.T) {
 			f.changed(crd, nil)
 		}
 	}, crds...)
-	if gone := f.letGo(time.Now()); gone != 1 {
-		t.Errorf("%d types were let go, want the first", gone)
+	if gone := f.release(time.Now()); gone != 1 {
+		t.Errorf("%d types were released, want the first", gone)
 	}
 	if slices.Sort(drops); !slices.Equal(slices.Compact(drops), []types.UID{"1", "2", "3"}) || len(f.types) != 0 {
 		t.Errorf("dropped %q, %d types are known", drops, len(f.types))
 	}
 }
 
-// TestTypesAreLetGoOneByOne: requests of idle types do not wait for others.
-func TestTypesAreLetGoOneByOne(t *testing.T) {
+// TestTypesAreReleasedOneByOne: requests of idle types do not wait for others.
+func TestTypesAreReleasedOneByOne(t *testing.T) {
 	first, second := light("as", "example.com", "1", 5), light("bs", "example.com", "2", 6)
 	var drops []types.UID
 	f := builtFront(func(f *front, uid types.UID) {
@@ -299,14 +299,14 @@ func TestTypesAreLetGoOneByOne(t *testing.T) {
 			}
 		}
 	}, first, second)
-	if gone := f.letGo(time.Now()); gone != 1 || len(drops) != 1 {
-		t.Errorf("%d types were let go, %q dropped; want the one without requests", gone, drops)
+	if gone := f.release(time.Now()); gone != 1 || len(drops) != 1 {
+		t.Errorf("%d types were released, %q dropped; want the one without requests", gone, drops)
 	}
 }
 
-// TestTypesBuiltWhileTheyAreLetGo: the finalizer of a CRD has its type built
+// TestTypesAreBuiltDuringTheirRelease: the finalizer of a CRD has its type built
 // again after the handler has dropped it.
-func TestTypesBuiltWhileTheyAreLetGo(t *testing.T) {
+func TestTypesAreBuiltDuringTheirRelease(t *testing.T) {
 	crd := light("as", "example.com", "1", 5)
 	again := light("as", "example.com", "1", 5)
 	f := builtFront(func(f *front, _ types.UID) {
@@ -314,13 +314,13 @@ func TestTypesBuiltWhileTheyAreLetGo(t *testing.T) {
 		defer f.mu.Unlock()
 		f.types[crd.Name].built = again
 	}, crd)
-	if f.letGo(time.Now()); f.resident() != 1 {
+	if f.release(time.Now()); f.resident() != 1 {
 		t.Error("the type that was built again is forgotten")
 	}
 }
 
 // TestTypesOfNewDefinitions: another server has deleted the CRD of a type that
-// is built here and made another, and this one hears of the new one first.
+// is built here and made another, and this one receives the new one first.
 func TestTypesOfNewDefinitions(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -341,16 +341,16 @@ func TestTypesOfNewDefinitions(t *testing.T) {
 	}
 }
 
-// TestWatchedTypesStay: an open watch counts as use, also without events.
-func TestWatchedTypesStay(t *testing.T) {
+// TestWatchedTypesAreNotReleased: an open watch counts as use, also without events.
+func TestWatchedTypesAreNotReleased(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
 	watcher, err := s.objects.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if gone := s.front.letGo(time.Now().Add(time.Hour)); gone != 0 {
-		t.Errorf("%d watched types were let go", gone)
+	if gone := s.front.release(time.Now().Add(time.Hour)); gone != 0 {
+		t.Errorf("%d watched types were released", gone)
 	}
 	if _, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// handlerInformer is the informer that upstream's handler is given: its lister
-// and its events are those of the front.
+// handlerInformer is the informer of upstream's handler: its lister and its events are
+// those of the front.
 type handlerInformer struct {
 	cache.SharedIndexInformer
 	front *front
@@ -30,13 +30,13 @@ func (h handlerInformer) Lister() listers.CustomResourceDefinitionLister {
 	return handlerLister{h.front}
 }
 
-// AddEventHandler keeps the handler's handler for the front.
+// AddEventHandler gives the handler's event handler to the front.
 func (h handlerInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	h.front.events = handler
 	return nil, nil
 }
 
-// noObjects stands for the storage of a type that has no objects.
+// noObjects is the storage of a type that has no objects.
 type noObjects struct{}
 
 // NewList implements [rest.Lister].

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// lighten drops from crd, in place, what takes memory and only serving and
-// documentation need: schemas, printer columns, selectable fields, managed
-// fields and the last applied configuration.
+// lighten drops from crd, in place, what takes memory and is for serving and
+// documentation only: schemas, printer columns, selectable fields, managed fields and
+// the last applied configuration.
 func lighten(crd *apiextensionsv1.CustomResourceDefinition) {
 	crd.ManagedFields = nil
 	delete(crd.Annotations, corev1.LastAppliedConfigAnnotation)
@@ -43,15 +43,15 @@ func toV1(crd *apiextensions.CustomResourceDefinition) (*apiextensionsv1.CustomR
 // lightOf is a light copy of what the storage holds; it shares no memory with
 // crd.
 func lightOf(crd *apiextensions.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
-	bare := *crd
-	bare.ManagedFields = nil
-	bare.Spec.Validation, bare.Spec.AdditionalPrinterColumns, bare.Spec.SelectableFields = nil, nil, nil
-	bare.Spec.Versions = slices.Clone(crd.Spec.Versions)
-	for i := range bare.Spec.Versions {
-		version := &bare.Spec.Versions[i]
+	copied := *crd
+	copied.ManagedFields = nil
+	copied.Spec.Validation, copied.Spec.AdditionalPrinterColumns, copied.Spec.SelectableFields = nil, nil, nil
+	copied.Spec.Versions = slices.Clone(crd.Spec.Versions)
+	for i := range copied.Spec.Versions {
+		version := &copied.Spec.Versions[i]
 		version.Schema, version.AdditionalPrinterColumns, version.SelectableFields = nil, nil, nil
 	}
-	light, err := toV1(bare.DeepCopy())
+	light, err := toV1(copied.DeepCopy())
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +106,21 @@ func (lightCodec) Encode(obj runtime.Object, _ io.Writer) error {
 // Identifier implements [runtime.Encoder].
 func (lightCodec) Identifier() runtime.Identifier { return "lightCustomResourceDefinition" }
 
+// Upstream fact: the protobuf fields of a stored CRD
+//
+// Mirrors: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.CustomResourceDefinition
+//   k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.CustomResourceDefinitionSpec
+//   k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.CustomResourceDefinitionVersion
+//   k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.CustomResourceDefinitionSpec
+//   k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.CustomResourceDefinitionVersion
+//   k8s.io/apimachinery/pkg/runtime.Unknown
+// Why: schemas are left out by the numbers of their fields, before decoding. The
+//   decoders of Kubernetes decode whole objects.
+// Gain: CRDs without schemas: 57 MB of live heap with 613 CRDs (bench, crds).
+// Breaks: a new field with the number of a skipped one is lost, or a new large
+//   field stays in memory. TestStoredDefinitionsAreDecodedWithoutSchemas compares
+//   all fields.
+
 // fieldSet names protobuf fields to leave out: nil leaves the field out,
 // otherwise it is a message of which some fields are left out.
 type fieldSet map[protowire.Number]fieldSet
@@ -127,10 +142,9 @@ var (
 // protobufPrefix begins what runtime/serializer/protobuf writes.
 var protobufPrefix = []byte("k8s\x00")
 
-// withoutFields leaves fields out of an object in Kubernetes' protobuf
-// envelope (runtime.Unknown: the object is field 2), and schemas out of one in
-// JSON. Data that is malformed is returned as it is: decoding it tells what is
-// wrong.
+// withoutFields leaves fields out of an object in Kubernetes' protobuf envelope
+// (runtime.Unknown: the object is field 2), and schemas out of one in JSON. It returns
+// malformed data unchanged: decoding it returns the error.
 func withoutFields(data []byte, skipped fieldSet) []byte {
 	message, ok := bytes.CutPrefix(data, protobufPrefix)
 	if !ok {

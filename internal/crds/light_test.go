@@ -120,7 +120,7 @@ func TestStoredDefinitionsAreDecodedWithoutSchemas(t *testing.T) {
 	}
 }
 
-func TestWholeDefinitionsSurviveTheStore(t *testing.T) {
+func TestDefinitionsAreStoredCompletely(t *testing.T) {
 	storage, err := newProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestMalformedStoredDefinitions(t *testing.T) {
 	}
 }
 
-func TestLightOfSharesNothing(t *testing.T) {
+func TestLightOfCopies(t *testing.T) {
 	crd := internal(t, widgets())
 	light, err := lightOf(crd)
 	if err != nil {

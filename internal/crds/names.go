@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// Upstream fact: what the controllers of CRDs write at the creation of one
+// Upstream fact: what the controllers of CRDs write after the creation of a CRD
 //
 // Mirrors: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.calculateNamesAndConditions
 //   k8s.io/apiextensions-apiserver/pkg/controller/establish.EstablishingController.sync
@@ -24,19 +24,19 @@ import (
 // Gain: a CRD is established by the write that creates it.
 // Breaks: a condition has another reason or message than with kube-apiserver.
 
-// names keeps CRDs of one group from accepting the same names when they are
-// written at the same time. It is safe for concurrent use. It does not see what
-// other servers are about to write, so that only a single server accepts names at
-// the creation of a CRD.
+// names prevents CRDs of one group from accepting the same names when they are written
+// at the same time. It is safe for concurrent use. It does not include concurrent
+// writes of other servers; so names are accepted at the creation of a CRD by a single
+// server only.
 type names struct {
 	catalog *catalog
-	// exists says whether a CRD of the catalog is still stored.
+	// exists reports whether a CRD of the catalog is still stored.
 	exists func(ctx context.Context, name string) (bool, error)
-	// filled says whether the catalog has all CRDs.
+	// filled reports whether the catalog has all CRDs.
 	filled func() bool
 
 	mu sync.Mutex
-	// claimed is what writes in progress accept, by group.
+	// claimed are the names that writes in progress accept, by group.
 	claimed map[string]map[*claim]bool
 }
 
@@ -53,7 +53,7 @@ type claim struct {
 	kinds     []string
 }
 
-// claimKey is the context's key of the claim of a creation.
+// claimKey is the context key of the claim of a creation.
 type claimKey struct{}
 
 // begin returns a context for one write, and the function that ends it.
@@ -76,9 +76,9 @@ func (c *claim) drop() {
 	}
 }
 
-// take holds the names of a CRD if no other CRD of its group has accepted, or
-// is accepting, any of them. It replaces what c has held before. At a start,
-// until the catalog has all CRDs, it takes nothing.
+// take holds the names of a CRD if no other CRD of its group has accepted, or is
+// accepting, any of them. It replaces what c held before. During a start, until the
+// catalog has all CRDs, it returns false.
 func (c *claim) take(ctx context.Context, owner, group string, names apiextensions.CustomResourceDefinitionNames) bool {
 	if !c.names.filled() {
 		return false
@@ -104,7 +104,7 @@ func (c *claim) take(ctx context.Context, owner, group string, names apiextensio
 	return true
 }
 
-// accepted says whether another CRD has accepted any of the names. The rules
+// accepted reports whether another CRD has accepted any of the names. The rules
 // are those of NamingConditionController of
 // k8s.io/apiextensions-apiserver/pkg/controller/status.
 func (c *claim) accepted(ctx context.Context) bool {
@@ -117,7 +117,7 @@ func (c *claim) accepted(ctx context.Context) bool {
 			!overlap(c.resources, theirs.ShortNames) && !slices.Contains(c.kinds, theirs.Kind) && !slices.Contains(c.kinds, theirs.ListKind) {
 			continue
 		}
-		// The catalog may not have heard of a deletion yet.
+		// The catalog may not have received a deletion yet.
 		if exists, err := c.names.exists(ctx, crd.Name); exists || err != nil {
 			return true
 		}
@@ -129,15 +129,14 @@ func nonEmpty(names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// overlap says whether two lists have a name in common.
+// overlap reports whether two lists have a name in common.
 func overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(name string) bool { return slices.Contains(b, name) })
 }
 
-// establishing is upstream's strategy for creation, which also does what
-// upstream's naming and establishing controllers do afterwards: accept the names
-// and establish the CRD. A CRD whose names are, or may be, in use is left to
-// them.
+// establishing is upstream's strategy for creation, which also does what upstream's
+// naming and establishing controllers do afterwards: accept the names and establish the
+// CRD. These controllers handle a CRD whose names are, or may be, in use.
 type establishing struct{ rest.RESTCreateStrategy }
 
 // PrepareForCreate implements [rest.RESTCreateStrategy].
@@ -172,8 +171,8 @@ func established(crd *apiextensions.CustomResourceDefinition) apiextensions.Cust
 	}
 }
 
-// guard refuses a status update that accepts names which another CRD has.
-// Upstream's naming controller, which looks at its informer, tries again.
+// guard refuses a status update that accepts names which another CRD has. Upstream's
+// naming controller, which reads them from its informer, tries again.
 func (c *claim) guard(ctx context.Context, updated, old runtime.Object) (runtime.Object, error) {
 	crd, ok := updated.(*apiextensions.CustomResourceDefinition)
 	before, isCRD := old.(*apiextensions.CustomResourceDefinition)
@@ -185,7 +184,7 @@ func (c *claim) guard(ctx context.Context, updated, old runtime.Object) (runtime
 		return updated, nil
 	}
 	if !c.names.filled() {
-		return nil, apierrors.NewServiceUnavailable("the server still reads the CustomResourceDefinitions, which may have accepted the same names; try again")
+		return nil, apierrors.NewServiceUnavailable("the server is still reading the CustomResourceDefinitions, one of which may have accepted the same names; try again")
 	}
 	if c.take(ctx, before.Name, before.Spec.Group, fresh) {
 		return updated, nil

@@ -82,8 +82,8 @@ func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
 	}
 }
 
-// TestOneOfManyGetsTheKind: CRDs with one kind are created at the same time.
-func TestOneOfManyGetsTheKind(t *testing.T) {
+// TestOneOfManyAcceptsTheNames: CRDs with one kind are created at the same time.
+func TestOneOfManyAcceptsTheNames(t *testing.T) {
 	c := newCatalog()
 	n := newNames(c, stored, filled)
 	var winners atomic.Int32

@@ -15,21 +15,21 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 )
 
-// registry is the REST storage of CRDs. What it writes is in the catalog before
-// the request is answered.
+// registry is the REST storage of CRDs. It updates the catalog before it answers a
+// write.
 type registry struct {
 	*customresourcedefinition.REST
-	bare    *genericregistry.Store // without schemas
-	whole   *wholeReader           // page by page
-	catalog *catalog
-	names   *names
-	// alone says whether no other server writes CRDs at this moment.
+	metadata *genericregistry.Store // without schemas
+	whole    *wholeReader           // page by page
+	catalog  *catalog
+	names    *names
+	// alone reports whether no other server writes CRDs at this moment.
 	alone func(context.Context) (bool, error)
 }
 
-// claim returns a context for the creation of a CRD, which accepts the names of
-// the CRD and establishes it if this server is the only one, and the function
-// that ends it. If it cannot be found out, other servers are assumed.
+// claim returns a context for the creation of a CRD, and the function that ends it. The
+// creation accepts the names of the CRD and establishes it if this server is the only
+// one. After an error it assumes other servers.
 func (r *registry) claim(ctx context.Context) (context.Context, func()) {
 	if alone, err := r.alone(ctx); err != nil || !alone {
 		return ctx, func() {}
@@ -47,12 +47,12 @@ func (r *registry) Watch(ctx context.Context, options *metainternalversion.ListO
 	return r.reader(ctx).Watch(ctx, options)
 }
 
-// reader returns what reads CRDs for the answer that the client wants.
+// reader returns the reader for the content of the response.
 func (r *registry) reader(ctx context.Context) listWatcher {
 	switch {
-	case wants(ctx, readMetadata):
-		return r.bare
-	case wants(ctx, readWhole):
+	case readsAs(ctx, readMetadata):
+		return r.metadata
+	case readsAs(ctx, readWhole):
 		return r.whole
 	}
 	return r.REST.Store
@@ -102,7 +102,7 @@ func (r *registry) Delete(ctx context.Context, name string, validate rest.Valida
 func (r *registry) wrote(obj runtime.Object) error {
 	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if !ok || crd.DeletionTimestamp != nil && len(crd.Finalizers) == 0 {
-		return nil // the informer tells of the deletion
+		return nil // the informer receives the deletion
 	}
 	light, err := lightOf(crd)
 	if err != nil {

@@ -36,18 +36,18 @@ import (
 // Breaks: a controller, a hook or a path of the apiextensions server is
 //   missing.
 
-// Config is what the server needs besides upstream's configuration.
+// Config configures the server.
 type Config struct {
 	// Upstream is the configuration of upstream's server.
 	Upstream *apiextensionsapiserver.Config
-	// Alone says whether no other API server uses the store at this moment.
+	// Alone reports whether no other API server uses the store at this moment.
 	Alone func(context.Context) (bool, error)
 	// Discovery is the manager of aggregated discovery; it must also be
 	// Upstream.GenericConfig.AggregatedDiscoveryGroupManager. It may be nil.
 	Discovery *Discovery
-	// Populated says whether objects of a custom resource are stored.
+	// Populated reports whether objects of a custom resource are stored.
 	Populated func(context.Context, schema.GroupResource) (bool, error)
-	// Population knows the types without objects.
+	// Population has the types without objects.
 	Population *storage.Population
 }
 
@@ -62,7 +62,7 @@ type Server struct {
 	front       *front
 	population  *storage.Population
 	stores      *stores
-	// filled tells when the catalog has the first list of the informer.
+	// filled reports whether the catalog has the first list of the informer.
 	filled  cache.ResourceEventHandlerRegistration
 	started sync.Once
 }
@@ -77,7 +77,7 @@ func New(config Config, delegate genericapiserver.DelegationTarget) (*Server, er
 		return nil, fmt.Errorf("create the generic server: %w", err)
 	}
 	s := &Server{GenericAPIServer: server, catalog: newCatalog(), population: config.Population}
-	// Until all CRDs are known, a path that is not found gets a 503, not a 404.
+	// Until all CRDs have been read, a path that is not found gets a 503, not a 404.
 	synced := make(chan struct{})
 	if err := server.RegisterMuxAndDiscoveryCompleteSignal("CRDInformerHasNotSynced", synced); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (s *Server) installAPI(config Config, generic genericapiserver.CompletedCon
 	if s.filled, err = s.informer.Informer().AddEventHandler(s.catalog); err != nil {
 		return nil, fmt.Errorf("follow CustomResourceDefinitions: %w", err)
 	}
-	registry := &registry{REST: store, bare: s.definitions.bareRegistry(store.Store), whole: s.definitions.reader, catalog: s.catalog, alone: config.Alone, names: newNames(s.catalog, s.exists, s.filled.HasSynced)}
+	registry := &registry{REST: store, metadata: s.definitions.metadataRegistry(store.Store), whole: s.definitions.reader, catalog: s.catalog, alone: config.Alone, names: newNames(s.catalog, s.exists, s.filled.HasSynced)}
 	store.CreateStrategy = establishing{store.CreateStrategy}
 	if generic.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
 		group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
@@ -157,7 +157,7 @@ func (s *Server) serve(config Config, generic genericapiserver.CompletedConfig, 
 	if err != nil {
 		return nil, err
 	}
-	// The front answers the requests that the discovery handlers are for.
+	// The front answers the requests of these discovery handlers.
 	handler, err := apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, handlerInformer{front: s.front}, delegate,
 		s.stores, generic.AdmissionControl, establishing, extra.ServiceResolver, extra.AuthResolverWrapper, extra.MasterCount,
 		s.GenericAPIServer.Authorizer, generic.RequestTimeout, time.Duration(generic.MinRequestTimeout)*time.Second,
@@ -170,7 +170,7 @@ func (s *Server) serve(config Config, generic genericapiserver.CompletedConfig, 
 	}
 	s.front.handler = handler
 	s.catalog.listen(s.front.changed)
-	s.catalog.listen(s.front.empty.waiting.changed)
+	s.catalog.listen(s.front.empty.changes.changed)
 	if config.Discovery != nil {
 		groups.manager = config.Discovery.WithSource(aggregated.CRDSource)
 		config.Discovery.groups = groups
@@ -184,8 +184,8 @@ func (s *Server) serve(config Config, generic genericapiserver.CompletedConfig, 
 	return controllers, nil
 }
 
-// addHooks starts the informer and the controllers with the server. It is
-// healthy when it knows all CRDs.
+// addHooks starts the informer and the controllers with the server, which is healthy
+// when all CRDs have been read.
 func (s *Server) addHooks(controllers *controllers, synced chan struct{}) error {
 	hooks := []struct {
 		name string

@@ -23,9 +23,9 @@ import (
 // Gain: a stop leaves no watch on etcd.
 // Breaks: a stop waits for watches of custom resources.
 
-// stores is the getter for custom resources that remembers what it has opened.
-// Upstream's handler closes its stores at shutdown by a method that is not
-// exported (crdHandler.destroy); closeAll stands in for it.
+// stores is the RESTOptionsGetter for custom resources. It records the stores that it
+// has opened. Upstream's handler closes its stores at shutdown by a method that is not
+// exported (crdHandler.destroy); closeAll replaces it.
 type stores struct {
 	genericregistry.RESTOptionsGetter
 
@@ -81,18 +81,28 @@ func (s *stores) closeAll() {
 	}
 }
 
+// Upstream fact: a watch cache that is not filled refuses lists and watches
+//
+// Mirrors: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList
+//   k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.Watch
+//   k8s.io/apiserver/pkg/storage/cacher.shouldDelegateListOnNotReadyCache
+//   k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.ReadinessCheck
+// Why: the cache of a type is made at its first request, which would get a 429.
+// Gain: a type can be listed and watched when its creation is answered.
+// Breaks: the first list or watch of a type gets a 429 and is repeated after a
+//   second.
+
 const (
 	// readyTimeout bounds how long a list or a watch waits for a watch cache to fill.
 	readyTimeout = 10 * time.Second
-	// readyPoll is how often it looks.
+	// readyPoll is the interval of the checks.
 	readyPoll = time.Millisecond
 )
 
-// readyStore has lists and watches wait until the watch cache below has been
-// filled, which takes milliseconds for a small type that is asked for the first
-// time. Until then the cache refuses them with "storage is (re)initializing", a
-// 429 (CacheDelegator of k8s.io/apiserver/pkg/storage/cacher). It reads single
-// objects from etcd until then.
+// readyStore delays lists and watches until the watch cache below has been filled,
+// which takes milliseconds for a small type at its first request. Until then the cache
+// refuses them with "storage is (re)initializing", a 429 (CacheDelegator of
+// k8s.io/apiserver/pkg/storage/cacher), and reads single objects from etcd.
 type readyStore struct{ storage.Interface }
 
 // GetList implements [storage.Interface].
@@ -107,8 +117,8 @@ func (r readyStore) Watch(ctx context.Context, key string, options storage.ListO
 	return r.Interface.Watch(ctx, key, options)
 }
 
-// wait returns when the store is ready, or when the caller should hear that it
-// is not.
+// wait returns when the store is ready or after readyTimeout; the store then answers
+// that it is not.
 func (r readyStore) wait(ctx context.Context) {
 	if r.ReadinessCheck() == nil {
 		return

@@ -17,8 +17,7 @@ type Types struct {
 	Populated int
 }
 
-// Types counts the types, and those that have objects, of which the server keeps
-// account.
+// Types counts the installed types, and those that have objects.
 func (s *Server) Types(ctx context.Context) (Types, error) {
 	all := s.catalog.all()
 	resources := make([]schema.GroupResource, len(all))
@@ -32,7 +31,7 @@ func (s *Server) Types(ctx context.Context) (Types, error) {
 	return Types{Installed: len(all), Populated: len(populated)}, nil
 }
 
-// isResident says whether a type has its serving machinery.
+// isResident reports whether the serving machinery of a type is built.
 func (f *front) isResident(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +39,7 @@ func (f *front) isResident(name string) bool {
 	return t != nil && (t.built != nil || t.fetching > 0)
 }
 
-// resident is how many types have their serving machinery.
+// resident is the number of types whose serving machinery is built.
 func (f *front) resident() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,15 +52,15 @@ func (f *front) resident() int {
 	return count
 }
 
-// Metrics are how many types are installed, how many have objects, and how many
-// are ready to serve because they are, or recently were, in use.
+// Metrics are the numbers of types that are installed, that have objects, and whose
+// serving machinery is built.
 func (s *Server) Metrics() []prometheus.Collector {
 	gauge := func(state, help string, value func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: typesMetric + state, Help: help}, func() float64 { return float64(value()) })
 	}
 	return []prometheus.Collector{
 		gauge("installed", "CustomResourceDefinitions that are stored.", s.catalog.size),
-		gauge("resident", "Types of custom resources that are in memory because they are, or recently were, in use.", s.front.resident),
+		gauge("resident", "Types of custom resources whose serving machinery is in memory: those with recent requests.", s.front.resident),
 		populatedTypes{prometheus.NewDesc(typesMetric+"populated", "Types of custom resources that have objects.", nil, nil), s.Types},
 	}
 }
@@ -72,8 +71,8 @@ const (
 	countTimeout = time.Second
 )
 
-// populatedTypes is the metric of the types that have objects. While they cannot
-// be counted there is none.
+// populatedTypes is the metric of the types that have objects. It is absent while they
+// cannot be counted.
 type populatedTypes struct {
 	desc  *prometheus.Desc
 	types func(context.Context) (Types, error)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Format is the layout that this release reads and writes. It goes up when an
-// older release could not use the directory any more.
+// Format is the layout that this release reads and writes. It is increased when older
+// releases cannot use the directory any more.
 const Format = 1
 
 // ErrLocked means that another process holds the directory.
@@ -37,7 +37,7 @@ type Stamp struct {
 // unfinished is the value of [Stamp.FirstStart].
 const unfinished = "unfinished"
 
-// String names the release and what it stores by.
+// String returns the versions of the release and of its libraries.
 func (s Stamp) String() string {
 	parts := []string{fmt.Sprintf("format %d", s.Format)}
 	if s.Kubernetes != "" {
@@ -65,7 +65,7 @@ func (s Stamp) CheckSkip(previous Stamp) error {
 	} {
 		from, err := version.ParseGeneric(pair.from)
 		if err != nil || from.Major() == 0 {
-			continue // a build that did not know it
+			continue // a build without this version
 		}
 		to, err := version.ParseGeneric(pair.to)
 		if err == nil && (to.Major() != from.Major() || to.Minor() > from.Minor()+1) && to.GreaterThan(from) {
@@ -85,15 +85,15 @@ func minorAfter(a, b string) bool {
 	return err == nil && left.WithPatch(0).WithPreRelease("").GreaterThan(right.WithPatch(0).WithPreRelease(""))
 }
 
-// Dir is a data directory that this process holds the lock of.
+// Dir is a data directory whose lock this process holds.
 type Dir struct {
 	path string
 	lock *os.File
 	made bool // by Lock
 	// Previous is the stamp found at Open; nil in a new directory.
 	Previous *Stamp
-	// Interrupted says that a first start was cut short before anything was
-	// served: the data of the store can be made again.
+	// Interrupted means that the first start was interrupted before anything was
+	// served: the data of the store can be created again.
 	Interrupted bool
 
 	written Stamp // the last one that was written
@@ -162,9 +162,9 @@ func (d *Dir) claim(current Stamp) error {
 	return nil
 }
 
-// BeginFirstStart marks a new directory, so that a start that is cut short can
-// be told from damage. A directory with data of a store, which the user has put
-// there, is not marked. Call it before anything else is written.
+// BeginFirstStart marks a new directory, which distinguishes an interrupted start from
+// damage. It does not mark a directory with data of a store, which the user has put
+// there. Call it before anything else is written.
 func (d *Dir) BeginFirstStart(stamp Stamp) error {
 	if d.Previous != nil || d.Interrupted {
 		return nil

@@ -108,7 +108,7 @@ func TestOpenRefusesAFileInThePath(t *testing.T) {
 	}
 }
 
-func TestWriteFileReplacesWhole(t *testing.T) {
+func TestWriteFileReplacesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "file")
 	for _, content := range []string{"first, longer than the second", "second"} {
 		if err := WriteFile(path, []byte(content), 0o640); err != nil {
@@ -125,7 +125,7 @@ func TestWriteFileReplacesWhole(t *testing.T) {
 	leftOver(t, filepath.Dir(path), "file")
 }
 
-func TestWriteFileLeavesNothingBehindWhenItFails(t *testing.T) {
+func TestFailedWriteFileLeavesNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
 	if err := os.MkdirAll(filepath.Join(target, "not-empty"), 0o700); err != nil {

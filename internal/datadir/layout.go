@@ -18,7 +18,7 @@ type part struct {
 	// content has the patterns of what may lie directly in it; nil for a file.
 	// A single "**" stands for a directory that is laid out as this one.
 	content []string
-	// backups says that the directory has archives, which outlive a reset.
+	// backups means that the directory has archives, which a reset keeps.
 	backups bool
 }
 
@@ -28,7 +28,7 @@ var layout = []part{
 	{pattern: "version.json"},
 	{pattern: "swap.json"},
 	{pattern: "admin.kubeconfig"},
-	{pattern: ".version.json.tmp-*"}, // of a WriteFile that was cut short
+	{pattern: ".version.json.tmp-*"}, // of an interrupted WriteFile
 	{pattern: ".swap.json.tmp-*"},
 	{pattern: ".admin.kubeconfig.tmp-*"},
 	// "..*" is how kubelet mounts a Secret.
@@ -159,9 +159,9 @@ func slashed(entry fs.DirEntry) string {
 	return entry.Name()
 }
 
-// refuseForeign returns an error when a directory that no server has used has
-// files that are neither of the layout nor named: what is done with a data
-// directory would be done with them.
+// refuseForeign returns an error if a directory that no server has used has files that
+// are neither of the layout nor named: commands on the data directory would move or
+// remove them.
 func refuseForeign(dir string, named []string) error {
 	for _, mark := range []string{"version.json", swapFile} {
 		if _, err := os.Lstat(filepath.Join(dir, mark)); err == nil {
@@ -184,7 +184,7 @@ func refuseForeign(dir string, named []string) error {
 	return fmt.Errorf("%s is %w: it has other files (%s); choose an empty or a new directory with --data-dir", dir, ErrNotOurs, Few(foreign))
 }
 
-// holdsOne says whether one of the paths is entry or lies below it.
+// holdsOne reports whether one of the paths is entry or is below it.
 func holdsOne(entry string, paths []string) bool {
 	for _, named := range paths {
 		if relative, err := filepath.Rel(entry, named); err == nil && filepath.IsLocal(relative) {

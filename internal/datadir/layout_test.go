@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestOpenRefusesADirectoryOfOthers: neither a server nor a restore may mix its
+// TestOpenRefusesADirectoryWithOtherFiles: neither a server nor a restore may mix its
 // files with those of others.
-func TestOpenRefusesADirectoryOfOthers(t *testing.T) {
+func TestOpenRefusesADirectoryWithOtherFiles(t *testing.T) {
 	for _, name := range []string{"docs/thesis.txt", "notes.md", "pki/easy-rsa", "etcd/default.etcd/x", "backups/photo.jpg"} {
 		path := t.TempDir()
 		fillDir(t, path, map[string]string{name: "mine"})
@@ -24,9 +24,9 @@ func TestOpenRefusesADirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// TestOpenAcceptsWhatIsPrepared: an identity, archives, and what the
+// TestOpenAcceptsPreparedFiles: an identity, archives, and what the
 // configuration names.
-func TestOpenAcceptsWhatIsPrepared(t *testing.T) {
+func TestOpenAcceptsPreparedFiles(t *testing.T) {
 	path := t.TempDir()
 	fillDir(t, path, map[string]string{
 		"pki/server-ca.crt": "", "pki/server-ca.key": "", "pki/revoked-keys": "", "encryption/config.yaml": "", "encryption/..data/config.yaml": "",
@@ -103,8 +103,8 @@ func TestPreparedStoreIsNotMarked(t *testing.T) {
 	}
 }
 
-// TestSyncDirsWhileOthersRemove: a backup that is made meanwhile removes its copy.
-func TestSyncDirsWhileOthersRemove(t *testing.T) {
+// TestSyncDirsDuringRemovals: a backup that is made meanwhile removes its copy.
+func TestSyncDirsDuringRemovals(t *testing.T) {
 	dir := t.TempDir()
 	removing, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -18,10 +18,9 @@ const (
 	directoryBits = 0o027
 )
 
-// TightenModes takes the rights of other users off the directories and keys of
-// the layout, as far as they belong to this user. It returns a message for each
-// that other users could read or write, with the remedy where it could not be
-// mended.
+// TightenModes removes the rights of other users from the directories and keys of the
+// layout that belong to this user. It returns a message for each that other users could
+// read or write, with the remedy if the mode cannot be changed.
 func (d *Dir) TightenModes() []string {
 	var messages []string
 	check := func(path string, bits fs.FileMode) {

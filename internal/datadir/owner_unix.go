@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// KeepOwner gives the files of root in a data directory that is another user's
-// to that user and group: commands that root runs must not leave files that the
-// service cannot read. It looks at the layout only. For other users, and in a
-// directory of root or one that does not exist, it does nothing.
+// KeepOwner gives files of root in another user's data directory to that user and
+// group: the service must be able to read files of commands that root runs. It changes
+// files of the layout only. For other users, and in a directory of root or one that
+// does not exist, it does nothing.
 func KeepOwner(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -26,7 +26,7 @@ func KeepOwner(dir string) error {
 	if err != nil {
 		return fmt.Errorf("find the owner of %s: %w", dir, err)
 	}
-	// A root, so that no link that the other user makes leads out of it.
+	// os.Root does not follow links of the other user out of the directory.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("keep the owner of %s: %w", dir, err)
@@ -40,7 +40,7 @@ func KeepOwner(dir string) error {
 			err = give(root, path, uid, gid)
 		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS) {
-			return nil // it has gone, or is a read-only mount
+			return nil // it was removed, or is on a read-only mount
 		}
 		return err
 	})
@@ -57,8 +57,8 @@ func skip(entry fs.DirEntry) error {
 	return nil
 }
 
-// give changes the owner of a file of root. A file with several names may be
-// another one of root's: it is left alone.
+// give changes the owner of a file of root. A file with several hard links may also be
+// another file of root's: it is not changed.
 func give(root *os.Root, path string, uid, gid int) error {
 	info, err := root.Lstat(path)
 	if err != nil {
@@ -78,7 +78,7 @@ func owner(path string) (uid, gid int, err error) {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, 0, errors.New("the system does not say")
+		return 0, 0, errors.New("the system does not report it")
 	}
 	return int(stat.Uid), int(stat.Gid), nil
 }

@@ -13,26 +13,26 @@ import (
 // ErrNotOurs means that a directory is not a data directory of this program.
 var ErrNotOurs = errors.New("not a data directory of kube-hyper-mini")
 
-// Removal is what [Remove] takes away and what it leaves. Paths are relative to
-// the data directory; directories end with a slash.
+// Removal lists what [Remove] deletes and what it keeps. Paths are relative to the data
+// directory; directories end with a slash.
 type Removal struct {
 	// Removed belongs to the layout of a data directory.
 	Removed []string
 	// Backups are archives that stay.
 	Backups []string
-	// Foreign is what no server or command has made; it stays.
+	// Foreign are files that no server or command has made; they are kept.
 	Foreign []string
 }
 
-// PlanRemoval says what [Remove] would do and changes nothing. Its errors are
-// those of [Removable].
+// PlanRemoval returns what [Remove] would do and changes nothing. Its errors are those
+// of [Removable].
 func PlanRemoval(path string, withBackups bool) (*Removal, error) {
 	if err := Removable(path); err != nil {
 		return nil, err
 	}
 	found, err := survey(path)
 	if err != nil {
-		return nil, fmt.Errorf("look at the data directory: %w", err)
+		return nil, fmt.Errorf("read the data directory: %w", err)
 	}
 	plan := &Removal{Removed: found.layout, Backups: found.backups, Foreign: found.foreign}
 	if withBackups {
@@ -42,13 +42,12 @@ func PlanRemoval(path string, withBackups bool) (*Removal, error) {
 	return plan, nil
 }
 
-// Remove deletes what belongs to the layout from a data directory, and the
-// directory if nothing else is in it. It refuses one that is in use
-// (ErrLocked), and one that is not [Removable] (ErrNotOurs): a mistyped path
-// must not cost a home directory. Lock and stamp go last, so that a removal
-// that was cut short can be repeated. The directory itself stays where this
-// user may not remove it, as below a service's state directory or where a
-// volume is mounted.
+// Remove deletes the files of the layout from a data directory, and the directory if it
+// is then empty. It refuses a directory that is in use (ErrLocked), and one that is not
+// [Removable] (ErrNotOurs), such as a mistyped path. It deletes the lock and the stamp
+// last, so that an interrupted removal can be repeated. It keeps the directory itself
+// if this user may not remove it, for example below a service's state directory or at
+// the mount point of a volume.
 func Remove(path string, withBackups bool) (*Removal, error) {
 	if err := Removable(path); err != nil {
 		return nil, err
@@ -83,14 +82,14 @@ func Remove(path string, withBackups bool) (*Removal, error) {
 	return plan, nil
 }
 
-// Removable says whether Remove would accept the directory if it is not in
+// Removable reports whether Remove would accept the directory if it is not in
 // use: nil, ErrNotOurs with the reason, or os.ErrNotExist. A directory without
 // a stamp, which a first start that was cut short leaves, is accepted if
 // everything in it belongs to the layout.
 func Removable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("look at the data directory: %w", err)
+		return fmt.Errorf("read the data directory: %w", err)
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("%s is %w: it is not a directory", path, ErrNotOurs)
@@ -107,7 +106,7 @@ func Removable(path string) error {
 	}
 	found, err := survey(path)
 	if err != nil {
-		return fmt.Errorf("look at the data directory: %w", err)
+		return fmt.Errorf("read the data directory: %w", err)
 	}
 	if len(found.foreign) > 0 {
 		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotOurs, Few(found.foreign))

@@ -24,7 +24,7 @@ func ours(t *testing.T) string {
 	return path
 }
 
-func TestRemoveTakesTheWholeDirectory(t *testing.T) {
+func TestRemoveDeletesTheDirectory(t *testing.T) {
 	path := ours(t)
 	if _, err := Remove(path, false); err != nil {
 		t.Fatal(err)
@@ -37,9 +37,9 @@ func TestRemoveTakesTheWholeDirectory(t *testing.T) {
 	}
 }
 
-// TestRemoveKeepsWhatIsNotOfTheLayout: files of others, wherever they lie, and
-// the backups unless they are asked for.
-func TestRemoveKeepsWhatIsNotOfTheLayout(t *testing.T) {
+// TestRemoveKeepsOtherFiles: files of others, wherever they lie, and
+// the backups unless they are requested.
+func TestRemoveKeepsOtherFiles(t *testing.T) {
 	keptAlways := []string{"docs/thesis.txt", "notes.md", "pki/README.txt", "backups/list.txt", "before-restore-1/mine.txt"}
 	archives := []string{"backups/scheduled-20260102T030405Z.tar.gz", "backups/.unfinished-1", "before-restore-1/backups/old.tar.gz"}
 	removed := []string{"admin.kubeconfig", "pki/ca.crt", "encryption/config.yaml", "etcd/member/snap/db", "etcd/seal.json", "snapshot.tmp/snapshot-1.db",
@@ -129,7 +129,7 @@ func TestRemoveRefusesADirectoryInUse(t *testing.T) {
 	}
 }
 
-func TestRemoveRefusesWhatIsNotOurs(t *testing.T) {
+func TestRemoveRefusesOtherDirectories(t *testing.T) {
 	file := func(name, content string) func(string) error {
 		return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600) }
 	}

@@ -6,19 +6,18 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// ErrNoSpace means that writing would not leave the disk the room that is
-// needed.
+// ErrNoSpace means that the disk has not enough room for a write.
 var ErrNoSpace = fmt.Errorf("not enough room on the disk")
 
 // maxReserve is enough for the next file of etcd's log, of 64 MiB.
 const maxReserve = 96 << 20
 
-// Reserve is how much of a disk of total bytes has to stay free for a server: etcd
-// extends its log in steps and ends when it cannot. With less, the server takes no
-// writes. On a small disk it is a tenth.
+// Reserve is the part, in bytes, of a disk of total bytes that must stay free for a
+// server: etcd extends its log in steps and ends if it cannot. With less, the server
+// refuses writes. On a small disk it is a tenth.
 func Reserve(total int64) int64 { return min(maxReserve, total/10) }
 
-// bytes writes a size for people.
+// bytes formats a size for messages.
 func bytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
 // Room returns an error that is ErrNoSpace when n bytes more in the directory
@@ -27,20 +26,20 @@ func bytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 func Room(dir string, n int64, dataDir string) error {
 	free, total, err := DiskSpace(dir)
 	if err != nil {
-		return fmt.Errorf("ask how much room there is in %s: %w", dir, err)
+		return fmt.Errorf("read the free space of %s: %w", dir, err)
 	}
 	oursFree, ours, err := DiskSpace(dataDir)
 	if err != nil {
-		return fmt.Errorf("ask how much room there is in %s: %w", dataDir, err)
+		return fmt.Errorf("read the free space of %s: %w", dataDir, err)
 	}
 	// File systems that share a pool have the same room left.
 	same := dir == dataDir || total == ours || free == oursFree
 	keep := 2 * Reserve(ours) // what is written meanwhile must not use up the reserve
 	switch {
 	case free < n:
-		return fmt.Errorf("%w: %s has %s left, %s are wanted; make room or choose another directory", ErrNoSpace, dir, bytes(free), bytes(n))
+		return fmt.Errorf("%w: %s has %s left, %s are needed; make room or choose another directory", ErrNoSpace, dir, bytes(free), bytes(n))
 	case free < n+keep && same:
-		return fmt.Errorf("%w: %s has %s left, %s are wanted and %s have to stay free for the server; make room or choose another directory", ErrNoSpace, dir, bytes(free), bytes(n), bytes(keep))
+		return fmt.Errorf("%w: %s has %s left, %s are needed and %s must stay free for the server; make room or choose another directory", ErrNoSpace, dir, bytes(free), bytes(n), bytes(keep))
 	}
 	return nil
 }

@@ -2,7 +2,7 @@ package datadir
 
 import "golang.org/x/sys/windows"
 
-// DiskSpace is what this user may still write to the directory's disk, and the
+// DiskSpace returns the space that this user can use on the directory's disk, and the
 // size of that disk, in bytes.
 func DiskSpace(dir string) (free, total int64, err error) {
 	path, err := windows.UTF16PtrFromString(dir)

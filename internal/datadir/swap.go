@@ -16,20 +16,20 @@ const swapFile = "swap.json"
 
 // swap is the content of swapFile.
 type swap struct {
-	// New and Old are directories in the data directory: what comes in and
-	// where what was there goes.
+	// New and Old are directories in the data directory: the new content, and the
+	// directory for the previous content.
 	New string `json:"new"`
 	Old string `json:"old"`
 	// Keep are names that stay where they are.
 	Keep []string `json:"keep,omitempty"`
-	// Moved says that what was there has gone to Old.
+	// Moved means that the previous content is in Old.
 	Moved bool `json:"moved"`
 }
 
-// Lock takes the lock of a directory without looking at its content, and makes
-// it where it does not exist. The result has no Previous. An exchange that was
-// cut short is finished. A directory that no server has used is refused when it
-// has files that are neither of the layout nor named (ErrNotOurs).
+// Lock locks a directory without reading its content, and creates it if it does not
+// exist. The result has no Previous. It finishes an interrupted exchange. It refuses a
+// directory that no server has used and that has files which are neither of the layout
+// nor named (ErrNotOurs).
 func Lock(path string, named ...string) (*Dir, error) {
 	if err := refuseForeign(path, named); err != nil {
 		return nil, err
@@ -53,11 +53,11 @@ func Lock(path string, named ...string) (*Dir, error) {
 	return d, nil
 }
 
-// Swap makes what is in the directory named incoming, which lies in d, the
-// content of d, and moves what was there to the new directory named old in d,
-// except the names in keep and what is not of the layout. It renames only: it works where the directory
-// itself cannot be renamed, as a mounted volume, and takes no room. After a
-// crash the next one to lock the directory finishes it.
+// Swap makes the content of the directory named incoming, which is in d, the content of
+// d. It moves the previous content to the new directory named old in d, except the
+// names in keep and files that are not of the layout. It only renames: it needs no
+// room, and works if the directory itself cannot be renamed, such as a mounted volume.
+// After a crash the next Lock finishes it.
 func (d *Dir) Swap(incoming, old string, keep ...string) error {
 	if _, err := os.Lstat(d.Join(old)); err == nil {
 		return fmt.Errorf("exchange the content of %s: %s exists", d.path, d.Join(old))
@@ -76,7 +76,7 @@ func (d *Dir) writeSwap(s swap) error {
 	return WriteFile(d.Join(swapFile), append(data, '\n'), 0o600)
 }
 
-// finishSwap does what is left of an exchange. Each step can be repeated.
+// finishSwap does the remaining steps of an exchange. Each step can be repeated.
 func (d *Dir) finishSwap() error {
 	data, err := os.ReadFile(d.Join(swapFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -93,7 +93,7 @@ func (d *Dir) finishSwap() error {
 		return fmt.Errorf("a restore into %s was interrupted and %s cannot be read: %w", d.path, swapFile, err)
 	}
 	if err := d.finish(s); err != nil {
-		return fmt.Errorf("put a restored backup into its place in %s: %w; remove the cause and try again", d.path, err)
+		return fmt.Errorf("move a restored backup into %s: %w; remove the cause and try again", d.path, err)
 	}
 	return nil
 }

@@ -14,10 +14,10 @@ import (
 // checkedValues bounds how many values of a resource CheckReadable reads.
 const checkedValues = 100
 
-// CheckReadable returns an error with the remedy when the objects in etcd below
-// root are encrypted with other keys than those in the file: for each key of the
-// first values of each resource, one value must be decrypted. Values of KMS
-// plugins are left out, since the plugin may be away.
+// CheckReadable returns an error with the remedy if the objects in etcd below root are
+// encrypted with other keys than those in the file: for each key of the first values of
+// each resource, one value must be decrypted. Values of KMS plugins are left out, since
+// the plugin may be unavailable.
 func CheckReadable(ctx context.Context, kv clientv3.KV, root, file string) error {
 	c, err := read(file)
 	if err != nil || c == nil {
@@ -39,9 +39,9 @@ func CheckReadable(ctx context.Context, kv clientv3.KV, root, file string) error
 	return nil
 }
 
-// storedBelow lists where objects of a resource may be: built-in resources lie
-// under their name, others under their group. Wildcards are looked up as secrets
-// and as all of a group.
+// storedBelow lists the key prefixes of a resource: built-in resources are stored under
+// their name, others under their group. Wildcards are checked as secrets and as all of
+// a group.
 func storedBelow(root, resource string) []string {
 	name, group, _ := strings.Cut(resource, ".")
 	switch {
@@ -77,7 +77,7 @@ func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resourc
 		}
 	}
 	for key, object := range unreadable {
-		// One damaged object among others says nothing about the key.
+		// One damaged object among readable ones does not mean a wrong key.
 		if !readable[key] {
 			return fmt.Errorf("%s in etcd are encrypted with another key under the name that %s has in %s (%s cannot be decrypted): put the former key back, from a backup, and give each key a name of its own; `kube-hyper-mini encryption rotate` makes a new key", resource, describe(key), file, object)
 		}

@@ -24,8 +24,8 @@ const keyBytes = 32
 type configuration struct {
 	apiserverv1.EncryptionConfiguration
 	file string
-	// generated says that the server wrote the file as it stands. Everything
-	// else was edited and belongs to the administrator.
+	// generated means that the server wrote the file and that it was not edited. An
+	// edited file belongs to the administrator.
 	generated bool
 }
 
@@ -80,8 +80,7 @@ func parse(file string, data []byte) (*configuration, error) {
 	return c, nil
 }
 
-// isGenerated tells whether generate gives the same bytes, with keys that
-// newKey has named.
+// isGenerated reports whether generate makes the same bytes, with keys named by newKey.
 func (c *configuration) isGenerated(data []byte) bool {
 	var encrypted, plain []string
 	for _, entry := range c.Resources {
@@ -156,7 +155,7 @@ func (c *configuration) noLongerEncrypted(resources []string) []string {
 	return list
 }
 
-// writesPlain tells whether the entry's first provider, which writes, is
+// writesPlain reports whether the entry's first provider, which writes, is
 // identity.
 func writesPlain(entry apiserverv1.ResourceConfiguration) bool {
 	return len(entry.Providers) == 0 || entry.Providers[0].Identity != nil

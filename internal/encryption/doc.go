@@ -3,7 +3,7 @@
 //
 // [Ensure] makes the file and follows the server's configuration. A file that
 // was edited is read and never rewritten by a start. [Rotation] replaces the
-// key of either kind. [CheckReadable] tells whether the objects in etcd can be
+// key of either kind. [CheckReadable] reports whether the objects in etcd can be
 // decrypted with the file.
 //
 // The provider is secretbox (XSalsa20 and Poly1305): authenticated, and with

@@ -20,7 +20,7 @@ func ensure(t *testing.T, file string, resources ...string) *configuration {
 	return c
 }
 
-func TestTheKeyIsKept(t *testing.T) {
+func TestKeyIsKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption", "config.yaml")
 	first := ensure(t, file, "secrets")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -36,7 +36,7 @@ func TestTheKeyIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatWasEncryptedStaysReadable(t *testing.T) {
+func TestEncryptedObjectsStayReadable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	ensure(t, file, "secrets", "configmaps")
 	c := ensure(t, file, "secrets")
@@ -63,7 +63,7 @@ func TestNothingToEncrypt(t *testing.T) {
 	}
 }
 
-func TestALostKeyIsAnError(t *testing.T) {
+func TestLostKeyIsAnError(t *testing.T) {
 	for name, content := range map[string]string{
 		"garbage": "garbage",
 		"no key":  "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: []\n",
@@ -83,9 +83,9 @@ func TestALostKeyIsAnError(t *testing.T) {
 	}
 }
 
-// TestAnEditedFileIsKept: as it is, with every key and provider, or the start is
+// TestEditedFileIsKept: as it is, with every key and provider, or the start is
 // refused.
-func TestAnEditedFileIsKept(t *testing.T) {
+func TestEditedFileIsKept(t *testing.T) {
 	dir := t.TempDir()
 	generated := filepath.Join(dir, "generated.yaml")
 	key := ensure(t, generated, "secrets").secretboxKeys()[0]

@@ -14,6 +14,22 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/secretbox"
 )
 
+// Upstream fact: the prefixes of encrypted values, and the entry of a resource
+//
+// Mirrors: k8s.io/apiserver/pkg/server/options/encryptionconfig.aesCBCTransformerPrefixV1
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.aesGCMTransformerPrefixV1
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.secretboxTransformerPrefixV1
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.kmsTransformerPrefixV2
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.aesPrefixTransformer
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.secretboxPrefixTransformer
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.transformerFromOverrides
+// Why: a rotation finds the key of each stored value by its prefix, and the entry
+//   of its resource in the file. The constants and functions are not exported.
+// Gain: keys are rotated without a restart, and a start with the wrong keys is
+//   refused.
+// Breaks: a rotation does not rewrite values of a new form and removes their key.
+//   TestRotate compares with the transformers of Kubernetes.
+
 // The prefixes of values in etcd, followed by the key's name and a colon
 // (constants of k8s.io/apiserver/pkg/server/options/encryptionconfig).
 const (

@@ -6,7 +6,7 @@ import (
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 )
 
-// isLocal tells whether the provider has its keys in the file.
+// isLocal reports whether the provider has its keys in the file.
 func isLocal(provider apiserverv1.ProviderConfiguration) bool { return len(providerKeys(provider)) > 0 }
 
 // localKeys lists the prefixes of all keys in the file.

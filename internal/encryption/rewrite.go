@@ -20,8 +20,7 @@ import (
 const (
 	// pageSize is how many objects are read at once. One may have 1.5 MiB.
 	pageSize = 64
-	// writers write at once: etcd syncs to the disk once for what arrives
-	// together.
+	// writers is the number of concurrent writes: etcd syncs the disk once for several.
 	writers = 16
 	// reportInterval is the time between two reports of progress.
 	reportInterval = time.Second
@@ -29,8 +28,8 @@ const (
 
 func isCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) }
 
-// rewriter writes objects again, in etcd: no admission and no conversion takes
-// part. Watches see a change of the resource version only.
+// rewriter writes objects again, directly in etcd, without admission and conversion.
+// Watches get a change of the resource version only.
 type rewriter struct {
 	*Rotation
 	config *configuration
@@ -49,7 +48,7 @@ func (r *Rotation) rewriteAll(ctx context.Context, w *rewriter) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		// The API server may still be writing what it encrypted before it loaded
+		// The API server may still be writing objects that it encrypted before it loaded
 		// the new key: the pass that counts comes later.
 		clean := w.rewritten.Swap(0) == 0 && (!first || r.Encrypt == nil)
 		if err := r.reached(PhaseRewrite); err != nil {
@@ -67,7 +66,7 @@ func (r *Rotation) rewriteAll(ctx context.Context, w *rewriter) (int64, error) {
 	}
 }
 
-// pass looks at all objects once. The revision is that of its first read.
+// pass reads all objects once. The revision is that of its first read.
 func (w *rewriter) pass(ctx context.Context) (revision int64, err error) {
 	from := strings.TrimSuffix(w.Root, "/") + "/"
 	end := clientv3.GetPrefixRangeEnd(from)
@@ -101,7 +100,7 @@ func (w *rewriter) page(ctx context.Context, objects []*mvccpb.KeyValue) error {
 	group.SetLimit(writers)
 	before := w.rewritten.Load()
 	for _, object := range objects {
-		if !w.wants(object) {
+		if !w.outdated(object) {
 			continue
 		}
 		group.Go(func() error { return w.rewrite(ctx, object) })
@@ -111,10 +110,9 @@ func (w *rewriter) page(ctx context.Context, objects []*mvccpb.KeyValue) error {
 	return err
 }
 
-// wants tells whether the object is to be written again: because it needs an
-// old key, or because its resource is encrypted and it is in plain text or has
-// another key of the file.
-func (w *rewriter) wants(object *mvccpb.KeyValue) bool {
+// outdated reports whether the object must be written again: it needs an old key, or
+// its resource is encrypted and it is in plain text or has another key of the file.
+func (w *rewriter) outdated(object *mvccpb.KeyValue) bool {
 	prefix := w.ring.prefixOf(object.Value)
 	switch {
 	case prefix == w.state.New:
@@ -128,8 +126,8 @@ func (w *rewriter) wants(object *mvccpb.KeyValue) bool {
 	return exact && writingKey(*entry) == w.state.New
 }
 
-// rewrite writes the object as its entry says, unless it was changed meanwhile:
-// then the API server has written it with the new key.
+// rewrite writes the object as its entry requires, unless it was changed meanwhile: the
+// API server has then written it with the new key.
 func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 	key := string(object.Key)
 	value, err := w.ring.decrypt(ctx, key, object.Value)
@@ -142,7 +140,7 @@ func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 			return fmt.Errorf("encrypt %s: %w", key, err)
 		}
 	}
-	// kine knows updates in this form only.
+	// kine supports updates in this form only.
 	_, err = w.Store.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", object.ModRevision)).
 		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(clientv3.LeaseID(object.Lease)))).
@@ -158,9 +156,9 @@ func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 	return nil
 }
 
-// entryOf returns the entry that the object's resource has in the file, and
-// whether it names the resource itself. Built-in resources lie below their name
-// without the group, so that wildcards for their groups are not told apart: nil.
+// entryOf returns the file's entry for the object's resource, and whether it names the
+// resource itself. Built-in resources are stored below their name without the group, so
+// wildcards of their groups cannot be distinguished: nil.
 func (w *rewriter) entryOf(key string) (entry *apiserverv1.ResourceConfiguration, exact bool) {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(key, w.Root), "/"), "/")
 	second, _, _ := strings.Cut(rest, "/")

@@ -42,7 +42,7 @@ type Progress struct {
 	Phase string `json:"phase"`
 	// Key is the name of the new key.
 	Key string `json:"key"`
-	// Continued says that an earlier, interrupted rotation is continued.
+	// Continued means that an earlier, interrupted rotation is continued.
 	Continued bool `json:"continued,omitempty"`
 	// Checked and Rewritten count objects in etcd.
 	Checked   int `json:"checked"`
@@ -57,8 +57,8 @@ type Rotation struct {
 	// Store is etcd, and Root the prefix of all objects in it, as /registry.
 	Store clientv3.KV
 	Root  string
-	// Encrypt is how the only API server encrypts a resource at the moment; nil
-	// when none runs.
+	// Encrypt encrypts a value as the only API server does at the moment; nil if none
+	// runs.
 	Encrypt func(ctx context.Context, resource schema.GroupResource) ([]byte, error)
 	// Alone returns an error if other servers use the store, which do not have the
 	// new key. It is called before the rotation begins and before the old key is
@@ -80,7 +80,7 @@ type rotationState struct {
 
 func stateFile(file string) string { return filepath.Join(filepath.Dir(file), "rotation.json") }
 
-// Interrupted tells whether a rotation of the file has begun and not ended.
+// Interrupted reports whether a rotation of the file has begun and not ended.
 func Interrupted(file string) bool {
 	_, err := os.Stat(stateFile(file))
 	return err == nil

@@ -169,7 +169,7 @@ func TestRotate(t *testing.T) {
 }
 
 // TestRotateContinues: wherever a rotation ends early, everything can be read,
-// also after the next start has seen the file, and the next rotation goes on
+// also after the next start has seen the file, and the next rotation continues
 // with the same key.
 func TestRotateContinues(t *testing.T) {
 	for _, phase := range []string{PhaseNewKey, PhaseLoaded, PhaseRewrite, PhaseCompact, PhaseOldKey} {
@@ -206,8 +206,8 @@ func TestRotateContinues(t *testing.T) {
 	}
 }
 
-// TestRotateBegunOnly: the state was written and the key was not.
-func TestRotateBegunOnly(t *testing.T) {
+// TestRotateOfAnUnfinishedRotationOnly: the state was written and the key was not.
+func TestRotateOfAnUnfinishedRotationOnly(t *testing.T) {
 	a := filled(t)
 	if err := os.WriteFile(stateFile(a.file), []byte(`{"new":"k8s:enc:secretbox:v1:lost:","old":["k8s:enc:secretbox:v1:x:"]}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -33,13 +33,13 @@ const (
 	plural         = "serviceendpoints"
 	definitionName = plural + "." + Group
 	fieldManager   = "kube-hyper-mini"
-	// digestAnnotation tells a definition that needs no writing.
+	// digestAnnotation has the digest of a definition: an equal one is not written.
 	digestAnnotation = Group + "/definition"
-	// versionAnnotation orders definitions: an older server leaves that of a
-	// newer one as it is.
+	// versionAnnotation orders definitions: an older server does not replace that of a
+	// newer one.
 	versionAnnotation = Group + "/definition-version"
-	// definitionVersion goes up with each change of the definition; a test
-	// holds it against the digest.
+	// definitionVersion is increased with each change of the definition; a test
+	// compares it with the digest.
 	definitionVersion = 1
 	servedPoll        = 10 * time.Millisecond
 )
@@ -49,11 +49,10 @@ var (
 	definitions      = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 )
 
-// Install makes the ServiceEndpoint type exist as this version of the server
-// defines it, and returns when it is served. A definition that is up to date
-// costs one read. One that is older and cannot be updated (a webhook may be in
-// the way, whose server is only found with the type's objects) stays in use,
-// with a warning.
+// Install creates or updates the type ServiceEndpoint and returns when it is served. A
+// definition that is up to date costs one read. An older one that cannot be updated (a
+// webhook may refuse it, whose server is found with objects of this type only) stays in
+// use, with a warning.
 func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	dynamicClient, err := dynamic.NewForConfig(client)
 	if err != nil {
@@ -86,7 +85,7 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	return err
 }
 
-// versionOf is 0 for a definition that says nothing about it.
+// versionOf is 0 for a definition without the annotation.
 func versionOf(crd *unstructured.Unstructured) int {
 	version, err := strconv.Atoi(crd.GetAnnotations()[versionAnnotation])
 	if err != nil {
@@ -95,8 +94,8 @@ func versionOf(crd *unstructured.Unstructured) int {
 	return version
 }
 
-// create makes the type exist, and says whether that was needed. One that
-// exists is left as it is: a newer server on the same etcd may have made it.
+// create creates the type, and reports whether it did not exist. It does not change an
+// existing one: a newer server on the same etcd may have created it.
 func create(ctx context.Context, client dynamic.Interface) (made bool, err error) {
 	wanted, err := definition()
 	if err != nil {
@@ -109,15 +108,15 @@ func create(ctx context.Context, client dynamic.Interface) (made bool, err error
 	return err == nil, err
 }
 
-// listOnceServed asks until the type answers and can be watched, and returns
-// all objects. Until a starting server knows all its types it answers "not
-// found, try again in 5 s" (k8s.io/apiserver/pkg/util/notfoundhandler), which
-// client-go would obey before it returned, and a reflector that is told that
-// the watch cache is not ready comes back after a second.
+// listOnceServed sends requests until the type is served and can be watched, and
+// returns all objects. Until a starting server has read all its types it answers "not
+// found, try again in 5 s" (k8s.io/apiserver/pkg/util/notfoundhandler), for which
+// client-go would wait; and a reflector retries after a second when the watch cache is
+// not ready.
 func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.UnstructuredList, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make the client that asks for %s: %w", definitionName, err)
+		return nil, fmt.Errorf("make the client for %s: %w", definitionName, err)
 	}
 	request := func() *rest.Request {
 		return client.RESTClient().Get().AbsPath("/apis/"+Group+"/"+Version+"/"+plural).SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0)
@@ -137,7 +136,7 @@ func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.Uns
 	}
 }
 
-// listAndWatch lists the objects and sees that they can be watched.
+// listAndWatch lists the objects and checks that they can be watched.
 func listAndWatch(ctx context.Context, request func() *rest.Request) (*unstructured.UnstructuredList, error) {
 	data, err := request().DoRaw(ctx)
 	if err != nil {
@@ -154,7 +153,7 @@ func listAndWatch(ctx context.Context, request func() *rest.Request) (*unstructu
 	return list, events.Close()
 }
 
-// definition is the CRD as it is applied, stamped with its digest.
+// definition is the CRD with its digest.
 func definition() (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// dialTimeout is how long a target may take to accept a connection.
+	// dialTimeout bounds the time in which a target accepts a connection.
 	dialTimeout = 5 * time.Second
-	// headStart is how long the next target waits for the one before it: a target
-	// that drops packets must not hold up a request that another can answer.
+	// headStart is the time between the attempts to connect to two targets: a target
+	// that drops packets must not delay a request that another one can answer.
 	headStart = 250 * time.Millisecond
 )
 
-// ConnectError says that none of a reference's targets accepts a connection.
+// ConnectError means that no target of a reference accepts a connection.
 type ConnectError struct {
 	Reference Reference
 	cause     error
@@ -30,17 +30,16 @@ func (e *ConnectError) Error() string {
 	return fmt.Sprintf("no target of service %s accepts a connection: %v", e.Reference, e.cause)
 }
 
-// Unwrap returns what went wrong with each target.
+// Unwrap returns the errors of the targets.
 func (e *ConnectError) Unwrap() error { return e.cause }
 
-// Direct is the dialer below [Resolver.Dialer] where no other is configured.
+// Direct is the dialer below [Resolver.Dialer] if no other is configured.
 func Direct() utilnet.DialFunc {
 	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, ControlContext: checkResolved}).DialContext
 }
 
-// Dialer returns a dial function that understands the hosts which the
-// resolvers answer, and leaves all others to base. Errors are
-// [UnresolvedError] and [ConnectError].
+// Dialer returns a dial function that connects hosts of the resolvers to their targets,
+// and dials all other hosts with base. Errors are [UnresolvedError] and [ConnectError].
 func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(address)
@@ -67,7 +66,7 @@ func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 	}
 }
 
-// upstream dials the name that a cluster's DNS would know.
+// upstream dials the name that cluster DNS would resolve.
 func upstream(ctx context.Context, network string, ref Reference, port string, base utilnet.DialFunc) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -82,8 +81,7 @@ func upstream(ctx context.Context, network string, ref Reference, port string, b
 	return connection, nil
 }
 
-// race connects to the first of several targets that answers. Each gets a head
-// start of 250 ms over the next.
+// race connects to several targets, one every 250 ms, and uses the first connection.
 type race struct {
 	resolver *Resolver
 	ref      Reference
@@ -130,8 +128,8 @@ func (d *race) run(ctx context.Context, targets []string) (net.Conn, string, err
 	return nil, "", &ConnectError{Reference: d.ref, cause: errors.Join(errs...)}
 }
 
-// dial outlives the request: a target that is slow to refuse is as dead for
-// the next request as it was for this one.
+// dial continues after the end of the request: its result is the health of the target
+// for the next request.
 func (d *race) dial(ctx context.Context, target string, results chan<- attempt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 	defer cancel()
@@ -142,7 +140,7 @@ func (d *race) dial(ctx context.Context, target string, results chan<- attempt) 
 	results <- attempt{connection: connection, target: target, err: err}
 }
 
-// discard closes the connections that came too late.
+// discard closes the other connections.
 func discard(results <-chan attempt, pending int) {
 	for range pending {
 		if late := <-results; late.err == nil {
@@ -151,8 +149,8 @@ func discard(results <-chan attempt, pending int) {
 	}
 }
 
-// connect is base within the policy. A base that leaves names to another
-// machine, as an egress proxy, is checked for literal addresses and ports only.
+// connect is base within the policy. If base sends names to another machine, such as an
+// egress proxy, only literal addresses and ports are checked.
 func connect(ctx context.Context, base utilnet.DialFunc, policy *Policy, target string) (net.Conn, error) {
 	if err := policy.checkTarget(target); err != nil {
 		return nil, err
@@ -160,7 +158,7 @@ func connect(ctx context.Context, base utilnet.DialFunc, policy *Policy, target 
 	connection, err := base(withPolicy(ctx, policy), "tcp", target)
 	var denied *DeniedError
 	if errors.As(err, &denied) {
-		// Without the address that the name has.
+		// Without the address of the name.
 		return nil, &DeniedError{Target: target, Resolved: true}
 	}
 	return connection, err

@@ -3,11 +3,11 @@
 // backend as a Service's namespace, name and port; there are no Services here
 // and no cluster DNS.
 //
-// A [Resolver] answers for all three from ServiceEndpoint objects, then from
-// the configuration, then with the upstream name <name>.<namespace>.svc. What
-// it returns as a URL is a name of its own that [Resolver.Dialer] turns into
-// a connection to one of the targets, so that health and changes are known
-// where connections are made. TLS verifies <name>.<namespace>.svc as always.
+// A [Resolver] answers for all three from ServiceEndpoint objects, then from the
+// configuration, then with the upstream name <name>.<namespace>.svc. The URL that it
+// returns has a host name of its own, which [Resolver.Dialer] resolves when it
+// connects: health and changes apply to new connections. TLS verifies
+// <name>.<namespace>.svc as always.
 //
 // [Resolver.Run] follows the objects and writes their status.
 package endpoints

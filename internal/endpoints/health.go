@@ -16,10 +16,10 @@ const (
 // health records the targets that refuse connections, and those that accept them
 // but do not complete a TLS handshake, as a process that hangs.
 type health struct {
-	mu   sync.Mutex
-	down map[string]outage
-	mute map[string]bool
-	now  func() time.Time
+	mu     sync.Mutex
+	down   map[string]outage
+	silent map[string]bool
+	now    func() time.Time
 }
 
 type outage struct {
@@ -28,10 +28,11 @@ type outage struct {
 }
 
 func newHealth() *health {
-	return &health{down: map[string]outage{}, mute: map[string]bool{}, now: time.Now}
+	return &health{down: map[string]outage{}, silent: map[string]bool{}, now: time.Now}
 }
 
-// mark records how connecting to a target went and says whether that is news.
+// mark records whether a target has accepted a connection, and reports whether that has
+// changed.
 func (h *health) mark(target string, err error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,18 +49,18 @@ func (h *health) mark(target string, err error) bool {
 	return !was
 }
 
-// markMute records whether a target that accepts connections does not speak TLS
-// on them, and says whether that is news. A connection alone does not clear it.
-func (h *health) markMute(target string, mute bool) bool {
+// markSilent records whether a target that accepts connections does not speak TLS, and
+// reports whether that has changed. A connection alone does not clear it.
+func (h *health) markSilent(target string, silent bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	was := h.mute[target]
-	if mute {
-		h.mute[target] = true
+	was := h.silent[target]
+	if silent {
+		h.silent[target] = true
 	} else {
-		delete(h.mute, target)
+		delete(h.silent, target)
 	}
-	return was != mute
+	return was != silent
 }
 
 // forget drops the state of a target that no reference has any more.
@@ -67,19 +68,18 @@ func (h *health) forget(target string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.down, target)
-	delete(h.mute, target)
+	delete(h.silent, target)
 }
 
-// order returns the targets in the order in which to try them: those that may
-// work in turns, then those that failed, the one that is due first before the
-// others.
+// order returns the targets in the order in which to try them: healthy ones in turns,
+// then those that failed, by the end of their pause.
 func (h *health) order(targets []string, turn uint32) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
 	var up, down []string
 	for _, target := range targets {
-		if outage, failed := h.down[target]; h.mute[target] || failed && now.Before(outage.until) {
+		if outage, failed := h.down[target]; h.silent[target] || failed && now.Before(outage.until) {
 			down = append(down, target)
 		} else {
 			up = append(up, target)

@@ -25,14 +25,13 @@ import (
 // probePeriod is the time between two probes of an object that did not change.
 const probePeriod = 30 * time.Second
 
-// failuresBeforeLog is how often in a row the type must be missing before that is
-// logged: discovery lags behind the definition.
+// failuresBeforeLog is the number of failures in a row before a missing type is logged:
+// discovery has the type some time after its definition.
 const failuresBeforeLog = 2
 
-// Run follows the ServiceEndpoint objects and writes their status until ctx
-// ends. The type need not be served yet; once it is followed, it is made again
-// after a deletion, which is logged. dial reaches the targets. An
-// error means that nothing is followed. Call it once.
+// Run follows the ServiceEndpoint objects and writes their status until ctx ends. The
+// type need not be served yet. If it is deleted later, Run creates it again and logs
+// that. dial connects to the targets. After an error nothing is followed. Call it once.
 func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.DialFunc, log *slog.Logger) error {
 	registerMetrics()
 	client = rest.CopyConfig(client)
@@ -82,9 +81,8 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	return nil
 }
 
-// reinstall makes the type exist again when the informer finds that it does
-// not: it is the server's own, which `kubectl delete crd --all` does not know.
-// The informer lists again by itself, less and less often.
+// reinstall creates the type again after `kubectl delete crd --all` and the like. The
+// informer repeats its list with increasing delays.
 func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandlerWithContext {
 	failures := 0 // the informer calls this from one goroutine
 	return func(ctx context.Context, reflector *cache.Reflector, err error) {
@@ -95,21 +93,21 @@ func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandl
 		made, createErr := create(ctx, client)
 		if made {
 			failures = 0
-			log.Info("the definition of ServiceEndpoint was deleted, and is made again; its objects are gone")
+			log.Info("the definition of ServiceEndpoint was deleted and is created again; its objects are lost")
 			return
 		}
 		if failures++; failures != failuresBeforeLog || ctx.Err() != nil {
 			return
 		}
 		if createErr != nil {
-			log.Warn("the definition of ServiceEndpoint is gone and cannot be made again: what refers to Services is not found", "error", createErr)
+			log.Warn("the definition of ServiceEndpoint was deleted and cannot be created again: references to Services are not resolved", "error", createErr)
 		} else {
 			log.Warn("ServiceEndpoints are not served, though they are defined: see the conditions of crd/"+definitionName, "error", err)
 		}
 	}
 }
 
-// handler applies objects to the resolver and hands them to the prober.
+// handler applies objects to the resolver and queues them for the prober.
 func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventHandler {
 	apply := func(obj any) {
 		if object, ok := obj.(*unstructured.Unstructured); ok {
@@ -122,7 +120,7 @@ func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventH
 			before, okBefore := previous.(*unstructured.Unstructured)
 			after, okAfter := current.(*unstructured.Unstructured)
 			if okBefore && okAfter && before.GetResourceVersion() != after.GetResourceVersion() && sameSpec(before, after) {
-				return // the status, most likely from here
+				return // the status, which the prober writes
 			}
 			apply(current)
 		},
@@ -139,7 +137,7 @@ func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventH
 	}
 }
 
-// use gives the targets of an object to the resolver.
+// use sets the targets of an object in the resolver.
 func (r *Resolver) use(object *unstructured.Unstructured) Reference {
 	ref, targets, err := read(object)
 	if err != nil {

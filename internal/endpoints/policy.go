@@ -13,19 +13,19 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// Policy says which targets ServiceEndpoint objects may have. nil allows all.
+// Policy restricts the targets of ServiceEndpoint objects. nil allows all.
 type Policy struct {
 	allowed, denied           []netip.Prefix
 	allowedPorts, deniedPorts []config.PortRange
 	loopback                  bool
 }
 
-// DeniedError means that the policy does not allow a target, or an address that
-// its name has.
+// DeniedError means that the policy does not allow a target, or the address of its
+// name.
 type DeniedError struct {
 	Target string
-	// Resolved says that the name is allowed and its address is not, which
-	// authors of objects are not told: it says what the name resolves to.
+	// Resolved means that the name is allowed and its address is not. Authors of
+	// objects do not get this error: it would tell them the address.
 	Resolved bool
 }
 
@@ -62,7 +62,7 @@ func NewPolicy(cfg *config.ServerConfiguration) (*Policy, error) {
 	return p, nil
 }
 
-// checkTarget is what can be said of host:port before it is resolved.
+// checkTarget checks host:port before the host is resolved.
 func (p *Policy) checkTarget(target string) error {
 	if p == nil {
 		return nil
@@ -102,7 +102,7 @@ func (p *Policy) allowsAddress(address netip.Addr) bool {
 
 type policyKey struct{}
 
-// withPolicy has the dialer of [Direct] check the addresses that it connects to.
+// withPolicy has the dialer of [Direct] check the addresses of its connections.
 func withPolicy(ctx context.Context, policy *Policy) context.Context {
 	if policy == nil {
 		return ctx
@@ -110,8 +110,8 @@ func withPolicy(ctx context.Context, policy *Policy) context.Context {
 	return context.WithValue(ctx, policyKey{}, policy)
 }
 
-// checkResolved is [net.Dialer.ControlContext]: it sees the address after names
-// have been resolved, just before the connection is made.
+// checkResolved is a [net.Dialer.ControlContext], which is called with the address
+// before the connection is made.
 func checkResolved(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	policy, ok := ctx.Value(policyKey{}).(*Policy)
 	if !ok {

@@ -6,13 +6,26 @@ import (
 	"sync/atomic"
 )
 
+// Upstream fact: net/http repeats a request of which nothing was written
+//
+// Mirrors: net/http.nothingWrittenError
+//   net/http.persistConn.shouldRetryRequest
+//   net/http.persistConn.writeLoop
+// Why: clients of webhooks keep connections to a target that has been removed. A
+//   connection refuses the next request in Write, and net/http takes another
+//   connection.
+// Gain: a webhook request after a change of targets reaches the new target,
+//   without an error.
+// Breaks: the first request after a change of targets fails.
+//   TestPooledConnectionIsNotUsedAfterAMove fails.
+
 // errMoved makes net/http send the request on another connection: it does so
 // when nothing has been written (net/http's nothingWrittenError).
 var errMoved = errors.New("the service's targets have changed since this connection was made")
 
-// pooledConn is an HTTP/1.1 connection that begins no new request once its
-// target is not current any more. A request begins with the first write after
-// a read: one that is under way is left alone.
+// pooledConn is an HTTP/1.1 connection that refuses new requests when its target has
+// been removed. A request begins with the first write after a read; a request in
+// progress continues.
 type pooledConn struct {
 	net.Conn
 	current  func() bool

@@ -30,14 +30,14 @@ const Reachable = "Reachable"
 
 const (
 	probeWorkers = 4
-	// minReprobe and maxReprobe bound the wait before a target that could not
-	// be reached is asked again.
+	// minReprobe and maxReprobe bound the wait before an unreachable target is probed
+	// again.
 	minReprobe = 500 * time.Millisecond
 	maxReprobe = 5 * time.Second
 )
 
-// prober finds out whether targets can be reached and writes that into the
-// objects' status.
+// prober checks whether targets can be reached and writes the result to the status of
+// the objects.
 type prober struct {
 	resolver *Resolver
 	client   dynamic.Interface
@@ -62,11 +62,11 @@ func (p *prober) handle(ctx context.Context, ref Reference) reconcile.Result {
 	if well && err == nil {
 		return reconcile.Done()
 	}
-	return reconcile.Retry() // nothing tells when a target is back
+	return reconcile.Retry() // there is no event when a target is reachable again
 }
 
-// probe asks all targets of an object and writes its status if that is news.
-// It says whether there is no reason to look again soon.
+// probe probes all targets of an object and writes its status if it has changed. It
+// returns false if the targets must be probed again soon.
 func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	obj, exists, err := p.store.GetByKey(ref.String())
 	if err != nil || !exists {
@@ -83,7 +83,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	}
 	var current status
 	if content, found, _ := unstructured.NestedMap(object.Object, "status"); found {
-		// What cannot be read is written anew.
+		// A status that cannot be read is replaced.
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &current)
 	}
 	if p.resolver.configured(ref) {
@@ -144,8 +144,8 @@ func (p *prober) statusError(ref Reference, target string, err error) error {
 	return denied
 }
 
-// reach counts the targets that speak TLS and joins what is wrong with the
-// others, in their order.
+// reach counts the targets that speak TLS and joins the errors of the others, in their
+// order.
 func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (int, error) {
 	errs := make([]error, len(targets))
 	var asking sync.WaitGroup
@@ -158,7 +158,7 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 			}
 			health := p.resolver.healthOf(ref)
 			news := health.mark(target, connected)
-			if health.markMute(target, connected == nil && errs[i] != nil) || news {
+			if health.markSilent(target, connected == nil && errs[i] != nil) || news {
 				p.resolver.Changed(ref)
 			}
 		})
@@ -186,15 +186,15 @@ func (p *prober) handshake(ctx context.Context, ref Reference, target string) (c
 	}
 	client := tls.Client(connection, &tls.Config{ServerName: ref.host(), InsecureSkipVerify: true}) //nolint:gosec // see above
 	err = client.HandshakeContext(ctx)
-	_ = client.Close() // it has served its purpose
+	_ = client.Close() // the handshake is the whole probe
 	if err != nil {
 		return nil, fmt.Errorf("TLS handshake with %s: %w", target, WithoutSource(err))
 	}
 	return nil, nil
 }
 
-// WithoutSource takes the local port out of an error, which would make the
-// same failure look like news each time.
+// WithoutSource removes the local port from an error: it would make equal failures
+// differ.
 func WithoutSource(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -21,8 +21,21 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// syncTimeout bounds how long a connection waits for the first list of
-// ServiceEndpoints. Before it a missing object cannot be told from an unread one.
+// Upstream fact: when clients of `service:` references call the resolver
+//
+// Mirrors: k8s.io/apiserver/pkg/util/webhook.ClientManager.HookClient
+//   k8s.io/apiserver/pkg/util/webhook.ClientManager.hookClientConfig
+//   k8s.io/kube-aggregator/pkg/apiserver.proxyHandler.ServeHTTP
+// Why: the client of a webhook is cached, with one pool of connections, and calls
+//   the resolver when it dials. The proxy of the aggregator calls it for each
+//   request.
+// Gain: webhooks and aggregated API servers without Services; a change of targets
+//   applies at once.
+// Breaks: connections to removed targets are used, or requests in progress are
+//   cut.
+
+// syncTimeout bounds the time that a connection waits for the first list of
+// ServiceEndpoints.
 const syncTimeout = 5 * time.Second
 
 // Reference is the namespace and name in a `service:` reference.
@@ -43,15 +56,15 @@ type UnresolvedError struct {
 
 // Error implements error.
 func (e *UnresolvedError) Error() string {
-	return fmt.Sprintf("nothing is known about service %q in namespace %q: create the ServiceEndpoint (%s/%s) %q in namespace %q "+
+	return fmt.Sprintf("service %q in namespace %q has no targets: create the ServiceEndpoint (%s/%s) %q in namespace %q "+
 		"with spec.targets: [\"https://host:port\"], or add it to serviceEndpoints in the configuration (%v)",
 		e.Reference.Name, e.Reference.Namespace, Group, Version, e.Reference.Name, e.Reference.Namespace, e.cause)
 }
 
-// Unwrap returns why the upstream name was of no help.
+// Unwrap returns the error of the upstream name.
 func (e *UnresolvedError) Unwrap() error { return e.cause }
 
-// Resolver knows the targets of references. It is safe for concurrent use.
+// Resolver resolves references to targets. It is safe for concurrent use.
 type Resolver struct {
 	configTargets map[Reference][]string
 	policy        *Policy // of objects
@@ -60,7 +73,7 @@ type Resolver struct {
 
 	mu            sync.RWMutex
 	objectTargets map[Reference][]string
-	healths       map[Reference]*health // per reference, so that a namespace learns nothing about targets of another
+	healths       map[Reference]*health // per reference, so that it does not depend on objects of other namespaces
 	listeners     []func(Reference)
 }
 
@@ -73,8 +86,8 @@ func NewFromConfig(cfg *config.ServerConfiguration) (*Resolver, error) {
 	return New(cfg.ServiceEndpoints, policy)
 }
 
-// New returns a resolver with the entries of the configuration. Targets of
-// objects come with [Resolver.Run]; policy bounds them.
+// New returns a resolver with the entries of the configuration. [Resolver.Run] adds the
+// targets of objects; policy restricts those.
 func New(entries []config.ServiceEndpoint, policy *Policy) (*Resolver, error) {
 	r := &Resolver{
 		configTargets: map[Reference][]string{}, policy: policy, synced: make(chan struct{}), objectTargets: map[Reference][]string{}, healths: map[Reference]*health{},
@@ -150,8 +163,7 @@ func (r *Resolver) removeUnless(exists func(Reference) bool) {
 	}
 }
 
-// targets returns what is known at this moment: the configuration wins over an
-// object.
+// targets returns the current targets; the configuration has precedence over an object.
 func (r *Resolver) targets(ref Reference) []string {
 	if static := r.configTargets[ref]; static != nil {
 		return static
@@ -161,11 +173,11 @@ func (r *Resolver) targets(ref Reference) []string {
 	return r.objectTargets[ref]
 }
 
-// configured tells whether the configuration has the reference.
+// configured reports whether the configuration has the reference.
 func (r *Resolver) configured(ref Reference) bool { return r.configTargets[ref] != nil }
 
-// policyOf is what bounds the targets of a reference: nothing where they are
-// from the configuration.
+// policyOf returns the policy for the targets of a reference; nil for those of the
+// configuration.
 func (r *Resolver) policyOf(ref Reference) *Policy {
 	if r.configured(ref) {
 		return nil
@@ -173,7 +185,7 @@ func (r *Resolver) policyOf(ref Reference) *Policy {
 	return r.policy
 }
 
-// healthOf is what is known of a reference's targets.
+// healthOf returns the health of a reference's targets.
 func (r *Resolver) healthOf(ref Reference) *health {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,8 +209,8 @@ func (r *Resolver) forgetHealth(ref Reference, previous, current []string) {
 	}
 }
 
-// find is targets, and waits until the objects have been listed once before it
-// returns none.
+// find is targets; if there are none, it first waits until the objects have been listed
+// once.
 func (r *Resolver) find(ctx context.Context, ref Reference) ([]string, error) {
 	if targets := r.targets(ref); targets != nil {
 		return targets, nil
@@ -213,19 +225,17 @@ func (r *Resolver) find(ctx context.Context, ref Reference) ([]string, error) {
 	}
 }
 
-// Webhooks returns the resolver for clients that keep one pool of HTTP/1.1
-// connections for a reference, whatever it resolves to, and ask when they
-// dial: k8s.io/apiserver/pkg/util/webhook. A pooled connection refuses to
-// begin a request once its target is not one of the reference's any more; the
-// client then dials anew.
+// Webhooks returns the resolver for clients that keep one pool of HTTP/1.1 connections
+// for a reference and call the resolver when they dial:
+// k8s.io/apiserver/pkg/util/webhook. A pooled connection refuses new requests when its
+// target is no longer one of the reference's; the client then dials again.
 func (r *Resolver) Webhooks() webhook.ServiceResolver {
 	return resolveFunc(func(ref Reference) string { return ref.host() })
 }
 
-// Aggregator returns the resolver for clients that ask for each request and
-// may speak HTTP/2: the aggregator's proxy. The host that it answers changes
-// with the targets, so that a change begins a new pool of connections and
-// leaves running requests alone.
+// Aggregator returns the resolver for clients that call it for each request and may use
+// HTTP/2: the aggregator's proxy. The host changes with the targets: a change begins a
+// new pool of connections, and requests in progress continue.
 func (r *Resolver) Aggregator() webhook.ServiceResolver {
 	return resolveFunc(func(ref Reference) string {
 		h := fnv.New32a()
@@ -234,15 +244,14 @@ func (r *Resolver) Aggregator() webhook.ServiceResolver {
 	})
 }
 
-// poolPrefix begins the label that tells one set of targets from another.
+// poolPrefix begins the label that identifies a set of targets.
 const poolPrefix = "targets-"
 
 // resolveFunc makes a host of a reference.
 type resolveFunc func(Reference) string
 
-// ResolveEndpoint implements [webhook.ServiceResolver]. The URL is meant for
-// [Resolver.Dialer]; whether anything is known about the reference shows when
-// it is dialled.
+// ResolveEndpoint implements [webhook.ServiceResolver]. The URL is for
+// [Resolver.Dialer], which returns an error for a reference without targets.
 func (f resolveFunc) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
 	if len(validation.IsDNS1035Label(name))+len(validation.IsDNS1123Label(namespace)) > 0 || port < 1 || port > 65535 {
 		return nil, fmt.Errorf("resolve service %q in namespace %q, port %d: not a Service's name, namespace and port", name, namespace, port)
@@ -251,8 +260,8 @@ func (f resolveFunc) ResolveEndpoint(namespace, name string, port int32) (*url.U
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(int(port)))}, nil
 }
 
-// parse reverses what the two resolvers do. pooled says that the client keeps
-// the connection whatever the reference resolves to.
+// parse reverses the two resolvers. pooled means that the client keeps the connection
+// when the targets change.
 func parse(host string) (ref Reference, pooled, ok bool) {
 	labels := strings.Split(host, ".")
 	if len(labels) == 4 && strings.HasPrefix(labels[0], poolPrefix) {

@@ -67,7 +67,7 @@ func dialRef(t *testing.T, r *Resolver) (net.Conn, error) {
 
 var ref = Reference{"ns", "svc"}
 
-func TestTheConfigurationWinsOverObjects(t *testing.T) {
+func TestConfigurationOverridesObjects(t *testing.T) {
 	static, live := listen(t), listen(t)
 	r := newResolver(t, config.ServiceEndpoint{Namespace: "ns", Name: "svc", Targets: []string{"https://" + static}})
 	dials := func(want string) {
@@ -87,7 +87,7 @@ func TestTheConfigurationWinsOverObjects(t *testing.T) {
 	dials(static)
 }
 
-func TestAHealthyTargetIsFoundAmongDeadOnes(t *testing.T) {
+func TestHealthyTargetAmongUnreachableOnes(t *testing.T) {
 	good := listen(t)
 	r := newResolver(t)
 	now := time.Now() // at which dead targets stay dead
@@ -117,7 +117,7 @@ func TestAHealthyTargetIsFoundAmongDeadOnes(t *testing.T) {
 	}
 }
 
-func TestASilentTargetDoesNotHoldUpTheOthers(t *testing.T) {
+func TestSilentTargetDoesNotDelayOthers(t *testing.T) {
 	good := listen(t)
 	r := newResolver(t)
 	r.set(ref, []string{"silent:1", good})
@@ -182,7 +182,7 @@ func TestUnsyncedIsNotUnknown(t *testing.T) {
 	})
 }
 
-func TestResolveRejectsWhatIsNoService(t *testing.T) {
+func TestResolveRefusesOtherHosts(t *testing.T) {
 	r := newResolver(t)
 	for _, bad := range []struct {
 		namespace, name string
@@ -233,7 +233,7 @@ func TestHealthPausesGrowAndEnd(t *testing.T) {
 	}
 }
 
-func TestAPooledConnectionBeginsNoRequestAfterAMove(t *testing.T) {
+func TestPooledConnectionIsNotUsedAfterAMove(t *testing.T) {
 	client, server := net.Pipe()
 	defer func() { _, _ = client.Close(), server.Close() }()
 	current := true
@@ -263,9 +263,9 @@ func TestAPooledConnectionBeginsNoRequestAfterAMove(t *testing.T) {
 	}
 }
 
-// TestATargetThatDoesNotSpeakIsTriedLast: it accepts connections, and that is
+// TestSilentTargetIsTriedLast: it accepts connections, and that is
 // all, as a process does that hangs.
-func TestATargetThatDoesNotSpeakIsTriedLast(t *testing.T) {
+func TestSilentTargetIsTriedLast(t *testing.T) {
 	good := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(good.Close)
 	talks, mumbles := good.Listener.Addr().String(), listen(t)

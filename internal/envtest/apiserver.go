@@ -23,8 +23,8 @@ import (
 // the syntax of controllerManager.controllers, separated by commas, or "none".
 const ControllersVariable = "KUBE_HYPER_MINI_CONTROLLERS"
 
-// defaultControllers leave out those that make objects in each namespace: tests
-// count service accounts and config maps.
+// defaultControllers leave out those that create objects in each namespace: tests count
+// service accounts and config maps.
 var defaultControllers = []string{"*", "-serviceaccount-controller", "-root-ca-certificate-publisher-controller"}
 
 // subdirectory is the data directory of the server, in that of etcd or in the
@@ -42,11 +42,11 @@ type APIServer struct {
 	etcd       []string
 }
 
-// NewAPIServer reads the command line. Flags that this server does not know, and
-// those that it takes no value for, are errors that name the flag.
+// NewAPIServer reads the command line. Unknown flags, and flags whose value the server
+// determines itself, are errors that name the flag.
 func NewAPIServer(args []string) (*APIServer, error) {
 	flags := apiserver.CommandLine()
-	flags.Usage = func() {} // the error says what is wrong
+	flags.Usage = func() {} // the error is enough
 	a := &APIServer{config: config.Default()}
 	err := flags.ParseAll(args, a.set)
 	switch {
@@ -75,7 +75,7 @@ func suggestion(err error, flags *pflag.FlagSet) string {
 	if near := config.Suggest(name, names); near != "" {
 		return near
 	}
-	return "; see --help for those that this server knows"
+	return "; see --help for the flags of this server"
 }
 
 // set applies one flag of the command line to the field of the configuration
@@ -147,7 +147,7 @@ func (a *APIServer) complete(controllers string) {
 		}
 	}
 	if cfg.Serving.CertFile != "" {
-		cfg.Serving.CAFile = cfg.Serving.CertFile // only envtest knows its authority
+		cfg.Serving.CAFile = cfg.Serving.CertFile // only envtest has its authority
 	}
 }
 
@@ -156,9 +156,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Configuration asks etcd for the data directory, places the key that signs
-// tokens, and returns the configuration of the server. release removes the
-// files outside of envtest's directories; call it when the server has ended.
+// Configuration gets the data directory from etcd, writes the key that signs tokens,
+// and returns the configuration of the server. release removes the files outside of
+// envtest's directories; call it when the server has ended.
 func (a *APIServer) Configuration(ctx context.Context) (cfg *config.ServerConfiguration, release func() error, err error) {
 	release = func() error { return nil }
 	var found *store
@@ -190,7 +190,7 @@ func (a *APIServer) Configuration(ctx context.Context) (cfg *config.ServerConfig
 	return a.config, release, nil
 }
 
-// placeSigningKey copies the key to where the server takes it from.
+// placeSigningKey copies the key to the path that the server reads.
 func (a *APIServer) placeSigningKey() error {
 	if a.signingKey == "" {
 		return nil

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// storePath is where etcd tells kube-apiserver about the store.
+	// storePath is the path at which etcd returns the store to kube-apiserver.
 	storePath = "/kube-hyper-mini/store"
 	// askTimeout bounds a request to etcd.
 	askTimeout = 10 * time.Second
@@ -26,14 +26,14 @@ const (
 	closeTimeout = time.Second
 )
 
-// store is where kube-apiserver keeps the objects, and how.
+// store configures the database of kube-apiserver.
 type store struct {
 	DataDir string `json:"dataDir"`
 	Fsync   bool   `json:"fsync"`
 	Quota   int64  `json:"quotaBackendBytes"` // 0 is the default
 }
 
-// EtcdServer is etcd as envtest uses it.
+// EtcdServer is etcd for envtest.
 type EtcdServer struct {
 	// Help is the text for --help; it is empty unless --help was given.
 	Help   string
@@ -44,10 +44,10 @@ type EtcdServer struct {
 // NewEtcd reads the command line of etcd. Errors name the flag.
 func NewEtcd(args []string) (*EtcdServer, error) {
 	flags := pflag.NewFlagSet(Etcd, pflag.ContinueOnError)
-	flags.Usage = func() {} // the error says what is wrong
+	flags.Usage = func() {} // the error is enough
 	e := &EtcdServer{}
 	clients := flags.StringSlice("listen-client-urls", []string{"http://localhost:2379"}, "URLs to answer on, with http")
-	flags.StringSlice("advertise-client-urls", nil, "accepted; clients ask where they are told to")
+	flags.StringSlice("advertise-client-urls", nil, "accepted; it has no effect")
 	flags.StringSlice("listen-peer-urls", nil, "accepted; there are no peers")
 	noFsync := flags.Bool("unsafe-no-fsync", false, "whether a write may be acknowledged before it is on disk")
 	flags.StringVar(&e.store.DataDir, "data-dir", "default.etcd", "directory of the data")
@@ -58,10 +58,10 @@ func NewEtcd(args []string) (*EtcdServer, error) {
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		e.Help = "etcd of kube-hyper-mini, for envtest. It answers for its health; the store is in kube-apiserver.\n\n" + flags.FlagUsages()
+		e.Help = "etcd of kube-hyper-mini, for envtest. It answers health checks; the database is in the process of kube-apiserver.\n\n" + flags.FlagUsages()
 		return e, nil
 	case err != nil:
-		return nil, fmt.Errorf("etcd: %w; it takes what envtest gives it, see --help", err)
+		return nil, fmt.Errorf("etcd: %w; it accepts the flags that envtest uses, see --help", err)
 	case flags.NArg() > 0:
 		return nil, fmt.Errorf("etcd: %q is not a flag", flags.Arg(0))
 	}
@@ -106,13 +106,13 @@ func (e *EtcdServer) Run(ctx context.Context) error {
 	return nil
 }
 
-// handler answers as etcd does, and tells kube-apiserver about the store.
+// handler answers health checks as etcd does, and returns the store.
 func (e *EtcdServer) handler() http.Handler {
 	mux := http.NewServeMux()
 	answer := func(path string, value any) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(value) // its error says that the client is gone
+			_ = json.NewEncoder(w).Encode(value) // the client may have disconnected
 		})
 	}
 	answer("/health", map[string]string{"health": "true", "reason": ""})
@@ -121,8 +121,8 @@ func (e *EtcdServer) handler() http.Handler {
 	return mux
 }
 
-// askStore asks the etcd at the URL for the store. It returns nil if the URL is
-// that of a real etcd.
+// askStore gets the store from the etcd at the URL. It returns nil if the URL is that
+// of a real etcd.
 func askStore(ctx context.Context, etcd string) (*store, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -134,7 +134,7 @@ func askStore(ctx context.Context, etcd string) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--etcd-servers: %w; start etcd first", err)
 	}
-	defer func() { _ = response.Body.Close() }() // it was only read
+	defer func() { _ = response.Body.Close() }() // the error does not matter
 	found := &store{}
 	if response.StatusCode != http.StatusOK || json.NewDecoder(response.Body).Decode(found) != nil || found.DataDir == "" {
 		return nil, nil

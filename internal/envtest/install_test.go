@@ -41,8 +41,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestInstallLeavesNothingBehind: after an error, the directory is as it was.
-func TestInstallLeavesNothingBehind(t *testing.T) {
+// TestFailedInstallLeavesNoFiles: after an error, the directory is as it was.
+func TestFailedInstallLeavesNoFiles(t *testing.T) {
 	parent := t.TempDir()
 	file := filepath.Join(parent, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

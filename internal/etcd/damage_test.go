@@ -66,8 +66,8 @@ func refused(t *testing.T, dir, what string) {
 	}
 }
 
-// TestAnyAlteredByteIsFoundAfterAStop is the reason for the checksum.
-func TestAnyAlteredByteIsFoundAfterAStop(t *testing.T) {
+// TestAlteredBytesAreFoundAfterAStop is the reason for the checksum.
+func TestAlteredBytesAreFoundAfterAStop(t *testing.T) {
 	dir, content := populated(t)
 	file := databaseFile(dir)
 	good, err := os.ReadFile(file)
@@ -171,8 +171,8 @@ func TestPiecesOfALargeDatabase(t *testing.T) {
 	}
 }
 
-// TestUnknownMetaKeysAreLetThrough: another version of etcd may have written them.
-func TestUnknownMetaKeysAreLetThrough(t *testing.T) {
+// TestUnknownMetaKeysAreAccepted: another version of etcd may have written them.
+func TestUnknownMetaKeysAreAccepted(t *testing.T) {
 	dir, content := populated(t)
 	dropChecksum(t, dir)
 	change := func(change func(meta *bbolt.Bucket) error) {
@@ -197,9 +197,9 @@ func TestUnknownMetaKeysAreLetThrough(t *testing.T) {
 	refused(t, dir, "a missing index")
 }
 
-// TestOneTornMetaIsNoDamage: it is what a crash leaves, and etcd's log has
+// TestOneTornMetaPageIsAccepted: it is what a crash leaves, and etcd's log has
 // what the older one lacks.
-func TestOneTornMetaIsNoDamage(t *testing.T) {
+func TestOneTornMetaPageIsAccepted(t *testing.T) {
 	const checksumOfMeta = 16 + 56 // in its page
 	for _, page := range []int{0, 1} {
 		dir, content := populated(t)
@@ -213,9 +213,9 @@ func TestOneTornMetaIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestAMissingPartIsNoticed: never an empty start, and never one that passes
+// TestMissingFilesAreFound: never an empty start, and never one that passes
 // over what is written next.
-func TestAMissingPartIsNoticed(t *testing.T) {
+func TestMissingFilesAreFound(t *testing.T) {
 	newest := func(dir string) string {
 		files, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
 		if err != nil || len(files) == 0 {
@@ -251,9 +251,9 @@ func TestAMissingPartIsNoticed(t *testing.T) {
 	}
 }
 
-// TestALostDatabaseIsMadeAgainOrRefused: the log has all of a young member's
+// TestLostDatabaseIsRecreatedOrRefused: the log has all of a young member's
 // entries, and not those of an older one.
-func TestALostDatabaseIsMadeAgainOrRefused(t *testing.T) {
+func TestLostDatabaseIsRecreatedOrRefused(t *testing.T) {
 	dir, content := populated(t)
 	if err := os.Remove(databaseFile(dir)); err != nil {
 		t.Fatal(err)

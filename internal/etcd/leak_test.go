@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestAStopEndsEverything: a life more is not a goroutine more.
-func TestAStopEndsEverything(t *testing.T) {
+// TestStopEndsAllGoroutines: a life more is not a goroutine more.
+func TestStopEndsAllGoroutines(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	stop(t, start(t, dir)) // starts what is started once for the process
 	before := runtime.NumGoroutine()

@@ -131,9 +131,9 @@ func TestRestartsOverAGrowingLog(t *testing.T) {
 	}
 }
 
-// TestGivingUpEndsTheMemberAndNotTheProcess: etcd writes fatal lines on
+// TestFatalErrorEndsTheMemberOnly: etcd writes fatal lines on
 // goroutines of its own, and may hold its locks then.
-func TestGivingUpEndsTheMemberAndNotTheProcess(t *testing.T) {
+func TestFatalErrorEndsTheMemberOnly(t *testing.T) {
 	m := start(t, filepath.Join(t.TempDir(), "etcd"))
 	locked := make(chan struct{})
 	go func() {

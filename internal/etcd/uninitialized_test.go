@@ -32,7 +32,7 @@ func TestStartAfterAnInterruptedFirstStart(t *testing.T) {
 	stop(t, start(t, dir))
 }
 
-func TestDataIsNeverTakenForAnInterruptedFirstStart(t *testing.T) {
+func TestDataIsNotAnInterruptedFirstStart(t *testing.T) {
 	dir := t.TempDir()
 	member := start(t, dir)
 	if _, err := member.Client().Put(t.Context(), "key", "value"); err != nil {

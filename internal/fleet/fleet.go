@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// lifetime of a key that is not renewed: how long a server that was killed
-	// still counts, and how long one may be stopped without being left out.
+	// lifetime of a key that is not renewed: a killed server counts for this time, and
+	// a paused server still counts.
 	lifetime = time.Minute
 	// renewal is the time between two renewals.
 	renewal = lifetime / 4
@@ -23,8 +23,8 @@ const (
 	timeout = 10 * time.Second
 )
 
-// Member is this server among those that share an etcd. It is safe for
-// concurrent use.
+// Member is this server as one of those that share an etcd. It is safe for concurrent
+// use.
 type Member struct {
 	client *kubernetes.Client
 	prefix string // of the keys of all members
@@ -37,9 +37,9 @@ type Member struct {
 	revision int64 // of the key
 }
 
-// Join adds this server to those on the etcd that client reaches and whose
-// objects are below prefix. Call it before the server reads anything from etcd,
-// and [Member.Leave] when it has stopped serving.
+// Join registers this server on the etcd of client with the objects below prefix. Call
+// it before the server reads anything from etcd, and [Member.Leave] when it has stopped
+// serving.
 func Join(ctx context.Context, client *clientv3.Client, prefix string, log *slog.Logger) (*Member, error) {
 	m := &Member{client: kubernetesClient(client), prefix: path.Join("/kube-hyper-mini/servers", prefix) + "/", log: log, ended: make(chan struct{})}
 	if err := m.renew(ctx); err != nil {
@@ -59,9 +59,9 @@ func kubernetesClient(client *clientv3.Client) *kubernetes.Client {
 	return k
 }
 
-// Alone says whether no other server is registered at this moment. It reads
-// through etcd's quorum: a server that registers later reads a state of etcd
-// that is no older than the answer.
+// Alone reports whether no other server is registered at this moment. It is a
+// linearizable read: a server that registers later reads a state of etcd that is not
+// older.
 func (m *Member) Alone(ctx context.Context) (bool, error) {
 	list, err := m.client.Kubernetes.List(ctx, m.prefix, kubernetes.ListOptions{})
 	if err != nil {
@@ -120,8 +120,8 @@ func (m *Member) renew(ctx context.Context) error {
 		}
 	}
 	if !written {
-		// The key is new, has expired, or was written by an attempt whose answer
-		// was lost. Under another name it is new in any case.
+		// The key is new, has expired, or was written by an attempt whose response was
+		// lost. Another name is new in any case.
 		m.key, m.revision = m.prefix+uuid.NewString(), 0
 		written, err = m.put(ctx, lease.ID, kubernetes.PutOptions{})
 	}
@@ -131,9 +131,8 @@ func (m *Member) renew(ctx context.Context) error {
 	return err
 }
 
-// put writes the key if it has the revision that this member has seen last. The
-// options are kube-apiserver's for a creation and for an update: kine knows no
-// others.
+// put writes the key if its revision is the last one of this member. The options are
+// kube-apiserver's for creations and updates: kine supports no others.
 func (m *Member) put(ctx context.Context, lease clientv3.LeaseID, options kubernetes.PutOptions) (bool, error) {
 	options.LeaseID = lease
 	put, err := m.client.Kubernetes.OptimisticPut(ctx, m.key, []byte("running"), m.revision, options)

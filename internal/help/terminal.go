@@ -50,7 +50,7 @@ func Terminal(markdown string, style bool) string {
 	return out.String()
 }
 
-// isRule says whether the line separates the head of a table from its rows.
+// isRule reports whether the line separates the head of a table from its rows.
 func isRule(line string) bool {
 	return strings.HasPrefix(line, "|--") || strings.HasPrefix(line, "| --")
 }

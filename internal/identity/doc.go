@@ -1,5 +1,5 @@
-// Package identity owns what a server is known by: its certificates and keys, the
-// key that encrypts resources, and the administrator's kubeconfig, all in the data
-// directory. It makes what is missing in a new directory, renews certificates as
-// they come due, and tells the rest of the process of changes.
+// Package identity keeps the identity of a server in the data directory: its
+// certificates and keys, the key that encrypts resources, and the administrator's
+// kubeconfig. It creates missing files in a new directory, renews certificates before
+// they expire, and passes changes to the rest of the process.
 package identity

@@ -27,14 +27,14 @@ import (
 type Config struct {
 	Config *config.ServerConfiguration
 	Dir    *datadir.Dir
-	// URL of the API, for the kubeconfig; empty where none is served.
+	// URL of the API, for the kubeconfig; empty without an API.
 	URL string
-	// EtcdHost is where an etcd listens; empty for none.
+	// EtcdHost is the host of etcd's listener; empty for none.
 	EtcdHost string
-	// AllowNew has a used directory given the authorities that it lacks.
+	// AllowNew creates the authorities that a used directory lacks.
 	AllowNew bool
-	// UseTokenKeys is called with the keys of service account tokens, at the start
-	// and when they change; nil where no tokens are signed.
+	// UseTokenKeys is called with the keys of service account tokens at the start and
+	// when they change; nil if no tokens are signed.
 	UseTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
 	Log          *slog.Logger
 }
@@ -51,7 +51,7 @@ type Identity struct {
 	log          *slog.Logger
 
 	store      *pki.Store
-	following  sync.Mutex // held while others are told of changes
+	following  sync.Mutex // held while changes are passed on
 	shared     atomic.Pointer[fleet.RevokedKeys]
 	encryption string // the EncryptionConfiguration that the server has made, or empty
 }
@@ -107,7 +107,7 @@ func (i *Identity) ensure() error {
 	return i.WriteKubeconfig()
 }
 
-// WriteKubeconfig writes the administrator's kubeconfig where a server is known.
+// WriteKubeconfig writes the administrator's kubeconfig if there is an API.
 func (i *Identity) WriteKubeconfig() error {
 	if i.url == "" {
 		return nil
@@ -141,8 +141,8 @@ func (i *Identity) ControllerClient(url string) *rest.Config {
 	}
 }
 
-// CanDecrypt refuses a store whose objects are encrypted with other keys than
-// the configured ones: the server would never be ready. It logs which resources
+// CanDecrypt returns an error if the objects in the store are encrypted with other keys
+// than the configured ones: the server would never be ready. It logs which resources
 // are encrypted.
 func (i *Identity) CanDecrypt(ctx context.Context, client clientv3.KV, prefix string) error {
 	file := i.encryptionFile()
@@ -169,7 +169,7 @@ func (i *Identity) encryptionFile() string {
 	return i.encryption
 }
 
-// servingNames are what clients may call the server.
+// servingNames are the names and addresses of the serving certificate.
 func servingNames(serving *config.Serving) (pki.Names, error) {
 	names := pki.Names{
 		DNS: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},

@@ -16,8 +16,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
-// ensureKeys opens the store of certificates and keys, makes what is missing in
-// a new directory and signs again what is due.
+// ensureKeys opens the store of certificates and keys, creates missing ones in a new
+// directory and renews those that are due.
 func (i *Identity) ensureKeys() error {
 	store, err := OpenStore(i.config, i.dir.Join("pki"))
 	if err != nil {
@@ -86,7 +86,7 @@ func listed(files []string) string {
 	return strings.Join(files, ", ") + " are"
 }
 
-// LogChanges logs what was made or signed again, and why.
+// LogChanges logs the certificates and keys that were created or renewed, and why.
 func (i *Identity) LogChanges(changes []pki.Change) {
 	for _, change := range changes {
 		if strings.Contains(change.Reason, "not valid before") {
@@ -97,7 +97,7 @@ func (i *Identity) LogChanges(changes []pki.Change) {
 	}
 }
 
-// renewed follows up a round of renewals.
+// renewed handles the result of a round of renewals.
 func (i *Identity) renewed(changes []pki.Change, err error) {
 	i.LogChanges(changes)
 	if followErr := i.Follow(); err == nil {
@@ -108,8 +108,7 @@ func (i *Identity) renewed(changes []pki.Change, err error) {
 	}
 }
 
-// Follow has the parts of this process that do not watch the files use what
-// changed in them.
+// Follow applies changes to the parts of this process that do not watch the files.
 func (i *Identity) Follow() error {
 	i.following.Lock()
 	defer i.following.Unlock()
@@ -135,8 +134,8 @@ func (i *Identity) readTokenKeys() error {
 	return i.useTokenKeys(keys.Signer, verify)
 }
 
-// checkServing refuses a configured certificate that clients of the kubeconfig
-// would not accept.
+// checkServing returns an error for a configured certificate that clients with the
+// kubeconfig would refuse.
 func (i *Identity) checkServing() error {
 	serving := &i.config.Serving
 	if serving.CertFile == "" || i.url == "" {

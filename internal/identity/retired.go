@@ -24,17 +24,17 @@ import (
 // Breaks: the two write against each other, or a replaced authority stays.
 
 const (
-	// authenticationConfigMap tells aggregated API servers whom to trust.
+	// authenticationConfigMap has the authorities that aggregated API servers trust.
 	authenticationConfigMap = "extension-apiserver-authentication"
-	// retiredAgain is when the config map is looked at again after a change:
-	// upstream's controller may have written it with what it had read before.
+	// retiredAgain is the delay of a second check of the config map after a change:
+	// upstream's controller may have written it from an older read.
 	retiredAgain = 2 * time.Minute
 )
 
-// DropRetired takes authorities that a rotation has replaced out of the config
-// map for aggregated API servers, until ctx ends. Upstream's controller
-// (k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust)
-// only adds to it, and drops what has expired.
+// DropRetired removes authorities that a rotation has replaced from the config map for
+// aggregated API servers, until ctx ends. Upstream's controller
+// (k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust) removes
+// expired ones only.
 func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -66,7 +66,7 @@ func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 	}
 }
 
-// dropFromConfigMap says whether there was something to drop.
+// dropFromConfigMap reports whether it has removed any.
 func dropFromConfigMap(ctx context.Context, client kubernetes.Interface, retired func(*x509.Certificate) bool) (dropped bool, err error) {
 	maps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -81,7 +81,7 @@ func dropFromConfigMap(ctx context.Context, client kubernetes.Interface, retired
 		for _, key := range []string{"client-ca-file", "requestheader-client-ca-file"} {
 			list, err := cert.ParseCertsPEM([]byte(found.Data[key]))
 			if err != nil {
-				continue // empty, or not what upstream's controller has written
+				continue // empty, or not written by upstream's controller
 			}
 			kept := slices.DeleteFunc(slices.Clone(list), retired)
 			if len(kept) == len(list) || len(kept) == 0 {
@@ -100,7 +100,7 @@ func dropFromConfigMap(ctx context.Context, client kubernetes.Interface, retired
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("take replaced authorities out of config map %s/%s: %w", metav1.NamespaceSystem, authenticationConfigMap, err)
+		return false, fmt.Errorf("remove replaced authorities from config map %s/%s: %w", metav1.NamespaceSystem, authenticationConfigMap, err)
 	}
 	return dropped, nil
 }

@@ -13,12 +13,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Roles are the ClusterRoles for users that upstream's bootstrap policy has and
-// [Bind] gives.
+// Roles are the ClusterRoles for users of upstream's bootstrap policy that [Bind] can
+// bind.
 func Roles() []string { return []string{"view", "edit", "admin"} }
 
-// Subject is whom [Bind] gives rights: a user, or a service account with its
-// namespace.
+// Subject is the subject of [Bind]: a user, or a service account with its namespace.
 type Subject struct {
 	// Name is the user name, system:serviceaccount:NAMESPACE:NAME for a service
 	// account.
@@ -35,7 +34,7 @@ func (s Subject) reference() rbacv1.Subject {
 }
 
 // Bind binds the ClusterRole to the subject in the namespace, or in all
-// namespaces if it is empty, and returns a sentence that says so. A binding of
+// namespaces if it is empty, and returns a sentence about it. A binding of
 // that name that has other subjects or another role is an error.
 func Bind(ctx context.Context, client kubernetes.Interface, subject Subject, role, namespace string) (string, error) {
 	if !slices.Contains(Roles(), role) {
@@ -74,7 +73,7 @@ func Bind(ctx context.Context, client kubernetes.Interface, subject Subject, rol
 		return "", fmt.Errorf("bind the ClusterRole %s to %s %s: %w", role, subject.Name, where, err)
 	}
 	if whom != nil && (have != reference || !equality.Semantic.DeepEqual(whom, subjects)) {
-		return "", fmt.Errorf("bind the ClusterRole %s to %s: the %s %q is there with another role or other subjects; remove or rename it", role, subject.Name, kind, name)
+		return "", fmt.Errorf("bind the ClusterRole %s to %s: the %s %q exists with another role or other subjects; remove or rename it", role, subject.Name, kind, name)
 	}
 	return fmt.Sprintf("%s has the ClusterRole %s %s (%s %q)", subject.Name, role, where, kind, name), nil
 }

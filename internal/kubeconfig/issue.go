@@ -26,15 +26,15 @@ import (
 )
 
 const (
-	// MinExpiry is the shortest life that the API accepts, for certificates
-	// and for tokens.
+	// MinExpiry is the shortest lifetime that the API accepts, for certificates and for
+	// tokens.
 	MinExpiry = 10 * time.Minute
 	// maxExpiry is what fits the API's count of seconds.
 	maxExpiry = time.Duration(1<<31-1) * time.Second
 	// maxCommonName is X.509's bound (RFC 5280, ub-common-name).
 	maxCommonName = 64
-	// mastersGroup may do everything, and cannot be taken back from a
-	// certificate; upstream's admission refuses to sign it.
+	// mastersGroup has all rights, and the rights of a certificate cannot be withdrawn;
+	// upstream's admission refuses to sign it.
 	mastersGroup = "system:masters"
 
 	signingPoll    = 50 * time.Millisecond
@@ -95,10 +95,10 @@ type Credentials struct {
 	Until     time.Time
 }
 
-// IssueCertificate makes a key and has the server sign a client certificate
-// for it through the API, with the rights of the client: it needs no access
-// to the CA. The request is removed afterwards. Upstream's signer may give a
-// shorter life than was asked for; see Credentials.Until.
+// IssueCertificate makes a key and requests a client certificate for it through the
+// API, with the rights of the client: it needs no access to the CA. It removes the
+// request afterwards. Upstream's signer may shorten the lifetime; see
+// Credentials.Until.
 func IssueCertificate(ctx context.Context, client kubernetes.Interface, user User) (_ *Credentials, err error) {
 	if err := user.Validate(); err != nil {
 		return nil, err
@@ -205,8 +205,8 @@ func notAfter(cert []byte) (time.Time, error) {
 	return parsed.NotAfter, nil
 }
 
-// IssueToken asks the server for a token of a service account. The server may
-// bound its life; see Credentials.Until.
+// IssueToken requests a token of a service account. The server may shorten its
+// lifetime; see Credentials.Until.
 func IssueToken(ctx context.Context, client kubernetes.Interface, namespace, name string, expires time.Duration) (*Credentials, error) {
 	if err := validExpiry(expires); err != nil {
 		return nil, err

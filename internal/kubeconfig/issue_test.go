@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-func TestUsersThatCannotBe(t *testing.T) {
+func TestRefusedUsers(t *testing.T) {
 	good := User{Name: "jane@example.com", Groups: []string{"dev"}, Expires: time.Hour}
 	if err := good.Validate(); err != nil {
 		t.Fatalf("%+v: %v", good, err)
@@ -57,7 +57,7 @@ func decided(status certificatesv1.CertificateSigningRequestStatus) (*fake.Clien
 	return client, &calls
 }
 
-func TestARefusedRequestSaysWhyAndIsRemoved(t *testing.T) {
+func TestRefusedRequestIsRemoved(t *testing.T) {
 	client, calls := decided(certificatesv1.CertificateSigningRequestStatus{Conditions: []certificatesv1.CertificateSigningRequestCondition{
 		{Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure", Message: "no such usage"},
 	}})
@@ -70,7 +70,7 @@ func TestARefusedRequestSaysWhyAndIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAnUnsignedRequestEndsWithTheContext(t *testing.T) {
+func TestUnsignedRequestEndsWithTheContext(t *testing.T) {
 	client, calls := decided(certificatesv1.CertificateSigningRequestStatus{})
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -83,7 +83,7 @@ func TestAnUnsignedRequestEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestTheSigningRequestNamesUserAndGroups(t *testing.T) {
+func TestSigningRequestHasUserAndGroups(t *testing.T) {
 	request, key, err := signingRequest(User{Name: "jane", Groups: []string{"dev", "ops"}})
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestTheSigningRequestNamesUserAndGroups(t *testing.T) {
 	}
 }
 
-func TestATokenForNobody(t *testing.T) {
+func TestTokenLifetimeOutOfRange(t *testing.T) {
 	if _, err := IssueToken(context.Background(), fake.NewClientset(), "team", "robot", time.Second); err == nil || !strings.Contains(err.Error(), "out of range") {
 		t.Errorf("a token of a second: %v", err)
 	}

@@ -65,8 +65,8 @@ func Server(path string) (string, error) {
 	return cluster.Server, nil
 }
 
-// Write replaces the file atomically when its content or mode differ. Tools
-// that watch the file see a change only where there is one.
+// Write replaces the file atomically if its content or mode differs, so that programs
+// that watch the file get real changes only.
 func Write(path string, data []byte, mode os.FileMode) error {
 	old, err := os.ReadFile(path)
 	if err == nil && bytes.Equal(old, data) {

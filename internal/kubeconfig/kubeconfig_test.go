@@ -28,7 +28,7 @@ func rendered(t *testing.T, server string) []byte {
 	return data
 }
 
-func TestRenderEmbedsEverything(t *testing.T) {
+func TestRenderEmbedsCertificatesAndKey(t *testing.T) {
 	data := rendered(t, "https://127.0.0.1:6443")
 	if !bytes.Equal(data, rendered(t, "https://127.0.0.1:6443")) {
 		t.Error("the same input gives other bytes")
@@ -50,7 +50,7 @@ func TestRenderNeedsItsFiles(t *testing.T) {
 	}
 }
 
-func TestWriteLeavesAnEqualFileAlone(t *testing.T) {
+func TestWriteKeepsAnEqualFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.kubeconfig")
 	if err := Write(path, []byte("a"), 0o600); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ contexts: [{name: work, context: {cluster: work, user: work, namespace: team}}]
 users: [{name: work, user: {token: secret}}]
 `
 
-func TestMergeKeepsWhatIsThere(t *testing.T) {
+func TestMergeKeepsOtherEntries(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(path, []byte(theirs), 0o640); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestMergeKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestMergeIntoNothing(t *testing.T) {
+func TestMergeCreatesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".kube", "config")
 	merged, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
 	if err != nil || merged.Backup != "" || !merged.Changed {
@@ -133,7 +133,7 @@ func TestMergeIntoNothing(t *testing.T) {
 	}
 }
 
-func TestMergeFollowsALink(t *testing.T) {
+func TestMergeFollowsASymbolicLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
 	if err := os.WriteFile(target, []byte(theirs), 0o600); err != nil {
@@ -150,7 +150,7 @@ func TestMergeFollowsALink(t *testing.T) {
 	}
 }
 
-func TestMergeLeavesWhatItCannotReadAlone(t *testing.T) {
+func TestMergeKeepsAnUnreadableFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(path, []byte("{not a kubeconfig"), 0o600); err != nil {
 		t.Fatal(err)

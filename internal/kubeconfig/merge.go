@@ -14,20 +14,20 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// Merged says what [Merge] did.
+// Merged is the result of [Merge].
 type Merged struct {
-	// Changed is whether the file differs from before.
+	// Changed reports whether the file was changed.
 	Changed bool
 	// Backup is the path of the former content; empty when there was no file or
 	// nothing changed.
 	Backup string
 }
 
-// Merge puts the kubeconfig that data holds into the user's file under the
-// context name and makes it current when asked. The file is replaced atomically,
-// if something changes; its former content is kept beside it. A file that is not
-// a kubeconfig, and entries of that name that belong to another server, are left
-// alone: the error offers a free name.
+// Merge adds the kubeconfig in data to the user's file under the context name, and
+// makes it the current context if use is set. It replaces the file atomically, if
+// something changes, and keeps the previous content beside it. It does not change a
+// file that is not a kubeconfig, or entries of that name that belong to another server:
+// the error has a free name.
 func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, error) {
 	ours, err := clientcmd.Load(data)
 	if err != nil {
@@ -87,10 +87,10 @@ func readForMerge(path string) (cfg *api.Config, old []byte, mode os.FileMode, e
 	return cfg, old, info.Mode().Perm(), nil
 }
 
-// foreignEntry names the kind of an entry of that name that does not belong to
-// the server of ours: "cluster", "user" or "context", or "" if there is none. A
-// cluster belongs to it with the same URL or the same authority; a user and a
-// context, if they are those that a merge makes with that cluster.
+// foreignEntry returns the kind of an entry of that name that does not belong to our
+// server: "cluster", "user" or "context"; "" if there is none. A cluster belongs to it
+// if it has the same URL or the same authority; a user and a context, if a merge makes
+// them for that cluster.
 func foreignEntry(cfg *api.Config, name string, ours *api.Cluster) string {
 	cluster, user, context := cfg.Clusters[name], cfg.AuthInfos[name], cfg.Contexts[name]
 	same := cluster != nil && (cluster.Server == ours.Server ||

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// TestMergeTellsServersApart: entries of another server are never replaced.
-func TestMergeTellsServersApart(t *testing.T) {
+// TestMergeDistinguishesServers: entries of another server are never replaced.
+func TestMergeDistinguishesServers(t *testing.T) {
 	const server = "https://127.0.0.1:6443"
 	ours := rendered(t, server)
 	loaded, err := clientcmd.Load(ours)

@@ -22,8 +22,8 @@ type Endpoint struct {
 	CA []byte
 }
 
-// RenderUser returns a kubeconfig for the credentials. namespace is what
-// kubectl uses without -n; it may be empty.
+// RenderUser returns a kubeconfig for the credentials. namespace is kubectl's default
+// namespace; it may be empty.
 func RenderUser(endpoint Endpoint, user, namespace string, credentials *Credentials) ([]byte, error) {
 	cfg := api.NewConfig()
 	cfg.Clusters[Name] = &api.Cluster{Server: endpoint.Server, CertificateAuthorityData: endpoint.CA}
@@ -49,16 +49,15 @@ const (
 	EnvFile       = "env"
 )
 
-// InClusterMount is where programs look for the first three files, and no
-// variable changes that: bind-mount or link the directory there.
+// InClusterMount is the directory in which programs read the first three files. No
+// variable changes it: bind-mount or link the directory there.
 const InClusterMount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// WriteInCluster writes what a program that only knows in-cluster
-// configuration needs: token, CA and namespace, and the variables
-// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT in a file for a shell
-// or a systemd EnvironmentFile. Each file is replaced atomically, the token
-// last, and only its owner can read it; programs read it again once a minute,
-// so that writing it again renews it.
+// WriteInCluster writes the files of an in-cluster configuration: token, CA and
+// namespace, and the variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT in a
+// file for a shell or a systemd EnvironmentFile. It replaces each file atomically, the
+// token last; only the owner can read them. Programs read the token again once a
+// minute, so another call renews it.
 func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials *Credentials) error {
 	host, port, err := hostPort(endpoint.Server)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 )
 
-// name is how kubectl's messages call the program.
+// name is the name of the program in kubectl's messages.
 const name = "kubectl"
 
 // Streams are the standard streams of a run.
@@ -32,7 +32,7 @@ func Run(args []string, streams Streams) int {
 	code := make(chan int, 1)
 	cmdutil.BehaviorOnFatal(func(message string, exit int) {
 		if message != "" {
-			_, _ = fmt.Fprintln(streams.Err, strings.TrimSuffix(message, "\n")) // it cannot be reported elsewhere
+			_, _ = fmt.Fprintln(streams.Err, strings.TrimSuffix(message, "\n")) // there is nowhere else to report it
 		}
 		code <- exit
 		runtime.Goexit() // the caller expects that this does not return

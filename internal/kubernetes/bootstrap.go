@@ -10,9 +10,8 @@ import (
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 )
 
-// Bootstrap makes the system priority classes that are missing. It stands in for
-// the post-start hook of k8s.io/kubernetes/pkg/registry/scheduling/rest, which
-// waits a second.
+// Bootstrap creates the missing system priority classes. It replaces the post-start
+// hook of k8s.io/kubernetes/pkg/registry/scheduling/rest, which waits a second.
 func Bootstrap(ctx context.Context, client kubernetes.Interface) error {
 	classes := client.SchedulingV1().PriorityClasses()
 	for _, class := range schedulingv1.SystemPriorityClasses() {

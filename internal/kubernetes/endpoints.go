@@ -21,8 +21,8 @@ func endpoints(extra *controlplane.Extra, address net.IP) {
 	extra.EndpointReconcilerType = reconcilers.LeaseEndpointReconcilerType
 }
 
-// noEndpoints is upstream's reconciler that writes none, without its error
-// about removed endpoints of an earlier server.
+// noEndpoints is upstream's reconciler that writes no endpoints. It does not return its
+// error about the endpoints of an earlier server.
 type noEndpoints struct{ reconcilers.EndpointReconciler }
 
 // RemoveEndpoints implements [reconcilers.EndpointReconciler].

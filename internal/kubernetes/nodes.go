@@ -18,9 +18,9 @@ var kubeletRequests = map[string]map[string]bool{
 	"services": {"proxy": true},
 }
 
-// RefuseKubelet answers requests that need a kubelet or a container with an error
-// (405 MethodNotAllowed) that says why, and passes the others to next. Requests
-// must have been authenticated and authorized.
+// RefuseKubelet answers requests that need a kubelet or a container with an error (405
+// MethodNotAllowed) that has the reason, and passes the others to next. Requests must
+// have been authenticated and authorized.
 func RefuseKubelet(next http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())

@@ -29,8 +29,8 @@ type Options struct {
 	allowPrivileged bool
 }
 
-// NewOptions returns the defaults. They are kube-apiserver's, but for
-// allow-privileged: nothing runs the pods, and clusters allow it.
+// NewOptions returns the defaults. They are kube-apiserver's, except allow-privileged:
+// no pod runs here, and clusters allow it.
 func NewOptions() *Options {
 	return &Options{clusterIPRanges: kubeoptions.DefaultServiceIPCIDR.String(), nodePorts: kubeoptions.DefaultServiceNodePortRange, allowPrivileged: true}
 }

@@ -20,8 +20,8 @@ func Resources() *serverstorage.ResourceConfig {
 }
 
 // DefaultOffPlugins are the admission plugins that are off by default:
-// kube-apiserver's, and those that add finalizers which controllers remove that do
-// not run here. With them a namespace with a volume claim would not go.
+// kube-apiserver's, and those that add finalizers whose controllers do not run here.
+// With them the deletion of a namespace with a volume claim would not end.
 func DefaultOffPlugins() sets.Set[string] {
 	return kubeoptions.DefaultOffAdmissionPlugins().Insert(storageobjectinuseprotection.PluginName, podgroupprotection.PluginName)
 }

@@ -11,10 +11,23 @@ import (
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 )
 
+// Upstream fact: how kube-apiserver configures its workload APIs
+//
+// Mirrors: k8s.io/kubernetes/cmd/kube-apiserver/app.CreateKubeAPIServerConfig
+//   k8s.io/kubernetes/pkg/controlplane.CompletedConfig.New
+//   k8s.io/kubernetes/pkg/registry/scheduling/rest.AddSystemPriorityClasses
+//   k8s.io/kubernetes/pkg/registry/core/rest.Config.newServiceIPAllocators
+// Why: the function that does it is in a cmd package and takes all options of
+//   kube-apiserver. The hook of the priority classes waits a second. The
+//   allocator of node ports makes an etcd client.
+// Gain: a start with the profile kubernetes without the second of the hook.
+// Breaks: a setting is missing, the hook runs as well, or the allocator dials an
+//   address at which nothing listens.
+
 // apiServerServicePort is the port of the service "kubernetes".
 const apiServerServicePort = 443
 
-// Config is what New needs.
+// Config configures [New].
 type Config struct {
 	// ControlPlane is the configuration of the native API server. New changes it.
 	ControlPlane *controlplaneapiserver.Config
@@ -37,7 +50,7 @@ func New(cfg Config, delegate genericapiserver.DelegationTarget) (*controlplanea
 	config := &controlplane.Config{
 		ControlPlane: *cfg.ControlPlane,
 		Extra: controlplane.Extra{
-			// Nothing is dialled with it (see RefuseKubelet); an empty one is refused.
+			// No connection is made with it (see RefuseKubelet); an empty one is refused.
 			KubeletClientConfig:     kubeletclient.KubeletClientConfig{Port: 10250},
 			ServiceIPRange:          ranges.primary,
 			SecondaryServiceIPRange: ranges.secondary,

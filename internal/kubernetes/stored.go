@@ -23,7 +23,7 @@ import (
 //   of types that it lacks: their namespaces would be deleted without them.
 // Gain: a start with the wrong profile is refused, with the names of the objects,
 //   for the price of one read.
-// Breaks: objects of a new type are not noticed. TestStoredTypesAreComplete fails.
+// Breaks: objects of a new type are not found. TestStoredTypesAreComplete fails.
 
 // stored are the types that only this profile stores, by their group. IP addresses
 // are left out: the server makes them for services.
@@ -56,7 +56,7 @@ var own = []string{
 // profile.
 const serviceCIDR = "servicecidrs/" + defaultservicecidr.DefaultServiceCIDRName
 
-// namedObjects is how many objects of a type Stored names.
+// namedObjects is the number of objects of a type that Stored names.
 const namedObjects = 3
 
 // Stored describes the objects below the prefix whose types only this profile

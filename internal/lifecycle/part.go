@@ -35,12 +35,11 @@ type running struct {
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when the part is ready
 	ended  chan struct{} // closed when Run has returned
-	err    error         // what Run came to; valid once ended is closed
+	err    error         // the result of Run; valid once ended is closed
 }
 
-// launch calls the part's Run. The end of ctx cancels a part that is not ready
-// yet; one that is ready is cancelled by stop only. listed says
-// whether Parts lists it.
+// launch calls the part's Run. The end of ctx cancels a part that is not ready yet;
+// only stop cancels one that is ready. With listed, Parts lists the part.
 func (s *Supervisor) launch(ctx context.Context, part Part, listed bool) *running {
 	began := time.Now()
 	partCtx, cancelCause := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -62,10 +61,10 @@ func (s *Supervisor) launch(ctx context.Context, part Part, listed bool) *runnin
 	return r
 }
 
-// result is the error to report for what Run has returned. A part that ended by
-// itself fails the supervisor.
+// result is the error to report for the return of Run. A part that ended by itself
+// fails the supervisor.
 func (s *Supervisor) result(ctx context.Context, r *running, err error) error {
-	if ctx.Err() != nil { // the part was told to end
+	if ctx.Err() != nil { // the part was cancelled
 		if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)) {
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// defaultStopTimeout is what each part has to stop in.
+	// defaultStopTimeout bounds the stop of each part.
 	defaultStopTimeout = 20 * time.Second
 	// defaultFailedStopTimeout is the same after a failure: the other parts may
 	// wait for the one that failed.
@@ -20,8 +20,8 @@ const (
 // Config of a supervisor.
 type Config struct {
 	Log *slog.Logger
-	// StopTimeout is what each part has to stop in, and FailedStopTimeout the
-	// same after a failure. 0 takes the defaults, 20 s and 3 s.
+	// StopTimeout bounds the stop of each part, and FailedStopTimeout the stop after a
+	// failure. 0 means the defaults, 20 s and 3 s.
 	StopTimeout, FailedStopTimeout time.Duration
 	// Ready is called when everything has started. Its context ends when the stop
 	// begins, and Run waits for its return. It may be nil.
@@ -35,7 +35,7 @@ type Config struct {
 // concurrent use.
 type Supervisor struct {
 	config Config
-	parent context.Context // ends when the process is asked to stop
+	parent context.Context // ends when the process must stop
 	ctx    context.Context // ends with parent, or with the first failure
 	cancel context.CancelCauseFunc
 
@@ -45,8 +45,7 @@ type Supervisor struct {
 	status  []Status
 }
 
-// New returns a supervisor without parts. The end of ctx asks the process to
-// stop.
+// New returns a supervisor without parts. The end of ctx stops the process.
 func New(ctx context.Context, config Config) *Supervisor {
 	if config.StopTimeout == 0 {
 		config.StopTimeout = defaultStopTimeout
@@ -59,10 +58,10 @@ func New(ctx context.Context, config Config) *Supervisor {
 	return s
 }
 
-// Run calls start, which calls [Supervisor.Start] for each stage, and waits
-// until the process is asked to stop or something fails. Then it stops the parts
-// in reverse order. It returns nil after an orderly stop, also one during the
-// start; else all errors, the first one last.
+// Run calls start, which calls [Supervisor.Start] for each stage, and waits until the
+// process must stop or a part fails. Then it stops the parts in reverse order. It
+// returns nil after an orderly stop, also during the start; otherwise all errors, the
+// first one last.
 func (s *Supervisor) Run(start func(ctx context.Context) error) error {
 	defer s.cancel(nil)
 	if err := start(s.ctx); err != nil {

@@ -39,7 +39,7 @@ func (j *journal) want(t *testing.T, want ...string) {
 	}
 }
 
-// orderly is a part that becomes ready and stops when it is told to.
+// orderly is a part that becomes ready and stops when it is cancelled.
 func (j *journal) orderly(name string) Part {
 	return Part{Name: name, Run: func(ctx context.Context, ready func()) error {
 		j.add("%s runs", name)
@@ -99,8 +99,8 @@ func TestPartsStopInReverseOrder(t *testing.T) {
 	})
 }
 
-// TestAStageIsStartedSideBySide: its parts may wait for each other.
-func TestAStageIsStartedSideBySide(t *testing.T) {
+// TestPartsOfAStageStartConcurrently: its parts may wait for each other.
+func TestPartsOfAStageStartConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -122,7 +122,7 @@ func TestAStageIsStartedSideBySide(t *testing.T) {
 	})
 }
 
-func TestAFailedStartStopsWhatRuns(t *testing.T) {
+func TestFailedStartStopsTheStartedParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
 		slow := Part{"identity", func(ctx context.Context, _ func()) error {
@@ -136,9 +136,9 @@ func TestAFailedStartStopsWhatRuns(t *testing.T) {
 	})
 }
 
-// TestAStartThatFailsOutsideOfItsParts: what the start does between the stages
+// TestFailedStartOutsideOfParts: what the start does between the stages
 // fails too.
-func TestAStartThatFailsOutsideOfItsParts(t *testing.T) {
+func TestFailedStartOutsideOfParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
 		s := New(t.Context(), Config{Log: slog.New(slog.DiscardHandler)})
@@ -150,7 +150,7 @@ func TestAStartThatFailsOutsideOfItsParts(t *testing.T) {
 	})
 }
 
-func TestADeathStopsTheOthers(t *testing.T) {
+func TestFailedPartStopsTheOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		want string
@@ -169,9 +169,9 @@ func TestADeathStopsTheOthers(t *testing.T) {
 	}
 }
 
-// TestADeathDuringTheStartCutsItShort: what starts may wait for the part that
+// TestFailedPartEndsTheStart: what starts may wait for the part that
 // has died.
-func TestADeathDuringTheStartCutsItShort(t *testing.T) {
+func TestFailedPartEndsTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
 		waiting := Part{"apiserver", func(ctx context.Context, _ func()) error {
@@ -184,7 +184,7 @@ func TestADeathDuringTheStartCutsItShort(t *testing.T) {
 	})
 }
 
-func TestTwoDeathsAtOnce(t *testing.T) {
+func TestTwoPartsFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := make(chan struct{})
 		die := func(err error) func(context.Context, func()) error {
@@ -205,8 +205,8 @@ func TestTwoDeathsAtOnce(t *testing.T) {
 	})
 }
 
-// TestTheFirstErrorIsTheLastLine: it is the cause, and what a user reads last.
-func TestTheFirstErrorIsTheLastLine(t *testing.T) {
+// TestFirstErrorIsTheLastLine: it is the cause, and what a user reads last.
+func TestFirstErrorIsTheLastLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		follows := Part{"apiserver", func(ctx context.Context, ready func()) error {
 			ready()
@@ -218,9 +218,9 @@ func TestTheFirstErrorIsTheLastLine(t *testing.T) {
 	})
 }
 
-// TestACancelledStart: it is an orderly stop, of a part that was ready and of one
+// TestCancelledStart: it is an orderly stop, of a part that was ready and of one
 // that was not, and no later stage is started.
-func TestACancelledStart(t *testing.T) {
+func TestCancelledStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -237,7 +237,7 @@ func TestACancelledStart(t *testing.T) {
 	})
 }
 
-func TestAStopThatHangs(t *testing.T) {
+func TestHangingStop(t *testing.T) {
 	hangs := func(release chan struct{}) Part {
 		return Part{"apiserver", func(_ context.Context, ready func()) error {
 			ready()
@@ -286,8 +286,8 @@ func TestFailStopsInOrder(t *testing.T) {
 	})
 }
 
-// TestReadyWorksUntilTheStop: Run waits for it before anything is stopped.
-func TestReadyWorksUntilTheStop(t *testing.T) {
+// TestReadyRunsUntilTheStop: Run waits for it before anything is stopped.
+func TestReadyRunsUntilTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -304,7 +304,7 @@ func TestReadyWorksUntilTheStop(t *testing.T) {
 	})
 }
 
-func TestPartsTellHowLongTheyTook(t *testing.T) {
+func TestPartsReportTheirDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := func(name string, after time.Duration) Part {
 			return Part{name, func(ctx context.Context, ready func()) error {

@@ -18,7 +18,7 @@ func (c *Changes) Swap(key, text string) (previous string, known bool) {
 	return previous, known
 }
 
-// Changed records the text and says whether it differs from the one before.
+// Changed records the text and reports whether it differs from the one before.
 func (c *Changes) Changed(key, text string) bool {
 	previous, known := c.Swap(key, text)
 	return !known || previous != text

@@ -1,6 +1,6 @@
-// Package logging owns the process's one log: standard error, as readable
-// lines or as JSON. The server's own messages use [log/slog]; klog (Kubernetes),
-// zap (etcd), grpc and OpenTelemetry are routed into the same handler.
+// Package logging configures the log of the process: standard error, as text or as
+// JSON. The server's own messages use [log/slog]; klog (Kubernetes), zap (etcd), grpc
+// and OpenTelemetry write to the same handler.
 //
 // Level 0 is for the server's own messages, warnings and errors. Informational
 // messages of Kubernetes and messages at level debug start at -v 1, those of

@@ -76,7 +76,7 @@ func routeKlog(handler slog.Handler, verbosity int) error {
 	return logs.RouteKlog(max(verbosity-1, 0), writers)
 }
 
-// lastFatal is the text of klog's last fatal message.
+// lastFatal is the last fatal message of klog.
 var lastFatal atomic.Pointer[string]
 
 // stopping is set by Stopping.
@@ -122,13 +122,13 @@ func (s severityWriter) Write(p []byte) (int, error) {
 		record.AddAttrs(slog.String("caller", caller))
 	}
 	if s.handler.Enabled(context.Background(), level) {
-		_ = s.handler.Handle(context.Background(), record) // the log is the last resort
+		_ = s.handler.Handle(context.Background(), record) // there is nowhere else to report it
 	}
 	return len(p), nil
 }
 
-// fatalWriter also keeps the text of the last message. The stacks that follow
-// it are without a caller.
+// fatalWriter also keeps the text of the last message. The stacks of goroutines that
+// follow it have no caller.
 type fatalWriter struct {
 	severityWriter
 	last *atomic.Pointer[string]

@@ -26,7 +26,7 @@ func TestTextLines(t *testing.T) {
 	}
 }
 
-func TestColorOnlyWhenAsked(t *testing.T) {
+func TestColorIsOptIn(t *testing.T) {
 	var plain, colored bytes.Buffer
 	slog.New(newHandler(&plain, Options{})).Error("x")
 	slog.New(newHandler(&colored, Options{Color: true})).Error("x")
@@ -35,7 +35,7 @@ func TestColorOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-func TestAJournalAddsTheTime(t *testing.T) {
+func TestJournalLinesHaveNoTime(t *testing.T) {
 	var out bytes.Buffer
 	slog.New(newHandler(&out, Options{Untimed: true})).Info("ready")
 	if out.String() != "INFO  ready\n" {
@@ -83,8 +83,8 @@ func TestSeverityIsKept(t *testing.T) {
 	}
 }
 
-// TestAFatalMessageIsTheError: the process stops in order and says why.
-func TestAFatalMessageIsTheError(t *testing.T) {
+// TestFatalMessageBecomesTheError: the process stops in order with the message as its error.
+func TestFatalMessageBecomesTheError(t *testing.T) {
 	if _, err := Setup(&bytes.Buffer{}, Options{}); err != nil {
 		t.Fatal(err)
 	}

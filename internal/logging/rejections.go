@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxRejections bounds how many rejections are remembered.
+	// maxRejections bounds the number of recorded rejections.
 	maxRejections = 200
-	// maxMessage bounds the length of a logged message, which is a webhook's.
+	// maxMessage bounds the length of a webhook's message in the log.
 	maxMessage = 200
 )
 
@@ -25,7 +25,7 @@ type rejections struct {
 
 var webhookRejections rejections
 
-// log handles a message that is a rejection and tells whether it is one.
+// log handles a message that is a rejection and reports whether it is one.
 func (r *rejections) log(handler slog.Handler, text string) bool {
 	webhook, message, ok := logs.WebhookRejection(text)
 	if !ok {
@@ -41,7 +41,7 @@ func (r *rejections) log(handler slog.Handler, text string) bool {
 	record := newRecord(level, "a webhook rejected a request")
 	record.AddAttrs(slog.String("webhook", webhook), slog.String("message", message))
 	if handler.Enabled(context.Background(), level) {
-		_ = handler.Handle(context.Background(), record) // the log is the last resort
+		_ = handler.Handle(context.Background(), record) // there is nowhere else to report it
 	}
 	return true
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// unsafe matches what a shell does not take as part of a plain word. Letters of all
-// languages are plain.
+// unsafe matches characters that a shell does not accept in an unquoted word. Letters
+// of all languages are accepted.
 var unsafe = regexp.MustCompile(`[^\pL\pN_@%+=:,./-]`)
 
-// ShellWord returns the word as a shell takes it, for commands that users paste:
-// in single quotes, where it has spaces or other special characters.
+// ShellWord quotes the word for a shell, for commands that users paste: in single
+// quotes if it has spaces or other special characters.
 func ShellWord(word string) string {
 	if word != "" && !unsafe.MatchString(word) {
 		return word

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// telemetryPause is between two messages about spans that are not delivered.
+// telemetryPause is the time between two warnings about spans that cannot be exported.
 // OpenTelemetry exports every 5 s and reports each failure.
 const telemetryPause = 10 * time.Minute
 

@@ -28,7 +28,7 @@ func (l *lockedWriter) writeLine(line string) error {
 	return err
 }
 
-// textHandler writes "15:04:05.000 INFO message  key=value" lines, for people.
+// textHandler writes lines in the form "15:04:05.000 INFO message  key=value".
 type textHandler struct {
 	out   *lockedWriter
 	level slog.Level
@@ -96,7 +96,7 @@ func (h *textHandler) label(level slog.Level) string {
 	return "\x1b[" + color + "m" + name + "\x1b[0m"
 }
 
-// quote leaves plain words alone, so that paths and URLs can be copied.
+// quote does not quote plain words, so that paths and URLs can be copied.
 func quote(value string) string {
 	if value == "" || strings.ContainsAny(value, " \t\n\"=") {
 		return strconv.Quote(value)

@@ -22,7 +22,7 @@ func Zap(logger *slog.Logger, verbosity int) *zap.Logger {
 	return zap.New(&zapCore{LevelEnabler: level, handler: logger.Handler()})
 }
 
-// zapCore is the part of zap that writes; it renders fields as klog would.
+// zapCore is a [zapcore.Core] over slog; it formats fields as klog does.
 type zapCore struct {
 	zapcore.LevelEnabler
 	handler slog.Handler

@@ -41,7 +41,7 @@ func names(objects []object) string {
 	return strings.Join(list, " ")
 }
 
-func TestFilesAreReadInTheOrderOfTheirPaths(t *testing.T) {
+func TestFilesAreReadInPathOrder(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
 		"20-b.yml":         configMap("c"),
@@ -67,7 +67,7 @@ func TestFilesAreReadInTheOrderOfTheirPaths(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsNamedAndTheRestIsRead(t *testing.T) {
+func TestUnreadableFilesAreReportedAndOthersRead(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"broken YAML":      {"apiVersion: v1\nkind: [", "bad.yaml: not valid YAML"},
 		"second document":  {configMap("good") + "---\n{", "bad.yaml (document 2): not valid YAML"},
@@ -117,7 +117,7 @@ func TestScanNoticesChanges(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatIsNotThereIsAnError(t *testing.T) {
+func TestMissingDirectoryIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"file": ""})
 	for _, path := range []string{"missing", "file"} {

@@ -15,7 +15,7 @@ import (
 // patience is how long a test waits for what must happen.
 const patience = time.Minute
 
-func TestADirectoryThatGoesAwayIsReportedAndMended(t *testing.T) {
+func TestRemovedDirectoryIsReported(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	mkdir := func() {
 		if err := os.Mkdir(dir, 0o755); err != nil {

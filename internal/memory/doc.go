@@ -1,2 +1,2 @@
-// Package memory returns memory to the system when a process has come to rest.
+// Package memory returns unused memory to the system when a process becomes idle.
 package memory

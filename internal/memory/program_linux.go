@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgram takes the pages of the program's code and constants out of the
-// resident memory. Those that are used come back from the page cache, 16 at a
-// time; most of them are used at the start only.
+// releaseProgram removes the pages of the program's code and constants from the
+// resident memory. The kernel maps used pages again from the page cache, 16 at a time;
+// most pages are used during the start only.
 func releaseProgram() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -22,7 +22,7 @@ func releaseProgram() error {
 	if err != nil {
 		return fmt.Errorf("read what is mapped: %w", err)
 	}
-	defer func() { _ = mapped.Close() }() // it was only read
+	defer func() { _ = mapped.Close() }() // only read
 	regions, err := unwritten(mapped, program)
 	if err != nil {
 		return err
@@ -38,12 +38,11 @@ func releaseProgram() error {
 // region is a part of the address space.
 type region struct{ from, to uintptr }
 
-// unwritten returns the parts of the file that smaps lists as mapped, not
-// writable, and without pages of their own: what was written to a page would be
-// lost.
+// unwritten returns the mapped regions of the file in smaps that are not writable and
+// have no private pages: releasing others would lose what was written.
 func unwritten(smaps io.Reader, file string) ([]region, error) {
 	var regions []region
-	listed := false // the last region is the one that the lines tell of
+	listed := false // the lines are about the last region
 	lines := bufio.NewScanner(smaps)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())

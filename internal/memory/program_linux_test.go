@@ -28,7 +28,7 @@ func residentFile(t *testing.T) int {
 	return 0
 }
 
-// TestProgramIsReleased: and goes on.
+// TestProgramIsReleased: the process continues.
 func TestProgramIsReleased(t *testing.T) {
 	before := residentFile(t)
 	if err := releaseProgram(); err != nil {

@@ -2,5 +2,5 @@
 
 package memory
 
-// releaseProgram does nothing where it is not known what is mapped.
+// releaseProgram does nothing on this platform.
 func releaseProgram() error { return nil }

@@ -8,31 +8,31 @@ import (
 )
 
 const (
-	// interval is how often the heap is looked at.
+	// interval is the time between two checks of the heap.
 	interval = 15 * time.Second
-	// minReturn is the unused memory, in bytes, that is worth a collection.
+	// minReturn is the unused memory, in bytes, that justifies a collection.
 	minReturn = 32 << 20
-	// minAtRest is the same when the process has just come to rest, and again
-	// after longRest.
+	// minAtRest is the same when the process has just become idle, and again after
+	// longRest.
 	minAtRest = 4 << 20
-	// longRest is in intervals. The pages of the program that are resident then
-	// are more than the process uses at rest: others came with them.
+	// longRest is in intervals. More pages of the program are then resident than an
+	// idle process uses.
 	longRest = 4
-	// maxAllocated is how much a process at rest allocates in an interval, in
-	// bytes.
+	// maxAllocated is the largest number of bytes that an idle process allocates in an
+	// interval.
 	maxAllocated = 16 << 20
 )
 
-// Return gives unused memory back to the system until ctx ends, when the process
-// has allocated little for a while. The runtime itself waits two minutes for a
-// collection without allocations, and returns memory slowly after it: 613 CRDs
-// leave 340 MB resident for minutes, of which 100 are in use (bench, crds). Pages
-// of the program itself go when the process comes to rest.
+// Return returns unused memory to the system until ctx ends, whenever the process has
+// allocated little for a while. The runtime itself waits two minutes for a collection
+// without allocations and then returns memory slowly: 613 CRDs leave 340 MB resident
+// for minutes, of which 100 are in use (bench, crds). It also releases pages of the
+// program when the process becomes idle.
 func Return(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	before := readHeap()
-	rests := 0 // intervals in which the process was at rest
+	rests := 0 // intervals in which the process was idle
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,14 +50,14 @@ func Return(ctx context.Context) {
 	}
 }
 
-// giveBack returns unused memory, in bytes, if it is worth it, and the program's
-// pages if the process has just come to rest.
+// giveBack returns unused memory, in bytes, if there is enough of it, and the program's
+// pages if the process has just become idle.
 func giveBack(unused uint64, settled bool) {
 	if unused > minReturn || settled && unused > minAtRest {
 		debug.FreeOSMemory()
 	}
 	if settled {
-		// If it fails, the pages stay until the system wants them.
+		// If it fails, the pages stay resident until the kernel reclaims them.
 		_ = releaseProgram()
 	}
 }
@@ -70,7 +70,7 @@ type heap struct {
 	free      uint64 // not used, not returned
 }
 
-// unused is what a collection can return.
+// unused is the memory, in bytes, that a collection can return.
 func (h heap) unused() uint64 { return h.free + h.objects - min(h.live, h.objects) }
 
 func readHeap() heap {

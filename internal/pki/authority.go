@@ -61,8 +61,8 @@ func (s *Store) ensureAuthority(name, commonName string, create bool) (*authorit
 	return ca, changes, s.writeSigningCert(ca)
 }
 
-// loadAuthority reads the authority's files. It finishes the making of an
-// authority that was cut short before its key came into place.
+// loadAuthority reads the authority's files. It also finishes a creation that was
+// interrupted before its key was in place.
 func (s *Store) loadAuthority(name string) (*authority, error) {
 	trusted, err := readCerts(s.Cert(name))
 	if err != nil {
@@ -111,8 +111,8 @@ func (s *Store) loadCross(ca *authority) error {
 	return nil
 }
 
-// adoptNextKey moves the key of an authority that was being made into place
-// when its certificate is there already.
+// adoptNextKey moves the key of an interrupted creation into place if its certificate
+// exists.
 func (s *Store) adoptNextKey(name string, trusted []*x509.Certificate) (crypto.Signer, error) {
 	key, err := readKey(s.nextKey(name))
 	if err != nil || key == nil || belongsTo(key, trusted) == nil {
@@ -188,20 +188,20 @@ func (s *Store) checkValidity(ca *authority, commonName string) (again string, e
 	case !now.Before(crt.NotBefore):
 		return "", nil
 	case ca.key == nil || !ours(crt, commonName):
-		return "", fmt.Errorf("%s is not valid before %s, and the clock says %s: correct the clock, or place an authority that is valid",
+		return "", fmt.Errorf("%s is not valid before %s, and the clock has %s: correct the clock, or place an authority that is valid",
 			file, crt.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	return "it was not valid before " + crt.NotBefore.Format(time.RFC3339), nil
 }
 
-// ours returns whether this package has made the authority's certificate.
+// ours reports whether this package has made the authority's certificate.
 func ours(crt *x509.Certificate, commonName string) bool {
 	return crt.CheckSignatureFrom(crt) == nil &&
 		(crt.Subject.CommonName == commonName || strings.HasPrefix(crt.Subject.CommonName, commonName+"@"))
 }
 
-// signAgain replaces the authority's certificate by one for the same subject
-// and key: what it has signed verifies with either.
+// signAgain replaces the authority's certificate by one for the same subject and key:
+// certificates that it has signed verify with either.
 func (s *Store) signAgain(ca *authority) error {
 	crt, err := s.selfSign(ca.name, ca.cert.Subject, ca.key)
 	if err != nil {

@@ -107,11 +107,11 @@ func makeKey(path string) (crypto.Signer, error) {
 	return key, datadir.WriteFile(path, encoded, 0o600)
 }
 
-// ReadPublicKeys returns the public keys in a PEM file: public keys, private
-// keys (PKCS#1, SEC 1 and PKCS#8) and certificates, RSA and ECDSA. Other blocks
-// are skipped. A file without a key is an error. It does what
-// k8s.io/client-go/util/keyutil.PublicKeysFromFile does, which does not know
-// ECDSA keys in PKCS#8.
+// ReadPublicKeys returns the public keys in a PEM file: public keys, private keys
+// (PKCS#1, SEC 1 and PKCS#8) and certificates, RSA and ECDSA. It skips other blocks. A
+// file without a key is an error. It replaces
+// k8s.io/client-go/util/keyutil.PublicKeysFromFile, which does not read ECDSA keys in
+// PKCS#8.
 func ReadPublicKeys(path string) ([]crypto.PublicKey, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -160,7 +160,7 @@ func publicKey(block *pem.Block) crypto.PublicKey {
 	return key
 }
 
-// writePublicKeys replaces the file with the keys; with none, it is removed.
+// writePublicKeys writes the keys to the file; without keys it removes the file.
 func writePublicKeys(path string, keys []crypto.PublicKey) error {
 	if len(keys) == 0 {
 		return removeFile(path)

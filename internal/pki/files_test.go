@@ -84,8 +84,8 @@ func TestReadPublicKeys(t *testing.T) {
 	}
 }
 
-// TestATokenKeyThatCannotSignTokens is named before a server starts with it.
-func TestATokenKeyThatCannotSignTokens(t *testing.T) {
+// TestTokenKeyThatCannotSign is named before a server starts with it.
+func TestTokenKeyThatCannotSign(t *testing.T) {
 	s := New(t.TempDir(), names)
 	ensure(t, s)
 	_, ed, err := ed25519.GenerateKey(rand.Reader)

@@ -27,15 +27,16 @@ type Entry struct {
 	State string `json:"state"`
 }
 
-// uses say what the certificates are for; those of authorities, what they sign.
+// uses are the uses of the certificates; those of authorities, of the certificates that
+// they sign.
 var uses = map[string]string{
 	ServerCA: "server certificates", ClientCA: "client certificates", FrontProxyCA: "certificates of the front proxy", EtcdCA: "certificates of etcd and its clients",
 	APIServer: "serves the API", Admin: "admin.kubeconfig", Controller: "controllers that run alone", FrontProxy: "calls of aggregated API servers",
 	EtcdServer: "serves etcd", EtcdClient: "clients of etcd",
 }
 
-// List describes what the directory holds: each authority with what it has
-// signed after it, then the token keys. It writes nothing.
+// List describes the content of the directory: each authority, followed by the
+// certificates that it has signed, then the token keys. It writes nothing.
 func (s *Store) List() ([]Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +119,7 @@ func (e *Entry) replaced(r *rotation) {
 	case r.Phase == signing && e.Key == r.From:
 		e.TrustedUntil = r.Until
 	case r.Phase == prepared && e.Key == r.To:
-		e.UsedFor += ", to be switched to"
+		e.UsedFor += ", signs after the next step"
 	}
 }
 

@@ -32,13 +32,13 @@ const (
 	ServiceAccount = "service-account"
 )
 
-// Names are what the serving certificate must be valid for.
+// Names are the names and addresses in the serving certificate.
 type Names struct {
 	DNS []string
 	IPs []net.IP
 }
 
-// Change is a certificate that was made or signed again, and why.
+// Change is a certificate that was created or signed again, and why.
 type Change struct {
 	Name, Reason string
 }
@@ -82,8 +82,8 @@ type Store struct {
 // certificates that are made for it.
 type namedAuthority struct{ name, commonName string }
 
-// New returns the store in dir for a server that answers to names. It reads
-// and writes nothing.
+// New returns the store in dir for a server with these names. It reads and writes
+// nothing.
 func New(dir string, names Names) *Store {
 	return &Store{
 		dir: dir, now: time.Now, changed: make(chan struct{}), unwritten: map[string]string{},
@@ -128,19 +128,19 @@ func (s *Store) ServerCA() string {
 	return s.Cert(ServerCA)
 }
 
-// Create makes what is missing, authorities and token keys included, and does
-// what Ensure does.
+// Create creates missing files, authorities and token keys included, and then does what
+// Ensure does.
 func (s *Store) Create() ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ensure(true)
 }
 
-// Ensure signs again what is due: a certificate of which a third of its life or
-// less is left or whose time has not come, whose authority was replaced, or
-// which lacks a name. It goes on with rotations and ends those whose overlap is
-// over. It returns what it has made. Without the authorities or the token key it
-// returns a [MissingError] and writes nothing.
+// Ensure signs certificates again that are due: a third of the lifetime or less is
+// left, it is not valid yet, its authority was replaced, or it lacks a name. It
+// continues rotations and ends those whose overlap is over. It returns the changes.
+// Without the authorities or the token key it returns a [MissingError] and writes
+// nothing.
 func (s *Store) Ensure() ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,8 @@ func (s *Store) ensure(create bool) ([]Change, error) {
 	return changes, err
 }
 
-// work advances rotations, makes and signs what is missing, and ends overlaps.
+// work continues rotations, creates and signs what is missing or due, and ends
+// overlaps.
 func (s *Store) work(journal *journal, create bool) ([]Change, error) {
 	changes, err := s.advanceAll(journal)
 	if err != nil {
@@ -256,7 +257,7 @@ func (s *Store) ensureFiles(create bool) ([]Change, error) {
 	return changes, nil
 }
 
-// ensureLeaf signs the certificate if it must be, and returns why.
+// ensureLeaf signs the certificate if it is due, and returns why.
 func (s *Store) ensureLeaf(l leaf, ca *authority) (reason string, err error) {
 	chain, err := readCerts(s.Cert(l.name))
 	if err != nil {
@@ -282,7 +283,7 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (reason string, err error) {
 	}
 	if ca.key == nil {
 		if len(chain) > 0 && s.now().Before(chain[0].NotBefore) {
-			return "", fmt.Errorf("%s is not valid before %s, and the clock says %s: correct the clock, or place a certificate that is valid",
+			return "", fmt.Errorf("%s is not valid before %s, and the clock has %s: correct the clock, or place a certificate that is valid",
 				s.Cert(l.name), chain[0].NotBefore.Format(time.RFC3339), s.now().Format(time.RFC3339))
 		}
 		if len(chain) > 0 && s.now().Before(chain[0].NotAfter) {
@@ -299,7 +300,8 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (reason string, err error) {
 	return reason, s.issue(l, key.Public(), ca)
 }
 
-// issue signs the certificate and writes it with what else its peers need.
+// issue signs the certificate and writes it with the other certificates that its peers
+// need.
 func (s *Store) issue(l leaf, public any, ca *authority) error {
 	template := s.template(l.subject, leafLife)
 	if template.NotAfter.After(ca.cert.NotAfter) {
@@ -353,8 +355,8 @@ func (s *Store) due(l leaf, chain []*x509.Certificate, public any, ca *authority
 	return ""
 }
 
-// signedBy says whether the authority has signed the certificate: with its key,
-// or, where that is elsewhere, with any that it trusts.
+// signedBy reports whether the authority has signed the certificate: with its key or,
+// without a key, with any certificate that it trusts.
 func signedBy(crt *x509.Certificate, ca *authority) bool {
 	if ca.cert != nil {
 		return crt.CheckSignatureFrom(ca.cert) == nil
@@ -362,8 +364,8 @@ func signedBy(crt *x509.Certificate, ca *authority) bool {
 	return slices.ContainsFunc(ca.trusted, func(by *x509.Certificate) bool { return crt.CheckSignatureFrom(by) == nil })
 }
 
-// chainDue compares the certificates after the first with what a rotation
-// wants there.
+// chainDue compares the certificates after the first with those that the rotation
+// requires.
 func chainDue(chain []*x509.Certificate, ca *authority) string {
 	switch {
 	case ca.key == nil:
@@ -376,7 +378,7 @@ func chainDue(chain []*x509.Certificate, ca *authority) string {
 	return ""
 }
 
-// renewAt is when a third of the certificate's life is left.
+// renewAt is the time at which a third of the certificate's lifetime is left.
 func renewAt(crt *x509.Certificate) time.Time {
 	return crt.NotAfter.Add(-crt.NotAfter.Sub(crt.NotBefore) / 3)
 }

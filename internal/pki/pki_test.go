@@ -42,7 +42,7 @@ func certificate(t *testing.T, s *Store, name string) *x509.Certificate {
 	return crt
 }
 
-func TestEnsureMakesAWholeIdentity(t *testing.T) {
+func TestEnsureCreatesAllFiles(t *testing.T) {
 	s := New(t.TempDir(), names)
 	ensure(t, s)
 	for _, test := range []struct {
@@ -132,7 +132,7 @@ func TestRenewalKeepsTheKey(t *testing.T) {
 	}
 }
 
-func TestANewNameIsSigned(t *testing.T) {
+func TestNewNameIsSigned(t *testing.T) {
 	s := New(t.TempDir(), names)
 	ensure(t, s)
 	more := Names{DNS: append([]string{"new.example.org"}, names.DNS...), IPs: names.IPs}
@@ -144,7 +144,7 @@ func TestANewNameIsSigned(t *testing.T) {
 	}
 }
 
-func TestAPlacedAuthorityIsUsed(t *testing.T) {
+func TestProvidedAuthorityIsUsed(t *testing.T) {
 	theirs := New(t.TempDir(), names)
 	ensure(t, theirs)
 	ours := New(t.TempDir(), names)
@@ -163,7 +163,7 @@ func TestAPlacedAuthorityIsUsed(t *testing.T) {
 	}
 }
 
-func TestAnAuthorityWithoutItsKey(t *testing.T) {
+func TestAuthorityWithoutItsKey(t *testing.T) {
 	s := New(t.TempDir(), names)
 	ensure(t, s)
 	if err := os.Remove(s.Key(ServerCA)); err != nil {

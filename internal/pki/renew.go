@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// maxWait bounds how long the renewer trusts the clock: a machine that
-	// slept, or whose clock was set, is noticed within it.
+	// maxWait bounds one wait of the renewer, because the machine may sleep or its
+	// clock may be set.
 	maxWait = time.Hour
 	// retryWait follows a failed renewal.
 	retryWait = time.Minute
 )
 
-// Expiry maps each certificate, authorities included, to its end.
+// Expiry maps each certificate, authorities included, to the end of its validity.
 func (s *Store) Expiry() (map[string]time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *Store) wait() time.Duration {
 		}
 		until := renewAt(crt).Sub(s.now())
 		if key, err := readKey(s.Key(l.authority)); until <= 0 && err == nil && key == nil {
-			continue // due, and its authority's key is elsewhere: not ours to renew
+			continue // due, but its authority's key is elsewhere
 		}
 		wait = min(wait, until)
 	}

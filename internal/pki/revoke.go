@@ -22,7 +22,7 @@ const revokedKeys = "revoked-keys"
 // aFingerprint matches what fingerprint returns.
 var aFingerprint = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Revoked says whether the key of a client's certificate has been revoked. It
+// Revoked reports whether the key of a client's certificate has been revoked. It
 // is cheap and may be called at each request.
 func (s *Store) Revoked(certificate *x509.Certificate) bool {
 	return s.isRevoked(certificate.PublicKey)

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// kinds are the names that commands have for what can be rotated, by file name.
+// kinds are the names in commands of the authorities and keys that can be rotated, by
+// file name.
 var kinds = map[string]string{
 	ServerCA: "server", ClientCA: "client", FrontProxyCA: "front-proxy", ServiceAccount: "service-account",
 }
@@ -28,8 +29,8 @@ func fileOf(kind string) (string, error) {
 	return "", fmt.Errorf("%q cannot be rotated; allowed: %v", kind, Kinds())
 }
 
-// Prepare makes a new authority or token key and trusts it; it does not sign
-// yet. Where that is done already it does nothing.
+// Prepare makes a new authority or token key and trusts it; it does not sign yet. A
+// second call does nothing.
 func (s *Store) Prepare(kind string) ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +57,8 @@ func (s *Store) Prepare(kind string) ([]Change, error) {
 	return s.ensureOrUndo(name)
 }
 
-// ensureOrUndo takes back the step of a rotation that cannot be taken, as with
-// files that cannot be replaced: a step that is left over would fail each start.
+// ensureOrUndo undoes a step of a rotation that fails, for example if files cannot be
+// replaced: otherwise each start would fail.
 func (s *Store) ensureOrUndo(name string) ([]Change, error) {
 	changes, err := s.ensure(false)
 	if err == nil {
@@ -78,7 +79,7 @@ func (s *Store) ensureOrUndo(name string) ([]Change, error) {
 	return changes, errors.Join(err, undoErr)
 }
 
-// Prepared says whether [Store.Prepare] has been done and [Store.Switch] has
+// Prepared reports whether [Store.Prepare] has been done and [Store.Switch] has
 // not.
 func (s *Store) Prepared(kind string) (bool, error) {
 	s.mu.Lock()
@@ -116,7 +117,7 @@ func (s *Store) replaceable(name string) (string, error) {
 	return fingerprint(key.Public())
 }
 
-// Switch signs with what [Store.Prepare] has made, and trusts the old one for
+// Switch signs with the authority or key of [Store.Prepare], and trusts the old one for
 // the overlap.
 func (s *Store) Switch(kind string, overlap time.Duration) ([]Change, error) {
 	s.mu.Lock()
@@ -182,7 +183,7 @@ func (s *Store) Until(kind string) (time.Time, error) {
 	return j.Rotations[name].Until, nil
 }
 
-// Retired says whether a rotation has replaced the authority for good.
+// Retired reports whether a rotation has replaced the authority for good.
 func (s *Store) Retired() (func(*x509.Certificate) bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,8 +243,8 @@ func (s *Store) advance(j *journal, name string) (did string, err error) {
 	return did, s.writeJournal(j)
 }
 
-// trustNextAuthority makes the next authority, has the one in use sign it, and
-// adds it to those that are trusted.
+// trustNextAuthority makes the next authority, signs it with the current one, and adds
+// it to the trusted ones.
 func (s *Store) trustNextAuthority(name string) error {
 	ca, err := s.loadAuthority(name)
 	if err != nil {
@@ -297,7 +298,7 @@ func (s *Store) crossSign(ca *authority, next *x509.Certificate) error {
 	return writeCerts(s.cross(ca.name), crt)
 }
 
-// endOverlaps stops trusting what rotations have replaced when its time is over.
+// endOverlaps stops trusting the replaced authorities and keys whose overlap is over.
 func (s *Store) endOverlaps(j *journal) (ended []Change, err error) {
 	for _, name := range slices.Sorted(maps.Keys(j.Rotations)) {
 		r := j.Rotations[name]

@@ -15,7 +15,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// accepted says whether a peer that trusts roots accepts what the file holds.
+// accepted reports whether a peer that trusts roots accepts what the file holds.
 func accepted(t *testing.T, s *Store, roots []*x509.Certificate, file string, usage x509.ExtKeyUsage) error {
 	t.Helper()
 	chain, err := readCerts(file)
@@ -175,9 +175,9 @@ func TestRotationOfTheTokenKey(t *testing.T) {
 	}
 }
 
-// TestRotationGoesOnAfterACrash: at every write that a rotation makes, with
+// TestRotationContinuesAfterACrash: at every write that a rotation makes, with
 // what was written before it.
-func TestRotationGoesOnAfterACrash(t *testing.T) {
+func TestRotationContinuesAfterACrash(t *testing.T) {
 	for _, kind := range Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			name, err := fileOf(kind)
@@ -270,7 +270,7 @@ func take(files, from map[string]string, names []string) {
 	}
 }
 
-func TestRotationsThatAreRefused(t *testing.T) {
+func TestRefusedRotations(t *testing.T) {
 	for name, test := range map[string]struct {
 		act  func(t *testing.T, s *Store) error
 		want string
@@ -304,8 +304,8 @@ func TestRotationsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestARotationThatCannotBeWritten leaves a server that starts and renews.
-func TestARotationThatCannotBeWritten(t *testing.T) {
+// TestRotationThatCannotBeWritten leaves a server that starts and renews.
+func TestRotationThatCannotBeWritten(t *testing.T) {
 	s := New(t.TempDir(), names)
 	ensure(t, s)
 	before := snapshot(t, s.dir)
@@ -415,8 +415,8 @@ func TestRevokeOnAnotherServer(t *testing.T) {
 	}
 }
 
-// TestAUsedDirectoryThatLacksItsIdentity is not given another one.
-func TestAUsedDirectoryThatLacksItsIdentity(t *testing.T) {
+// TestUsedDirectoryWithoutIdentity is not given another one.
+func TestUsedDirectoryWithoutIdentity(t *testing.T) {
 	for _, file := range []string{"server-ca.crt", "client-ca.crt", "front-proxy-ca.crt", "service-account.key"} {
 		t.Run(file, func(t *testing.T) {
 			s := New(t.TempDir(), names)
@@ -436,8 +436,8 @@ func TestAUsedDirectoryThatLacksItsIdentity(t *testing.T) {
 	}
 }
 
-// TestACrashWhileAnAuthorityIsMade: the next start goes on.
-func TestACrashWhileAnAuthorityIsMade(t *testing.T) {
+// TestCrashDuringTheCreationOfAnAuthority: the next start continues.
+func TestCrashDuringTheCreationOfAnAuthority(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, s *Store){
 		"after the key": func(t *testing.T, s *Store) {
 			if err := os.Rename(s.Key(ClientCA), s.nextKey(ClientCA)); err != nil {
@@ -466,9 +466,9 @@ func TestACrashWhileAnAuthorityIsMade(t *testing.T) {
 	}
 }
 
-// TestMadeWithAClockThatWasAhead: what is ours is signed again with the same
+// TestCertificatesFromTheFuture: what is ours is signed again with the same
 // keys, so that old kubeconfigs work once their time has come.
-func TestMadeWithAClockThatWasAhead(t *testing.T) {
+func TestCertificatesFromTheFuture(t *testing.T) {
 	s := New(t.TempDir(), names)
 	s.now = func() time.Time { return time.Now().Add(48 * time.Hour) }
 	ensure(t, s)
@@ -500,8 +500,8 @@ func TestMadeWithAClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// TestAPlacedCertificateThatIsNotValidYet cannot be signed again, and is named.
-func TestAPlacedCertificateThatIsNotValidYet(t *testing.T) {
+// TestProvidedCertificateThatIsNotValidYet cannot be signed again, and is named.
+func TestProvidedCertificateThatIsNotValidYet(t *testing.T) {
 	s := New(t.TempDir(), names)
 	ensure(t, s)
 	s.now = func() time.Time { return time.Now().Add(48 * time.Hour) }

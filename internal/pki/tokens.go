@@ -78,7 +78,7 @@ func (s *Store) ensureTokenKey(create bool) error {
 	return err
 }
 
-// trustNextTokenKey makes the key of a rotation and has it verify.
+// trustNextTokenKey makes the key of a rotation, which then verifies tokens.
 func (s *Store) trustNextTokenKey() error {
 	keys, err := s.tokenKeys()
 	if err != nil {

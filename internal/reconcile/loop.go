@@ -8,8 +8,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Result says when a key is handled again. The zero value means not before it is
-// added again.
+// Result is when a key is handled again. The zero value means: when it is added again.
 type Result struct {
 	retry bool
 	after time.Duration
@@ -29,7 +28,7 @@ func Retry() Result { return Result{retry: true} }
 type Config[K comparable] struct {
 	// Name of the queue in upstream's workqueue metrics; empty for none.
 	Name string
-	// Workers is how many keys are handled at a time.
+	// Workers is the number of keys that are handled at a time.
 	Workers int
 	// MinRetry and MaxRetry bound the time before a retry.
 	MinRetry, MaxRetry time.Duration
@@ -50,10 +49,10 @@ func New[K comparable](config Config[K]) *Loop[K] {
 	return &Loop[K]{config: config, queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name})}
 }
 
-// Add has the key handled soon. It does nothing when the loop has ended.
+// Add queues the key. It does nothing when the loop has ended.
 func (l *Loop[K]) Add(key K) { l.queue.Add(key) }
 
-// Len is how many keys are due and not handled yet.
+// Len is the number of queued keys.
 func (l *Loop[K]) Len() int { return l.queue.Len() }
 
 // Run handles keys until ctx ends, and returns when no worker runs. Call it once.

@@ -46,9 +46,9 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestAKeyIsHandledByOneWorkerAtATime: keys that are added meanwhile are handled
+// TestKeyIsHandledByOneWorkerAtATime: keys that are added meanwhile are handled
 // again.
-func TestAKeyIsHandledByOneWorkerAtATime(t *testing.T) {
+func TestKeyIsHandledByOneWorkerAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var events []string

@@ -7,7 +7,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Changes tells when objects change.
+// Changes reports changes of objects.
 type Changes interface {
 	// OnChange calls changed, from any goroutine, after each change until remove
 	// is called.
@@ -43,11 +43,10 @@ func (t Follower) OnChange(changed func()) (remove func()) {
 	}
 }
 
-// Informer tells of the changes of the objects of an informer.
+// Informer reports the changes of the objects of an informer.
 type Informer struct{ cache.SharedIndexInformer }
 
-// OnChange implements [Changes]. It also calls changed for each object that
-// there is already.
+// OnChange implements [Changes]. It also calls changed for each existing object.
 func (i Informer) OnChange(changed func()) (remove func()) {
 	registration, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() },
@@ -61,11 +60,11 @@ func (i Informer) OnChange(changed func()) (remove func()) {
 	if err != nil { // the informer has stopped: nothing changes any more
 		return func() {}
 	}
-	// The error says that the informer has stopped.
+	// The error is that of a stopped informer.
 	return func() { _ = i.RemoveEventHandler(registration) }
 }
 
-// resync says that an update is the informer's own, without a change.
+// resync reports whether an update is the informer's own, without a change.
 func resync(previous, current any) bool {
 	before, errBefore := meta.Accessor(previous)
 	after, errAfter := meta.Accessor(current)

@@ -39,7 +39,7 @@ func (c *watchCaches) ready() bool {
 // AwaitCaches waits until the watch caches of built-in resources have been filled.
 // Until then they refuse lists and watches with a 429, and informers repeat these
 // only after 0.8 to 1.6 seconds (defaultBackoffInit of k8s.io/client-go/tools/cache).
-// The error says that ctx ended before.
+// It returns an error if ctx ends before.
 func (s *Storage) AwaitCaches(ctx context.Context) error {
 	ticker := time.NewTicker(cachePoll)
 	defer ticker.Stop()

@@ -19,7 +19,7 @@ func (s *Storage) remember(resource schema.GroupResource, prefix string) {
 }
 
 // HasObjects reports whether the resource has objects in the namespace: it reads one key.
-// It does not know the objects of aggregated API servers.
+// It does not include the objects of aggregated API servers.
 func (s *Storage) HasObjects(ctx context.Context, resource schema.GroupResource, namespace string) (bool, error) {
 	prefix := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace)
 	response, err := s.connection.Client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1))
@@ -30,7 +30,7 @@ func (s *Storage) HasObjects(ctx context.Context, resource schema.GroupResource,
 }
 
 // Count returns the number of stored objects of the resource, in one namespace or, if
-// that is empty, in all. It does not know the objects of aggregated API servers.
+// that is empty, in all. It does not include the objects of aggregated API servers.
 func (s *Storage) Count(ctx context.Context, resource schema.GroupResource, namespace string) (int64, error) {
 	prefix := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace)
 	options := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly()}

@@ -30,10 +30,10 @@ const (
 	progressDelay = 2 * time.Millisecond
 	// progressRepeat is the time between two such requests.
 	progressRepeat = 50 * time.Millisecond
-	// vacancyRefresh is the longest interval at which the revision of vacancies is
+	// emptyRefresh is the longest interval at which the revision of EmptyResources is
 	// brought up to date. A watch cache that begins at a compacted revision fails.
-	vacancyRefresh = time.Minute
-	// countTimeout bounds the requests of count: apply and Hold wait for it.
+	emptyRefresh = time.Minute
+	// countTimeout bounds the requests of count: apply and HoldEmpty wait for it.
 	countTimeout = 10 * time.Second
 )
 
@@ -44,7 +44,7 @@ type Population struct {
 	storage *Storage
 	log     *slog.Logger
 	started sync.Once
-	refresh time.Duration // see vacancyRefresh
+	refresh time.Duration // see emptyRefresh
 
 	mu       sync.Mutex
 	watching context.Context  // of the current watch; nil before the first
@@ -53,15 +53,15 @@ type Population struct {
 	prefixes map[string]struct{}
 	counts   map[string]int64 // by key prefix below the common one
 	counted  map[string]bool  // whether the count includes the objects from before the watch
-	first    int64            // the watch tells of changes after this revision
+	first    int64            // the watch has the changes after this revision
 	last     map[string]int64 // by prefix: the revision of the last creation or deletion
-	vacant   map[string][]*Vacancy
+	empty    map[string][]*EmptyResource
 	change   chan struct{} // closed when a count becomes 0 or leaves it
 	progress chan struct{} // closed when revision grows
 }
 
 func (s *Storage) newPopulation(log *slog.Logger) *Population {
-	refresh := vacancyRefresh
+	refresh := emptyRefresh
 	if interval := s.config.CompactionInterval; interval > 0 {
 		refresh = min(refresh, max(interval/2, time.Second)) // a compaction leaves the revisions of the last interval
 	}
@@ -113,7 +113,7 @@ func (p *Population) follow(ctx context.Context) error {
 			}
 			p.apply(response)
 		case <-ticker.C:
-			if p.hasVacancies() {
+			if p.hasEmpty() {
 				_ = watcher.RequestProgress(ctx) // after an error the events end
 			}
 		}
@@ -128,7 +128,7 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, revisi
 	p.watching, p.watcher, p.revision = ctx, watcher, revision
 	p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.builtInPrefixes()
 	p.first, p.last = revision, map[string]int64{}
-	p.endVacancies()
+	p.endAllEmpty()
 	p.changed()
 	p.advanced()
 }

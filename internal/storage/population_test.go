@@ -84,9 +84,9 @@ func TestPopulationCountsCreationsAndDeletions(t *testing.T) {
 	expectPopulated(t, p, revision, configMaps, gadgets, apiServices)
 }
 
-// TestPopulationCountsWhatWasThere: objects from before the watch, and those of
-// a type that is asked for later.
-func TestPopulationCountsWhatWasThere(t *testing.T) {
+// TestPopulationCountsExistingObjects: objects from before the watch, and those of
+// a type that is requested later.
+func TestPopulationCountsExistingObjects(t *testing.T) {
 	s, client := newStorage(t)
 	s.remember(configMaps, "configmaps")
 	put(t, client, "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a", "/registry/example.com/widgets-not/default/a",

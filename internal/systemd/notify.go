@@ -10,8 +10,17 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// writeTimeout bounds how long a message waits for room in the service manager's
-// socket. One that does not read must not hold up a stop.
+// Upstream fact: the API server notifies systemd itself
+//
+// Mirrors: k8s.io/apiserver/pkg/server.preparedGenericAPIServer.NonBlockingRunWithContext
+//   github.com/coreos/go-systemd/v22/daemon.SdNotify
+// Why: it sends READY=1 before the controllers run, and unsets NOTIFY_SOCKET.
+//   Take removes the variable first.
+// Gain: systemd starts dependent units when the server is ready.
+// Breaks: systemd gets READY=1 too early. TestServiceManager fails.
+
+// writeTimeout bounds the time that a message waits for room in the service manager's
+// socket: a service manager that does not read must not block a stop.
 const writeTimeout = 30 * time.Second
 
 // Notifier sends messages to the service manager. The zero value sends nothing.
@@ -54,9 +63,9 @@ func (n Notifier) Send(state string) error {
 	return nil
 }
 
-// FeedWatchdog sends WATCHDOG=1 twice in the service manager's interval, as long
-// as healthy returns nil, and calls failed with what went wrong. It returns when
-// ctx ends, at once when no watchdog is asked for.
+// FeedWatchdog sends WATCHDOG=1 twice in the service manager's interval while healthy
+// returns nil; otherwise it calls failed with the error. It returns when ctx ends, or
+// at once if no watchdog is configured.
 func (n Notifier) FeedWatchdog(ctx context.Context, healthy func(context.Context) error, failed func(error)) {
 	if n.socket == "" || n.watchdog == 0 {
 		return

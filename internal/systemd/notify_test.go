@@ -46,9 +46,9 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestAnUnhealthyServerDoesNotFeedTheWatchdog: the service manager gets a
+// TestUnhealthyServerDoesNotNotifyTheWatchdog: the service manager gets a
 // message again when the server is healthy again.
-func TestAnUnhealthyServerDoesNotFeedTheWatchdog(t *testing.T) {
+func TestUnhealthyServerDoesNotNotifyTheWatchdog(t *testing.T) {
 	dir, err := os.MkdirTemp("", "notify-") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ const (
 	CodeNotFound      = 127
 )
 
-// CommandError says why a command could not be started.
+// CommandError means that a command could not be started.
 type CommandError struct {
 	// Code is CodeNotFound or CodeNotExecutable.
 	Code int

@@ -35,12 +35,12 @@ func startProcess(path string, args, env []string) (*process, error) {
 	}
 	p.pid = started.Pid
 	if p.foreground {
-		signal.Ignore(syscall.SIGTTOU) // or taking the terminal back would stop this process
+		signal.Ignore(syscall.SIGTTOU) // otherwise taking back the terminal would stop this process
 	}
 	return p, started.Release() // wait uses the pid
 }
 
-// ownsTerminal says whether standard input is a terminal whose foreground process
+// ownsTerminal reports whether standard input is a terminal whose foreground process
 // group is that of this process.
 func ownsTerminal() bool {
 	group, err := unix.IoctlGetInt(stdin, unix.TIOCGPGRP)
@@ -104,7 +104,7 @@ func (p *process) signal(signal os.Signal) {
 
 func (p *process) kill() { killGroup(p.pid) }
 
-// end ends the group if anything of it is left.
+// end ends the remaining processes of the group.
 func (p *process) end(grace time.Duration) {
 	if p.reaped.Load() && errors.Is(syscall.Kill(-p.pid, 0), syscall.ESRCH) {
 		return

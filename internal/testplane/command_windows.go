@@ -66,7 +66,7 @@ func (p *process) join() error {
 func (p *process) group() int { return 0 }
 
 func (p *process) wait() int {
-	_ = p.cmd.Wait() // the exit code says it
+	_ = p.cmd.Wait() // the exit code has the result
 	return p.cmd.ProcessState.ExitCode()
 }
 

@@ -26,7 +26,7 @@ const groupPoll = 5 * time.Millisecond
 // the grace.
 func endGroup(group int, grace time.Duration) {
 	_ = syscall.Kill(-group, syscall.SIGTERM)
-	_ = syscall.Kill(-group, syscall.SIGCONT) // a stopped process gets signals when it goes on
+	_ = syscall.Kill(-group, syscall.SIGCONT) // a stopped process gets signals when it continues
 	for deadline := time.Now().Add(grace); time.Now().Before(deadline); time.Sleep(groupPoll) {
 		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
 			return

@@ -53,15 +53,15 @@ func StartGuard(directory string) (*Guard, error) {
 	if err = errors.Join(err, read.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the guard: %w", err), write.Close())
 	}
-	return g, g.tell(guardDirectory + strconv.Quote(directory))
+	return g, g.send(guardDirectory + strconv.Quote(directory))
 }
 
-// tell sends an order to the guard.
-func (g *Guard) tell(line string) error {
+// send sends an order to the guard.
+func (g *Guard) send(line string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, err := io.WriteString(g.pipe, line+"\n"); err != nil {
-		return fmt.Errorf("tell the guard: %w", err)
+		return fmt.Errorf("send an order to the guard: %w", err)
 	}
 	return nil
 }
@@ -69,12 +69,12 @@ func (g *Guard) tell(line string) error {
 // End orders the guard to end a process group before it removes the directory,
 // with SIGTERM, and with SIGKILL after the grace. Group 0 revokes the order.
 func (g *Guard) End(group int, grace time.Duration) error {
-	return errors.Join(g.tell(guardGrace+grace.String()), g.tell(guardGroup+strconv.Itoa(group)))
+	return errors.Join(g.send(guardGrace+grace.String()), g.send(guardGroup+strconv.Itoa(group)))
 }
 
 // Release ends the guard without a cleanup.
 func (g *Guard) Release() error {
-	err := g.tell(guardRelease)
+	err := g.send(guardRelease)
 	err = errors.Join(err, g.pipe.Close(), g.cmd.Wait())
 	if err != nil {
 		return fmt.Errorf("release the guard: %w", err)

@@ -28,7 +28,7 @@ type Plane struct {
 	ready  chan appliance.Running
 }
 
-// PlaneOptions say how a Plane is made.
+// PlaneOptions configure a Plane.
 type PlaneOptions struct {
 	// Config is changed: see [Configure]. Its data directory is the temporary one.
 	Config *config.ServerConfiguration
@@ -118,8 +118,8 @@ func (p *Plane) Start(ctx context.Context) error {
 // Ready receives the server when it is ready.
 func (p *Plane) Ready() <-chan appliance.Running { return p.ready }
 
-// Failed receives the result of the server when it has ended: nil if it was
-// told to stop. Receive from it once.
+// Failed receives the result of the server when it has ended: nil if Stop
+// was called. Receive from it once.
 func (p *Plane) Failed() <-chan error { return p.failed }
 
 // Stop stops the server and returns its error. It is called unless Failed was

@@ -23,7 +23,7 @@ const DataDirVariable = "KUBE_HYPER_MINI_DATA_DIR"
 // existingCluster makes controller-runtime's envtest use KUBECONFIG.
 const existingCluster = "USE_EXISTING_CLUSTER=true"
 
-// RunOptions say what runs on which server.
+// RunOptions configure a run.
 type RunOptions struct {
 	PlaneOptions
 	// CRDs and Manifests are files and directories that are applied before the
@@ -124,7 +124,7 @@ func (e *serverEndedError) Error() string {
 // Unwrap returns the cause.
 func (e *serverEndedError) Unwrap() error { return e.err }
 
-// ends reports whether a signal asks a command to end.
+// ends reports whether a signal must end a command.
 func ends(signal os.Signal) bool { return signal == os.Interrupt || signal == syscall.SIGTERM }
 
 // endsRun reports whether a signal ends a run without a command.

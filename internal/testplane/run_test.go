@@ -34,9 +34,9 @@ func TestCommandGetsOneKubeconfig(t *testing.T) {
 	}
 }
 
-// TestOnlySignalsThatEndCancel: a terminal whose size changes while manifests are
+// TestTerminatingSignalsCancel: a terminal whose size changes while manifests are
 // applied must not end the run.
-func TestOnlySignalsThatEndCancel(t *testing.T) {
+func TestTerminatingSignalsCancel(t *testing.T) {
 	signals := make(chan os.Signal, 2)
 	signals <- syscall.SIGWINCH
 	signals <- syscall.SIGTERM

@@ -7,9 +7,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// TestConfigureLeavesOtherServersAlone: with the configuration of a server in use, a
+// TestConfigureKeepsOtherServers: with the configuration of a server in use, a
 // run must not touch what that server uses.
-func TestConfigureLeavesOtherServersAlone(t *testing.T) {
+func TestConfigureKeepsOtherServers(t *testing.T) {
 	cfg := config.Default()
 	cfg.Etcd.External.Endpoints = []string{"https://etcd.example:2379"}
 	cfg.Etcd.External.CAFile = "/etc/etcd/ca.crt"

@@ -24,7 +24,7 @@ type Fact struct {
 	// Mirrors are the symbols that the fact is about, as "import/path.Function",
 	// "import/path.Type" or "import/path.Type.Method".
 	Mirrors []string
-	// Why, Gain and Breaks are texts for whoever bumps the library.
+	// Why, Gain and Breaks are for the maintainer who bumps the library.
 	Why, Gain, Breaks string
 }
 

@@ -32,7 +32,7 @@ func Modules(dir string) ([]Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	// "all" would also ask for versions that only modules outside of the build
+	// "all" would also load versions that only modules outside of the build
 	// name, and that do not exist (k8s.io/kubernetes names v0.0.0).
 	file, err := goTool(dir, "mod", "edit", "-json")
 	if err != nil {
@@ -126,7 +126,7 @@ func Hash(dir, name string) (string, error) {
 		}
 	}
 	if !found {
-		return "", errors.New("is gone")
+		return "", errors.New("does not exist")
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }

@@ -192,7 +192,7 @@ func (whoami) Connect(ctx context.Context, _ string, _ runtime.Object, responder
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{ // the client sees what is missing
+		_ = json.NewEncoder(w).Encode(map[string]any{ // the client notices an incomplete response
 			"name": user.GetName(), "uid": user.GetUID(), "groups": user.GetGroups(), "extra": user.GetExtra(),
 		})
 	}), nil

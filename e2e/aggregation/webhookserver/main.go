@@ -87,7 +87,7 @@ type handler struct {
 	requests atomic.Int64
 }
 
-// label admits everything and says who did.
+// label admits each request and adds a label with its name.
 func (h *handler) label(w http.ResponseWriter, r *http.Request) {
 	h.patch(w, r, "/metadata/labels", map[string]string{"admitted-by": h.name})
 }
@@ -125,5 +125,5 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request, response *admiss
 	response.UID, response.Allowed = review.Request.UID, true
 	review.Request, review.Response = nil, response
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(review) // the client sees what is missing
+	_ = json.NewEncoder(w).Encode(review) // the client notices an incomplete response
 }

@@ -21,7 +21,7 @@ const (
 	Fast = "fast"
 )
 
-// configured says whose server configuration a list uses.
+// configured selects the server configuration of a list.
 var configured = map[string]string{Generic: Generic, OptIn: OptIn, Fast: Generic}
 
 // List is a list of specs.

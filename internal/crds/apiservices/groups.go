@@ -19,10 +19,10 @@ import (
 	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 )
 
-// Groups answers the discovery of groups, of the APIServices that the aggregator
-// knows and of those of CRDs. Its answers are those of apisHandler and
-// apiGroupHandler of k8s.io/kube-aggregator/pkg/apiserver, which know the former
-// only. It is safe for concurrent use; a nil Groups answers nothing.
+// Groups answers the discovery of groups with the APIServices of the aggregator and
+// those of CRDs. Its answers are those of apisHandler and apiGroupHandler of
+// k8s.io/kube-aggregator/pkg/apiserver, which have the former only. It is safe for
+// concurrent use; a nil Groups answers nothing.
 type Groups struct {
 	source Source
 	known  listers.APIServiceLister
@@ -99,8 +99,7 @@ func (g *Groups) shared(name string) []*v1.APIService {
 	return helper.SortedByGroupAndVersion(services)[0]
 }
 
-// services returns the APIServices that the aggregator knows, and those of the
-// versions of CRDs.
+// services returns the APIServices of the aggregator and those of the versions of CRDs.
 func (g *Groups) services(versions []schema.GroupVersion) ([]*v1.APIService, error) {
 	all, err := g.known.List(labels.Everything())
 	if err != nil {

@@ -25,6 +25,20 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
+// Upstream fact: which APIServices are made for CRDs
+//
+// Mirrors: k8s.io/kubernetes/pkg/controlplane/controller/crdregistration.crdRegistrationController.handleVersionUpdate
+//   k8s.io/kube-aggregator/pkg/controllers/autoregister.autoRegisterController.checkAPIService
+//   k8s.io/kube-aggregator/pkg/apiserver.apisHandler.ServeHTTP
+//   k8s.io/kube-aggregator/pkg/apiserver.apiGroupHandler.ServeHTTP
+//   k8s.io/kube-aggregator/pkg/apiserver.convertToDiscoveryAPIGroup
+// Why: the time of the controllers of Kubernetes grows with the square of the
+//   number of group versions.
+// Gain: of 2,452 CRDs, a warm start takes 2.0 s of processor time less (bench,
+//   crds).
+// Breaks: APIServices of CRDs have another priority or label, or `/apis` lists
+//   groups in another order.
+
 const (
 	// groupPriority and versionPriority are those of upstream's registration
 	// (crdRegistrationController.handleVersionUpdate).
@@ -38,19 +52,20 @@ const (
 	maxRetry  = time.Minute
 )
 
-// Source knows which group versions CRDs serve.
+// Source has the group versions that CRDs serve.
 type Source interface {
 	// Versions returns all of them, and VersionsOf those of a group, in no order.
 	Versions() []schema.GroupVersion
 	VersionsOf(group string) []schema.GroupVersion
 	// OnVersions calls changed for each that may have changed.
 	OnVersions(changed func(schema.GroupVersion)) (remove func())
-	// AwaitAll waits until all CRDs are known; it returns false if ctx ends before.
+	// AwaitAll waits until all CRDs have been read; it returns false if ctx ends
+	// before.
 	AwaitAll(ctx context.Context) bool
 }
 
-// Registrar keeps an APIService for each group version that CRDs serve. An
-// APIService of that name without the label of managed ones is left alone.
+// Registrar maintains an APIService for each group version that CRDs serve. It does not
+// change an APIService of that name without the label of managed ones.
 type Registrar struct {
 	source     Source
 	client     client.APIServicesGetter
@@ -79,7 +94,7 @@ func newRegistrar(source Source, others cache.SharedIndexInformer, clients clien
 	r.managed = informers.NewFilteredAPIServiceInformer(clients, resync, cache.Indexers{}, func(options *metav1.ListOptions) {
 		options.LabelSelector = selector
 	})
-	if err := r.managed.SetTransform(bare); err != nil {
+	if err := r.managed.SetTransform(comparedFields); err != nil {
 		return nil, fmt.Errorf("follow APIServices: %w", err)
 	}
 	if _, err := r.managed.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -94,8 +109,8 @@ func newRegistrar(source Source, others cache.SharedIndexInformer, clients clien
 	return r, nil
 }
 
-// bare drops what the registrar does not compare.
-func bare(obj any) (any, error) {
+// comparedFields drops what the registrar does not compare.
+func comparedFields(obj any) (any, error) {
 	if service, ok := obj.(*v1.APIService); ok {
 		service.ManagedFields, service.Status = nil, v1.APIServiceStatus{}
 	}

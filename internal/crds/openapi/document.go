@@ -42,7 +42,7 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 		header.Set("Content-Length", strconv.Itoa(len(d.compressed)))
 		w.WriteHeader(http.StatusOK)
 		if r.Method != http.MethodHead {
-			_, _ = w.Write(d.compressed) // fails when the client has left
+			_, _ = w.Write(d.compressed) // the client may have disconnected
 		}
 		return
 	}
@@ -51,7 +51,7 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if reader, err := gzip.NewReader(bytes.NewReader(d.compressed)); err == nil {
-		_, _ = io.Copy(w, reader) // fails when the client has left: the data is our own
+		_, _ = io.Copy(w, reader) // the client may have disconnected
 	}
 }
 

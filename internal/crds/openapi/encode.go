@@ -17,8 +17,8 @@ type part struct {
 	protobuf func() ([]byte, error)
 }
 
-// claims keeps each member of a document single: definitions share schemas,
-// such as ObjectMeta. It is safe for concurrent use.
+// claims prevents duplicate members in a document: definitions share schemas, such as
+// ObjectMeta. It is safe for concurrent use.
 type claims struct {
 	mu    sync.Mutex
 	taken map[string]bool
@@ -26,7 +26,7 @@ type claims struct {
 
 func newClaims() *claims { return &claims{taken: map[string]bool{}} }
 
-// claim says whether the caller is the first to claim the member.
+// claim reports whether the caller is the first to claim the member.
 func (c *claims) claim(section int, name string) bool {
 	key := fmt.Sprint(section, " ", name)
 	c.mu.Lock()

@@ -72,8 +72,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ask requests a document of base for a client's request and returns its
-// content and its ETag. The answer to a HEAD request has no content.
+// ask requests a document of base for a client's request and returns its content and
+// its ETag. The response to a HEAD request has no content.
 func (h *Handler) ask(r *http.Request, method, path, accept string) (content []byte, etag string, err error) {
 	request := r.Clone(r.Context())
 	request.Method, request.URL, request.RequestURI = method, &url.URL{Path: path}, path
@@ -204,9 +204,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *encoding, eta
 	d.serve(w, r)
 }
 
-// built waits until build has ended, which is called once for all requests of
-// the key, or until ctx ends. The build goes on then, since other requests may
-// wait for it.
+// built waits until build has ended, which is called once for all requests of the key,
+// or until ctx ends. The build then continues, since other requests may wait for it.
 func (h *Handler) built(ctx context.Context, key string, build func(context.Context) (*document, error)) (*document, error) {
 	result := h.builds.DoChan(key, func() (_ any, err error) {
 		defer func() { // there is no request above whose handler would do it
@@ -285,7 +284,7 @@ func (h *Handler) read(ctx context.Context, name string) (*apiextensionsv1.Custo
 
 // encoding is a media type of documents.
 type encoding struct {
-	subType     string // as clients ask for it, below application/
+	subType     string // as clients request it, below application/
 	contentType string
 	protobuf    bool
 }

@@ -276,7 +276,7 @@ func TestChangedDefinitionHasANewDocument(t *testing.T) {
 	}
 }
 
-func TestClientsThatHaveTheDocumentGetNone(t *testing.T) {
+func TestUnchangedDocumentIsNotSent(t *testing.T) {
 	source := &definitions{whole: []*apiextensionsv1.CustomResourceDefinition{definition("Widget", "example.com", "v1")}}
 	for _, path := range []string{v2Path, v3Path, v3Path + "/apis/example.com/v1"} {
 		etag := get(t, newTestHandler(t, source), path).Header().Get("Etag")

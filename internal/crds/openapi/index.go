@@ -12,6 +12,21 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
+// Upstream fact: the OpenAPI documents of custom resources
+//
+// Mirrors: k8s.io/apiextensions-apiserver/pkg/controller/openapi.createSpecCache
+//   k8s.io/apiextensions-apiserver/pkg/controller/openapi.generateCRDHash
+//   k8s.io/apiextensions-apiserver/pkg/controller/openapi.Controller.updateSpecLocked
+//   k8s.io/apiextensions-apiserver/pkg/controller/openapiv3.Controller.buildV3Spec
+//   k8s.io/apiextensions-apiserver/pkg/controller/openapiv3.Controller.updateGroupVersion
+//   k8s.io/kube-openapi/pkg/handler3.OpenAPIService.HandleGroupVersion
+//   k8s.io/kube-openapi/pkg/handler.OpenAPIService.RegisterOpenAPIVersionedService
+// Why: the controllers of Kubernetes build the documents of all CRDs at the start
+//   and keep them.
+// Gain: a CRD whose OpenAPI no client reads has no document in memory.
+// Breaks: documents differ from those of kube-apiserver, or a changed CRD keeps
+//   its hash.
+
 // Source reads CustomResourceDefinitions. Its methods are called concurrently.
 type Source interface {
 	// List returns all definitions. Their schemas are not read.

@@ -26,9 +26,8 @@ type Datastore interface {
 	Snapshot(ctx context.Context) (io.ReadCloser, error)
 	// Maintenance maintains the embedded member; nil for an external cluster.
 	Maintenance() *maintenance.Keeper
-	// Shared says whether other servers can use the store, now or later. What must
-	// be right before a second one comes asks it, as the election of the
-	// controllers does.
+	// Shared reports whether other servers can use the store, now or later. The
+	// election of the controllers depends on it.
 	Shared() bool
 	// Register adds the server of this process to those that use the store. Call
 	// it before the server's first read.

@@ -2,5 +2,5 @@
 // ([Embedded]), or the connection to an etcd cluster of other processes ([External]).
 //
 // Both are a [Datastore]: a part of the process that connects the API servers with
-// etcd and knows whether other servers use the same etcd.
+// etcd and detects other servers on the same etcd.
 package datastore

@@ -80,7 +80,7 @@ func (e *External) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What a store does not support is said in place of the first part.
+	// The error of a store without snapshots comes in place of the first part.
 	buffered := bufio.NewReader(stream)
 	_, err = buffered.Peek(1)
 	if err != nil && (status.Code(err) == codes.Unimplemented || strings.Contains(err.Error(), "not supported")) {

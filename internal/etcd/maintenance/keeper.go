@@ -104,8 +104,12 @@ func New(config Config) *Keeper {
 	return &Keeper{config: config, disk: datadir.DiskSpace, checked: make(chan struct{}), nextDefragment: time.Now().Add(startDelay)}
 }
 
-// Refusal returns why writes are refused and the remedy; empty if they are accepted.
+// Refusal returns why writes are refused and the remedy; empty if they are accepted,
+// and for a nil Keeper.
 func (k *Keeper) Refusal() string {
+	if k == nil {
+		return ""
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.refusal

@@ -134,7 +134,7 @@ func (k *kept) wantEvents(want ...string) {
 	}
 }
 
-func TestHistoryThatFillsTheQuotaIsCompacted(t *testing.T) {
+func TestHistoryIsCompactedAtTheQuota(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 8*mib)
 	k.fill(one)
 	k.check(t.Context())
@@ -190,7 +190,7 @@ func TestWritesAreRefusedWhileObjectsFillTheQuota(t *testing.T) {
 	}
 }
 
-func TestALargerQuotaEndsTheRefusal(t *testing.T) {
+func TestLargerQuotaAcceptsWritesAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	k := keep(t, dir, 4*mib)
 	k.fill(many)
@@ -254,9 +254,9 @@ func (k *kept) fragment() (fragmented func() error) {
 	return fragmented
 }
 
-// TestALargeDatabaseIsDefragmentedInItsWindow: it stays fragmented outside, and the
+// TestLargeDatabaseIsDefragmentedInItsWindow: it stays fragmented outside, and the
 // metric, the log and the event have the duration.
-func TestALargeDatabaseIsDefragmentedInItsWindow(t *testing.T) {
+func TestLargeDatabaseIsDefragmentedInItsWindow(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
 	fragmented, open := k.fragment(), false
 	k.config.MaximumInUse, k.config.Window = 1, func(time.Time) bool { return open }
@@ -282,7 +282,7 @@ func TestALargeDatabaseIsDefragmentedInItsWindow(t *testing.T) {
 	}
 }
 
-func TestAFragmentedDatabaseIsDefragmented(t *testing.T) {
+func TestFragmentedDatabaseIsDefragmented(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
 	fragmented := k.fragment()
 	k.check(t.Context())
@@ -309,8 +309,8 @@ func TestAFragmentedDatabaseIsDefragmented(t *testing.T) {
 	k.wantEvents("DatabaseWritable", "DatabaseDefragmented")
 }
 
-// TestDeletionsEnterAFullDatabase: also before etcd raises its alarm.
-func TestDeletionsEnterAFullDatabase(t *testing.T) {
+// TestFullDatabaseAcceptsDeletions: also before etcd raises its alarm.
+func TestFullDatabaseAcceptsDeletions(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 4*mib)
 	k.fill(many)
 	if k.member.NoSpace() {
@@ -326,7 +326,7 @@ func TestDeletionsEnterAFullDatabase(t *testing.T) {
 	leave()
 }
 
-func TestDefragmentingOnCommandNeedsRoom(t *testing.T) {
+func TestDefragmentCommandNeedsDiskSpace(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
 	if err := k.put(20, many); err != nil {
 		t.Fatal(err)

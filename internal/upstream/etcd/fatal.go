@@ -24,14 +24,14 @@ import (
 // Why: etcd that cannot read its data, or cannot write any more, panics or exits
 //   on a goroutine of its own, and the API servers in the same process could not
 //   stop in order.
-// Gain: the process stops in order, and its error says what etcd could not do.
+// Gain: the process stops in order, and its error is that of etcd.
 // Breaks: the process ends at once, or waits for a member that has failed.
-//   TestGivingUpEndsTheMemberAndNotTheProcess fails.
+//   TestFatalErrorEndsTheMemberOnly fails.
 
 // Failure takes fatal and panic lines of etcd's log. The goroutine that wrote the
 // line stops where it is: its deferred functions would close channels that other
 // goroutines of etcd still send to, which panics. Its locks stay held, so that a
-// member that has failed must not be asked to stop; the process ends with it. It
+// member that has failed must not be stopped; the process ends with it. It
 // is safe for concurrent use.
 type Failure struct {
 	once   sync.Once

@@ -112,7 +112,8 @@ func checkPages(ctx context.Context, file io.ReaderAt, size, bound int64, visit 
 	})
 }
 
-// UsedBytes is how much of a bbolt file, from its beginning, has ever been used.
+// UsedBytes returns the size of the part of a bbolt file, from its start, that was
+// written to.
 func UsedBytes(file *os.File) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -192,7 +193,7 @@ func (p *pages) read(id uint64, depth int) ([]byte, error) {
 	}
 	overflow := binary.NativeEndian.Uint32(buffer[12:])
 	if own := binary.NativeEndian.Uint64(buffer); own != id {
-		return nil, fmt.Errorf("page %d says that it is page %d", id, own)
+		return nil, fmt.Errorf("page %d has the number of page %d", id, own)
 	}
 	last := id + uint64(overflow)
 	if last >= p.end {
@@ -276,7 +277,7 @@ func (p *pages) branch(page []byte, depth int, low, high []byte, visit func(elem
 			return nil
 		}
 		err := p.walk(e.child, depth+1, e.key, high, visit)
-		leaves = p.wasLeaf // and so are the others: the tree is balanced
+		leaves = p.wasLeaf // and the others are, too: the tree is balanced
 		return err
 	}
 	used, err := elements(page, low, high, func(header, rest []byte) (element, int) {

@@ -159,9 +159,9 @@ func (c *counter) ReadAt(p []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// TestALargeDatabaseIsReadInParts: about as much as the bound, from the first
+// TestLargeDatabaseIsReadInParts: about as much as the bound, from the first
 // to the last record.
-func TestALargeDatabaseIsReadInParts(t *testing.T) {
+func TestLargeDatabaseIsReadInParts(t *testing.T) {
 	const records, bound = 20000, 1 << 20
 	data := database(t, records, 300)
 	file := &counter{ReaderAt: bytes.NewReader(data)}

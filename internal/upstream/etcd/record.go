@@ -39,16 +39,16 @@ const (
 type Record struct {
 	// Revision is the main part of the revision.
 	Revision int64
-	// Deleted says that the revision removes the key.
+	// Deleted means that the revision removes the key.
 	Deleted    bool
 	Key, Value []byte
-	// Raised says that the record has no content: a restore of a backup writes
-	// one to raise the revision.
+	// Raised means that the record has no content: a restore of a backup writes one to
+	// raise the revision.
 	Raised bool
 }
 
-// ParseRecord reads an entry of the database's bucket of keys, and fails if etcd
-// cannot have written it.
+// ParseRecord reads an entry of the database's bucket of keys, and returns an error for
+// an entry that etcd does not write.
 func ParseRecord(key, value []byte) (Record, error) {
 	deleted := len(key) == deletionLength && key[deletionLength-1] == 't'
 	if len(key) != revisionLength && !deleted || key[8] != '_' {

@@ -16,6 +16,7 @@ import (
 // Upstream fact: how etcd writes its log, and what it does not compare
 //
 // Mirrors: go.etcd.io/etcd/server/v3/storage/wal.walName
+//   go.etcd.io/etcd/server/v3/storage/wal.filePipeline.alloc
 //   go.etcd.io/etcd/server/v3/storage/wal.decoder.decodeRecord
 //   go.etcd.io/etcd/server/v3/storage/wal.WAL.ReadAll
 //   go.etcd.io/etcd/server/v3/storage/wal.EntryType
@@ -29,7 +30,7 @@ import (
 //   etcd checks neither.
 // Gain: a truncated log is refused at the start, and a first start that was
 //   interrupted can be repeated (e2e/faults, TestDamagedFiles).
-// Breaks: a sound log is refused, or the check sees nothing.
+// Breaks: a sound log is refused, or a truncated one is accepted.
 
 // Numbers of the fields of raftpb.Entry and walpb.Snapshot.
 const (
@@ -113,9 +114,9 @@ func integer(message []byte, number protowire.Number) (value uint64, err error) 
 	return value, err
 }
 
-// HasState says whether the log file has a state of raft, which is saved with
-// the first entry that is committed. A log that does not begin as a new one
-// does, or that cannot be read, is said to have one: it is for etcd to judge.
+// HasState reports whether the log file has a state of raft, which is saved with the
+// first entry that is committed. It returns true for a log that does not begin as a new
+// one does, or that cannot be read: etcd handles these.
 func HasState(file string) (bool, error) {
 	f, err := os.Open(file)
 	if err != nil {

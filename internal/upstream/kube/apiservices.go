@@ -32,9 +32,9 @@ func CRDAPIServices() map[string]string {
 	return map[string]string{autoregister.AutoRegisterManagedLabel: managedForCRDs}
 }
 
-// LeaveOutCRDAPIServices has the informer of an aggregator that is created from
-// config leave out the APIServices that are managed for CRDs. restore is called
-// with the aggregator when it has been created: its hooks get the whole API.
+// LeaveOutCRDAPIServices has the informer of an aggregator that is created from config
+// leave out the APIServices that are managed for CRDs. Call restore when the aggregator
+// has been created: the requests of its hooks are not filtered.
 func LeaveOutCRDAPIServices(config *aggregatorapiserver.Config) (restore func(*aggregatorapiserver.APIAggregator)) {
 	whole := config.GenericConfig.LoopbackClientConfig
 	filtered := rest.CopyConfig(whole)

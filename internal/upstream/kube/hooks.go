@@ -22,7 +22,7 @@ import (
 // Gain: without the RBAC hook a start takes 0.6 s instead of 1.8 s (trial); the
 //   warm start with a silent aggregated server takes 0.58 s, against 24.8 s of
 //   kube-apiserver (bench, silent-remote).
-// Breaks: the hook has another name and runs beside what stands in for it.
+// Breaks: the hook has another name and runs beside its replacement.
 //   TestDisabledHooksExist fails.
 
 // Names of post-start hooks that Kubernetes does not export.
@@ -43,15 +43,14 @@ func DisableIdentityLease(c *genericapiserver.Config) {
 	c.DisabledPostStartHooks.Insert(identityLeaseHook, identityLeaseGCHook)
 }
 
-// DisableDiscoveryHook leaves out the aggregator's hook that asks remote servers
-// for their discovery.
+// DisableDiscoveryHook leaves out the aggregator's hook that requests the discovery of
+// remote servers.
 func DisableDiscoveryHook(c *genericapiserver.Config) {
 	c.DisabledPostStartHooks.Insert(discoveryHook)
 }
 
-// RenewIdentityLeaseRarely renews the identity lease three times in its life of
-// an hour instead of every 10 s: its readers look whether it has expired. It is a
-// process global.
+// RenewIdentityLeaseRarely renews the identity lease three times in its hour instead of
+// every 10 s: its readers check only whether it has expired. It is a process global.
 func RenewIdentityLeaseRarely() {
 	controlplane.IdentityLeaseRenewIntervalPeriod = time.Duration(controlplane.IdentityLeaseDurationSeconds) * time.Second / 3
 }

@@ -19,14 +19,14 @@ import (
 // Why: the loopback client of Kubernetes is one of TLS on the server's own port,
 //   with an RSA certificate that is made at each start. The handler takes any
 //   request, if its token is the one of the loopback configuration and its
-//   response writer can flush and tell that the client is gone.
+//   response writer can flush and implements CloseNotifier.
 // Gain: the certificate takes a quarter of a cold start to make (0.27 s without
 //   it; bench, start), and informers read without sockets, TLS and HTTP/2.
 // Breaks: the server's own clients are not authenticated, and no start succeeds.
 
-// Loopback hands requests of this process's own clients to the API server's
-// handler. They pass the whole handler chain, authentication and audit included.
-// Requests that come before the chain is complete wait for it.
+// Loopback passes requests of this process's own clients to the API server's handler.
+// They pass the whole handler chain, authentication and audit included. Requests that
+// come before the chain is complete wait for it.
 type Loopback struct {
 	built   chan struct{}
 	handler http.Handler // valid once built is closed
@@ -35,9 +35,9 @@ type Loopback struct {
 // NewLoopback returns a loopback without a handler.
 func NewLoopback() *Loopback { return &Loopback{built: make(chan struct{})} }
 
-// ClientConfig is for clients of the server itself. The token is known to the
-// server only (genericapiserver.AuthorizeClientBearerToken gives it
-// system:masters) and differs in each process.
+// ClientConfig is for clients of the server itself. The token is that of the loopback
+// configuration (genericapiserver.AuthorizeClientBearerToken gives it system:masters);
+// each process makes its own.
 func (l *Loopback) ClientConfig() *rest.Config {
 	return &rest.Config{
 		Host:        "https://apiserver.invalid", // never resolved
@@ -68,9 +68,9 @@ func (l *Loopback) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return nil, context.Cause(request.Context())
 	}
-	// The server's side gets the client's cancellation, but none of the values
-	// in its context: a handler that calls the API must not lend its own user
-	// and audit event to the call.
+	// The handler gets the client's cancellation, but none of the values in its
+	// context: a handler that calls the API must not pass its own user and audit event
+	// to the call.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	unlink := context.AfterFunc(request.Context(), func() { cancel(context.Cause(request.Context())) })
 	body, sink := io.Pipe()
@@ -86,7 +86,7 @@ func (l *Loopback) RoundTrip(request *http.Request) (*http.Response, error) {
 	case <-exchange.started:
 		return exchange.response, nil
 	case <-ctx.Done():
-		// Both may be true: a handler that has answered wins.
+		// Both may be true: the response has precedence.
 		select {
 		case <-exchange.started:
 			return exchange.response, nil
@@ -110,8 +110,8 @@ func incoming(ctx context.Context, request *http.Request) *http.Request {
 	return in
 }
 
-// exchange is one request under way: the handler writes to it, the client
-// reads from its response.
+// exchange is one request in progress: the handler writes to it, the client reads from
+// its response.
 type exchange struct {
 	response *http.Response
 	header   http.Header
@@ -127,7 +127,7 @@ type exchange struct {
 func (e *exchange) run(handler http.Handler, request *http.Request, done func()) {
 	defer done()
 	defer func() {
-		_ = request.Body.Close() // the client's own; it has sent what there was
+		_ = request.Body.Close() // the client's own; it has been sent
 	}()
 	defer func() {
 		if recover() != nil {
@@ -166,7 +166,7 @@ func (e *exchange) Write(p []byte) (int, error) {
 func (e *exchange) Flush() { e.WriteHeader(http.StatusOK) }
 
 // CloseNotify implements [http.CloseNotifier], which upstream's response
-// writers look for to tell HTTP/2 (k8s.io/apiserver/pkg/endpoints/responsewriter).
+// writers use to recognize HTTP/2 (k8s.io/apiserver/pkg/endpoints/responsewriter).
 func (e *exchange) CloseNotify() <-chan bool {
 	closed := make(chan bool, 1)
 	context.AfterFunc(e.ctx, func() { closed <- true })

@@ -19,7 +19,7 @@ func serving(t *testing.T, handler http.HandlerFunc) *http.Client {
 	return &http.Client{Transport: l}
 }
 
-func TestLoopbackIsAnExchange(t *testing.T) {
+func TestLoopbackRequestAndResponse(t *testing.T) {
 	client := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {

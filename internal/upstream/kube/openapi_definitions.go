@@ -52,10 +52,10 @@ var servedSchemas = []string{
 	"io.k8s.kube-aggregator.",
 }
 
-// OpenAPIDefinitions returns a source of the schemas that the served types
-// reach, or of all schemas of Kubernetes. The builders ask it once for each server and each OpenAPI version;
-// what differs between the calls is only how references are written, so the
-// answers are kept by that.
+// OpenAPIDefinitions returns a source of the schemas that the served types reach, or of
+// all schemas of Kubernetes. The builders call it once for each server and each OpenAPI
+// version, with different ways to write references; so the results are kept by
+// reference style.
 func OpenAPIDefinitions(all bool) common.GetOpenAPIDefinitions {
 	var mu sync.Mutex
 	known := map[string]map[string]common.OpenAPIDefinition{}

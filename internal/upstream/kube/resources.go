@@ -35,7 +35,7 @@ import (
 
 // DefaultResources are the API versions and resources that are on by default,
 // and those that runtimeConfig can switch on. Storage version migration is on:
-// with thousands of CRDs it is everyday work, and its controller is here.
+// with thousands of CRDs it is needed often, and its controller runs here.
 func DefaultResources() *serverstorage.ResourceConfig {
 	resources := serverstorage.NewResourceConfig()
 	resources.EnableVersions(
@@ -50,7 +50,7 @@ func DefaultResources() *serverstorage.ResourceConfig {
 		rbacv1.SchemeGroupVersion,
 		storagemigrationv1beta1.SchemeGroupVersion,
 	)
-	// The core group's other resources have no storage here; saying so keeps
+	// The core group's other resources have no storage here; disabling them keeps
 	// admission plugins from watching them.
 	for _, resource := range []string{"bindings", "componentstatuses", "endpoints", "limitranges", "nodes", "persistentvolumeclaims",
 		"persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "services"} {

@@ -15,7 +15,7 @@ import (
 // Gain: a stop takes 0.5 s instead of 10 s while the collector is away.
 // Breaks: nothing once upstream has a deadline; this can go then.
 
-// traceFlush is what the last spans have to reach the collector in.
+// traceFlush bounds the time in which the last spans are sent.
 const traceFlush = 500 * time.Millisecond
 
 // BoundedShutdown returns the provider with a shutdown that takes half a second

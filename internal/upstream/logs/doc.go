@@ -1,4 +1,3 @@
-// Package logs knows the messages of klog and of etcd: how klog's lines are
-// taken apart, which of them say nothing that an administrator needs, and what
-// happens after a fatal one.
+// Package logs parses the messages of klog and of etcd: the parts of klog's lines, the
+// messages that need no attention, and the handling of fatal ones.
 package logs

@@ -37,12 +37,12 @@ var harmlessEtcd = []string{
 	"failed to update storage version",
 	"since there are still pending configuration changes",
 	"failed to publish local member to cluster through raft",
-	// A request was refused, which its client is told.
+	// A request was refused; the client gets the error.
 	"failed to apply request",
 	"message exceeded backend quota; raising alarm",
 }
 
-// HarmlessEtcd says whether a message of etcd at level warning or error needs
+// HarmlessEtcd reports whether a message of etcd at level warning or error needs
 // no attention. cause is its error, if it has one.
 func HarmlessEtcd(text, cause string) bool {
 	for _, part := range harmlessEtcd {

@@ -15,7 +15,7 @@ import (
 //
 // Mirrors: k8s.io/klog/v2.loggingT.output k8s.io/klog/v2.SetOutputBySeverity
 //   k8s.io/klog/v2.loggingT.formatHeader
-// Why: klog.SetLogger hands warnings over as plain messages. With logtostderr
+// Why: klog.SetLogger passes warnings as plain messages. With logtostderr
 //   off, a threshold above FATAL and one_output, klog writes each line once, to
 //   the writer of its severity, with a header that ParseKlog removes.
 // Gain: warnings of Kubernetes components keep their severity in the log.
@@ -50,7 +50,7 @@ func RouteKlog(verbosity int, writers map[string]io.Writer) error {
 // klogHeader is "W1121 03:21:57.000000   12345 file.go:42] ".
 var klogHeader = regexp.MustCompile(`^[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d+\s+\d+ ([^ \]]+)\] `)
 
-// ParseKlog takes a line apart. A line without klog's header has no caller.
+// ParseKlog splits a line. A line without klog's header has no caller.
 func ParseKlog(line []byte) (text, caller string) {
 	line = bytes.TrimSpace(line)
 	if match := klogHeader.FindSubmatch(line); match != nil {

@@ -42,7 +42,7 @@ var harmlessPrefixes = []string{
 	`"Unhandled Error" err="timed out waiting for dependency graph builder sync during GC sync"`,
 	// A CRD was deleted or changed: its watches end, and clients resume them.
 	"Terminating all watchers from cacher ",
-	// A client went away, or sent what cannot be understood and was told so.
+	// A client disconnected, or sent an invalid request and got an error.
 	`"Unhandled Error" err="apiserver was unable to write a JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver was unable to write a fallback JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"http: Handler timeout\"}`,
@@ -55,11 +55,11 @@ var harmlessPrefixes = []string{
 
 // harmlessPairs are the beginning and another part of such messages.
 var harmlessPairs = [][2]string{
-	// An aggregated server is down, which its APIService says.
+	// An aggregated server is down; the condition of its APIService reports it.
 	{`"Failed to watch"`, "the server is currently unable to handle the request"},
 	// A client ended its watch of an aggregated type.
 	{`"Timeout or abort while handling"`, "watch=true"},
-	// The database is full, which the readiness check says; events are best effort.
+	// The database is full, which is logged; events are best effort.
 	{`"Server rejected event`, "reads and deletions are served, other writes are refused"},
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
@@ -74,9 +74,9 @@ var harmlessPairs = [][2]string{
 	{"", `configmaps \"kube-root-ca.crt\" already exists`},
 }
 
-// HarmlessKubernetes says whether a message of a Kubernetes component at level
-// warning or error needs no attention: a healthy server writes it, or another
-// message has said the same.
+// HarmlessKubernetes reports whether a message of a Kubernetes component at level
+// warning or error needs no attention: a healthy server writes it, or another message
+// has the same content.
 func HarmlessKubernetes(text string) bool {
 	for _, prefix := range harmlessPrefixes {
 		if strings.HasPrefix(text, prefix) {

@@ -9,16 +9,16 @@ import (
 // Upstream fact: bbolt formats errors for its logger with %w
 //
 // Mirrors: go.etcd.io/bbolt.Tx.write go.etcd.io/bbolt.DB.grow
-// Why: fmt knows %w in Errorf only, and writes "%!w(*fs.PathError=...)".
+// Why: fmt supports %w in Errorf only, and writes "%!w(*fs.PathError=...)".
 // Gain: the message of a full disk can be read.
 // Breaks: the message is the library's own. Nothing is lost.
 
-// badVerb is what fmt makes of an error that is formatted with %w outside of
+// badVerb is the output of fmt for an error that is formatted with %w outside of
 // fmt.Errorf.
 var badVerb = regexp.MustCompile(`%!w\((?:\*fs\.PathError=&\{(\S+) (.+?) (\d+)\}|syscall\.Errno=(\d+)|\*errors\.errorString=&\{(.+?)\}|<nil>)\)`)
 
-// PlainErrors writes the errors in a message of etcd or bbolt as they read, where
-// the library has formatted them with the wrong verb.
+// PlainErrors replaces the errors in a message of etcd or bbolt that were formatted
+// with the wrong verb by their text.
 func PlainErrors(message string) string {
 	return badVerb.ReplaceAllStringFunc(message, func(found string) string {
 		parts := badVerb.FindStringSubmatch(found)

@@ -16,8 +16,8 @@ import (
 
 var webhookRejection = regexp.MustCompile(`^rejected by webhook ("(?:[^"\\]|\\.)*"): &errors\.StatusError\{`)
 
-// WebhookRejection takes a message apart that says that a webhook has rejected a
-// request: the webhook's name, and what the client was told.
+// WebhookRejection parses the message about a request that a webhook has rejected: the
+// webhook's name, and the message that the client got.
 func WebhookRejection(text string) (webhook, message string, ok bool) {
 	match := webhookRejection.FindStringSubmatch(text)
 	if match == nil {

@@ -48,7 +48,7 @@ func Cached(raw Raw, start func(schema.GroupResource) (first, seen int64), made 
 		if err != nil {
 			return nil, nil, err
 		}
-		first := beginning(store, config.GroupResource, start)
+		first := withFirstList(store, config.GroupResource, start)
 		watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
 			Storage:             first,
 			Versioner:           storage.APIObjectVersioner{},
@@ -71,7 +71,7 @@ func Cached(raw Raw, start func(schema.GroupResource) (first, seen int64), made 
 		if made != nil {
 			made(delegator)
 		}
-		return sinceBeginning(delegator, first), sync.OnceFunc(func() {
+		return readSince(delegator, first), sync.OnceFunc(func() {
 			delegator.Stop()
 			watchCache.Stop()
 			destroy()

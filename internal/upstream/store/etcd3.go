@@ -59,7 +59,7 @@ func New(client *clientv3.Client, compactor etcd3.Compactor, config *storageback
 	// Subresources share a store, and each destroys it.
 	destroy := sync.OnceFunc(func() {
 		store.Close()
-		_ = client.Watcher.Close() // its error says that the context was cancelled, which is what closing does
+		_ = client.Watcher.Close() // its error is that of the context, which Close cancels
 	})
 	if unsafeDelete {
 		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), destroy, nil

@@ -32,8 +32,8 @@ func NamespaceKeys(prefix, resourcePrefix, namespace string) string {
 	return path.Join("/", prefix, resourcePrefix, namespace) + "/"
 }
 
-// CustomResourcePrefix is where a custom resource is stored below the common
-// prefix. A custom resource that was not used yet has no store to ask.
+// CustomResourcePrefix returns the key prefix of a custom resource below the common
+// prefix. A custom resource that was not used yet has no store that has it.
 func CustomResourcePrefix(resource schema.GroupResource) string {
 	return path.Join(resource.Group, resource.Resource)
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/feature"
 )
 
-// Upstream fact: who measures the store and asks for its features
+// Upstream fact: the sources of the store's size and features
 //
 // Mirrors: k8s.io/apiserver/pkg/server/options.EtcdOptions.ApplyWithStorageFactoryTo
 //   k8s.io/apiserver/pkg/server/options.monitorGetter
@@ -17,15 +17,15 @@ import (
 //   k8s.io/apiserver/pkg/storage/feature.defaultFeatureSupportChecker.CheckClient
 // Why: applying the options replaces, for the whole process, the source of
 //   apiserver_storage_size_bytes by one that dials etcd. And consistent reads
-//   from the watch cache are off until a client says that etcd reports the
-//   progress of watches; Kubernetes asks the endpoints of a client, and one that
+//   from the watch cache are off until a client reports that etcd supports
+//   progress of watches; Kubernetes sends requests to the endpoints of a client, and one that
 //   is in-process has none.
 // Gain: a scrape of /metrics does not wait for an address at which nothing
 //   listens, and consistent reads come from the watch cache.
 // Breaks: apiserver_storage_size_bytes is missing, /metrics takes seconds, or
 //   each consistent read goes to etcd.
 
-// Status tells the status of the store.
+// Status returns the status of the store.
 type Status func(context.Context) (*clientv3.StatusResponse, error)
 
 // Measure makes status the source of apiserver_storage_size_bytes. Call it after
@@ -34,8 +34,8 @@ func Measure(status Status) {
 	metrics.SetStorageMonitorGetter(func() ([]metrics.Monitor, error) { return []metrics.Monitor{monitor{status}}, nil })
 }
 
-// DetectFeatures asks the store in the background whether it reports the
-// progress of watches, until ctx ends. Endpoint names the store.
+// DetectFeatures checks in the background whether the store reports the progress of
+// watches, until ctx ends. Endpoint names the store.
 func DetectFeatures(ctx context.Context, endpoint string, status Status) {
 	feature.DefaultFeatureSupportChecker.CheckClient(ctx, statusClient{endpoint, status}, storage.RequestWatchProgress)
 }
@@ -54,7 +54,7 @@ func (m monitor) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
 // Close implements [metrics.Monitor]; the connection is not the monitor's.
 func (m monitor) Close() error { return nil }
 
-// statusClient is the client that the feature checker asks.
+// statusClient is the client of the feature checker.
 type statusClient struct {
 	endpoint string
 	status   Status
@@ -63,7 +63,7 @@ type statusClient struct {
 // Endpoints names the one store.
 func (c statusClient) Endpoints() []string { return []string{c.endpoint} }
 
-// Status asks the store, whatever the endpoint.
+// Status returns the status of the store for any endpoint.
 func (c statusClient) Status(ctx context.Context, _ string) (*clientv3.StatusResponse, error) {
 	return c.status(ctx)
 }

@@ -1,14 +1,18 @@
-package appliance
+package apiserver
 
 import (
 	"fmt"
 	"net"
 	"net/url"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// exposure says who can reach a server that does not listen on loopback, and with
-// which credentials; "" for one that does. server is its URL, which has the port.
-func exposure(bindAddress, server string, authenticationFile bool) string {
+// Exposure describes which hosts can reach a server that does not listen on loopback,
+// and with which credentials; "" for one that listens on loopback. server is its URL,
+// which has the port.
+func Exposure(cfg *config.ServerConfiguration, server string) string {
+	bindAddress := cfg.Serving.BindAddress
 	address := net.ParseIP(bindAddress)
 	if address == nil || address.IsLoopback() {
 		return ""
@@ -22,8 +26,8 @@ func exposure(bindAddress, server string, authenticationFile bool) string {
 		where = fmt.Sprintf("hosts that reach port %s of any address of this machine", port)
 	}
 	with := "client certificates and service account tokens of this server; without credentials to /livez, /readyz and /healthz only"
-	if authenticationFile {
-		with = "client certificates and service account tokens of this server, and as apiServer.authentication.configFile says"
+	if cfg.APIServer.Authentication.ConfigFile != "" {
+		with = "client certificates and service account tokens of this server, and with the methods in apiServer.authentication.configFile"
 	}
 	return fmt.Sprintf("%s can connect with %s; see \"kube-hyper-mini help network\"", where, with)
 }

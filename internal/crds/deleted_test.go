@@ -11,9 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestGoneDefinitionsAreDropped: this server has written a.example.com, and the
+// TestDeletedDefinitionsAreDropped: this server has written a.example.com, and the
 // informer never tells of its deletion.
-func TestGoneDefinitionsAreDropped(t *testing.T) {
+func TestDeletedDefinitionsAreDropped(t *testing.T) {
 	written, again := light("a", "example.com", "1", 5), light("a", "example.com", "2", 9)
 	notFound := apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), written.Name)
 	for _, test := range []struct {
@@ -41,9 +41,9 @@ func TestGoneDefinitionsAreDropped(t *testing.T) {
 				if test.seen {
 					c.OnUpdate(nil, light("a", "example.com", "1", 5))
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), goneCheck+time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), deletedCheckInterval+time.Second)
 				defer cancel()
-				dropGone(ctx, c, func(context.Context, string) (*apiextensionsv1.CustomResourceDefinition, error) {
+				dropDeleted(ctx, c, func(context.Context, string) (*apiextensionsv1.CustomResourceDefinition, error) {
 					return nil, test.read(c)
 				})
 				got := ""

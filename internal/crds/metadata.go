@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// readKey is the context's key of how CustomResourceDefinitions are read for a list
-// or watch.
+// readKey is the context key of the way in which a list or watch reads
+// CustomResourceDefinitions.
 type readKey struct{}
 
 // The values of readKey. Without one, upstream's storage is read.
@@ -31,11 +31,11 @@ const (
 	readWhole    = "whole"
 )
 
-func wants(ctx context.Context, what string) bool { return ctx.Value(readKey{}) == what }
+func readsAs(ctx context.Context, what string) bool { return ctx.Value(readKey{}) == what }
 
-// NegotiateLists marks lists and watches of CustomResourceDefinitions with what the
-// answer has. Those with a table or with metadata, of kubectl get and of the garbage
-// collector, are read without schemas. Those of whole CRDs are read page by page.
+// NegotiateLists marks lists and watches of CustomResourceDefinitions by the content of
+// the response. Tables and metadata, for kubectl get and for the garbage collector, are
+// read without schemas. Whole CRDs are read page by page.
 func NegotiateLists(next http.Handler) http.Handler {
 	// What kube-apiserver negotiates with.
 	scope := &handlers.RequestScope{TableConvertor: rest.NewDefaultTableConvertor(apiextensions.Resource("customresourcedefinitions"))}
@@ -60,17 +60,17 @@ func listsDefinitions(r *http.Request) bool {
 		(info.Verb == "list" || info.Verb == "watch")
 }
 
-// bareCodec decodes stored CRDs without schemas.
-type bareCodec struct{ runtime.Codec }
+// metadataCodec decodes stored CRDs to the internal version, without schemas.
+type metadataCodec struct{ runtime.Codec }
 
 // Decode implements [runtime.Decoder].
-func (c bareCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c metadataCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	return c.Codec.Decode(withoutFields(data, wholeMetadataFields), defaults, into)
 }
 
-func (d *definitions) bareStore(options genericregistry.RESTOptions) (storage.Interface, error) {
+func (d *definitions) metadataStore(options genericregistry.RESTOptions) (storage.Interface, error) {
 	config := *options.StorageConfig
-	config.Codec = bareCodec{config.Codec}
+	config.Codec = metadataCodec{config.Codec}
 	store, destroy, err := options.Decorator(&config, d.prefix,
 		func(obj runtime.Object) (string, error) {
 			return d.key(obj.(*apiextensions.CustomResourceDefinition).Name), nil
@@ -85,9 +85,9 @@ func (d *definitions) bareStore(options genericregistry.RESTOptions) (storage.In
 	return store, nil
 }
 
-// bareRegistry is whole over the store without schemas, for lists and watches.
-func (d *definitions) bareRegistry(whole *genericstore.Store) *genericstore.Store {
-	bare := *whole
-	bare.Storage = genericstore.DryRunnableStorage{Storage: d.bare, Codec: whole.Storage.Codec}
-	return &bare
+// metadataRegistry is whole over the store without schemas, for lists and watches.
+func (d *definitions) metadataRegistry(whole *genericstore.Store) *genericstore.Store {
+	copied := *whole
+	copied.Storage = genericstore.DryRunnableStorage{Storage: d.metadataInternal, Codec: whole.Storage.Codec}
+	return &copied
 }

@@ -31,10 +31,10 @@ const (
 	// holdTimeout bounds how long a request waits for the counts of objects to
 	// reach a revision.
 	holdTimeout = 3 * time.Second
-	// bookmarkInterval is how often a watch tells its revision, as upstream's
-	// watch cache does.
+	// bookmarkInterval is the interval of a watch's bookmarks, as in upstream's watch
+	// cache.
 	bookmarkInterval = time.Minute
-	// lastBookmark is how long before its end a watch tells its revision.
+	// lastBookmark is the time between the last bookmark and the end of a watch.
 	lastBookmark = 2 * time.Second
 )
 
@@ -46,14 +46,14 @@ func holdContext(ctx context.Context) (context.Context, context.CancelFunc) {
 
 func formatRevision(revision int64) string { return strconv.FormatInt(revision, 10) }
 
-// waiting tells watches that wait for a first object that their CRD has changed.
-type waiting struct {
+// definitionChanges ends the watches of types without objects when their CRD changes.
+type definitionChanges struct {
 	mu    sync.Mutex
 	ended map[string]chan struct{} // by the CRD's name
 }
 
 // end returns a channel that is closed when the watches of the CRD must end.
-func (w *waiting) end(name string) <-chan struct{} {
+func (w *definitionChanges) end(name string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended[name] == nil {
@@ -65,8 +65,8 @@ func (w *waiting) end(name string) <-chan struct{} {
 	return w.ended[name]
 }
 
-// changed is told of each change of the catalog.
-func (w *waiting) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
+// changed is called after each change of the catalog.
+func (w *definitionChanges) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
 	if before == nil || after != nil && sameServing(before, after) {
 		return
 	}
@@ -78,9 +78,9 @@ func (w *waiting) changed(before, after *apiextensionsv1.CustomResourceDefinitio
 	}
 }
 
-// sameServing says whether upstream's handler would go on with what it has built
-// for a CRD. The generation counts the beginning of a deletion, too, which
-// changes no specification.
+// sameServing reports whether upstream's handler would keep what it has built for a
+// CRD. The beginning of a deletion increases the generation without a change of the
+// specification.
 func sameServing(before, after *apiextensionsv1.CustomResourceDefinition) bool {
 	generation := after.Generation
 	if before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
@@ -90,14 +90,14 @@ func sameServing(before, after *apiextensionsv1.CustomResourceDefinition) bool {
 		equality.Semantic.DeepEqual(before.Status.AcceptedNames, after.Status.AcceptedNames)
 }
 
-// stream is the answer to a watch.
+// stream is the response to a watch.
 type stream struct {
 	w       http.ResponseWriter
 	flusher http.Flusher
 	request *plainRequest
 }
 
-// newStream begins the answer.
+// newStream sends the header of the response.
 func newStream(w http.ResponseWriter, p *plainRequest) *stream {
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	w.Header().Set("Transfer-Encoding", "chunked")
@@ -130,7 +130,7 @@ func (s *stream) send(kind watch.EventType, object any) error {
 	return nil
 }
 
-// bookmark tells the client the revision; annotations may be nil.
+// bookmark sends the revision to the client; annotations may be nil.
 func (s *stream) bookmark(revision int64, annotations map[string]string) error {
 	object := metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: s.request.version().String(), Kind: s.request.crd.Status.AcceptedNames.Kind},
@@ -139,14 +139,14 @@ func (s *stream) bookmark(revision int64, annotations map[string]string) error {
 	return s.send(watch.Bookmark, object)
 }
 
-// refuseOld answers a watch from a revision whose history is not known, with an
-// event as upstream's watch cache does. Clients list again.
+// refuseOld answers a watch from a revision whose history is not known, with the same
+// event as upstream's watch cache. Clients list again.
 func (e *emptyTypes) refuseOld(w http.ResponseWriter, r *http.Request, p *plainRequest, oldest int64) {
 	flowcontrol.WatchInitialized(r.Context())
 	expired := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%d)", p.options.ResourceVersion, oldest))
 	status := expired.Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	// The error says that the client has gone.
+	// The error is that of a connection that the client has closed.
 	_ = newStream(w, p).send(watch.Error, status)
 	p.record(r)
 }
@@ -157,12 +157,11 @@ func (p *plainRequest) record(r *http.Request) {
 		metrics.APIServerComponent, false, "", http.StatusOK, 0, time.Since(p.received))
 }
 
-// watch waits for the first object and hands the watch over to upstream's
-// handler then. The vacancy is released.
-func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *plainRequest, vacancy *storage.Vacancy, revision int64) {
-	release := sync.OnceFunc(vacancy.Release)
+// watch waits for the first object; then upstream's handler continues the watch.
+func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *plainRequest, empty *storage.EmptyResource, revision int64) {
+	release := sync.OnceFunc(empty.Release)
 	defer release()
-	ended := e.waiting.end(p.crd.Name)
+	ended := e.changes.end(p.crd.Name)
 	if current := e.front.catalog.get(p.crd.Name); current == nil || !sameServing(p.crd, current) {
 		newStream(w, p) // the CRD has changed meanwhile: the client watches again
 		return
@@ -171,15 +170,15 @@ func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *plainReque
 	if seconds := p.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
 		timeout = time.Duration(*seconds) * time.Second
 	}
-	waiting := &emptyWatch{
-		stream: newStream(w, p), vacancy: vacancy, revision: revision, ended: ended,
+	held := &emptyWatch{
+		stream: newStream(w, p), empty: empty, revision: revision, ended: ended,
 		deadline: time.Now().Add(timeout), bookmarks: p.options.AllowWatchBookmarks,
 	}
-	flowcontrol.WatchInitialized(r.Context()) // it waits without a seat
+	flowcontrol.WatchInitialized(r.Context()) // a waiting watch occupies no seat
 	var first bool
-	metrics.RecordLongRunning(r, p.info, metrics.APIServerComponent, func() { first = waiting.run(r.Context()) })
-	last := vacancy.Revision()
-	remaining := time.Until(waiting.deadline)
+	metrics.RecordLongRunning(r, p.info, metrics.APIServerComponent, func() { first = held.run(r.Context()) })
+	last := empty.Revision()
+	remaining := time.Until(held.deadline)
 	if !first || last == 0 || remaining <= 0 {
 		p.record(r)
 		return
@@ -189,7 +188,7 @@ func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *plainReque
 		return // the client has gone
 	}
 	defer leave()
-	e.front.handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(&continued{inner: w, begun: release}), continuedFrom(r, last, remaining))
+	e.front.handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(&continuedResponse{inner: w, begun: release}), continuedFrom(r, last, remaining))
 }
 
 // continuedFrom is the request for the rest of a watch.
@@ -209,14 +208,14 @@ func continuedFrom(r *http.Request, revision int64, remaining time.Duration) *ht
 // emptyWatch is a watch of a type without objects.
 type emptyWatch struct {
 	stream    *stream
-	vacancy   *storage.Vacancy
-	revision  int64 // that the client knows
+	empty     *storage.EmptyResource
+	revision  int64 // the last one that was sent to the client
 	ended     <-chan struct{}
 	deadline  time.Time
 	bookmarks bool
 }
 
-// run returns whether the first object has come; otherwise the watch is over.
+// run returns true when the first object has come, and false when the watch has ended.
 func (w *emptyWatch) run(ctx context.Context) bool {
 	if initial := w.stream.request.options.SendInitialEvents; w.bookmarks && initial != nil && *initial {
 		if err := w.stream.bookmark(w.revision, map[string]string{metav1.InitialEventsAnnotationKey: "true"}); err != nil {
@@ -231,7 +230,7 @@ func (w *emptyWatch) run(ctx context.Context) bool {
 	defer timer.Stop()
 	for {
 		select {
-		case <-w.vacancy.Ended():
+		case <-w.empty.Ended():
 			return true
 		case <-w.ended:
 			return false
@@ -259,9 +258,9 @@ func (w *emptyWatch) nextBookmark() time.Duration {
 	}
 }
 
-// mark tells the client the current revision if there is a new one.
+// mark sends the current revision to the client if it has changed.
 func (w *emptyWatch) mark() error {
-	revision := w.vacancy.Revision()
+	revision := w.empty.Revision()
 	if !w.bookmarks || revision <= w.revision {
 		return nil
 	}
@@ -269,14 +268,14 @@ func (w *emptyWatch) mark() error {
 	return w.stream.bookmark(revision, nil)
 }
 
-// errNotContinued says that a watch ends here: what follows does not continue
-// what the client has got.
+// errNotContinued ends a watch whose rest would not continue what was sent to the
+// client.
 var errNotContinued = errors.New("the watch is not continued")
 
-// continued is the [http.ResponseWriter] for the rest of a watch whose header
-// has been sent. If upstream's handler refuses the rest, it writes nothing: the
-// watch ends, and the client begins another one.
-type continued struct {
+// continuedResponse is the [http.ResponseWriter] for the rest of a watch whose header
+// has been sent. If upstream's handler refuses the rest, it writes nothing: the watch
+// ends, and the client begins another one.
+type continuedResponse struct {
 	inner   http.ResponseWriter
 	begun   func() // called when upstream's handler watches
 	header  http.Header
@@ -285,10 +284,10 @@ type continued struct {
 }
 
 // Unwrap implements [responsewriter.UserProvidedDecorator].
-func (c *continued) Unwrap() http.ResponseWriter { return c.inner }
+func (c *continuedResponse) Unwrap() http.ResponseWriter { return c.inner }
 
 // Header implements [http.ResponseWriter]. It is not sent.
-func (c *continued) Header() http.Header {
+func (c *continuedResponse) Header() http.Header {
 	if c.header == nil {
 		c.header = http.Header{}
 	}
@@ -296,7 +295,7 @@ func (c *continued) Header() http.Header {
 }
 
 // WriteHeader implements [http.ResponseWriter].
-func (c *continued) WriteHeader(code int) {
+func (c *continuedResponse) WriteHeader(code int) {
 	if c.decided {
 		return
 	}
@@ -306,7 +305,7 @@ func (c *continued) WriteHeader(code int) {
 }
 
 // Write implements [http.ResponseWriter].
-func (c *continued) Write(text []byte) (int, error) {
+func (c *continuedResponse) Write(text []byte) (int, error) {
 	c.WriteHeader(http.StatusOK)
 	if c.refused {
 		return 0, errNotContinued

@@ -1,8 +1,10 @@
-package appliance
+package apiserver
 
 import (
 	"strings"
 	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
 func TestExposure(t *testing.T) {
@@ -14,11 +16,16 @@ func TestExposure(t *testing.T) {
 		{"127.0.0.1", false, ""},
 		{"::1", true, ""},
 		{"0.0.0.0", false, "port 6443 of any address of this machine can connect with client certificates and service account tokens of this server; without"},
-		{"::", true, "and as apiServer.authentication.configFile says"},
+		{"::", true, "and with the methods in apiServer.authentication.configFile"},
 		{"10.0.0.5", false, "hosts that reach 10.0.0.5:6443 can connect"},
 		{"fd00::5", false, "[fd00::5]:6443"},
 	} {
-		got := exposure(c.address, "https://mini.example.org:6443", c.issuers)
+		cfg := config.Default()
+		cfg.Serving.BindAddress = c.address
+		if c.issuers {
+			cfg.APIServer.Authentication.ConfigFile = "authentication.yaml"
+		}
+		got := Exposure(cfg, "https://mini.example.org:6443")
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.address, got, c.want)
 		}

@@ -103,9 +103,9 @@ func number(t *testing.T, version string) uint64 {
 	return n
 }
 
-// TestWaitingWatchIsHandedOver: a watch of a type without objects builds nothing.
+// TestEmptyWatchContinuesUpstream: a watch of a type without objects builds nothing.
 // It has the first object, and what follows, once.
-func TestWaitingWatchIsHandedOver(t *testing.T) {
+func TestEmptyWatchContinuesUpstream(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
 	version := s.listEmpty(t)
@@ -154,10 +154,10 @@ func TestWaitingWatchIsHandedOver(t *testing.T) {
 	}
 }
 
-// TestManyWaitingWatches: objects come and go while many watches wait, which
-// begin at any moment, and the type is let go. Each watch has every event once,
+// TestManyEmptyWatches: objects come and go while many watches wait, which
+// begin at any moment, and the type is released. Each watch has every event once,
 // in order.
-func TestManyWaitingWatches(t *testing.T) {
+func TestManyEmptyWatches(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
 	const waves, watches = 4, 60
@@ -205,7 +205,7 @@ func TestManyWaitingWatches(t *testing.T) {
 			s.delete(t, name)
 		}
 		all.Wait()
-		for s.front.letGo(time.Now().Add(time.Hour)) == 0 { // the watches are about to end
+		for s.front.release(time.Now().Add(time.Hour)) == 0 { // the watches are about to end
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -219,7 +219,7 @@ func TestWatchesFromUnknownRevisions(t *testing.T) {
 	version := s.listEmpty(t)
 	s.create(t, "one")
 	s.delete(t, "one")
-	for s.front.letGo(time.Now().Add(time.Hour)) == 0 {
+	for s.front.release(time.Now().Add(time.Hour)) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	for _, old := range []string{"1", version} {
@@ -231,9 +231,9 @@ func TestWatchesFromUnknownRevisions(t *testing.T) {
 	s.expectCold(t)
 }
 
-// TestWaitingWatchesEndWithTheirDefinition: a new schema or the end of the CRD
+// TestEmptyWatchesEndWithTheirDefinition: a new schema or the end of the CRD
 // ends them, as upstream; other changes do not.
-func TestWaitingWatchesEndWithTheirDefinition(t *testing.T) {
+func TestEmptyWatchesEndWithTheirDefinition(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
 	ended := s.watch(t, metav1.ListOptions{ResourceVersion: s.listEmpty(t)})
@@ -250,15 +250,15 @@ func TestWaitingWatchesEndWithTheirDefinition(t *testing.T) {
 	}
 	s.delete(t, "one")
 	gone := s.watch(t, metav1.ListOptions{})
-	s.front.catalog.gone(s.front.catalog.get("widgets.example.com"))
+	s.front.catalog.deleted(s.front.catalog.get("widgets.example.com"))
 	if event, open := <-gone.ResultChan(); open {
 		t.Errorf("got %s, want the end", eventText(event))
 	}
 }
 
-// TestWaitingWatchesTellTheirRevision: before it ends, a watch tells a revision
+// TestEmptyWatchesSendBookmarks: before it ends, a watch tells a revision
 // from which the next one loses nothing.
-func TestWaitingWatchesTellTheirRevision(t *testing.T) {
+func TestEmptyWatchesSendBookmarks(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
 	version := s.listEmpty(t)
@@ -353,7 +353,7 @@ func TestUnusualRequestsAreLeftToUpstream(t *testing.T) {
 	}
 }
 
-// plainOf says whether a list or a watch is answered without upstream's handler.
+// plainOf reports whether a list or a watch is answered without upstream's handler.
 func plainOf(t *testing.T, query, accept, version string) bool {
 	t.Helper()
 	info := &request.RequestInfo{IsResourceRequest: true, Verb: "list", APIGroup: "example.com", APIVersion: version, Resource: "widgets"}

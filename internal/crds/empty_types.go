@@ -27,7 +27,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
-// Upstream fact: what a list or a watch of a type without objects answers
+// Upstream fact: the response to a list or a watch of a type without objects
 //
 // Mirrors: k8s.io/apiserver/pkg/endpoints/handlers.ListResource
 //   k8s.io/apiserver/pkg/endpoints/handlers.listOpts
@@ -43,18 +43,19 @@ import (
 // Breaks: clients that list and watch a type without objects get other answers
 //   than those of a type with objects.
 
-// emptyTypes answers lists and watches of types without objects, so that their
-// serving machinery is not built. What is unusual in a request is left to
-// upstream's handler. It is safe for concurrent use.
+// emptyTypes answers lists and watches of types without objects, so that their serving
+// machinery is not built. Upstream's handler answers unusual requests. It is safe for
+// concurrent use.
 type emptyTypes struct {
 	front      *front
 	population *storage.Population
-	// minTimeout is the least time after which a watch ends that names none.
+	// minTimeout is the shortest time until the end of a watch whose request has no
+	// timeout.
 	minTimeout time.Duration
-	waiting    waiting
+	changes    definitionChanges
 }
 
-// plainRequest is a list or a watch that needs no schema to be answered.
+// plainRequest is a list or a watch that can be answered without a schema.
 type plainRequest struct {
 	info     *request.RequestInfo
 	crd      *apiextensionsv1.CustomResourceDefinition
@@ -70,11 +71,11 @@ func (p *plainRequest) version() schema.GroupVersion {
 	return schema.GroupVersion{Group: p.info.APIGroup, Version: p.info.APIVersion}
 }
 
-// fieldsWithoutSchema are those that field selectors may name for every type.
+// fieldsWithoutSchema are the fields that field selectors of every type may use.
 var fieldsWithoutSchema = []string{"metadata.name", "metadata.namespace"}
 
-// newPlainRequest returns nil for a request of another kind, or with an error:
-// upstream's handler answers it.
+// newPlainRequest returns nil for other requests and for those with an error:
+// upstream's handler answers them.
 func newPlainRequest(r *http.Request, info *request.RequestInfo, crd *apiextensionsv1.CustomResourceDefinition) *plainRequest {
 	if info.Verb != "list" && info.Verb != "watch" || info.Subresource != "" || !servedPlainly(crd, info) || !acceptsPlain(r, info.Verb) {
 		return nil
@@ -101,8 +102,8 @@ func newPlainRequest(r *http.Request, info *request.RequestInfo, crd *apiextensi
 	return p
 }
 
-// servedPlainly says whether the version is served, in the scope of the request
-// and without a warning.
+// servedPlainly reports whether the version is served, in the scope of the request and
+// without a warning.
 func servedPlainly(crd *apiextensionsv1.CustomResourceDefinition, info *request.RequestInfo) bool {
 	if !apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) ||
 		crd.Spec.Scope != apiextensionsv1.NamespaceScoped && info.Namespace != "" {
@@ -124,8 +125,8 @@ func (plainEncoding) EncoderForVersion(encoder runtime.Encoder, _ runtime.GroupV
 
 var plainSerializer = plainEncoding{unstructuredscheme.NewUnstructuredNegotiatedSerializer()}
 
-// acceptsPlain says whether the answer is to be JSON, or YAML for a list,
-// without conversion to a table or to metadata.
+// acceptsPlain reports whether the response is JSON, or YAML for a list, without
+// conversion to a table or to metadata.
 func acceptsPlain(r *http.Request, verb string) bool {
 	accept := r.Header.Get("Accept")
 	if r.Header.Get("Upgrade") != "" || strings.Contains(accept, "as=") || strings.Contains(accept, "cbor") {
@@ -135,7 +136,8 @@ func acceptsPlain(r *http.Request, verb string) bool {
 	return ok && (verb == "list" || mediaType.Accepted.MediaType == runtime.ContentTypeJSON)
 }
 
-// serve answers the request if it is a plain one of a type without objects.
+// serve answers the request if it is a plain one of a type without objects. It returns
+// false if upstream's handler must answer.
 func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, crd *apiextensionsv1.CustomResourceDefinition) bool {
 	p := newPlainRequest(r, info, crd)
 	if p == nil {
@@ -150,25 +152,25 @@ func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request
 	if p.options.Watch && !fromNow {
 		since = int64(version)
 	}
-	// The population waits for the store at most as long as upstream's cache does.
+	// Wait for the store at most as long as upstream's cache does.
 	holding, cancel := holdContext(r.Context())
 	defer cancel()
-	vacancy, revision, err := e.population.Hold(holding, p.resource(), since)
+	empty, revision, err := e.population.HoldEmpty(holding, p.resource(), since)
 	switch {
 	case errors.Is(err, storage.ErrUnknownHistory) && !e.front.isResident(crd.Name):
-		// A watch cache that is made now does not know that history either.
+		// A watch cache that is made now does not have that history either.
 		e.refuseOld(w, r, p, revision)
 		return true
 	case err != nil:
 		return false
-	case uint64(revision) < version: // the answer must not be older
-		vacancy.Release()
+	case uint64(revision) < version: // the response must not be older
+		empty.Release()
 		return false
 	case p.options.Watch:
-		e.watch(w, r, p, vacancy, revision)
+		e.watch(w, r, p, empty, revision)
 		return true
 	}
-	vacancy.Release()
+	empty.Release()
 	e.list(w, r, p, revision)
 	return true
 }

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// hold returns the vacancy and its revision.
-func hold(t *testing.T, p *Population, resource schema.GroupResource, since int64) (*Vacancy, int64) {
+// hold returns the empty resource and its revision.
+func hold(t *testing.T, p *Population, resource schema.GroupResource, since int64) (*EmptyResource, int64) {
 	t.Helper()
-	v, revision, err := p.Hold(t.Context(), resource, since)
+	v, revision, err := p.HoldEmpty(t.Context(), resource, since)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,12 +22,12 @@ func hold(t *testing.T, p *Population, resource schema.GroupResource, since int6
 
 func expectRefused(t *testing.T, p *Population, resource schema.GroupResource, since int64, want error) {
 	t.Helper()
-	if _, _, err := p.Hold(t.Context(), resource, since); !errors.Is(err, want) {
+	if _, _, err := p.HoldEmpty(t.Context(), resource, since); !errors.Is(err, want) {
 		t.Errorf("since %d: got %v, want %v", since, err, want)
 	}
 }
 
-func isOver(v *Vacancy) bool {
+func isOver(v *EmptyResource) bool {
 	select {
 	case <-v.Ended():
 		return true
@@ -36,9 +36,9 @@ func isOver(v *Vacancy) bool {
 	}
 }
 
-// TestVacancy: it is known of which revision a resource has no objects, and the
+// TestEmptyResource: the revision at which a resource has no objects is known, and the
 // last such revision when the first object has come.
-func TestVacancy(t *testing.T) {
+func TestEmptyResource(t *testing.T) {
 	p, client := newPopulation(t)
 	began := put(t, client, "/registry/configmaps/default/a")
 	v, revision := hold(t, p, widgets, Current)
@@ -48,7 +48,7 @@ func TestVacancy(t *testing.T) {
 	other := put(t, client, "/registry/example.com/gadgets/default/a")
 	same, revision := hold(t, p, widgets, began)
 	if same != v || revision < began {
-		t.Errorf("another vacancy, or of %d", revision)
+		t.Errorf("another resource, or of %d", revision)
 	}
 	first := put(t, client, "/registry/example.com/widgets/default/a")
 	<-v.Ended()
@@ -58,8 +58,8 @@ func TestVacancy(t *testing.T) {
 	if start, _ := p.startOfCache(widgets); start != first-1 {
 		t.Errorf("a watch cache begins at %d, the first object came at %d", start, first)
 	}
-	expectRefused(t, p, widgets, Current, ErrOccupied)
-	expectRefused(t, p, widgets, began, ErrOccupied)
+	expectRefused(t, p, widgets, Current, ErrHasObjects)
+	expectRefused(t, p, widgets, began, ErrHasObjects)
 	gone := remove(t, client, "/registry/example.com/widgets/default/a")
 	if err := p.Reach(t.Context(), gone); err != nil {
 		t.Fatal(err)
@@ -69,21 +69,21 @@ func TestVacancy(t *testing.T) {
 	expectRefused(t, p, widgets, gone+1000, ErrFuture)
 	again, revision := hold(t, p, widgets, gone)
 	if again == v || isOver(again) || revision < gone {
-		t.Errorf("a new vacancy is over, or of %d", revision)
+		t.Errorf("the resource is not empty, or of %d", revision)
 	}
 	if start, _ := p.startOfCache(widgets); start != first-1 {
 		t.Errorf("a watch cache begins at %d: the first ones still wait for the object of %d", start, first)
 	}
 }
 
-// TestVacancyOfWhatWasThere: what happened before the watch is not known.
-func TestVacancyOfWhatWasThere(t *testing.T) {
+// TestEmptyResourceWithHistory: what happened before the watch is not known.
+func TestEmptyResourceWithHistory(t *testing.T) {
 	s, client := newStorage(t)
 	before := put(t, client, "/registry/example.com/widgets/default/a")
 	put(t, client, "/registry/example.com/gadgets/default/a")
 	remove(t, client, "/registry/example.com/gadgets/default/a")
 	p := s.Population()
-	expectRefused(t, p, widgets, Current, ErrOccupied)
+	expectRefused(t, p, widgets, Current, ErrHasObjects)
 	expectRefused(t, p, gadgets, before, ErrUnknownHistory)
 	_, revision := hold(t, p, gadgets, Current)
 	if start, _ := p.startOfCache(gadgets); start != revision {
@@ -94,11 +94,11 @@ func TestVacancyOfWhatWasThere(t *testing.T) {
 	}
 }
 
-// TestVacancyEndsWithTheWatch: objects may come unseen when the watch breaks.
-func TestVacancyEndsWithTheWatch(t *testing.T) {
+// TestEmptyResourceEndsWithTheWatch: objects may come unseen when the watch breaks.
+func TestEmptyResourceEndsWithTheWatch(t *testing.T) {
 	p, client := newPopulation(t)
 	v, revision := hold(t, p, widgets, Current)
-	released, _, err := p.Hold(t.Context(), gadgets, Current)
+	released, _, err := p.HoldEmpty(t.Context(), gadgets, Current)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,9 +122,9 @@ func TestVacancyEndsWithTheWatch(t *testing.T) {
 	}
 }
 
-// TestVacancyOfAnIdleStore: a watch cache cannot begin at a revision that has been
-// compacted, so a vacancy follows revisions of keys outside of the prefix as well.
-func TestVacancyOfAnIdleStore(t *testing.T) {
+// TestEmptyResourceOfAnIdleStore: a watch cache cannot begin at a revision that has been
+// compacted, so an EmptyResource follows revisions of keys outside of the prefix as well.
+func TestEmptyResourceOfAnIdleStore(t *testing.T) {
 	s, client := newStorage(t)
 	p := s.Population()
 	p.refresh = time.Millisecond
@@ -135,7 +135,7 @@ func TestVacancyOfAnIdleStore(t *testing.T) {
 	for v.Revision() < outside {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the vacancy is of %d, the store at %d", v.Revision(), outside)
+			t.Fatalf("the resource is empty at %d, the store at %d", v.Revision(), outside)
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -1,0 +1,166 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Errors of [Population.Hold].
+var (
+	// ErrHasObjects is returned for a resource with objects.
+	ErrHasObjects = errors.New("the resource has objects")
+	// ErrUnknownHistory is returned if objects may have been created and deleted since
+	// the revision.
+	ErrUnknownHistory = errors.New("the history of the resource since that revision is not known")
+	// ErrFuture is returned if the store has not reached the revision.
+	ErrFuture = errors.New("the store has not reached that revision")
+)
+
+// Current stands for the current revision in [Population.HoldEmpty].
+const Current int64 = -1
+
+// keepEnded is the time for which an ended [EmptyResource] is kept for the watch cache
+// of its resource.
+const keepEnded = time.Minute
+
+// EmptyResource is a resource that has no objects, until its first one is stored. It is
+// safe for concurrent use.
+type EmptyResource struct {
+	population *Population
+	prefix     string
+	ended      chan struct{} // closed when the resource has an object, or the watch on the store was interrupted
+
+	// The following is guarded by population.mu.
+	holders int
+	over    time.Time // when ended was closed
+	last    int64     // the last revision without objects; 0 if it is not known
+}
+
+// HoldEmpty returns a resource without objects and the revision at which it has none:
+// that of the store at the call, or a later one. No object was created between since
+// and that revision; since may be [Current]. The caller calls Release in the end. For a
+// resource with objects or an unknown history the error is one of the above; otherwise
+// it is that of the store. With ErrUnknownHistory comes the oldest revision whose
+// history is known.
+func (p *Population) HoldEmpty(ctx context.Context, resource schema.GroupResource, since int64) (*EmptyResource, int64, error) {
+	if since == Current || since > p.Counted() {
+		revision, err := p.Revision(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if since > revision {
+			return nil, 0, ErrFuture
+		}
+		if err := p.Reach(ctx, revision); err != nil {
+			return nil, 0, err
+		}
+	}
+	prefix := p.storage.prefix(resource)
+	if err := p.countAll(ctx, []string{prefix}); err != nil {
+		return nil, 0, err
+	}
+	defer p.mu.Unlock()
+	if p.counts[prefix] > 0 {
+		return nil, 0, ErrHasObjects
+	}
+	if since != Current && (since < p.first || since < p.last[prefix]) {
+		return nil, max(p.first, p.last[prefix]), ErrUnknownHistory
+	}
+	if known := p.empty[prefix]; len(known) > 0 && known[len(known)-1].over.IsZero() {
+		current := known[len(known)-1]
+		current.holders++
+		return current, p.revision, nil
+	}
+	v := &EmptyResource{population: p, prefix: prefix, ended: make(chan struct{}), holders: 1}
+	if p.empty == nil {
+		p.empty = map[string][]*EmptyResource{}
+	}
+	p.empty[prefix] = append(p.empty[prefix], v)
+	return v, p.revision, nil
+}
+
+// Ended is closed when the resource has its first object, or when the watch on the
+// store was interrupted.
+func (v *EmptyResource) Ended() <-chan struct{} { return v.ended }
+
+// Revision is the newest revision at which the resource has no objects; 0 if the watch
+// on the store was interrupted.
+func (v *EmptyResource) Revision() int64 {
+	v.population.mu.Lock()
+	defer v.population.mu.Unlock()
+	if v.over.IsZero() {
+		return v.population.revision
+	}
+	return v.last
+}
+
+// Release ends the use. It is called once for each HoldEmpty.
+func (v *EmptyResource) Release() {
+	p := v.population
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v.holders--
+	if v.holders > 0 {
+		return
+	}
+	p.empty[v.prefix] = slices.DeleteFunc(p.empty[v.prefix], func(other *EmptyResource) bool { return other == v })
+	if len(p.empty[v.prefix]) == 0 {
+		delete(p.empty, v.prefix)
+	}
+}
+
+func (p *Population) hasEmpty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.empty) > 0
+}
+
+// occupied ends the EmptyResource of a prefix whose first object was stored at the
+// revision. The caller holds mu.
+func (p *Population) occupied(prefix []byte, revision int64) {
+	for _, v := range p.empty[string(prefix)] {
+		v.end(revision - 1)
+	}
+}
+
+// endAllEmpty ends all EmptyResources, because creations and deletions may be missed.
+// The caller holds mu.
+func (p *Population) endAllEmpty() {
+	for _, resources := range p.empty {
+		for _, v := range resources {
+			v.end(0)
+		}
+	}
+	clear(p.empty)
+}
+
+// end is called with the population's mu held.
+func (v *EmptyResource) end(last int64) {
+	if v.over.IsZero() {
+		v.over, v.last = time.Now(), last
+		close(v.ended)
+	}
+}
+
+// startOfCache returns the revision at which a new watch cache of the resource begins,
+// without objects, so that it has the events for watches that hold its EmptyResource; 0
+// if there are none. seen is the revision of the last known creation or deletion of an
+// object, or 0.
+func (p *Population) startOfCache(resource schema.GroupResource) (first, seen int64) {
+	prefix := p.storage.prefix(resource)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, v := range p.empty[prefix] {
+		switch {
+		case v.over.IsZero():
+			return p.revision, p.last[prefix]
+		case time.Since(v.over) < keepEnded:
+			return v.last, p.last[prefix]
+		}
+	}
+	return 0, 0
+}
