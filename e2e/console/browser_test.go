@@ -51,11 +51,19 @@ type console struct {
 // launch runs a console with further arguments until the test ends.
 func launch(t *testing.T, args ...string) *console {
 	t.Helper()
+	return launchWith(t, nil, append([]string{"--no-browser"}, args...)...)
+}
+
+// launchWith runs a console with these arguments and further variables of the
+// environment.
+func launchWith(t *testing.T, env []string, args ...string) *console {
+	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "console.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &console{cmd: exec.Command(harness.Binary(t), append([]string{"console", "--no-browser"}, args...)...), errors: log}
+	c := &console{cmd: exec.Command(harness.Binary(t), append([]string{"console"}, args...)...), errors: log}
+	c.cmd.Env = append(os.Environ(), env...)
 	c.cmd.Stderr = log
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
@@ -113,7 +121,7 @@ type page struct {
 func open(t *testing.T, c *console, hash string) *page {
 	t.Helper()
 	p := &page{t, browser(t), c.host()}
-	p.run("open the console", chromedp.Navigate(c.address+hash))
+	p.run("open the console", chromedp.Navigate(c.address+hash), chromedp.WaitVisible(chromedp.CSS("header")))
 	return p
 }
 

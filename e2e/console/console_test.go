@@ -1,8 +1,9 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
-	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +23,13 @@ var databases = schema.GroupVersionResource{Group: "cloud.example.org", Version:
 func filled(t *testing.T) *harness.Server {
 	t.Helper()
 	s := harness.Start(t)
+	fill(t, s)
+	return s
+}
+
+// fill makes them.
+func fill(t *testing.T, s *harness.Server) {
+	t.Helper()
 	s.Kubectl("", "apply", "-f", "testdata/crds.yaml")
 	s.Kubectl("", "apply", "-f", "testdata/objects.yaml")
 	orders, err := s.Dynamic().Resource(databases).Namespace("shop").Get(t.Context(), "orders", metav1.GetOptions{})
@@ -37,7 +45,6 @@ metadata:
 `, "create", "-f", "-")
 	s.Kubectl("", "patch", "database", "orders", "-n", "shop", "--subresource=status", "--type=merge", "-p",
 		`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Creating","message":"the <b>database</b> is being created","lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"Synced","status":"True","reason":"ReconcileSuccess","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
-	return s
 }
 
 // TestPages: each page shows what the server holds, and what objects contain is
@@ -46,10 +53,10 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	p.sees("Overview", "Kubernetes", "kube-hyper-mini", "Database", "ready", "From CRDs")
+	p.sees("Overview", "Kubernetes", "kube-hyper-mini", "Database", "ready", "from CRDs", "Last backup", "Archive", "Certificates", "Requests per second", "Warnings and events")
 	p.visit("#/types")
 	p.fill("Filter types", "cloud.example")
-	p.sees("2 of", "Database", "Volume", "namespaced")
+	p.sees("2 of", "cloud.example.org", "Database", "Volume", "v1, v1beta1", "namespaced")
 	p.visit("#/objects/cloud.example.org/v1/databases")
 	p.sees("orders", "users", "postgres", "2 objects", "Engine")
 	p.fill("Label selector", "app=users")
@@ -107,6 +114,14 @@ func TestSecrets(t *testing.T) {
 	p.sees("word: ••••••")
 	p.lacks("Y29ycmVjdCBob3JzZQ==")
 	p.click("show secret values")
+	p.sees("Y29ycmVjdCBob3JzZQ==")
+	p.visit("#/object/core/v1/secrets/shop/password")
+	p.sees("kubectl.kubernetes.io/last-applied-configuration", "••••••")
+	p.lacks("correct horse")
+	p.visit("#/edit/core/v1/secrets/shop/password")
+	p.sees("The editor shows the values of this Secret")
+	p.lacks("Y29ycmVjdCBob3JzZQ==")
+	p.click("Show the values")
 	p.sees("Y29ycmVjdCBob3JzZQ==")
 }
 
@@ -173,55 +188,66 @@ func TestRefusedDeletion(t *testing.T) {
 	p.sees("could not be deleted", "forbidden")
 }
 
-// TestSessions: one browser for each token, and none without.
-func TestSessions(t *testing.T) {
+// TestOpensBrowser: the program that opens the browser gets a file that only its
+// user can read; the token is not in its arguments. The file opens a session, and
+// is removed then.
+func TestOpensBrowser(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	bin, seen := t.TempDir(), filepath.Join(t.TempDir(), "arguments")
+	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte("#!/bin/sh\necho \"$*\" >"+seen+".part && mv "+seen+".part "+seen+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := launchWith(t, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}, "--data-dir", s.Dir)
+	var arguments string
+	harness.Eventually(t, "the browser is opened", func() error {
+		text, err := os.ReadFile(seen)
+		arguments = strings.TrimSpace(string(text))
+		return err
+	})
+	path, local := strings.CutPrefix(arguments, "file://")
+	if !local || strings.Contains(arguments, c.address[strings.Index(c.address, "=")+1:]) {
+		t.Fatalf("the browser's arguments are %q", arguments)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o600 {
+		t.Errorf("the file has mode %o", mode)
+	}
+	p := &page{t, browser(t), c.host()}
+	p.run("open the file", chromedp.Navigate(arguments))
+	p.sees("Overview", "Kubernetes")
+	if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
+		harness.Eventually(t, "the file is removed", func() error {
+			if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
+				return fmt.Errorf("it is there: %v", err)
+			}
+			return nil
+		})
+	}
+	p.run("reload", reload())
+	p.sees("Overview", "Kubernetes")
+}
+
+// TestUsedAddress: a used address is refused, and the terminal shows the next one.
+func TestUsedAddress(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	c := launch(t, "--data-dir", s.Dir)
-	request := func(path string, change func(*http.Request)) (int, string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.host()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if change != nil {
-			change(r)
-		}
-		response, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		return response.StatusCode, response.Header.Get("Set-Cookie")
-	}
-	token := c.address[len(c.host()):]
-	code, cookie := request(token, nil)
-	if code != http.StatusSeeOther || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") {
-		t.Errorf("the printed address: %d, cookie %q", code, cookie)
-	}
-	if code, cookie := request(token, nil); code != http.StatusUnauthorized || cookie != "" {
-		t.Errorf("a used token: %d, cookie %q", code, cookie)
-	}
+	p := open(t, c, "")
+	p.sees("Overview")
+	second := &page{t, browser(t), c.host()}
+	second.run("open the used address", chromedp.Navigate(c.address))
+	second.sees("This address has been used or has expired")
 	log := c.log(t)
-	if code, _ := request(strings.TrimSpace(log[strings.LastIndex(log, "/?token="):]), nil); code != http.StatusSeeOther {
-		t.Errorf("the new address on the terminal: %d", code)
-	}
-	value := strings.Split(cookie, ";")[0]
-	for name, test := range map[string]struct {
-		change func(*http.Request)
-		want   int
-	}{
-		"no session":       {nil, http.StatusUnauthorized},
-		"a session":        {func(r *http.Request) { r.Header.Set("Cookie", value) }, http.StatusOK},
-		"another name":     {func(r *http.Request) { r.Header.Set("Cookie", value); r.Host = "evil.example:80" }, http.StatusMisdirectedRequest},
-		"another origin":   {func(r *http.Request) { r.Header.Set("Cookie", value); r.Header.Set("Origin", "http://evil.example") }, http.StatusForbidden},
-		"another site":     {func(r *http.Request) { r.Header.Set("Cookie", value); r.Header.Set("Sec-Fetch-Site", "cross-site") }, http.StatusForbidden},
-		"an impersonation": {func(r *http.Request) { r.Header.Set("Cookie", value); r.Header.Set("Impersonate-User", "nobody") }, http.StatusOK},
-	} {
-		if code, _ := request("/k8s/api/v1/namespaces", test.change); code != test.want {
-			t.Errorf("%s: %d, want %d", name, code, test.want)
-		}
-	}
+	second.run("open the new address", chromedp.Navigate(strings.TrimSpace(log[strings.LastIndex(log, "http://"):])+"#/types"))
+	second.sees("Types", "Namespace")
+	second.run("open a second page", chromedp.Navigate(c.host()+"/#/access"))
+	second.sees("Who may")
+	p.run("reload", reload())
+	p.sees("Overview")
 }
 
 // TestEditor: the schema completes fields and marks errors while one writes.
@@ -251,7 +277,7 @@ func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	p.sees("Served")
+	p.sees("served")
 	harness.Eventually(t, "the search has the focus", func() error {
 		p.run("press /", chromedp.KeyEvent("/"))
 		if label := evaluate[string](p, `document.activeElement.ariaLabel ?? ""`); label != "Go to a type" {
@@ -278,6 +304,116 @@ func TestExpiredSession(t *testing.T) {
 	c.stop(t)
 	launch(t, "--data-dir", s.Dir, "--port", port)
 	p.sees("The session of this page has ended")
+}
+
+// TestRefusedCredentials: when the API server takes the kubeconfig's token no
+// longer, the page says so.
+func TestRefusedCredentials(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	s.Kubectl("", "create", "serviceaccount", "robot")
+	s.Kubectl("", "create", "clusterrolebinding", "robot", "--clusterrole=view", "--serviceaccount=default:robot")
+	path := filepath.Join(t.TempDir(), "robot.kubeconfig")
+	harness.Runs(t, 0, "kubeconfig", "create", "--service-account", "default/robot", "--data-dir", s.Dir, "-o", path)
+	p := open(t, launch(t, "--kubeconfig", path), "#/objects/core/v1/configmaps")
+	p.sees("kube-root-ca.crt")
+	s.Kubectl("", "delete", "serviceaccount", "robot")
+	p.sees("refuses the credentials of the kubeconfig")
+}
+
+// TestChangedMeanwhile: a change by another client while one edits is a conflict,
+// which keeps the text; a change of the status is none.
+func TestChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := filled(t)
+	p := open(t, launch(t, "--data-dir", s.Dir), "#/edit/cloud.example.org/v1/databases/shop/users")
+	written := "apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: users\n  namespace: shop\n  labels: {app: users}\nspec:\n  engine: mysql\n  size: 5\n  note: mine\n"
+	p.write(written)
+	s.Kubectl("", "patch", "database", "users", "-n", "shop", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"busy"}}`)
+	p.click("Review")
+	p.sees("dry run")
+	s.Kubectl("", "label", "database", "users", "-n", "shop", "team=a")
+	p.click("Apply")
+	p.sees("The object has changed since you began")
+	p.click("Keep the text, use the current version")
+	p.click("Review")
+	p.sees("dry run")
+	p.click("Apply")
+	p.sees("Metadata", "team")
+	if note := s.Kubectl("", "get", "database", "users", "-n", "shop", "-o", "jsonpath={.spec.note}"); note != "mine" {
+		t.Errorf("the note is %q", note)
+	}
+}
+
+// TestHostileNames: names, columns, managers, conditions, events and bindings
+// that contain markup, and characters of addresses and selectors, are text.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	const markup = `<img src=x onerror="document.title='hacked'">`
+	name := markup + ` a,b=c?d#e&f\`
+	create := func(object map[string]any) {
+		t.Helper()
+		text, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Kubectl(string(text), "create", "-f", "-")
+	}
+	create(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "traps.evil.example.org"},
+		"spec": map[string]any{
+			"group": "evil.example.org", "scope": "Cluster", "names": map[string]any{"kind": "Trap", "plural": "traps"},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
+				"additionalPrinterColumns": []any{map[string]any{"name": markup, "type": "string", "jsonPath": ".spec.text", "description": markup}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "description": markup, "properties": map[string]any{
+					"spec":   map[string]any{"type": "object", "properties": map[string]any{"text": map[string]any{"type": "string", "description": markup}, markup: map[string]any{"type": "string", "enum": []any{markup}}}},
+					"status": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+				}}},
+			}},
+		},
+	})
+	create(map[string]any{"apiVersion": "evil.example.org/v1", "kind": "Trap", "metadata": map[string]any{"name": "trap"}, "spec": map[string]any{"text": markup, markup: markup}})
+	s.Kubectl("", "patch", "trap", "trap", "--subresource=status", "--type=merge", "-p", `{"status":{"conditions":[{"type":"<b>Ready</b>","status":"False","reason":"<i>no</i>","message":"<script>document.title='hacked'</script>"}]}}`)
+	s.Kubectl("", "annotate", "trap", "trap", "note=<script>document.title='hacked'</script>", "--field-manager="+markup)
+	create(map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": name},
+		"rules": []any{map[string]any{"apiGroups": []any{"evil.example.org"}, "resources": []any{"traps"}, "verbs": []any{"get"}}}})
+	create(map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": name},
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": markup}}})
+	create(map[string]any{"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": "trap", "namespace": "default"}, "type": "Warning", "reason": "<b>Trap</b>", "message": markup,
+		"involvedObject": map[string]any{"apiVersion": "evil.example.org/v1", "kind": "Trap", "name": markup, "namespace": "default"}})
+
+	p := open(t, launch(t, "--data-dir", s.Dir), "")
+	p.sees("<b>Trap</b>", "onerror=")
+	p.visit("#/objects/evil.example.org/v1/traps")
+	p.sees("trap", "<img src=x")
+	p.click(markup) // the column sorts
+	p.visit("#/object/evil.example.org/v1/traps/-/trap")
+	p.sees("<b>Ready</b>", "<i>no</i>", "<script>")
+	p.click("YAML")
+	p.sees("onerror=")
+	p.click("Managers")
+	p.sees("onerror=")
+	p.visit("#/schema/evil.example.org/v1/traps")
+	p.sees("onerror=", "one of <img")
+	p.visit("#/new/evil.example.org/v1/traps")
+	p.sees("Create Trap")
+	p.visit("#/access?verb=get&type=evil.example.org/v1/traps")
+	p.sees("a,b=c?d#e&f\\")
+	p.click(name)
+	p.sees("ClusterRole", "Metadata", name)
+	s.Kubectl("", "patch", "clusterrole", name, "--type=merge", "-p", `{"metadata":{"labels":{"seen":"live"}}}`)
+	p.sees("live")
+	p.run("reload", reload())
+	p.sees("Metadata", name)
+	if title := evaluate[string](p, "document.title"); title != "kube-hyper-mini" {
+		t.Errorf("markup was run: the title is %q", title)
+	}
+	if images := evaluate[int](p, `document.querySelectorAll("main img, main script").length`); images != 0 {
+		t.Errorf("%d elements come from an object", images)
+	}
 }
 
 // TestBadInput: what cannot work is refused before anything listens.

@@ -12,39 +12,60 @@ import (
 
 var screenshots = flag.String("screenshots", "", "directory to write pictures of the main pages to")
 
-// TestScreenshots writes pictures of the main pages for a person to look at.
+// view is a page to take a picture of, once it shows a text.
+type view struct{ name, hash, sees string }
+
+// TestScreenshots writes pictures of the main pages for a person to look at:
+// with few objects and with very many.
 func TestScreenshots(t *testing.T) {
 	if *screenshots == "" {
 		t.Skip("writes pictures with -screenshots DIR only")
 	}
-	s := filled(t)
-	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	pages := []struct{ name, hash, sees string }{
+	s := platform(t)
+	fill(t, s)
+	const claim = "#/object/platform.example.org/v1alpha1/postgresqls/shop/orders"
+	few := open(t, launch(t, "--data-dir", s.Dir), "#/objects/core/v1/namespaces")
+	few.sees("shop")
+	few.shoot([]view{
 		{"overview", "#/", "Requests per second"},
 		{"types", "#/types", "Database"},
 		{"objects", "#/objects/cloud.example.org/v1/databases", "orders"},
-		{"object", "#/object/cloud.example.org/v1/databases/shop/orders", "Conditions"},
-		{"yaml", "#/object/cloud.example.org/v1/databases/shop/orders?tab=yaml", "engine"},
-		{"relations", "#/object/cloud.example.org/v1/databases/shop/orders?tab=tree", "orders-log"},
+		{"object", claim, "Conditions"},
+		{"yaml", claim + "?tab=yaml", "resourceRef"},
+		{"relations", claim + "?tab=tree", "orders-x7k2p-net"},
+		{"events", claim + "?tab=events", "No events"},
+		{"managers", claim + "?tab=managers", "kubectl"},
 		{"edit", "#/edit/cloud.example.org/v1/databases/shop/orders", "engine"},
 		{"schema", "#/schema/cloud.example.org/v1/databases", "Size in gigabytes"},
-		{"access", "#/access", "Who may"},
-	}
-	for _, view := range []struct {
+		{"versions", "#/schema/cloud.example.org/v1/databases?compare=v1beta1", "gigabytes"},
+		{"access", "#/access", "Subject"},
+		{"missing", "#/object/core/v1/configmaps/shop/none", "not found"},
+	})
+	server := &many{types: 2000, objects: 100_000}
+	open(t, launch(t, "--kubeconfig", server.serve(t)), "#/types").shoot([]view{
+		{"many-types", "#/types", "Type0000"},
+		{"many-objects", "#/objects/scale.example.org/v1/things", "thing-000000"},
+	})
+}
+
+// shoot takes pictures of the views, in light and dark, wide and narrow.
+func (p *page) shoot(views []view) {
+	p.t.Helper()
+	for _, each := range []struct {
 		width, height int64
 		scheme        string
 	}{{1440, 900, "light"}, {1440, 900, "dark"}, {400, 800, "light"}, {400, 800, "dark"}} {
-		p.size(view.width, view.height, view.scheme)
-		for _, each := range pages {
-			p.visit(each.hash)
-			p.sees(each.sees)
+		p.size(each.width, each.height, each.scheme)
+		for _, v := range views {
+			p.visit(v.hash)
+			p.sees(v.sees)
 			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 			if err != nil {
-				t.Fatalf("take a picture: %v", err)
+				p.t.Fatalf("take a picture: %v", err)
 			}
-			name := filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", each.name, view.width, view.scheme))
+			name := filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", v.name, each.width, each.scheme))
 			if err := os.WriteFile(name, picture, 0o644); err != nil {
-				t.Fatal(err)
+				p.t.Fatal(err)
 			}
 		}
 	}

@@ -24,8 +24,9 @@ func newConsole() *cobra.Command {
 The console listens on 127.0.0.1. It uses the kubeconfig of the local server's
 administrator, or with --kubeconfig that of any Kubernetes API server.
 
-The printed address opens the console once. When it is used again, the console
-prints a new address.`,
+The printed address opens the console once, within 15 minutes. When it is used
+again, the console prints a new address. A session ends after 12 hours, or after
+an hour in which no page of it was in view.`,
 		Example: `  kube-hyper-mini console
   kube-hyper-mini console --kubeconfig ~/.kube/config --context staging --no-browser`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,18 +41,16 @@ prints a new address.`,
 			if err != nil {
 				return err
 			}
-			c, err := console.New(console.Options{Config: config, Context: name, Port: port, Log: log})
+			options := console.Options{Config: config, Context: name, Port: port, Log: log}
+			if !noBrowser {
+				options.Open = browser.OpenFile
+			}
+			c, err := console.New(options)
 			if err != nil {
 				return err
 			}
-			address := c.Address()
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "console of %s: %s\nCtrl-C ends it\n", config.Host, address); err != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "console of %s: %s\nCtrl-C ends it\n", config.Host, c.Address()); err != nil {
 				return fmt.Errorf("print the address: %w", err)
-			}
-			if !noBrowser {
-				if err := browser.OpenURL(address); err != nil {
-					log.Info("cannot open a browser, open the address yourself", "error", err)
-				}
 			}
 			return c.Run(cmd.Context())
 		},

@@ -24,6 +24,8 @@ type Options struct {
 	Context string
 	// Port of 127.0.0.1 to listen on; 0 is a free one.
 	Port int
+	// Open opens a local file in the person's browser; nil does not open one.
+	Open func(path string) error
 	// Log gets the messages for the terminal.
 	Log *slog.Logger
 }
@@ -32,6 +34,8 @@ type Options struct {
 type Console struct {
 	listener net.Listener
 	handler  *handler
+	open     func(path string) error
+	log      *slog.Logger
 }
 
 // New listens, and fails when the port is taken or the configuration is not
@@ -48,21 +52,37 @@ func New(options Options) (*Console, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	return &Console{listener: listener, handler: handler}, nil
+	return &Console{listener: listener, handler: handler, open: options.Open, log: options.Log}, nil
 }
 
 // Address is the URL to open. Its token opens one session.
-func (c *Console) Address() string { return c.handler.address() }
+func (c *Console) Address() string {
+	address, _ := c.handler.address()
+	return address
+}
 
-// Run serves until ctx ends.
+// Run serves until ctx ends, and opens the browser if the options say so.
 func (c *Console) Run(ctx context.Context) error {
 	server := &http.Server{Handler: c.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(c.listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve the console: %w", err)
-	case <-ctx.Done():
+	used, opened := c.handler.sessions.used, make(chan error, 1)
+	remove := c.openBrowser(opened)
+	defer remove()
+	for running := true; running; {
+		select {
+		case err := <-served:
+			return fmt.Errorf("serve the console: %w", err)
+		case err := <-opened:
+			if err != nil {
+				c.log.Info("cannot open a browser, open the address yourself", "error", err)
+			}
+		case <-used:
+			used = nil
+			remove()
+		case <-ctx.Done():
+			running = false
+		}
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
@@ -71,4 +91,21 @@ func (c *Console) Run(ctx context.Context) error {
 	}
 	<-served
 	return nil
+}
+
+// openBrowser opens the browser, and returns a function that removes the file
+// with the token. The result arrives in opened. The program that opens it may be
+// the browser itself, which lives on: it is not waited for.
+func (c *Console) openBrowser(opened chan<- error) (remove func()) {
+	if c.open == nil {
+		return func() {}
+	}
+	token, _ := c.handler.sessions.announce()
+	file, err := newOpening(c.handler.hosts[0], token)
+	if err != nil {
+		opened <- err
+		return func() {}
+	}
+	go func() { opened <- c.open(file.path) }()
+	return file.remove
 }

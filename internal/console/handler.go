@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/rand"
 	"embed"
 	"fmt"
@@ -8,16 +9,19 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
 
-// apiPrefix is the path of the API server for the page.
-const apiPrefix = "/k8s"
+const (
+	// apiPrefix is the path of the API server for the page.
+	apiPrefix = "/k8s"
+	// sessionPath takes the token from the file that opens the browser.
+	sessionPath = "/session"
+)
 
 // built is the application as `make console` has built it.
 //
@@ -32,8 +36,6 @@ type handler struct {
 	mux      *http.ServeMux
 	index    string
 	context  string // of the kubeconfig, shown by the page
-	// address returns the address with an unused token.
-	address func() string
 }
 
 // newHandler returns the handler of a console that listens on the port of
@@ -52,126 +54,140 @@ func newHandler(config *rest.Config, contextName string, port int, log *slog.Log
 		return nil, err
 	}
 	h := &handler{
-		sessions: newSessions(port), log: log, index: string(index), context: contextName,
+		sessions: newSessions(port, time.Now), log: log, index: string(index), context: contextName,
 		hosts: []string{fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("localhost:%d", port)},
 		mux:   http.NewServeMux(),
 	}
-	h.address = func() string { return fmt.Sprintf("http://127.0.0.1:%d/?token=%s", port, h.sessions.unused()) }
 	h.mux.Handle(apiPrefix+"/", h.authenticated(http.StripPrefix(apiPrefix, forward)))
-	h.mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(files)))
+	h.mux.Handle("GET /assets/", cached(http.StripPrefix("/assets/", http.FileServerFS(files))))
+	h.mux.HandleFunc("POST "+sessionPath, func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
+		h.enter(w, r.PostFormValue("token"))
+	})
 	h.mux.HandleFunc("GET /{$}", h.page)
+	h.mux.HandleFunc("GET "+enterScriptPath, enterScript)
 	return h, nil
 }
 
 // ServeHTTP implements [http.Handler]. It refuses requests that another site or
 // another name of the address has sent: DNS rebinding and cross-site requests.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !slices.Contains(h.hosts, r.Host) {
-		http.Error(w, fmt.Sprintf("the host %q is not this console's", r.Host), http.StatusMisdirectedRequest)
-		return
-	}
-	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
-		http.Error(w, "requests from other sites are refused", http.StatusForbidden)
-		return
-	}
-	if site := r.Header.Get("Sec-Fetch-Site"); strings.HasPrefix(r.URL.Path, apiPrefix) && site != "" && site != "same-origin" {
-		http.Error(w, "requests from other sites are refused", http.StatusForbidden)
-		return
-	}
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	header.Set("Content-Security-Policy", "default-src 'none'")
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	header.Set("Cache-Control", "no-store")
+	if !slices.Contains(h.hosts, r.Host) {
+		http.Error(w, fmt.Sprintf("the host %q is not this console's", r.Host), http.StatusMisdirectedRequest)
+		return
+	}
+	if !sameOrigin(r) {
+		http.Error(w, "requests from other sites are refused", http.StatusForbidden)
+		return
+	}
 	h.mux.ServeHTTP(w, r)
 }
 
-// page serves the application. An address with a token starts a session and is
-// replaced by the one without.
-func (h *handler) page(w http.ResponseWriter, r *http.Request) {
-	if token := r.URL.Query().Get("token"); token != "" && !h.sessions.allows(r) {
-		if !h.sessions.begin(w, token) {
-			h.refuse(w)
-			return
-		}
+// sameOrigin reports whether a page of this console has sent the request, the
+// person has opened its address, or the request needs a token anyway.
+func sameOrigin(r *http.Request) bool {
+	entry := r.URL.Path == "/" || r.URL.Path == sessionPath
+	origin := r.Header.Get("Origin")
+	if origin != "" && origin != "http://"+r.Host && !(origin == "null" && r.URL.Path == sessionPath) { // null: a local file
+		return false
 	}
-	if r.URL.RawQuery != "" {
-		http.Redirect(w, r, "/", http.StatusSeeOther)
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin":
+		return true
+	case "none": // the address bar, or a program that opened the address
+		return !strings.HasPrefix(r.URL.Path, apiPrefix)
+	}
+	return entry && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// page serves the application. An address with a token starts a session.
+func (h *handler) page(w http.ResponseWriter, r *http.Request) {
+	known := h.sessions.of(r) != nil
+	if token := r.URL.Query().Get("token"); token != "" && !known {
+		h.enter(w, token)
 		return
 	}
-	if !h.sessions.allows(r) {
+	if !known {
 		h.refuse(w)
 		return
 	}
+	if r.URL.RawQuery != "" {
+		writeEntry(w, "")
+		return
+	}
 	nonce := rand.Text()
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-"+nonce+
-		"'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	assets := "http://" + r.Host + "/assets/"
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src "+assets+"; style-src "+assets+" 'nonce-"+nonce+
+		"'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
 	page := strings.NewReplacer("{{nonce}}", nonce, "{{context}}", attribute(h.context)).Replace(h.index)
 	_, _ = w.Write([]byte(page)) // a client that is gone has no use for an error
 }
 
-// refuse answers a browser without a session, and prints an address for the
-// next one on the terminal.
+// enter starts a session with the token and leads to the application.
+func (h *handler) enter(w http.ResponseWriter, token string) {
+	key, ok := h.sessions.begin(w, token)
+	if !ok {
+		h.refuse(w)
+		return
+	}
+	writeEntry(w, key)
+}
+
+// refuse answers a browser without a session. The terminal shows the address for
+// the next one, each address once, so that refused requests do not fill the log.
 func (h *handler) refuse(w http.ResponseWriter) {
-	h.log.Info("a browser without a valid token was refused; a new address: " + h.address())
+	if address, first := h.address(); first {
+		h.log.Info("a browser without a valid token was refused; a new address: " + address)
+	}
 	http.Error(w, "This address has been used or has expired. The terminal of `kube-hyper-mini console` shows a new one.", http.StatusUnauthorized)
 }
 
-// authenticated answers 401 to requests without a session.
+// address returns the address with an unused token, and whether it is new.
+func (h *handler) address() (address string, first bool) {
+	token, first := h.sessions.announce()
+	return "http://" + h.hosts[0] + "/?token=" + token, first
+}
+
+// authenticated answers 401 to requests without a session, and ends those that
+// outlive theirs.
 func (h *handler) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !h.sessions.allows(r) {
-			w.Header().Set("X-Console-Session", "expired") // the API server answers 401 as well
-			http.Error(w, "the session of this page has ended", http.StatusUnauthorized)
+		found := h.sessions.of(r)
+		if found == nil || !found.hasKey(r) {
+			expired(w)
 			return
 		}
+		ctx, cancel := context.WithTimeout(r.Context(), found.ends.Sub(h.sessions.now()))
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// expired tells the page that its session has ended; the API server answers 401
+// as well, without the header.
+func expired(w http.ResponseWriter) {
+	w.Header().Set("X-Console-Session", "expired")
+	http.Error(w, "the session of this page has ended", http.StatusUnauthorized)
+}
+
+// cached lets browsers keep files that are named by their content.
+func cached(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 		next.ServeHTTP(w, r)
 	})
 }
 
-// newForward returns the proxy to the API server. The browser's credentials and
-// impersonation do not reach it: its requests have the kubeconfig's rights.
-func newForward(config *rest.Config, log *slog.Logger) (http.Handler, error) {
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server %s: %w", config.Host, err)
-	}
-	target, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("read the address of the API server %q: %w", config.Host, err)
-	}
-	return &httputil.ReverseProxy{
-		Transport:     transport,
-		FlushInterval: -1, // watches
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host, Path: strings.TrimSuffix(target.Path, "/")})
-			for name := range r.Out.Header {
-				if strings.HasPrefix(name, "Impersonate-") || name == "Cookie" || name == "Authorization" || name == "Origin" {
-					r.Out.Header.Del(name)
-				}
-			}
-		},
-		ModifyResponse: func(r *http.Response) error {
-			r.Header.Del("Set-Cookie")
-			// What an object or an aggregated server returns is never a page of this origin.
-			r.Header.Set("Content-Disposition", "attachment")
-			return nil
-		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() != nil {
-				return // the page has left
-			}
-			log.Debug("the API server does not answer", "url", r.URL.Path, "error", err)
-			http.Error(w, "the API server does not answer: "+err.Error(), http.StatusBadGateway)
-		},
-	}, nil
-}
-
-// attribute escapes a value for an attribute of the page.
+// attribute escapes a value for an attribute of a page.
 func attribute(value string) string {
 	return strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "{", "&#123;").Replace(value)
 }

@@ -6,56 +6,128 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 )
+
+// Limits of tokens and sessions.
+const (
+	// tokenAge is how long a printed token can be used.
+	tokenAge = 15 * time.Minute
+	// sessionAge ends a session, its watches included.
+	sessionAge = 12 * time.Hour
+	// sessionIdle ends a session without requests. A page that is in view sends
+	// some every few seconds, a hidden one none.
+	sessionIdle = time.Hour
+)
+
+// keyHeader has the key of a session. Browsers send a cookie to each port of a
+// host, so that a server of another user on this machine can get it; the key is
+// in the storage of this port's pages only.
+const keyHeader = "X-Console-Key"
 
 // sessions starts one session for each token. It is safe for concurrent use.
 type sessions struct {
 	cookie string // its name; browsers do not separate cookies by port
+	now    func() time.Time
+	// used is closed when the first session begins.
+	used  chan struct{}
+	first sync.Once
 
-	mu      sync.Mutex
-	token   string // the one that has not been used
-	started map[string]struct{}
+	mu        sync.Mutex
+	token     string // not used yet
+	issued    time.Time
+	announced bool
+	started   map[string]*session // by the cookie's value
 }
 
-func newSessions(port int) *sessions {
-	return &sessions{
-		cookie: fmt.Sprintf("kube-hyper-mini-console-%d", port),
-		token:  rand.Text(), started: map[string]struct{}{},
+// session of a browser.
+type session struct {
+	key  string
+	ends time.Time // at the latest
+	seen time.Time // the last request
+}
+
+func newSessions(port int, now func() time.Time) *sessions {
+	s := &sessions{
+		cookie: fmt.Sprintf("kube-hyper-mini-console-%d", port), now: now,
+		used: make(chan struct{}), started: map[string]*session{},
 	}
+	s.renew()
+	return s
 }
 
-// unused returns the token for the next browser.
-func (s *sessions) unused() string {
+// renew makes another token. The caller holds mu.
+func (s *sessions) renew() { s.token, s.issued, s.announced = rand.Text(), s.now(), false }
+
+// announce returns the token for the next browser, and whether this is the first
+// call that returns it: each token is printed once, whatever asks for it.
+func (s *sessions) announce() (token string, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.token
+	if s.now().Sub(s.issued) > tokenAge {
+		s.renew()
+	}
+	first = !s.announced
+	if first {
+		s.issued, s.announced = s.now(), true
+	}
+	return s.token, first
 }
 
-// begin starts a session if the token is the unused one, which it replaces.
-func (s *sessions) begin(w http.ResponseWriter, token string) bool {
+// begin starts a session if the token is the unused one, which it replaces. It
+// returns the key of the session.
+func (s *sessions) begin(w http.ResponseWriter, token string) (key string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1 {
-		return false
+	now := s.now()
+	if subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1 || now.Sub(s.issued) > tokenAge {
+		return "", false
 	}
-	session := rand.Text()
-	s.started[session] = struct{}{}
-	s.token = rand.Text()
+	for id, each := range s.started {
+		if each.over(now) {
+			delete(s.started, id)
+		}
+	}
+	id := rand.Text()
+	started := &session{key: rand.Text(), ends: now.Add(sessionAge), seen: now}
+	s.first.Do(func() { close(s.used) })
+	s.started[id] = started
+	s.renew()
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookie, Value: session, Path: "/",
+		Name: s.cookie, Value: id, Path: "/", MaxAge: int(sessionAge.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
-	return true
+	return started.key, true
 }
 
-// allows reports whether the request has a session.
-func (s *sessions) allows(r *http.Request) bool {
+// of returns the session of the request's cookie, and nil if there is none or if
+// it is over. The request counts as use.
+func (s *sessions) of(r *http.Request) *session {
 	cookie, err := r.Cookie(s.cookie)
 	if err != nil {
-		return false
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.started[cookie.Value]
-	return ok
+	found := s.started[cookie.Value]
+	if found == nil {
+		return nil
+	}
+	now := s.now()
+	if found.over(now) {
+		delete(s.started, cookie.Value)
+		return nil
+	}
+	found.seen = now
+	return found
+}
+
+// over reports whether the session has ended, by its age or for want of requests.
+func (s *session) over(now time.Time) bool {
+	return !now.Before(s.ends) || now.Sub(s.seen) > sessionIdle
+}
+
+// hasKey reports whether the request has the key of the session.
+func (s *session) hasKey(r *http.Request) bool {
+	return subtle.ConstantTimeCompare([]byte(r.Header.Get(keyHeader)), []byte(s.key)) == 1
 }

@@ -12,15 +12,42 @@ export interface KubeObject { apiVersion: string; kind: string; metadata: Metada
 export interface List<T = KubeObject> { items: T[]; metadata: { resourceVersion: string; continue?: string; remainingItemCount?: number } }
 export interface Cause { reason?: string; message?: string; field?: string }
 
-/** Whether the page can reach the API server. */
-export const connection = new Signal<"up" | "down" | "expired">("up");
+/** Whether the page can reach the API server: it is away, this session has ended, or it refuses the kubeconfig's credentials. */
+export const connection = new Signal<"up" | "down" | "expired" | "refused">("up");
 /** Grows whenever the API server is back, so that pages load again. */
 export const epoch = new Signal(0);
 
-/** An answer of the API server that is a failure, in the words of its Status. */
+/** An answer of the API server that is a failure, in the words of its Status. `next` continues a list whose token has expired. */
 export class ApiError extends Error {
-  constructor(readonly code: number, message: string, readonly reason = "", readonly causes: Cause[] = []) { super(message); }
+  constructor(readonly code: number, message: string, readonly reason = "", readonly causes: Cause[] = [], readonly next = "") { super(message); }
 }
+
+/** Whether the page is in view. A hidden page asks nothing: browsers allow six connections to a server, for all of its pages. */
+export const inView = new Signal(document.visibilityState === "visible");
+document.addEventListener("visibilitychange", () => { inView.value = document.visibilityState === "visible"; });
+
+/** Runs a task while the page is in view, and again when it comes back into view, until the task ends by itself. */
+export async function whileInView(signal: AbortSignal, task: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  while (!signal.aborted) {
+    if (!inView.value) await new Promise<void>((resolve) => {
+      const leave = inView.subscribe(() => { leave(); resolve(); });
+      signal.addEventListener("abort", () => { leave(); resolve(); }, { once: true });
+      if (signal.aborted) { leave(); resolve(); }
+    });
+    if (signal.aborted) return;
+    const hidden = new AbortController();
+    const leave = inView.subscribe(() => { if (!inView.value) hidden.abort(); });
+    try {
+      await task(AbortSignal.any([signal, hidden.signal]));
+      if (!hidden.signal.aborted) return;
+    } catch (error) {
+      if (!hidden.signal.aborted || signal.aborted) throw error;
+    } finally { leave(); }
+  }
+}
+
+/** The key of this session: the cookie alone reaches other ports of this machine too. */
+const key = () => { try { return localStorage.getItem("key") ?? ""; } catch { return ""; } };
 
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 export const TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
@@ -34,16 +61,16 @@ function probe() {
   connection.value = "down";
   const again = async () => {
     try {
-      const answer = await fetch("/k8s/readyz");
+      const answer = await fetch("/k8s/readyz", { headers: { "X-Console-Key": key() } });
       if (answer.status === 401 && answer.headers.has("X-Console-Session")) { probing = false; connection.value = "expired"; return; }
-      if (answer.ok) { probing = false; connection.value = "up"; epoch.value++; return; }
+      if (answer.ok || answer.status === 401 || answer.status === 403) { probing = false; connection.value = "up"; epoch.value++; return; }
     } catch { /* the console itself is away: try again */ }
     setTimeout(again, 1000);
   };
   setTimeout(again, 500);
 }
 
-export interface RequestOptions { method?: string; accept?: string; body?: string; contentType?: string; signal?: AbortSignal; query?: Record<string, string | number | undefined> }
+export interface RequestOptions { method?: string; accept?: string; body?: string; contentType?: string; etag?: string; signal?: AbortSignal; query?: Record<string, string | number | undefined> }
 
 export function withQuery(path: string, query: RequestOptions["query"] = {}): string {
   const values = new URLSearchParams();
@@ -52,25 +79,31 @@ export function withQuery(path: string, query: RequestOptions["query"] = {}): st
   return text ? `${path}?${text}` : path;
 }
 
-/** Sends a request and returns the answer; throws ApiError for a failure. */
+/** Sends a request and returns the answer; throws ApiError for a failure. With an etag, the answer may be 304. */
 export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch("/k8s" + withQuery(path, options.query), {
       method: options.method ?? "GET", body: options.body, signal: options.signal,
-      headers: { Accept: options.accept ?? "application/json", ...(options.body ? { "Content-Type": options.contentType ?? "application/json" } : {}) },
+      headers: {
+        Accept: options.accept ?? "application/json", "X-Console-Key": key(),
+        ...(options.body ? { "Content-Type": options.contentType ?? "application/json" } : {}), ...(options.etag ? { "If-None-Match": options.etag } : {}),
+      },
     });
   } catch (error) {
     if (!options.signal?.aborted) probe();
     throw error instanceof Error && error.name === "AbortError" ? error : new ApiError(0, "the console does not answer");
   }
-  if (answer.ok) return answer;
-  if (answer.status === 401 && answer.headers.has("X-Console-Session")) connection.value = "expired";
+  if (answer.ok || (options.etag && answer.status === 304)) {
+    if (connection.value === "refused") connection.value = "up";
+    return answer;
+  }
+  if (answer.status === 401) connection.value = answer.headers.has("X-Console-Session") ? "expired" : "refused";
   if (answer.status === 502) probe();
   const text = await answer.text();
   let status: any;
   try { status = JSON.parse(text); } catch { /* not a Status */ }
-  if (status?.kind === "Status") throw new ApiError(answer.status, status.message ?? status.reason, status.reason, status.details?.causes);
+  if (status?.kind === "Status") throw new ApiError(answer.status, status.message ?? status.reason, status.reason, status.details?.causes, status.metadata?.continue);
   throw new ApiError(answer.status, text.trim() || answer.statusText);
 }
 
@@ -108,8 +141,10 @@ export async function watch<T>(path: string, query: RequestOptions["query"], acc
 /** Waits; ends early when the signal is aborted. */
 export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
+    const end = () => { clearTimeout(timer); signal.removeEventListener("abort", end); resolve(); };
+    const timer = setTimeout(end, milliseconds);
+    signal.addEventListener("abort", end);
+    if (signal.aborted) end();
   });
 }
 

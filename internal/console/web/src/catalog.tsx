@@ -1,18 +1,24 @@
 // The types that are served.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { inView } from "./api";
 import { number } from "./format";
 import { moveFocus, useDebounced, VirtualList } from "./parts";
 import { route, setQuery } from "./router";
 import { useSignal } from "./signal";
-import { apiVersion, count, counts, forgetCounts, hrefOfType, typeKey, types, type ApiType } from "./types";
+import { count, counts, hrefOfType, typeKey, types, uncount, type ApiType } from "./types";
 
 function TypeRow({ type }: { type: ApiType }) {
   const found = useSignal(counts).get(typeKey(type));
-  useEffect(() => { void count(type); }, [typeKey(type)]);
+  useEffect(() => {
+    void count(type);
+    const timer = setInterval(() => { if (inView.value) void count(type); }, 20_000);
+    return () => { clearInterval(timer); uncount(type); };
+  }, [typeKey(type)]);
   return (
     <div class="type-row" role="row">
       <a href={hrefOfType(type)}>{type.kind}</a>
-      <span class="muted wide">{apiVersion(type)}</span>
+      <span class="muted wide">{type.versions.join(", ")}</span>
+      <span class="muted wide mono">{type.shortNames.join(", ")}</span>
       <span class="muted wide">{type.namespaced ? "namespaced" : "cluster"}</span>
       <span class={typeof found === "number" && found > 0 ? "count" : "count muted"} title={typeof found === "string" ? found : undefined}>
         {found === undefined ? "…" : typeof found === "number" ? number(found) : "–"}</span>
@@ -31,28 +37,50 @@ export function Types() {
   const words = (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   useEffect(() => {
     if (!populated) return;
-    let shown = true, done = 0;
-    forgetCounts();
-    void Promise.all(known.map((type) => count(type).then(() => { done++; if (shown) setProgress(done); })));
-    return () => { shown = false; };
+    let done = 0, told = 0;
+    setProgress(0);
+    for (const type of known) void count(type).then(() => {
+      done++;
+      if (done === known.length || Date.now() - told > 200) { told = Date.now(); setProgress(done); }
+    });
+    return () => { for (const type of known) uncount(type); };
   }, [populated, known]);
-  const matching = known.filter((type) => {
+  const matching = useMemo(() => known.filter((type) => {
     const name = `${type.kind} ${type.resource} ${type.group} ${type.shortNames.join(" ")} ${type.categories.join(" ")}`.toLowerCase();
     return words.every((word) => name.includes(word));
-  }).filter((type) => !populated || Number(counted.get(typeKey(type))) > 0);
+  }), [known, query.get("q")]);
+  const shown = populated ? matching.filter((type) => Number(counted.get(typeKey(type))) > 0) : matching;
+  const items = byGroup(shown);
   return (
     <>
-      <div class="title"><h1>Types</h1><span class="muted">{number(matching.length)} of {number(known.length)}</span></div>
+      <div class="title"><h1>Types</h1><span class="muted">{number(shown.length)} of {number(known.length)}</span></div>
       <div class="toolbar">
         <input type="search" placeholder="kind, group, short name" aria-label="Filter types" value={text} onInput={(event) => setText(event.currentTarget.value)} />
         <label><input type="checkbox" checked={populated} onChange={(event) => setQuery({ show: event.currentTarget.checked ? "populated" : undefined })} /> with objects only</label>
         {populated && progress < known.length && <span class="muted" aria-live="polite">counted {number(progress)} of {number(known.length)}</span>}
       </div>
-      <div class="table" role="table" aria-label="Types" onKeyDown={moveFocus}>
-        <div class="type-row head" role="row"><span>Kind</span><span class="wide">API version</span><span class="wide">Scope</span><span class="count">Objects</span><span class="wide" /></div>
-        <VirtualList label="Types" items={matching} keyOf={typeKey} row={(type) => <TypeRow type={type} />} />
+      <div class="table scroller" role="table" aria-label="Types" aria-rowcount={items.length + 1} onKeyDown={moveFocus}>
+        <div class="type-row head" role="row"><span>Kind</span><span class="wide">Versions</span><span class="wide">Short names</span><span class="wide">Scope</span><span class="count">Objects</span><span class="wide" /></div>
+        <VirtualList label="Types" items={items} keyOf={(item) => ("title" in item ? `group ${item.title}` : typeKey(item))}
+          row={(item) => ("title" in item ? <div class="group-row" role="row"><strong>{item.title}</strong> <span class="muted">{number(item.size)}</span></div> : <TypeRow type={item} />)} />
       </div>
-      {matching.length === 0 && <p class="muted">{populated && progress < known.length ? "Counting objects…" : "No type matches."}</p>}
+      {shown.length === 0 && <p class="muted">{populated && progress < known.length ? "Counting objects…" : "No type matches."}</p>}
     </>
   );
+}
+
+/** A heading of a group. */
+interface Heading { title: string; size: number }
+
+/** Puts a heading before the types of each group. */
+function byGroup(types: ApiType[]): (Heading | ApiType)[] {
+  const items: (Heading | ApiType)[] = [];
+  let heading: Heading | undefined;
+  for (const type of types) {
+    const title = type.group || "core";
+    if (heading?.title !== title) items.push(heading = { title, size: 0 });
+    heading.size++;
+    items.push(type);
+  }
+  return items;
 }

@@ -4,6 +4,7 @@ import { parse, stringify } from "yaml";
 import { ApiError, get, send, type Cause, type KubeObject } from "./api";
 import { YamlDiff, YamlEditor } from "./editor";
 import { schemaOf, skeleton, type Schema } from "./openapi";
+import { isSecret } from "./object";
 import { Failure, Loading } from "./parts";
 import { go, route } from "./router";
 import { useLoad, useSignal } from "./signal";
@@ -15,6 +16,7 @@ export function EditPage() {
   const { parts, query } = useSignal(route);
   const type = findType(keyOf(parts[1], parts[2], parts[3]));
   const create = parts[0] === "new";
+  const [shown, setShown] = useState(false);
   const loaded = useLoad(async (signal) => {
     if (!type) throw new Error("the server does not serve this type");
     const schema = await schemaOf(type).catch((): Schema | undefined => undefined); // without it the server checks alone
@@ -23,6 +25,9 @@ export function EditPage() {
   }, []);
   if (loaded.error && !loaded.data) return <Failure error={loaded.error} doing="load the object" />;
   if (!type || !loaded.data) return <Loading />;
+  if (loaded.data.object && isSecret(loaded.data.object) && !shown) return <>
+    <div class="title"><h1>Edit {parts[5]}</h1></div>
+    <p>The editor shows the values of this Secret.</p><p><button class="primary" onClick={() => setShown(true)}>Show the values</button></p></>;
   return <Editor type={type} schema={loaded.data.schema} live={loaded.data.object} namespace={query.get("ns") ?? ""} />;
 }
 
@@ -38,7 +43,8 @@ export function editable(object: KubeObject): any {
 
 const yamlOf = (value: any) => stringify(value, { lineWidth: 0 });
 
-function Editor({ type, schema, live, namespace }: { type: ApiType; schema: Schema | undefined; live?: KubeObject; namespace: string }) {
+function Editor({ type, schema, live: opened, namespace }: { type: ApiType; schema: Schema | undefined; live?: KubeObject; namespace: string }) {
+  const [live, setLive] = useState(opened);
   const initial = useMemo(() => yamlOf(live ? editable(live) : skeleton(type, schema, namespace)), []);
   const [text, setText] = useState(initial);
   const [review, setReview] = useState<{ before: string; after: string; kept: boolean }>();
@@ -59,9 +65,18 @@ function Editor({ type, schema, live, namespace }: { type: ApiType; schema: Sche
     const path = pathOf(type, object.metadata.namespace, live ? object.metadata.name : undefined);
     // A new object is created: apply would change one that exists.
     if (!live) return (await send(path, { method: "POST", query, body: JSON.stringify(object) })).json();
-    // The live version that the editor began with: a later change is a conflict.
-    object.metadata.resourceVersion = live.metadata.resourceVersion;
-    return (await send(path, { method: "PATCH", query: { ...query, force: force ? "true" : undefined }, body: JSON.stringify(object), contentType: "application/apply-patch+yaml" })).json();
+    for (let base = live, tries = 0; ; tries++) {
+      // The version that the editor began with: a later change is a conflict, unless it is one of what the editor does not show.
+      object.metadata.resourceVersion = base.metadata.resourceVersion;
+      try {
+        return await (await send(path, { method: "PATCH", query: { ...query, force: force ? "true" : undefined }, body: JSON.stringify(object), contentType: "application/apply-patch+yaml" })).json();
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.reason !== "Conflict" || error.causes.length > 0 || tries === 3) throw error;
+        const current = await get(path);
+        if (yamlOf(editable(current)) !== yamlOf(editable(live))) throw error;
+        base = current;
+      }
+    }
   };
   const run = async (task: () => Promise<void>) => {
     setBusy(true);
@@ -72,7 +87,13 @@ function Editor({ type, schema, live, namespace }: { type: ApiType; schema: Sche
   const check = (force = false) => run(async () => {
     const result = yamlOf(editable(await apply(true, force)));
     const wanted = (() => { try { return yamlOf(parse(text)); } catch { return text; } })();
-    setReview({ before: live ? initial : "", after: result, kept: !!live && result === initial && wanted !== initial });
+    const before = live ? yamlOf(editable(live)) : "";
+    setReview({ before, after: result, kept: !!live && result === before && wanted !== before });
+  });
+  /** Takes the current version as the one to change; the review then shows what the text would undo. */
+  const rebase = () => run(async () => {
+    setLive(await get(pathOf(type, live!.metadata.namespace, live!.metadata.name)));
+    setReview(undefined);
   });
   const save = (force = false) => run(async () => { const saved = await apply(false, force); go(hrefOfObject(type, saved.metadata)); });
   const conflicts = error instanceof ApiError && error.code === 409 ? error.causes.filter((cause) => cause.reason === "FieldManagerConflict") : [];
@@ -83,7 +104,7 @@ function Editor({ type, schema, live, namespace }: { type: ApiType; schema: Sche
         {review ? <><button onClick={() => { setReview(undefined); setError(undefined); }}>Back to the editor</button><button class="primary" disabled={busy} onClick={() => save()}>{live ? "Apply" : "Create"}</button></>
           : <button class="primary" disabled={busy} onClick={() => check()}>Review</button>}</div>
       {conflicts.length > 0 ? <Conflicts causes={conflicts} onForce={review ? () => save(true) : () => check(true)} />
-        : error instanceof ApiError && error.reason === "Conflict" && live ? <div class="failure" role="alert"><strong>The object has changed since you began</strong><p>Reload the page to edit the current version. Your text is kept until you leave.</p></div>
+        : error instanceof ApiError && error.reason === "Conflict" && live ? <div class="failure" role="alert"><strong>The object has changed since you began</strong><p>Compare your text with the current version before you apply it: it may undo the other change. <button onClick={rebase}>Keep the text, use the current version</button></p></div>
         : error && <Failure error={error} doing={review ? (live ? "apply" : "create") : "review"} />}
       {error instanceof ApiError && conflicts.length === 0 && error.causes.length > 0 && <ul class="failure">{error.causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message}</li>)}</ul>}
       {review && <><p class="muted">What the server makes of it in a dry run, with defaults and admission{review.before === review.after ? ": nothing changes" : ""}.

@@ -1,6 +1,6 @@
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { connection, epoch, pause } from "./api";
+import { connection, epoch, pause, whileInView } from "./api";
 import { go, route } from "./router";
 import { useSignal } from "./signal";
 import { apiVersion, hrefOfType, loadTypes, types } from "./types";
@@ -68,18 +68,18 @@ function App() {
   const [error, setError] = useState<Error>();
   useEffect(() => {
     const abort = new AbortController();
-    (async () => {
-      while (!abort.signal.aborted) {
-        try { await loadTypes(abort.signal); setError(undefined); } catch (failure) { if (!abort.signal.aborted) setError(failure as Error); }
-        await pause(10_000, abort.signal);
+    void whileInView(abort.signal, async (shown) => {
+      while (!shown.aborted) {
+        try { await loadTypes(shown); setError(undefined); } catch (failure) { if (!shown.aborted) setError(failure as Error); }
+        await pause(10_000, shown);
       }
-    })();
+    });
     return () => abort.abort();
   }, [round]);
   useEffect(() => { document.querySelector("main")?.focus({ preventScroll: true }); window.scrollTo(0, 0); }, [parts.join("/")]);
   if (state === "expired") return (
     <main class="ended" tabIndex={-1}><h1>The session of this page has ended</h1>
-      <p>The console was started again. Open the address that <code>kube-hyper-mini console</code> prints on the terminal.</p></main>
+      <p>A session ends after 12 hours, after an hour without a page in view, and when the console is started again. <a href="/">Reload the page</a>: <code>kube-hyper-mini console</code> then prints a new address on its terminal.</p></main>
   );
   const Page = pages[parts[0] ?? ""];
   return (
@@ -92,6 +92,7 @@ function App() {
         </nav>
         <TypeSearch />
       </header>
+      {state === "refused" && <div class="banner" role="alert">The API server refuses the credentials of the kubeconfig: they have expired or were revoked. Start the console again with a valid one.</div>}
       {state === "down" && <div class="banner" role="alert">The API server does not answer. This page goes on as soon as it does.</div>}
       <main tabIndex={-1}>
         {!Page ? <><h1>Not found</h1><p>No page has this address. <a href="#/">Overview</a></p></>

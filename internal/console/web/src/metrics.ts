@@ -1,24 +1,33 @@
 // Figures from the server's metrics: rates between two samples.
 
+/** Calls of a webhook, and those that it did not answer. */
+export interface Calls { total: number; failed: number }
 /** Counters at a moment, in seconds. */
-export interface Sample { time: number; requests: number; errors: number; buckets: Map<number, number> }
+export interface Sample { time: number; requests: number; errors: number; buckets: Map<number, number>; webhooks: Map<string, Calls> }
 export interface Point { time: number; requests: number; errors: number; latency: number | null }
 
 /** Reads the counters of requests from Prometheus' text format. Watches and other long requests are left out. */
 export function parse(text: string, time: number): Sample {
-  const sample: Sample = { time, requests: 0, errors: 0, buckets: new Map() };
+  const sample: Sample = { time, requests: 0, errors: 0, buckets: new Map(), webhooks: new Map() };
+  const value = (line: string) => Number(line.slice(line.lastIndexOf(" ")));
+  const calls = (line: string) => {
+    const name = /[{,]name="([^"]*)"/.exec(line)?.[1] ?? "";
+    if (!sample.webhooks.has(name)) sample.webhooks.set(name, { total: 0, failed: 0 });
+    return sample.webhooks.get(name)!;
+  };
   for (const line of text.split("\n")) {
     if (line.startsWith("apiserver_request_total{")) {
-      const value = Number(line.slice(line.lastIndexOf(" ")));
       if (line.includes('verb="WATCH"') || line.includes('verb="CONNECT"')) continue;
-      sample.requests += value;
-      if (/code="5\d\d"/.test(line)) sample.errors += value;
+      sample.requests += value(line);
+      if (/code="5\d\d"/.test(line)) sample.errors += value(line);
     } else if (line.startsWith("apiserver_request_duration_seconds_bucket{")) {
       if (line.includes('verb="WATCH"') || line.includes('verb="CONNECT"')) continue;
       const bound = /le="([^"]+)"/.exec(line)![1];
       const le = bound === "+Inf" ? Infinity : Number(bound);
-      sample.buckets.set(le, (sample.buckets.get(le) ?? 0) + Number(line.slice(line.lastIndexOf(" "))));
-    }
+      sample.buckets.set(le, (sample.buckets.get(le) ?? 0) + value(line));
+    } else if (line.startsWith("apiserver_admission_webhook_request_total{")) calls(line).total += value(line);
+    else if (line.startsWith("apiserver_admission_webhook_fail_open_count{")) calls(line).failed += value(line);
+    else if (line.startsWith("apiserver_admission_webhook_rejection_count{") && line.includes('error_type="calling_webhook_error"')) calls(line).failed += value(line);
   }
   return sample;
 }

@@ -1,9 +1,9 @@
 // One object: conditions, relations, events, YAML, managed fields.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { stringify } from "yaml";
-import { ApiError, get, list, pause, watch, type KubeObject, type ManagedFields } from "./api";
+import { ApiError, get, inView, list, pause, watch, whileInView, type KubeObject, type ManagedFields } from "./api";
 import { YamlView } from "./editor";
-import { health, tree } from "./owners";
+import { health, stateOf, tree } from "./owners";
 import { Age, Failure, Loading, Pill } from "./parts";
 import { DeleteDialog } from "./remove";
 import { go, route, setQuery } from "./router";
@@ -20,20 +20,26 @@ function useObject(type: ApiType, namespace: string, name: string) {
     (async () => {
       while (!abort.signal.aborted) {
         try {
-          let object = await get(path, { signal: abort.signal });
-          set({ object });
-          if (!type.verbs.includes("watch")) return;
-          const query = { fieldSelector: `metadata.name=${name}`, resourceVersion: object.metadata.resourceVersion };
-          await watch<KubeObject>(pathOf(type, namespace || undefined), query, "application/json", abort.signal, (event) => {
-            if (event.type === "BOOKMARK") return;
-            object = event.object;
-            set({ object, gone: event.type === "DELETED" });
+          await whileInView(abort.signal, async (shown) => {
+            let object = await get(path, { signal: shown });
+            set({ object });
+            if (!type.verbs.includes("watch")) return;
+            const query = { fieldSelector: `metadata.name=${name.replace(/[\\,=]/g, "\\$&")}` };
+            for (let version = object.metadata.resourceVersion; !shown.aborted; await pause(200, shown)) {
+              await watch<KubeObject>(pathOf(type, namespace || undefined), { ...query, resourceVersion: version }, "application/json", shown, (event) => {
+                version = event.object.metadata.resourceVersion;
+                if (event.type === "BOOKMARK") return;
+                object = event.object;
+                set({ object, gone: event.type === "DELETED" });
+              });
+            }
           });
+          return;
         } catch (error) {
           if (abort.signal.aborted) return;
           const code = error instanceof ApiError ? error.code : 0;
           if (code === 404) set((before) => ({ object: before.object, gone: true, error: before.object ? undefined : (error as Error) }));
-          else if (code !== 410 && code !== 0) set((before) => ({ ...before, error: error as Error }));
+          else if (code !== 410 && code !== 0 && code !== 502) set((before) => ({ ...before, error: error as Error }));
           await pause(2000, abort.signal);
         }
       }
@@ -63,7 +69,7 @@ function OneObject({ type, namespace, name }: { type: ApiType; namespace: string
     <>
       <p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}{namespace && <> in <a href={`${hrefOfType(type)}?ns=${encodeURIComponent(namespace)}`}>{namespace}</a></>}</p>
       <div class="title"><h1>{name}</h1>
-        {gone ? <Pill state="bad">deleted</Pill> : object.metadata.deletionTimestamp ? <Pill state="warn">is being deleted</Pill> : state !== "idle" && <Pill state={state}>{state === "good" ? "ready" : "not ready"}</Pill>}
+        {gone ? <Pill state="bad">deleted</Pill> : object.metadata.deletionTimestamp ? <Pill state="warn">is being deleted</Pill> : state !== "idle" && <Pill state={state}>{state === "good" ? stateOf(object).word : "not ready"}</Pill>}
         <span class="grow" />
         {!gone && type.verbs.includes("patch") && <a class="button" href={`#/edit/${typeKey(type)}/${namespace ? encodeURIComponent(namespace) : "-"}/${encodeURIComponent(name)}`}>Edit</a>}
         {!gone && type.verbs.includes("delete") && <button class="danger" onClick={() => setDeleting(true)}>Delete</button>}</div>
@@ -111,7 +117,7 @@ function Summary({ object }: { object: KubeObject }) {
         <dt>Resource version</dt><dd class="mono">{metadata.resourceVersion}</dd>
       </dl></section>
       <Pairs title="Labels" pairs={metadata.labels} />
-      <Pairs title="Annotations" pairs={metadata.annotations} />
+      <Pairs title="Annotations" pairs={(isSecret(object) ? masked(object) : object).metadata.annotations} />
     </>
   );
 }
@@ -123,6 +129,8 @@ function Pairs({ title, pairs }: { title: string; pairs?: Record<string, string>
   if (entries.length === 0) return null;
   return <section><h2>{title}</h2><dl>{entries.map(([name, value]) => <><dt>{name}</dt><dd class="mono">{value.length > 400 ? value.slice(0, 400) + "…" : value}</dd></>)}</dl></section>;
 }
+
+export const isSecret = (object: KubeObject) => object.kind === "Secret" && object.apiVersion === "v1";
 
 /** Replaces the values of a Secret. */
 function masked(object: KubeObject): KubeObject {
@@ -136,7 +144,7 @@ function masked(object: KubeObject): KubeObject {
 }
 
 function Yaml({ object }: { object: KubeObject }) {
-  const secret = object.kind === "Secret" && object.apiVersion === "v1";
+  const secret = isSecret(object);
   const [revealed, setRevealed] = useState(false);
   const [managed, setManaged] = useState(false);
   const text = useMemo(() => {
@@ -154,18 +162,29 @@ function Yaml({ object }: { object: KubeObject }) {
 }
 
 function Relations({ type, object }: { type: ApiType; object: KubeObject }) {
-  const { data, error, reload } = useLoad((signal) => tree(type, object, signal), [object.metadata.uid, object.metadata.resourceVersion]);
-  if (error) return <Failure error={error} doing="find relations" />;
-  if (!data) return <p class="loading" aria-busy="true">Looking through all types with objects…</p>;
+  const { data, error, reload } = useLoad(async (signal) => {
+    const begun = performance.now();
+    const picture = await tree(type, object, signal);
+    return { picture, took: performance.now() - begun };
+  }, [object.metadata.uid]);
+  useEffect(() => {
+    if (!data) return;
+    const timer = setTimeout(() => { if (inView.value) reload(); }, Math.max(5000, 10 * data.took));
+    return () => clearTimeout(timer);
+  }, [data]);
+  if (error && !data) return <Failure error={error} doing="find relations" />;
+  if (!data) return <p class="loading" aria-busy="true">Looking through all types…</p>;
+  const { root, partial } = data.picture;
   return <>
-    <div class="toolbar"><button onClick={reload}>Look again</button><span class="muted">Owners are on the left, dependents on the right. Deleting an object deletes what is right of it.</span></div>
-    <Tree root={data} />
+    <p class="legend muted">Owners are on the left, dependents on the right. <span><svg width="34" height="8"><path class="edge" d="M0,4H34" /></svg> is owned: deleting the left deletes the right.</span> <span><svg width="34" height="8"><path class="edge referred" d="M0,4H34" /></svg> is named in the spec: a controller decides.</span>
+      {partial.length > 0 && ` Only a part of all ${partial.join(", ")} was read.`}</p>
+    <Tree root={root} />
   </>;
 }
 
 function Events({ object }: { object: KubeObject }) {
   const { data, error, reload } = useLoad((signal) => list("/api/v1/events", { query: { fieldSelector: `involvedObject.uid=${object.metadata.uid}`, limit: 500 }, signal }), [object.metadata.uid]);
-  useEffect(() => { const timer = setInterval(reload, 5000); return () => clearInterval(timer); }, []);
+  useEffect(() => { const timer = setInterval(() => { if (inView.value) reload(); }, 5000); return () => clearInterval(timer); }, []);
   if (error) return <Failure error={error} doing="list events" />;
   if (!data) return <Loading />;
   const events = [...data.items].sort((a, b) => (timeOf(b) > timeOf(a) ? 1 : -1));

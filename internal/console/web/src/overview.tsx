@@ -1,109 +1,139 @@
 // The server at a glance.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, get, list, pause, send, type KubeObject } from "./api";
+import { ApiError, get, inView, list, pause, send, whileInView, type KubeObject } from "./api";
 import { Chart } from "./chart";
 import { bytes, number, span } from "./format";
-import { compare, parse, type Point, type Sample } from "./metrics";
+import { compare, parse, type Calls, type Point, type Sample } from "./metrics";
 import { EventList, timeOf } from "./object";
 import { Age, Failure, Loading, Pill } from "./parts";
-import { useLoad, useSignal } from "./signal";
-import { typeKey, typeOfKind, hrefOfObject, hrefOfType, types, findType } from "./types";
+import { route, setQuery } from "./router";
+import { useLoad, useSignal, type Loaded } from "./signal";
+import { typeOfKind, hrefOfObject, hrefOfType, types, findType } from "./types";
 
 const EVERY = 5000, KEEP = 120;
 
 export function Overview() {
+  const server = usePolled(loadServer);
+  const metrics = useMetrics();
   return <>
     <div class="title"><h1>Overview</h1></div>
-    <div class="cards"><Server /><Health /><Installed /></div>
-    <Charts />
-    <Remote />
-    <Warnings />
+    <div class="cards"><Health {...server} /><Server {...server} /><Data {...server} /></div>
+    <Charts {...metrics} />
+    <Remote calls={metrics.calls} />
+    <Events />
   </>;
 }
 
-/** Loads again from time to time. */
-function usePolled<T>(load: (signal: AbortSignal) => Promise<T>) {
-  const result = useLoad(load, []);
-  useEffect(() => { const timer = setInterval(result.reload, EVERY); return () => clearInterval(timer); }, []);
+/** Loads again from time to time, while the page is in view. */
+function usePolled<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[] = []) {
+  const result = useLoad(load, dependencies);
+  useEffect(() => { const timer = setInterval(() => { if (inView.value) result.reload(); }, EVERY); return () => clearInterval(timer); }, []);
   return result;
 }
 
 const optional = <T,>(promise: Promise<T>): Promise<T | undefined> => promise.catch((error) => { if (error instanceof ApiError && (error.code === 404 || error.code === 403)) return undefined; throw error; });
 
-function Server() {
-  const { data, error } = usePolled(async (signal) => ({
-    version: await get<any>("/version", { signal }), status: await optional(get<any>("/kube-hyper-mini/status", { signal })),
-  }));
-  if (error && !data) return <section class="card"><h2>Server</h2><Failure error={error} doing="ask the server" /></section>;
+interface Check { good: boolean; name: string; rest: string }
+interface ServerState { version: any; status: any; checks: Check[] }
+
+/** All that the cards show, in one round. Other API servers have no status of ours. */
+async function loadServer(signal: AbortSignal): Promise<ServerState> {
+  const [version, status, text] = await Promise.all([
+    get<any>("/version", { signal }), optional(get<any>("/kube-hyper-mini/status", { signal })),
+    send("/readyz?verbose", { signal, accept: "text/plain" }).then((answer) => answer.text(), (error: Error) => error.message)]);
+  const checks = text.split("\n").map((line) => /^\[([+-])\](\S+) ?(.*)$/.exec(line)).filter((match) => !!match).map(([, sign, name, rest]) => ({ good: sign === "+", name, rest }));
+  return { version, status, checks };
+}
+
+function Health({ data, error }: Loaded<ServerState>) {
+  const known = useSignal(types);
+  if (error && !data) return <section class="card"><h2>Ready</h2><Failure error={error} doing="ask the server" /></section>;
+  if (!data) return <section class="card"><h2>Ready</h2><Loading /></section>;
+  const { checks, status } = data, custom = status?.customTypes;
+  const bad = checks.filter((check) => !check.good), ready = bad.length === 0 && status?.ready !== false;
+  return <section class="card"><h2>Ready</h2>
+    <p class="state">{ready ? <Pill state="good">ready</Pill> : <Pill state="bad">not ready</Pill>} {status?.readySince && ready && <span class="muted">for <Age time={status.readySince} /></span>}</p>
+    {status?.reason && <p class="bad">{status.reason}</p>}
+    {bad.length > 0 && <ul class="plain-list">{bad.map((check) => <li key={check.name}>{check.name} {check.rest}</li>)}</ul>}
+    <dl>
+      <dt>Types</dt><dd><a href="#/types">{known ? number(known.length) : "…"} served</a>{custom && <>, <a href="#/objects/apiextensions.k8s.io/v1/customresourcedefinitions">{number(custom.installed)} from CRDs</a>, <a href="#/types?show=populated">{number(custom.populated)} of these with objects</a></>}</dd>
+      {status?.controllers && <><dt>Controllers</dt><dd>{number(status.controllers.length)} run</dd></>}
+      {status?.manifests && <><dt>Manifests</dt><dd>{number(status.manifests.objects)} objects{status.manifests.failures > 0 && <p class="bad">{number(status.manifests.failures)} could not be applied: {status.manifests.error}</p>}</dd></>}
+    </dl>
+    {bad.length === 0 && checks.length > 0 && <details><summary>{number(checks.length)} checks passed</summary><ul class="plain-list">{checks.map((check) => <li key={check.name}>{check.name}</li>)}</ul></details>}</section>;
+}
+
+function Server({ data }: Loaded<ServerState>) {
   const status = data?.status;
   return <section class="card"><h2>Server</h2>{!data ? <Loading /> : <dl>
+    {status && <><dt>Running for</dt><dd><Age time={status.started} /></dd><dt>kube-hyper-mini</dt><dd>{status.versions.server}</dd></>}
     <dt>Kubernetes</dt><dd>{data.version.gitVersion}</dd>
-    {status && <>
-      <dt>kube-hyper-mini</dt><dd>{status.versions.server}</dd><dt>etcd</dt><dd>{status.versions.etcd}</dd>
-      <dt>Running for</dt><dd><Age time={status.started} /></dd>
-      <dt>Database</dt><dd><Meter used={status.database.sizeBytes} of={status.database.quotaBytes} />{status.database.readOnly && <p class="bad">{status.database.readOnly}</p>}</dd>
-      <dt>Last backup</dt><dd>{status.backups.last ? <><Age time={status.backups.last} /> ago</> : "none since the start"}{status.backups.next && <span class="muted">, next <Age time={status.backups.next} /></span>}{status.backups.error && <p class="bad">{status.backups.error}</p>}</dd>
-      {status.archive?.lagSeconds !== undefined && <><dt>Archive</dt><dd>{span(status.archive.lagSeconds)} behind</dd></>}
-      <dt>Certificates</dt><dd>{firstEnd(status.certificates)}</dd></>}
+    {status && <><dt>etcd</dt><dd>{status.versions.etcd}</dd>
+      <dt>Address</dt><dd>{status.server}</dd>
+      <dt>Certificates</dt><dd><Certificates ends={status.certificates ?? {}} />{status.certificatesError && <p class="bad">{status.certificatesError}</p>}</dd></>}
   </dl>}</section>;
 }
 
-function firstEnd(certificates: Record<string, string> = {}) {
-  const [name, end] = Object.entries(certificates).sort(([, a], [, b]) => a.localeCompare(b))[0] ?? [];
-  return end ? <>{name} ends <Age time={end} /></> : "";
+const SOON = 14 * 86400e3;
+
+function Certificates({ ends }: { ends: Record<string, string> }) {
+  const sorted = Object.entries(ends).sort(([, a], [, b]) => a.localeCompare(b));
+  if (sorted.length === 0) return null;
+  const soon = Date.parse(sorted[0][1]) - Date.now() < SOON;
+  return <details><summary><span class={soon ? "bad" : undefined}>the first ends <Age time={sorted[0][1]} /></span></summary>
+    <ul class="plain-list">{sorted.map(([name, end]) => <li key={name}>{name}: <Age time={end} /></li>)}</ul></details>;
+}
+
+function Data({ data }: Loaded<ServerState>) {
+  const status = data?.status;
+  if (data && !status) return null;
+  if (!status) return <section class="card"><h2>Data</h2><Loading /></section>;
+  const { database, backups, archive } = status;
+  return <section class="card"><h2>Data</h2><dl>
+    <dt>Database</dt><dd><Meter used={database.sizeBytes} of={database.quotaBytes} />{[database.readOnly, database.error].filter(Boolean).map((text) => <p key={text} class="bad">{text}</p>)}{database.nearQuota && !database.readOnly && <p class="bad">The quota is nearly used.</p>}</dd>
+    <dt>Revision</dt><dd>{number(database.revision)}</dd>
+    <dt>Last backup</dt><dd>{backups.last ? <><Age time={backups.last} /> ago</> : <span class="muted">none since the start</span>}{backups.next && <span class="muted">, next <Age time={backups.next} /></span>}{backups.error && <p class="bad">{backups.error}</p>}</dd>
+    <dt>Archive</dt><dd>{!archive ? <span class="muted">not configured</span> : <>
+      {archive.lagSeconds > 0 ? <span class={archive.lagSeconds > 60 ? "bad" : undefined}>{span(archive.lagSeconds)} behind, {number(archive.lagRevisions)} revisions</span> : "complete"}
+      {archive.base && <span class="muted">, base of <Age time={archive.base} /> ago</span>}<p class="muted">{archive.destination}</p>{archive.error && <p class="bad">{archive.error}</p>}</>}</dd>
+  </dl></section>;
 }
 
 function Meter({ used, of }: { used: number; of?: number }) {
   return <>{bytes(used)}{of ? <> of {bytes(of)} <meter min={0} max={of} high={of * 0.8} value={used} /></> : null}</>;
 }
 
-function Health() {
-  const { data } = usePolled(async (signal) => {
-    const text = await send("/readyz?verbose", { signal, accept: "text/plain" }).then((answer) => answer.text(), (error: Error) => error.message);
-    return text.split("\n").map((line) => /^\[([+-])\](\S+) ?(.*)$/.exec(line)).filter((match) => !!match).map(([, sign, name, rest]) => ({ good: sign === "+", name, rest }));
-  });
-  const bad = data?.filter((check) => !check.good) ?? [];
-  return <section class="card"><h2>Ready</h2>{!data ? <Loading /> : <>
-    <p>{bad.length === 0 ? <Pill state="good">ready</Pill> : <Pill state="bad">not ready</Pill>} <span class="muted">{data.length} checks</span></p>
-    {bad.length > 0 && <ul>{bad.map((check) => <li key={check.name}>{check.name} {check.rest}</li>)}</ul>}
-    {bad.length === 0 && <details><summary>Checks</summary><ul class="plain-list">{data.map((check) => <li key={check.name}>{check.name}</li>)}</ul></details>}</>}</section>;
-}
+interface Metrics { points: Point[]; denied?: Error; calls: Map<string, Calls & { recent: number }> }
 
-function Installed() {
-  const known = useSignal(types);
-  const { data } = usePolled(async (signal) => optional(get<any>("/kube-hyper-mini/status", { signal })));
-  const custom = data?.customTypes;
-  return <section class="card"><h2>Types</h2><dl>
-    <dt>Served</dt><dd><a href="#/types">{known ? number(known.length) : "…"}</a></dd>
-    {custom && <><dt>From CRDs</dt><dd><a href="#/objects/apiextensions.k8s.io/v1/customresourcedefinitions">{number(custom.installed)}</a></dd>
-      <dt>With objects</dt><dd><a href="#/types?show=populated">{number(custom.populated)}</a> <span class="muted">of these</span></dd></>}
-  </dl></section>;
-}
-
-function Charts() {
-  const [points, setPoints] = useState<Point[]>([]);
-  const [denied, setDenied] = useState<Error>();
+/** Follows the server's metrics. Failures of webhooks are counted as recent since the page was opened. */
+function useMetrics(): Metrics {
+  const [metrics, set] = useState<Metrics>({ points: [], calls: new Map() });
   useEffect(() => {
     const abort = new AbortController();
-    (async () => {
-      let before: Sample | undefined;
-      while (!abort.signal.aborted) {
+    let before: Sample | undefined, first: Sample | undefined;
+    void whileInView(abort.signal, async (shown) => {
+      while (!shown.aborted) {
         try {
-          const sample = parse(await (await send("/metrics", { signal: abort.signal, accept: "text/plain" })).text(), Date.now() / 1000);
+          const sample = parse(await (await send("/metrics", { signal: shown, accept: "text/plain" })).text(), Date.now() / 1000);
           const point = before && compare(before, sample);
+          if (!first || sample.requests < first.requests) first = sample;
+          const calls = new Map([...sample.webhooks].map(([name, each]) => [name, { ...each, recent: each.failed - (first!.webhooks.get(name)?.failed ?? 0) }]));
           before = sample;
-          if (point) setPoints((points) => [...points, point].slice(-KEEP));
-          setDenied(undefined);
+          set((known) => ({ points: point ? [...known.points, point].slice(-KEEP) : known.points, calls }));
         } catch (error) {
-          if (abort.signal.aborted) return;
+          if (shown.aborted) return;
           before = undefined;
-          setDenied(error as Error);
+          set((known) => ({ ...known, denied: error as Error }));
         }
-        await pause(EVERY, abort.signal);
+        await pause(EVERY, shown);
       }
-    })();
+    });
     return () => abort.abort();
   }, []);
+  return metrics;
+}
+
+function Charts({ points, denied }: Metrics) {
   if (denied && points.length === 0) return <Failure error={denied} doing="read metrics" />;
   return <div class="cards charts">
     <Chart title="Requests per second" points={points} value={(point) => point.requests} />
@@ -112,8 +142,10 @@ function Charts() {
   </div>;
 }
 
+type State = { tone: "good" | "bad" | "warn" | "idle"; word: string; message?: string };
+
 /** Remote API servers and webhooks, with what is known of their health. */
-function Remote() {
+function Remote({ calls }: { calls: Metrics["calls"] }) {
   const { data, error } = usePolled(async (signal) => {
     const listOf = (path: string) => optional(list(path, { signal }));
     const endpointType = types.value?.find((type) => type.kind === "ServiceEndpoint");
@@ -128,23 +160,52 @@ function Remote() {
   if (error && !data) return <Failure error={error} doing="list remote servers" />;
   if (!data || data.services.length + data.webhooks.length + data.endpoints.length === 0) return null;
   const service = (reference: any) => (reference ? `${reference.namespace}/${reference.name}` : "");
-  const condition = (object: KubeObject, ...names: string[]) => object.status?.conditions?.find((c: any) => names.includes(c.type));
-  const state = (found: any) => (!found ? <Pill state="idle">unknown</Pill> : found.status === "True" ? <Pill state="good">reachable</Pill> : <Pill state="bad">{found.reason || "not reachable"}</Pill>);
-  const endpointOf = (reference: any) => reference && data.endpoints.find((item) => item.metadata.namespace === reference.namespace && item.metadata.name === reference.name);
-  const link = (object: KubeObject) => { const type = typeOfKind(object.apiVersion, object.kind); return type ? hrefOfObject(type, object.metadata) : undefined; };
-  return <section><h2>Remote servers</h2><table class="plain"><thead><tr><th>What</th><th>Server</th><th>State</th></tr></thead><tbody>
-    {data.services.map((item) => { const found = condition(item, "Available"); return <tr key={item.metadata.uid}><td>API <a href={hrefOfApiService(item)}>{item.spec.version}.{item.spec.group}</a></td><td>{service(item.spec.service)}</td><td>{state(found)} <span class="muted">{found?.status !== "True" && found?.message}</span></td></tr>; })}
-    {data.webhooks.map(({ item, hook }) => { const endpoint = endpointOf(hook.clientConfig.service); return <tr key={item.metadata.uid + hook.name}><td>webhook {hook.name} <span class="muted">{hook.failurePolicy}</span></td><td>{service(hook.clientConfig.service) || hook.clientConfig.url}</td><td>{state(endpoint && condition(endpoint, "Ready", "Reachable", "Available"))}</td></tr>; })}
-    {data.endpoints.map((item) => <tr key={item.metadata.uid}><td>ServiceEndpoint <a href={link(item)}>{item.metadata.namespace}/{item.metadata.name}</a></td><td>{JSON.stringify(item.spec?.addresses ?? item.spec?.endpoints ?? item.spec?.url ?? "").replace(/["[\]]/g, "")}</td><td>{state(condition(item, "Ready", "Reachable", "Available"))}</td></tr>)}
+  const condition = (object: KubeObject | undefined, name: string): State => {
+    const found = object?.status?.conditions?.find((each: any) => each.type === name);
+    if (!found || found.status === "Unknown") return { tone: "idle", word: "unknown", message: found?.message };
+    return found.status === "True" ? { tone: "good", word: "reachable" } : { tone: "bad", word: found.reason || "not reachable", message: found.message };
+  };
+  const ofWebhook = (hook: any): State => {
+    const reference = hook.clientConfig.service, made = calls.get(hook.name);
+    const reached = condition(reference && data.endpoints.find((item) => item.metadata.namespace === reference.namespace && item.metadata.name === reference.name), "Reachable");
+    const message = made ? `${number(made.total)} calls, ${number(made.failed)} without an answer` : undefined;
+    if (reached.tone === "bad") return reached;
+    if (made && made.recent > 0) return { tone: "bad", word: "fails", message };
+    if (reached.tone === "good") return { ...reached, message };
+    return made && made.total > made.failed ? { tone: "good", word: "answers", message } : { tone: made?.failed ? "warn" : "idle", word: made?.failed ? "has failed" : "not called yet", message };
+  };
+  const row = (key: string, what: any, address: string, state: State) => <tr key={key}><td>{what}</td><td>{address}</td><td><Pill state={state.tone}>{state.word}</Pill> <span class="muted">{state.message}</span></td></tr>;
+  const link = (object: KubeObject, text: string) => { const type = typeOfKind(object.apiVersion, object.kind); return type ? <a href={hrefOfObject(type, object.metadata)}>{text}</a> : text; };
+  const typed = (item: KubeObject, apiVersion: string, kind: string): KubeObject => ({ ...item, apiVersion, kind }); // items of a list have neither
+  return <section><h2>Remote API servers and webhooks</h2><table class="plain"><thead><tr><th>What</th><th>Server</th><th>State</th></tr></thead><tbody>
+    {data.services.map((item) => row(item.metadata.uid, <>API {link(typed(item, "apiregistration.k8s.io/v1", "APIService"), `${item.spec.group}/${item.spec.version}`)}</>, service(item.spec.service), condition(item, "Available")))}
+    {data.webhooks.map(({ item, hook }) => row(item.metadata.uid + hook.name, <>webhook {hook.name} <span class="muted">{hook.failurePolicy === "Ignore" ? "failures are ignored" : "required"}</span></>, service(hook.clientConfig.service) || hook.clientConfig.url, ofWebhook(hook)))}
+    {data.endpoints.map((item) => row(item.metadata.uid, <>ServiceEndpoint {link(item, `${item.metadata.namespace}/${item.metadata.name}`)}</>, targets(item), condition(item, "Reachable")))}
   </tbody></table></section>;
 }
 
-const hrefOfApiService = (item: KubeObject) => { const type = findType("apiregistration.k8s.io/v1/apiservices"); return type ? hrefOfObject(type, item.metadata) : undefined; };
+const targets = (item: KubeObject) => [item.spec?.targets, item.spec?.addresses, item.spec?.endpoints].find(Array.isArray)?.map((each: any) => (typeof each === "string" ? each : each?.address ?? each?.url ?? JSON.stringify(each))).join(", ") ?? "";
 
-function Warnings() {
-  const { data } = usePolled(async (signal) => optional(list("/api/v1/events", { query: { fieldSelector: "type=Warning", limit: 500 }, signal })));
-  const events = [...(data?.items ?? [])].sort((a, b) => (timeOf(b) > timeOf(a) ? 1 : -1)).slice(0, 20);
+const MAX_EVENTS = 2000;
+
+/** The latest events: warnings, or all. They are listed by name, so that the latest are known when all are read. */
+function Events() {
+  const { query } = useSignal(route);
+  const everything = query.get("events") === "all";
+  const { data, error } = usePolled(async (signal) => {
+    const found: KubeObject[] = [];
+    let next: string | undefined;
+    do {
+      const page = await list("/api/v1/events", { query: { fieldSelector: everything ? undefined : "type=Warning", limit: 500, continue: next }, signal });
+      found.push(...page.items);
+      next = page.metadata.continue;
+    } while (next && found.length < MAX_EVENTS);
+    return found;
+  }, [everything]);
+  const events = [...(data ?? [])].sort((a, b) => (timeOf(b) > timeOf(a) ? 1 : -1)).slice(0, 20);
   const all = findType("core/v1/events");
-  return <section><h2>Warnings</h2>{events.length > 0 ? <EventList events={events} withObject /> : <p class="muted">No warnings in the last hour.</p>}
-    {all && <p><a href={hrefOfType(all)} key={typeKey(all)}>All events</a></p>}</section>;
+  return <section><div class="toolbar"><h2>Warnings and events</h2>
+    <label><input type="checkbox" checked={everything} onChange={(event) => setQuery({ events: event.currentTarget.checked ? "all" : undefined })} /> not only warnings</label>
+    <span class="grow" />{all && <a href={hrefOfType(all)}>All events as a table</a>}</div>
+    {error && !data ? <Failure error={error} doing="list events" /> : events.length > 0 ? <EventList events={events} withObject /> : <p class="muted">{everything ? "No events." : "No warnings."} The server keeps events for one hour, unless it is configured otherwise.</p>}</section>;
 }

@@ -1,122 +1,232 @@
-// Who made an object, and what depends on it.
-import { METADATA_LIST, get, list, parallel, type KubeObject, type Metadata, type OwnerReference } from "./api";
-import { count, counts, pathOf, typeKey, typeOfKind, types, type ApiType } from "./types";
+// Who made an object, and what depends on it: by owner references, which the
+// garbage collector follows, and by the references of Crossplane's claims and
+// composite resources, which its controllers follow.
+import { METADATA_LIST, get, list, parallel, type KubeObject, type Metadata } from "./api";
+import { pathOf, typeOfKind, types, type ApiType } from "./types";
 
 /** An object of the tree. */
 export interface Related { type: ApiType; metadata: Metadata }
-export interface Node { label: string; kind: string; related?: Related; object?: KubeObject; missing?: string; self?: boolean; children: Node[] }
-
-const MAX_LISTED = 5000;
-
-/** Lists the metadata of a type, in pages, up to a bound. */
-async function listMetadata(type: ApiType, namespace: string | undefined, signal: AbortSignal): Promise<Metadata[]> {
-  const found: Metadata[] = [];
-  let next: string | undefined;
-  do {
-    const page = await list(pathOf(type, namespace), { accept: METADATA_LIST, query: { limit: 1000, continue: next }, signal });
-    found.push(...page.items.map((item) => item.metadata));
-    next = page.metadata.continue;
-  } while (next && found.length < MAX_LISTED);
-  return found;
+export interface Node {
+  label: string; kind: string; related?: Related; object?: KubeObject; self?: boolean;
+  /** Why there is no object: its apiVersion, kind and name. */
+  missing?: string;
+  /** That the parent names it in its spec and does not own it. */
+  referred?: boolean;
+  /** Stands for this many objects that are not drawn. */
+  more?: number;
+  children: Node[];
 }
 
-/** Lists everything that has an owner, by the owner's uid, among the types that hold objects. */
-async function byOwner(namespace: string | undefined, signal: AbortSignal): Promise<Map<string, Related[]>> {
-  const owned = new Map<string, Related[]>();
+/** Bounds of what is read and drawn. */
+const MAX_LISTED = 10_000, MAX_CHILDREN = 30, MAX_NODES = 300;
+const CONNECTIONS = 4;
+
+/** Owned objects by the uid of their owners. `partial` names types with more objects than are read. */
+export interface Owned { byOwner: Map<string, Related[]>; partial: string[] }
+
+/** Lists everything that has an owner, in a namespace or everywhere. */
+async function listOwned(namespace: string | undefined, signal: AbortSignal): Promise<Owned> {
+  const found: Owned = { byOwner: new Map(), partial: [] };
   const candidates = (types.value ?? []).filter((type) => type.verbs.includes("list") && type.verbs.includes("delete")
     && type.group !== "events.k8s.io" && !(type.group === "" && type.resource === "events") && (type.namespaced || !namespace));
-  await parallel(candidates, 8, async (type) => {
-    await count(type);
-    const known = counts.value.get(typeKey(type));
-    if (signal.aborted || known === 0) return;
+  await parallel(candidates, CONNECTIONS, async (type) => {
+    let next: string | undefined, seen = 0;
     try {
-      for (const metadata of await listMetadata(type, namespace, signal)) {
-        for (const owner of metadata.ownerReferences ?? []) owned.set(owner.uid, [...(owned.get(owner.uid) ?? []), { type, metadata }]);
-      }
+      do {
+        const page = await list(pathOf(type, namespace), { accept: METADATA_LIST, query: { limit: 1000, continue: next }, signal });
+        for (const { metadata } of page.items) {
+          for (const owner of metadata.ownerReferences ?? []) found.byOwner.set(owner.uid, [...(found.byOwner.get(owner.uid) ?? []), { type, metadata }]);
+        }
+        seen += page.items.length;
+        next = page.metadata.continue;
+      } while (next && seen < MAX_LISTED);
+      if (next) found.partial.push(type.kind);
     } catch (error) {
       if (signal.aborted) throw error; // a type that may not be listed hides its objects
     }
   });
-  return owned;
+  return found;
 }
 
-/** The namespace that all dependents of the objects are in; none if one of them is of the whole cluster. */
-const scopeOf = (objects: Metadata[]) => {
-  const namespaces = new Set(objects.map((object) => object.namespace ?? ""));
-  return namespaces.size === 1 ? [...namespaces][0] || undefined : undefined;
-};
+export interface Reference { apiVersion: string; kind: string; name: string; namespace?: string }
+const isReference = (value: any): value is Reference => typeof value?.apiVersion === "string" && typeof value?.kind === "string" && typeof value?.name === "string";
 
-/** Everything that depends on the objects, directly or not. */
-export async function findDependents(objects: Metadata[], signal: AbortSignal): Promise<Related[]> {
-  const owned = await byOwner(scopeOf(objects), signal);
-  const found = new Map<string, Related>();
-  const visit = (uid: string) => {
-    for (const item of owned.get(uid) ?? []) if (!found.has(item.metadata.uid)) { found.set(item.metadata.uid, item); visit(item.metadata.uid); }
-  };
-  for (const object of objects) visit(object.uid);
+/** The objects that a claim or a composite resource of Crossplane is made of. */
+export function specReferences(type: ApiType, object: KubeObject): Reference[] {
+  const spec = object.spec ?? {};
+  return [
+    // Others have a field of this name for what they apply to.
+    ...(type.categories.includes("claim") ? [spec.resourceRef] : []),
+    ...[spec.resourceRefs, spec.crossplane?.resourceRefs].flatMap((references) => (Array.isArray(references) ? references : [])),
+  ].filter(isReference);
+}
+
+/** The object that made this one: its controller, its first owner, or the claim of a composite resource. */
+function parentOf(object: KubeObject): (Reference & { uid?: string }) | undefined {
+  const owners = object.metadata.ownerReferences ?? [];
+  const owner = owners.find((each) => each.controller) ?? owners[0];
+  if (owner) return { ...owner, namespace: object.metadata.namespace };
+  return isReference(object.spec?.claimRef) ? object.spec.claimRef : undefined;
+}
+
+type Found = Related & { object: KubeObject };
+
+/** Reads what a reference leads to; undefined if it is not there or is another object of that name. */
+async function follow(reference: Reference & { uid?: string }, namespace: string | undefined, signal: AbortSignal): Promise<Found | undefined> {
+  const type = typeOfKind(reference.apiVersion, reference.kind);
+  if (!type) return undefined;
+  const object = await get(pathOf(type, reference.namespace ?? namespace, reference.name), { signal }).catch(() => undefined);
+  if (!object || (reference.uid && reference.uid !== object.metadata.uid)) return undefined;
+  return { type, metadata: object.metadata, object };
+}
+
+/** What the references in specs lead to, and on from there. */
+async function referred(start: Found[], signal: AbortSignal): Promise<Found[]> {
+  const found = new Map<string, Found>();
+  const known = new Set(start.map((each) => each.metadata.uid));
+  for (let queue = [...start]; queue.length > 0 && found.size < MAX_NODES;) {
+    const from = queue.shift()!;
+    await parallel(specReferences(from.type, from.object).slice(0, MAX_NODES), CONNECTIONS, async (reference) => {
+      const target = await follow(reference, from.metadata.namespace, signal);
+      if (!target || known.has(target.metadata.uid)) return;
+      known.add(target.metadata.uid);
+      found.set(target.metadata.uid, target);
+      queue.push(target);
+    });
+  }
   return [...found.values()];
 }
 
-/** References that Crossplane keeps in specs: claim to composite to managed resources. */
-export function specReferences(object: KubeObject): { apiVersion: string; kind: string; name: string; namespace?: string }[] {
-  const spec = object.spec ?? {};
-  const candidates = [spec.resourceRef, ...(spec.resourceRefs ?? []), ...(spec.crossplane?.resourceRefs ?? [])];
-  return candidates.filter((reference) => reference && typeof reference.apiVersion === "string" && typeof reference.kind === "string" && typeof reference.name === "string");
+/** The namespace that all dependents of the objects are in; none if one of them is of the whole cluster. */
+function scopeOf(objects: Metadata[]): string | undefined {
+  const namespaces = new Set(objects.map((object) => object.namespace ?? ""));
+  return namespaces.size === 1 ? [...namespaces][0] || undefined : undefined;
 }
 
-const reference = (apiVersion: string, kind: string, name: string): Node => ({ label: name, kind, missing: `${apiVersion} ${kind} ${name}`, children: [] });
+/** What a deletion takes along. */
+export interface Consequences {
+  /** What the garbage collector deletes: all of its owners go. */
+  collected: Related[];
+  /** Direct dependents, which lose this owner if they are orphaned. */
+  direct: Related[];
+  /** Dependents that another owner keeps. */
+  kept: Related[];
+  /** What a controller deletes that follows references in specs, with its dependents. */
+  controlled: Related[];
+  partial: string[];
+}
 
-/** The tree of an object: its owners above it, what depends on it below. */
-export async function tree(type: ApiType, object: KubeObject, signal: AbortSignal): Promise<Node> {
-  const owned = await byOwner(object.metadata.namespace, signal);
-  const seen = new Set<string>();
-  const below = async (item: Related, full: KubeObject | undefined): Promise<Node> => {
-    const node: Node = { label: item.metadata.name, kind: item.type.kind, related: item, object: full, self: item.metadata.uid === object.metadata.uid, children: [] };
-    if (seen.has(item.metadata.uid)) return node;
-    seen.add(item.metadata.uid);
-    for (const child of owned.get(item.metadata.uid) ?? []) {
-      if (!seen.has(child.metadata.uid)) node.children.push(await below(child, await read(child, signal)));
-    }
-    for (const target of full ? specReferences(full) : []) {
-      const targetType = typeOfKind(target.apiVersion, target.kind);
-      const found = targetType && await get(pathOf(targetType, target.namespace ?? item.metadata.namespace, target.name), { signal }).catch(() => undefined);
-      if (found && seen.has(found.metadata.uid)) continue;
-      node.children.push(found && targetType ? await below({ type: targetType, metadata: found.metadata }, found) : reference(target.apiVersion, target.kind, target.name));
-    }
-    return node;
+export async function consequences(type: ApiType, objects: Metadata[], signal: AbortSignal): Promise<Consequences> {
+  const start: Found[] = [];
+  await parallel(objects.slice(0, 50), CONNECTIONS, async (metadata) => {
+    const object = await get(pathOf(type, metadata.namespace, metadata.name), { signal }).catch(() => undefined);
+    if (object) start.push({ type, metadata, object });
+  });
+  const references = await referred(start, signal);
+  const { byOwner, partial } = await listOwned(scopeOf([...objects, ...references.map((each) => each.metadata)]), signal);
+  const roots = objects.map((each) => each.uid);
+  const direct = new Map(roots.flatMap((uid) => byOwner.get(uid) ?? []).map((item) => [item.metadata.uid, item]));
+  const collected = collect(byOwner, roots);
+  const reach = new Set([...roots, ...collected.keys()]);
+  const kept = [...reach].flatMap((uid) => byOwner.get(uid) ?? []).filter((item) => !reach.has(item.metadata.uid));
+  const elsewhere = references.filter((each) => !reach.has(each.metadata.uid));
+  const controlled = new Map<string, Related>(elsewhere.map((each) => [each.metadata.uid, each]));
+  for (const [uid, item] of collect(byOwner, [...reach, ...controlled.keys()])) if (!reach.has(uid)) controlled.set(uid, item);
+  return {
+    collected: [...collected.values()], direct: [...direct.values()], controlled: [...controlled.values()],
+    kept: [...new Map(kept.filter((item) => !controlled.has(item.metadata.uid)).map((item) => [item.metadata.uid, item])).values()], partial,
   };
-  let top = await below({ type, metadata: object.metadata }, object);
-  let current: KubeObject = object;
-  for (let depth = 0; depth < 10; depth++) {
-    const owner = ownerOf(current);
-    if (!owner) break;
-    const ownerType = typeOfKind(owner.apiVersion, owner.kind);
-    const found = ownerType && await get(pathOf(ownerType, current.metadata.namespace, owner.name), { signal }).catch(() => undefined);
-    const node: Node = found && ownerType ? { label: owner.name, kind: owner.kind, related: { type: ownerType, metadata: found.metadata }, object: found, children: [top] }
-      : { ...reference(owner.apiVersion, owner.kind, owner.name), children: [top] };
-    top = node;
-    if (!found || seen.has(found.metadata.uid)) break;
-    seen.add(found.metadata.uid);
-    current = found;
+}
+
+/** The dependents that go with the roots: those all of whose owners go. */
+function collect(byOwner: Map<string, Related[]>, roots: string[]): Map<string, Related> {
+  const going = new Set(roots), found = new Map<string, Related>();
+  for (let changed = true; changed;) {
+    changed = false;
+    for (const uid of [...going]) for (const item of byOwner.get(uid) ?? []) {
+      if (going.has(item.metadata.uid) || !item.metadata.ownerReferences!.every((owner) => going.has(owner.uid))) continue;
+      going.add(item.metadata.uid);
+      found.set(item.metadata.uid, item);
+      changed = true;
+    }
   }
-  return top;
+  return found;
 }
 
-/** The controller, or the first owner. */
-function ownerOf(object: KubeObject): OwnerReference | undefined {
-  const owners = object.metadata.ownerReferences ?? [];
-  const claim = object.spec?.claimRef;
-  return owners.find((owner) => owner.controller) ?? owners[0]
-    ?? (claim?.apiVersion && claim?.kind && claim?.name ? { apiVersion: claim.apiVersion, kind: claim.kind, name: claim.name, uid: "" } : undefined);
+export interface Picture { root: Node; partial: string[]; objects: number }
+
+/** The tree that an object is part of: what made it above, what depends on it and on its siblings below. */
+export async function tree(type: ApiType, object: KubeObject, signal: AbortSignal): Promise<Picture> {
+  const chain: Found[] = [{ type, metadata: object.metadata, object }];
+  let missing: Reference | undefined;
+  while (chain.length < 10) {
+    const up = parentOf(chain[0].object);
+    if (!up) break;
+    const found = await follow(up, chain[0].metadata.namespace, signal);
+    if (!found) { missing = up; break; }
+    if (chain.some((each) => each.metadata.uid === found.metadata.uid)) break;
+    chain.unshift(found);
+  }
+  const references = await referred(chain, signal);
+  const { byOwner, partial } = await listOwned(scopeOf([...chain, ...references].map((each) => each.metadata)), signal);
+  const known = new Map([...chain, ...references].map((each) => [each.metadata.uid, each.object]));
+  const picture = new Drawing(byOwner, known, new Set(chain.map((each) => each.metadata.uid)), object.metadata.uid, signal);
+  let root = await picture.node(chain[0], chain[0].object);
+  if (missing) root = { ...absent(missing), children: [root] };
+  return { root, partial, objects: picture.drawn };
 }
 
-const read = (item: Related, signal: AbortSignal) =>
-  get(pathOf(item.type, item.metadata.namespace, item.metadata.name), { signal }).catch(() => undefined);
+const absent = (reference: Reference): Node => ({ label: reference.name, kind: reference.kind, missing: `${reference.apiVersion} ${reference.kind} ${reference.name}`, children: [] });
 
-/** Whether an object is well, by its Ready or Available condition. */
-export function health(object?: KubeObject): "good" | "bad" | "warn" | "idle" {
+/** Builds the nodes of a tree, each object once. */
+class Drawing {
+  drawn = 0;
+  private seen = new Set<string>();
+  constructor(private readonly byOwner: Map<string, Related[]>, private readonly known: Map<string, KubeObject>, private readonly chain: Set<string>,
+    private readonly self: string, private readonly signal: AbortSignal) {}
+
+  async node(item: Related, object: KubeObject | undefined): Promise<Node> {
+    this.seen.add(item.metadata.uid);
+    this.drawn++;
+    const node: Node = { label: item.metadata.name, kind: item.type.kind, related: item, object, self: item.metadata.uid === this.self, children: [] };
+    const owned = (this.byOwner.get(item.metadata.uid) ?? []).filter((child) => !this.seen.has(child.metadata.uid));
+    owned.sort((a, b) => Number(this.chain.has(b.metadata.uid)) - Number(this.chain.has(a.metadata.uid)) || order(a.type.kind, b.type.kind) || order(a.metadata.name, b.metadata.name));
+    const some = this.drawn < MAX_NODES ? owned.slice(0, MAX_CHILDREN) : [];
+    for (const child of some) this.seen.add(child.metadata.uid);
+    await parallel(some, CONNECTIONS, async (child) => {
+      const full = this.known.get(child.metadata.uid) ?? await get(pathOf(child.type, child.metadata.namespace, child.metadata.name), { signal: this.signal }).catch(() => undefined);
+      if (full) this.known.set(child.metadata.uid, full);
+    });
+    for (const child of some) node.children.push(await this.node(child, this.known.get(child.metadata.uid)));
+    if (object) await this.referred(item, object, node);
+    if (owned.length > some.length) node.children.push({ label: `${owned.length - some.length} more`, kind: "", more: owned.length - some.length, children: [] });
+    return node;
+  }
+
+  /** Adds what the spec refers to and the object does not own. */
+  private async referred(item: Related, object: KubeObject, node: Node) {
+    for (const reference of specReferences(item.type, object).slice(0, MAX_CHILDREN)) {
+      if (node.children.some((child) => child.kind === reference.kind && child.label === reference.name)) continue;
+      const found = this.drawn < MAX_NODES && await follow(reference, item.metadata.namespace, this.signal);
+      if (found && this.seen.has(found.metadata.uid)) continue;
+      node.children.push({ ...(found ? await this.node(found, found.object) : absent(reference)), referred: true });
+    }
+  }
+}
+
+const order = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+
+export type Tone = "good" | "bad" | "warn" | "idle";
+
+/** Whether an object is well, and a word for it, by its conditions. */
+export function stateOf(object?: KubeObject): { tone: Tone; word: string } {
   const conditions: any[] = Array.isArray(object?.status?.conditions) ? object!.status.conditions : [];
-  if (object?.metadata.deletionTimestamp) return "warn";
-  const main = conditions.find((condition) => condition.type === "Ready" || condition.type === "Available") ?? conditions.find((condition) => condition.type === "Synced" || condition.type === "Established");
-  return !main ? "idle" : main.status === "True" ? "good" : main.status === "False" ? "bad" : "warn";
+  if (object?.metadata.deletionTimestamp) return { tone: "warn", word: "deleting" };
+  const condition = (...names: string[]) => conditions.find((each) => names.includes(each.type));
+  const failed = [condition("Synced"), condition("Ready", "Available", "Established")].find((each) => each && each.status !== "True");
+  if (failed) return { tone: failed.status === "False" ? "bad" : "warn", word: String(failed.reason || (failed.type === "Synced" ? "not synced" : "not ready")) };
+  return condition("Ready", "Available", "Established", "Synced") ? { tone: "good", word: condition("Ready", "Available", "Established") ? "ready" : "synced" } : { tone: "idle", word: "" };
 }
+
+/** The same as a tone. */
+export const health = (object?: KubeObject): Tone => stateOf(object).tone;

@@ -35,23 +35,27 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
 
 const ROW = 34;
 
-/** Shows the rows that are in view, for lists of any length. Rows have one height. */
-export function VirtualList<T>({ items, row, keyOf, label }: { items: T[]; row: (item: T, index: number) => ComponentChildren; keyOf: (item: T) => string; label: string }) {
+/** Shows the rows that are in view, for lists of any length, and tells when the last is. Rows have one height. */
+export function VirtualList<T>({ items, row, keyOf, label, onEnd }: { items: T[]; row: (item: T, index: number) => ComponentChildren; keyOf: (item: T) => string; label: string; onEnd?: () => void }) {
   const element = useRef<HTMLDivElement>(null);
   const [range, setRange] = useState({ first: 0, last: 40 });
   useEffect(() => {
+    const scroller = element.current?.closest<HTMLElement>(".scroller");
     const measure = () => {
       if (!element.current) return;
-      const top = element.current.getBoundingClientRect().top;
+      const view = scroller ? scroller.getBoundingClientRect() : { top: 0, height: window.innerHeight };
+      const top = element.current.getBoundingClientRect().top - view.top;
       const first = Math.max(0, Math.floor(-top / ROW) - 10);
-      const last = Math.ceil((window.innerHeight - top) / ROW) + 10;
+      const last = Math.ceil((view.height - top) / ROW) + 10;
       setRange((before) => (before.first === first && before.last === last ? before : { first, last }));
     };
     measure();
-    window.addEventListener("scroll", measure, { passive: true });
+    const target = scroller ?? window;
+    target.addEventListener("scroll", measure, { passive: true });
     window.addEventListener("resize", measure);
-    return () => { window.removeEventListener("scroll", measure); window.removeEventListener("resize", measure); };
+    return () => { target.removeEventListener("scroll", measure); window.removeEventListener("resize", measure); };
   }, [items.length]);
+  useEffect(() => { if (onEnd && items.length > 0 && range.last >= items.length) onEnd(); }, [range.last, items.length]);
   const shown = items.slice(range.first, range.last);
   return (
     <div ref={element} class="virtual" role="rowgroup" aria-label={label} style={{ height: `${items.length * ROW}px` }}>
@@ -65,9 +69,10 @@ export function VirtualList<T>({ items, row, keyOf, label }: { items: T[]; row: 
 /** Moves the focus among the links of a table by the arrow keys. */
 export function moveFocus(event: KeyboardEvent) {
   if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-  const row = (event.target as Element).closest(".row-slot");
-  const next = event.key === "ArrowDown" ? row?.nextElementSibling : row?.previousElementSibling;
-  const link = next?.querySelector<HTMLElement>("a");
+  const next = (row?: Element | null) => (event.key === "ArrowDown" ? row?.nextElementSibling : row?.previousElementSibling);
+  let row = next((event.target as Element).closest(".row-slot"));
+  while (row && !row.querySelector("a")) row = next(row);
+  const link = row?.querySelector<HTMLElement>("a");
   if (link) { event.preventDefault(); link.focus(); link.scrollIntoView({ block: "nearest" }); }
 }
 

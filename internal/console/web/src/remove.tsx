@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { send, parallel, type Metadata } from "./api";
 import { number } from "./format";
 import { Dialog } from "./parts";
-import { findDependents, type Related } from "./owners";
+import { consequences, type Consequences, type Related } from "./owners";
 import { hrefOfObject, pathOf, type ApiType } from "./types";
 
 const policies = [
@@ -14,18 +14,19 @@ const policies = [
 
 export function DeleteDialog({ type, objects, onClose }: { type: ApiType; objects: Metadata[]; onClose: (done: boolean) => void }) {
   const [policy, setPolicy] = useState<string>("Background");
-  const [dependents, setDependents] = useState<Related[]>();
+  const [found, setFound] = useState<Consequences | Error>();
   const [failures, setFailures] = useState<string[]>([]);
-  const [busy, setBusy] = useState(false);
+  const [done, setDone] = useState<number>();
   useEffect(() => {
     const abort = new AbortController();
-    findDependents(objects, abort.signal).then((found) => { if (!abort.signal.aborted) setDependents(found); }, () => setDependents(undefined));
+    consequences(type, objects, abort.signal).then((result) => { if (!abort.signal.aborted) setFound(result); }, (error) => { if (!abort.signal.aborted) setFound(error as Error); });
     return () => abort.abort();
   }, []);
   const remove = async () => {
-    setBusy(true);
     const failed: string[] = [];
-    await parallel(objects, 8, async (object) => {
+    let finished = 0;
+    setDone(0);
+    await parallel(objects, 4, async (object) => {
       try {
         await send(pathOf(type, object.namespace, object.name), {
           method: "DELETE", body: JSON.stringify({ apiVersion: "v1", kind: "DeleteOptions", propagationPolicy: policy, preconditions: { uid: object.uid } }),
@@ -33,25 +34,45 @@ export function DeleteDialog({ type, objects, onClose }: { type: ApiType; object
       } catch (error) {
         failed.push(`${object.name}: ${(error as Error).message}`);
       }
+      if (++finished % 20 === 0) setDone(finished);
     });
-    setBusy(false);
+    setDone(undefined);
     if (failed.length > 0) setFailures(failed); else onClose(true);
   };
   const one = objects.length === 1;
+  const finalizers = [...new Set(objects.flatMap((object) => object.finalizers ?? []))];
   return (
     <Dialog title={one ? `Delete ${type.kind} ${objects[0].name}?` : `Delete ${number(objects.length)} objects of ${type.kind}?`} onClose={() => onClose(false)}>
       {!one && <p class="muted">{objects.slice(0, 8).map((object) => object.name).join(", ")}{objects.length > 8 ? " …" : ""}</p>}
       <fieldset><legend>Dependents</legend>
-        {policies.map(([name, meaning]) => <label key={name}><input type="radio" name="policy" checked={policy === name} onChange={() => setPolicy(name)} /> {name}: {meaning}</label>)}
+        {policies.map(([name, meaning]) => <label key={name}><input type="radio" name="policy" checked={policy === name} onChange={() => setPolicy(name)} /><span><strong>{name}</strong>: {meaning}</span></label>)}
       </fieldset>
-      {dependents === undefined ? <p class="muted" aria-busy="true">Looking for dependents…</p>
-        : dependents.length === 0 ? <p class="muted">Nothing depends on {one ? "it" : "them"}.</p>
-        : <><p>{policy === "Orphan" ? "These lose their owner:" : "These go as well, unless they have another owner:"}</p>
-          <ul class="dependents">{dependents.slice(0, 50).map((item) => <li key={item.metadata.uid}><a href={hrefOfObject(item.type, item.metadata)}>{item.type.kind} {item.metadata.name}</a></li>)}
-            {dependents.length > 50 && <li>and {number(dependents.length - 50)} more</li>}</ul></>}
-      {objects.some((object) => object.finalizers?.length) && <p class="muted">Finalizers keep {one ? "it" : "some"} until their controllers have answered: {[...new Set(objects.flatMap((object) => object.finalizers ?? []))].join(", ")}</p>}
+      {found === undefined ? <p class="muted" aria-busy="true">Looking for dependents…</p>
+        : found instanceof Error ? <p class="bad">The dependents are not known: {found.message}</p>
+        : <Result found={found} policy={policy} one={one} />}
+      {finalizers.length > 0 && <p class="muted">Finalizers keep {one ? "it" : "some"} until their controllers have answered: {finalizers.join(", ")}</p>}
       {failures.length > 0 && <div class="failure" role="alert"><strong>{number(failures.length)} of {number(objects.length)} could not be deleted</strong><ul>{failures.slice(0, 20).map((failure) => <li key={failure}>{failure}</li>)}</ul></div>}
-      <div class="actions"><button onClick={() => onClose(false)}>Cancel</button><button class="danger" disabled={busy} onClick={remove}>Delete</button></div>
+      <div class="actions">{done !== undefined && !one && <span class="muted" aria-live="polite">{number(done)} of {number(objects.length)}</span>}
+        <button onClick={() => onClose(false)}>Cancel</button><button class="danger" disabled={done !== undefined} onClick={remove}>Delete</button></div>
     </Dialog>
   );
+}
+
+function Result({ found, policy, one }: { found: Consequences; policy: string; one: boolean }) {
+  const nothing = found.direct.length + found.controlled.length === 0;
+  return <>
+    {nothing && <p class="muted">Nothing depends on {one ? "it" : "them"}.</p>}
+    {policy === "Orphan" ? <Items title="These stay, without this owner:" items={found.direct} />
+      : <><Items title={policy === "Foreground" ? "These go too, before it if they block its deletion:" : "These go too:"} items={found.collected} />
+        <Items title="These stay, because they have another owner:" items={found.kept} /></>}
+    <Items title="Its spec refers to these. Its controller deletes them, not the garbage collector:" items={found.controlled} />
+    {found.partial.length > 0 && <p class="muted">There may be more: only a part of all {found.partial.join(", ")} was read.</p>}
+  </>;
+}
+
+function Items({ title, items }: { title: string; items: Related[] }) {
+  if (items.length === 0) return null;
+  return <><p>{title}</p>
+    <ul class="dependents">{items.slice(0, 50).map((item) => <li key={item.metadata.uid}><a href={hrefOfObject(item.type, item.metadata)}>{item.type.kind} {item.metadata.name}</a></li>)}
+      {items.length > 50 && <li>and {number(items.length - 50)} more</li>}</ul></>;
 }

@@ -19,8 +19,13 @@ export class Signal<T> {
 /** Returns the signal's value and renders the component again when it changes. */
 export function useSignal<T>(signal: Signal<T>): T {
   const [, render] = useState(0);
-  useEffect(() => signal.subscribe(() => render((n) => n + 1)), [signal]);
-  return signal.value;
+  const { value } = signal;
+  useEffect(() => {
+    const leave = signal.subscribe(() => render((n) => n + 1));
+    if (!Object.is(signal.value, value)) render((n) => n + 1); // between the rendering and this effect
+    return leave;
+  }, [signal]);
+  return value;
 }
 
 export type Loaded<T> = { data?: T; error?: Error };

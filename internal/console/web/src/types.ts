@@ -1,5 +1,5 @@
 // What the API server serves: discovery, paths and counts of objects.
-import { METADATA_LIST, get, list, type OwnerReference } from "./api";
+import { METADATA_LIST, list, send, type OwnerReference } from "./api";
 import { Signal } from "./signal";
 
 /** A resource of one group version. */
@@ -16,16 +16,33 @@ const AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDisco
 export const types = new Signal<ApiType[] | undefined>(undefined);
 /** Every type in every version, by key. */
 const all = new Map<string, ApiType>();
+/** The same by kind; without a version, the preferred one. */
+const byKind = new Map<string, ApiType>();
+const kindKey = (group: string, version: string, kind: string) => `${group}/${version}/${kind}`;
 
 export const keyOf = (group: string, version: string, resource: string) => `${group || "core"}/${version}/${resource}`;
 export const typeKey = (type: ApiType) => keyOf(type.group, type.version, type.resource);
 
+/** The answers of discovery and their hashes, by path. */
+const discovered = new Map<string, { etag: string; groups: any[] }>();
+
+/** Asks for the groups of a path; an answer that has not changed is not sent again. */
+async function discover(path: string, signal?: AbortSignal): Promise<boolean> {
+  const known = discovered.get(path);
+  const answer = await send(path, { accept: AGGREGATED, etag: known?.etag, signal });
+  if (answer.status === 304) return false;
+  discovered.set(path, { etag: answer.headers.get("Etag") ?? "", groups: (await answer.json()).items ?? [] });
+  return true;
+}
+
 /** Asks discovery; answers that have not changed are not told. */
 export async function loadTypes(signal?: AbortSignal): Promise<void> {
-  const answers = await Promise.all(["/api", "/apis"].map((path) => get<any>(path, { accept: AGGREGATED, signal })));
+  const changed = await Promise.all(["/api", "/apis"].map((path) => discover(path, signal)));
+  if (types.value && !changed.includes(true)) return;
   const found: ApiType[] = [];
   all.clear();
-  for (const group of answers.flatMap((answer) => answer.items ?? [])) {
+  byKind.clear();
+  for (const group of [...discovered.values()].flatMap((answer) => answer.groups)) {
     const byResource = new Map<string, ApiType[]>();
     for (const version of group.versions ?? []) {
       for (const resource of version.resources ?? []) {
@@ -42,19 +59,21 @@ export async function loadTypes(signal?: AbortSignal): Promise<void> {
     for (const versions of byResource.values()) {
       for (const type of versions) type.versions = versions.map((t) => t.version);
       found.push(versions[0]);
+      for (const type of [...versions].reverse()) { byKind.set(kindKey(type.group, type.version, type.kind), type); byKind.set(kindKey(type.group, "", type.kind), type); }
     }
   }
-  found.sort((a, b) => a.group.localeCompare(b.group) || a.kind.localeCompare(b.kind));
+  found.sort((a, b) => order(a.group, b.group) || order(a.kind, b.kind));
   if (JSON.stringify(found) !== JSON.stringify(types.value)) types.value = found;
 }
 
+const order = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+
 export const findType = (key: string) => all.get(key);
 
-/** Finds the type of an apiVersion and kind. */
+/** Finds the type of an apiVersion and kind, in that version or the preferred one. */
 export function typeOfKind(apiVersion: string, kind: string): ApiType | undefined {
   const [group, version] = apiVersion.includes("/") ? apiVersion.split("/") : ["", apiVersion];
-  for (const type of all.values()) if (type.group === group && type.version === version && type.kind === kind) return type;
-  return types.value?.find((type) => type.group === group && type.kind === kind);
+  return byKind.get(kindKey(group, version, kind)) ?? byKind.get(kindKey(group, "", kind));
 }
 
 export function apiVersion(type: { group: string; version: string }): string {
@@ -78,23 +97,44 @@ export const hrefOfReference = (reference: OwnerReference, namespace?: string) =
 
 /** Counts of objects by type; a string says why there is none. */
 export const counts = new Signal<ReadonlyMap<string, number | string>>(new Map());
-const counting = new Map<string, Promise<void>>();
-let slots = 6;
-const waiting: (() => void)[] = [];
+/** When they were counted, and the ones that wait, the latest last. */
+const counted = new Map<string, number>();
+const waiting = new Map<string, { type: ApiType; done: (() => void)[] }>();
+const COUNT_AGE = 15_000, COUNTERS = 3;
+let counters = 0;
 
-/** Counts the objects of a type by a list of one, unless it was counted. */
+/** Counts the objects of a type by a list of one, unless it was counted a moment ago. What was asked for last is counted first: it is in view. */
 export function count(type: ApiType): Promise<void> {
   const key = typeKey(type);
-  let running = counting.get(key);
-  if (!running) {
-    running = countNow(type).then((result) => { pending.set(key, result); flush(); });
-    counting.set(key, running);
-  }
-  return running;
+  if (Date.now() - (counted.get(key) ?? 0) < COUNT_AGE) return Promise.resolve();
+  return new Promise((resolve) => {
+    const entry = waiting.get(key) ?? { type, done: [] };
+    entry.done.push(resolve);
+    waiting.delete(key);
+    waiting.set(key, entry);
+    if (counters < COUNTERS) void work();
+  });
 }
 
-/** Forgets the counts, so that they are asked for again. */
-export function forgetCounts() { counting.clear(); }
+/** No longer counts a type that has not begun to be counted. */
+export function uncount(type: ApiType) {
+  const key = typeKey(type), entry = waiting.get(key);
+  waiting.delete(key);
+  entry?.done.forEach((done) => done());
+}
+
+async function work() {
+  counters++;
+  while (waiting.size > 0) {
+    const key = [...waiting.keys()].at(-1)!, entry = waiting.get(key)!;
+    waiting.delete(key);
+    counted.set(key, Date.now());
+    pending.set(key, await countNow(entry.type));
+    flush();
+    entry.done.forEach((done) => done());
+  }
+  counters--;
+}
 
 const pending = new Map<string, number | string>();
 let flushing = false;
@@ -102,24 +142,19 @@ let flushing = false;
 function flush() {
   if (flushing) return;
   flushing = true;
-  requestAnimationFrame(() => {
+  setTimeout(() => {
     flushing = false;
     counts.value = new Map([...counts.value, ...pending]);
     pending.clear();
-  });
+  }, 100);
 }
 
 async function countNow(type: ApiType): Promise<number | string> {
   if (!type.verbs.includes("list")) return "cannot be listed";
-  if (slots === 0) await new Promise<void>((resolve) => waiting.push(resolve));
-  else slots--;
   try {
     const page = await list(pathOf(type), { accept: METADATA_LIST, query: { limit: 1 } });
     return page.items.length + (page.metadata.remainingItemCount ?? 0);
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
-  } finally {
-    const next = waiting.shift();
-    if (next) next(); else slots++;
   }
 }

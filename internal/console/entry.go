@@ -1,0 +1,70 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"os"
+	"path/filepath"
+)
+
+// enterScriptPath is the script of the page that begins a session.
+const enterScriptPath = "/enter.js"
+
+// writeEntry writes the page that begins a session: it stores the key, if there
+// is a new one, and goes to the application. A redirect would be a request of the
+// site that led here, without the cookie.
+func writeEntry(w http.ResponseWriter, key string) {
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = fmt.Fprintf(w, `<!doctype html><meta charset="utf-8"><meta name="key" content="%s"><title>kube-hyper-mini</title><script src="%s"></script><noscript>The console needs JavaScript.</noscript>`,
+		attribute(key), enterScriptPath)
+}
+
+func enterScript(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+	_, _ = fmt.Fprint(w, `const key = document.querySelector("meta[name=key]").content;
+if (key) localStorage.setItem("key", key);
+location.replace("/" + location.hash);
+`)
+}
+
+// openingPage posts the token. Other users of the machine can read the arguments
+// of the browser, but not this file.
+var openingPage = template.Must(template.New("open").Parse(`<!doctype html>
+<meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>kube-hyper-mini</title>
+<form method="post" action="{{.Address}}"><input type="hidden" name="token" value="{{.Token}}"><button>Open the console</button></form>
+<script>document.forms[0].submit()</script>
+`))
+
+// opening is a file that opens the console in a browser. Only its user can read it.
+type opening struct{ dir, path string }
+
+// newOpening writes the file, in a directory of its own.
+func newOpening(host, token string) (*opening, error) {
+	dir, err := os.MkdirTemp("", "kube-hyper-mini-console-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the file that opens the browser: %w", err)
+	}
+	o := &opening{dir: dir, path: filepath.Join(dir, "open.html")}
+	if err := o.write(host, token); err != nil {
+		o.remove()
+		return nil, fmt.Errorf("write the file that opens the browser: %w", err)
+	}
+	return o, nil
+}
+
+func (o *opening) write(host, token string) error {
+	file, err := os.OpenFile(o.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = openingPage.Execute(file, struct{ Address, Token string }{"http://" + host + sessionPath, token})
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// remove deletes the file. It can be called again.
+func (o *opening) remove() { _ = os.RemoveAll(o.dir) }

@@ -1,0 +1,79 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// forwarded are the headers of the API server's answers that reach the page. No
+// other header may change what the browser does with this origin.
+var forwarded = map[string]bool{
+	"Audit-Id": true, "Content-Encoding": true, "Content-Length": true, "Content-Type": true, "Date": true,
+	"Etag": true, "Last-Modified": true, "Retry-After": true, "Vary": true, "Warning": true,
+}
+
+// newForward returns the proxy to the API server. The browser's credentials and
+// impersonation do not reach it: its requests have the kubeconfig's rights.
+func newForward(config *rest.Config, log *slog.Logger) (http.Handler, error) {
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server %s: %w", config.Host, err)
+	}
+	target, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the address of the API server %q: %w", config.Host, err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport:     transport,
+		FlushInterval: -1, // watches
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host, Path: strings.TrimSuffix(target.Path, "/")})
+			for name := range r.Out.Header {
+				switch {
+				case strings.HasPrefix(name, "Impersonate-"), strings.HasPrefix(name, "X-Remote-"),
+					name == "Cookie", name == "Authorization", name == "Origin", name == keyHeader:
+					r.Out.Header.Del(name)
+				}
+			}
+		},
+		ModifyResponse: restrict,
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			switch {
+			case errors.Is(r.Context().Err(), context.DeadlineExceeded):
+				expired(w)
+				return
+			case r.Context().Err() != nil:
+				return // the page has left
+			}
+			log.Debug("the API server does not answer", "url", r.URL.Path, "error", err)
+			http.Error(w, "the API server does not answer: "+err.Error(), http.StatusBadGateway)
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			http.Error(w, "the console does not forward connections that change their protocol", http.StatusNotImplemented)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}), nil
+}
+
+// restrict removes from an answer what could make it more than data: an
+// aggregated API server may answer with any header.
+func restrict(r *http.Response) error {
+	for name := range r.Header {
+		if !forwarded[name] {
+			r.Header.Del(name)
+		}
+	}
+	r.Header.Set("Content-Disposition", "attachment")
+	return nil
+}

@@ -1,0 +1,372 @@
+package console
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// fixture is a handler on port 7788 with a clock that the test sets, in front of
+// an API server that tells what it was asked.
+type fixture struct {
+	t       *testing.T
+	handler *handler
+	time    time.Time
+	log     bytes.Buffer
+	asked   http.Header // of the last request to the API server
+}
+
+func newFixture(t *testing.T, api http.HandlerFunc) *fixture {
+	t.Helper()
+	f := &fixture{t: t, time: time.Unix(1_800_000_000, 0)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.asked = r.Header.Clone()
+		if api != nil {
+			api(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	h, err := newHandler(&rest.Config{Host: server.URL, BearerToken: "of-the-kubeconfig"}, `a "context"`, 7788, slog.New(slog.NewTextHandler(&f.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.sessions.now = func() time.Time { return f.time }
+	f.handler = h
+	return f
+}
+
+// do sends a request to the console, with headers as pairs.
+func (f *fixture) do(method, target string, body io.Reader, headers ...string) *http.Response {
+	f.t.Helper()
+	r := httptest.NewRequest(method, "http://127.0.0.1:7788"+target, body)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// token returns the unused token.
+func (f *fixture) token() string {
+	token, _ := f.handler.sessions.announce()
+	return token
+}
+
+// session begins one, and returns the headers of its requests.
+func (f *fixture) session() []string {
+	f.t.Helper()
+	answer := f.do(http.MethodGet, "/?token="+f.token(), nil)
+	if answer.StatusCode != http.StatusOK {
+		f.t.Fatalf("begin a session: %s", answer.Status)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	key := regexp.MustCompile(`name="key" content="(\w+)"`).FindSubmatch(body)
+	if key == nil {
+		f.t.Fatalf("no key in %s", body)
+	}
+	cookie, _, _ := strings.Cut(answer.Header.Get("Set-Cookie"), ";")
+	return []string{"Cookie", cookie, keyHeader, string(key[1])}
+}
+
+// TestOrigins: only pages of this console reach the API server, and no other
+// site can make its pages do something.
+func TestOrigins(t *testing.T) {
+	f := newFixture(t, nil)
+	session := f.session()
+	navigation := []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	for name, test := range map[string]struct {
+		method, target string
+		headers        []string
+		want           int
+	}{
+		"the page":                       {"GET", "/k8s/api", []string{"Sec-Fetch-Site", "same-origin"}, 200},
+		"a write of the page":            {"DELETE", "/k8s/api/v1/namespaces/a", []string{"Origin", "http://127.0.0.1:7788", "Sec-Fetch-Site", "same-origin"}, 200},
+		"by the name localhost":          {"GET", "/k8s/api", []string{"Host", "localhost:7788"}, 200},
+		"a name that leads to loopback":  {"GET", "/k8s/api", []string{"Host", "evil.example:7788"}, 421},
+		"the same for the page":          {"GET", "/", []string{"Host", "evil.example:7788"}, 421},
+		"the same for assets":            {"GET", "/assets/index.html", []string{"Host", "evil.example:7788"}, 421},
+		"a name without the port":        {"GET", "/k8s/api", []string{"Host", "127.0.0.1"}, 421},
+		"another address of loopback":    {"GET", "/k8s/api", []string{"Host", "127.0.0.2:7788"}, 421},
+		"no host":                        {"GET", "/k8s/api", []string{"Host", ""}, 421},
+		"another site":                   {"GET", "/k8s/api", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"another port":                   {"GET", "/k8s/api", []string{"Sec-Fetch-Site", "same-site"}, 403},
+		"an address typed for the API":   {"GET", "/k8s/api", []string{"Sec-Fetch-Site", "none"}, 403},
+		"another origin":                 {"POST", "/k8s/api", []string{"Origin", "http://evil.example"}, 403},
+		"the origin of another port":     {"POST", "/k8s/api", []string{"Origin", "http://127.0.0.1:1"}, 403},
+		"a local file":                   {"POST", "/k8s/api", []string{"Origin", "null"}, 403},
+		"localhost asks 127.0.0.1":       {"POST", "/k8s/api", []string{"Origin", "http://localhost:7788"}, 403},
+		"a link on another site":         {"GET", "/", append([]string{"Sec-Fetch-Site", "cross-site"}, navigation...), 200},
+		"a picture on another site":      {"GET", "/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, 403},
+		"a frame on another site":        {"GET", "/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403},
+		"a link to the API":              {"GET", "/k8s/api", append([]string{"Sec-Fetch-Site", "cross-site"}, navigation...), 403},
+		"a connection that is no longer": {"GET", "/k8s/api", []string{"Connection", "Upgrade", "Upgrade", "websocket"}, 501},
+		"a method for the page":          {"POST", "/", nil, 405},
+		"a file outside":                 {"GET", "/assets/..%2fconsole.go", nil, 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := f.do(test.method, test.target, nil, append(append([]string{}, session...), test.headers...)...)
+			if answer.StatusCode != test.want {
+				t.Errorf("%d, want %d", answer.StatusCode, test.want)
+			}
+		})
+	}
+}
+
+// TestHeaders: every answer forbids what the page does not need.
+func TestHeaders(t *testing.T) {
+	f := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Security-Policy": "default-src *", "Access-Control-Allow-Origin": "*", "Set-Cookie": "a=b", "Refresh": "0;url=http://evil.example",
+			"Service-Worker-Allowed": "/", "X-Content-Type-Options": "", "Location": "http://evil.example", "Cache-Control": "public", "Warning": `299 - "old"`,
+		} {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	session := f.session()
+	for name, answer := range map[string]*http.Response{
+		"the page":         f.do("GET", "/", nil, session...),
+		"the entry":        f.do("GET", "/?x=y", nil, session...),
+		"its script":       f.do("GET", enterScriptPath, nil),
+		"an asset":         f.do("GET", "/assets/index.html", nil),
+		"nothing":          f.do("GET", "/nothing", nil),
+		"no session":       f.do("GET", "/", nil),
+		"no session, API":  f.do("GET", "/k8s/api", nil),
+		"a wrong host":     f.do("GET", "/", nil, "Host", "evil.example"),
+		"another site":     f.do("GET", "/", nil, "Origin", "http://evil.example"),
+		"the API's answer": f.do("GET", "/k8s/api", nil, session...),
+	} {
+		for header, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			"Content-Security-Policy": "default-src 'none'", "Cache-Control": "",
+		} {
+			if got := answer.Header.Values(header); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+				t.Errorf("%s: %s is %q, want one that begins with %q", name, header, got, want)
+			}
+		}
+		if policy := answer.Header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
+			t.Errorf("%s: the policy is %q", name, policy)
+		}
+	}
+	answer := f.do("GET", "/k8s/api", nil, session...)
+	for _, header := range []string{"Access-Control-Allow-Origin", "Set-Cookie", "Refresh", "Service-Worker-Allowed", "Location"} {
+		if got := answer.Header.Get(header); got != "" {
+			t.Errorf("the API server's %s reaches the browser: %q", header, got)
+		}
+	}
+	if got := answer.Header.Get("Warning"); got == "" {
+		t.Error("the API server's warning does not reach the page")
+	}
+}
+
+// TestForwardedRequests: they have the kubeconfig's rights, and what the browser
+// adds does not change them.
+func TestForwardedRequests(t *testing.T) {
+	f := newFixture(t, nil)
+	f.do("GET", "/k8s/api", nil, append(f.session(), "Authorization", "Bearer other", "Impersonate-User", "root", "Impersonate-Extra-A", "b",
+		"X-Remote-User", "root", "X-Forwarded-For", "1.2.3.4", "Accept", "application/json;as=Table")...)
+	for name, want := range map[string]string{
+		"Authorization": "Bearer of-the-kubeconfig", "Impersonate-User": "", "Impersonate-Extra-A": "", "X-Remote-User": "", "Cookie": "",
+		keyHeader: "", "X-Forwarded-For": "", "Accept": "application/json;as=Table",
+	} {
+		if got := f.asked.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestSessionNeedsCookieAndKey: another port of this machine gets the cookie, and
+// has not the key.
+func TestSessionNeedsCookieAndKey(t *testing.T) {
+	f := newFixture(t, nil)
+	session := f.session()
+	other := f.session()
+	for name, test := range map[string]struct {
+		headers []string
+		want    int
+	}{
+		"both":                   {session, 200},
+		"the cookie":             {session[:2], 401},
+		"the key":                {session[2:], 401},
+		"another session's key":  {append(append([]string{}, session[:2]...), other[2:]...), 401},
+		"an empty key":           {append(append([]string{}, session[:2]...), keyHeader, ""), 401},
+		"a cookie that is wrong": {[]string{"Cookie", "kube-hyper-mini-console-7788=x", keyHeader, session[3]}, 401},
+	} {
+		answer := f.do("GET", "/k8s/api", nil, test.headers...)
+		if answer.StatusCode != test.want {
+			t.Errorf("%s: %d, want %d", name, answer.StatusCode, test.want)
+		}
+		if ended := answer.Header.Get("X-Console-Session") == "expired"; ended != (test.want == 401) {
+			t.Errorf("%s: X-Console-Session says expired: %v", name, ended)
+		}
+	}
+}
+
+// TestTokens: each lets one browser in, for some time.
+func TestTokens(t *testing.T) {
+	f := newFixture(t, nil)
+	enter := func(token string) int { return f.do("GET", "/?token="+token, nil).StatusCode }
+	first := f.token()
+	if code := enter("wrong"); code != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %d", code)
+	}
+	answer := f.do("GET", "/?token="+first, nil)
+	cookie := answer.Header.Get("Set-Cookie")
+	if answer.StatusCode != http.StatusOK || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || !strings.Contains(cookie, "Path=/") {
+		t.Errorf("the token: %d, cookie %q", answer.StatusCode, cookie)
+	}
+	if code := enter(first); code != http.StatusUnauthorized {
+		t.Errorf("a used token: %d", code)
+	}
+	second := f.token()
+	f.time = f.time.Add(tokenAge + time.Second)
+	if code := enter(second); code != http.StatusUnauthorized {
+		t.Errorf("a token that has expired: %d", code)
+	}
+	if third := f.token(); third == second {
+		t.Error("no new token follows one that has expired")
+	} else if code := enter(third); code != http.StatusOK {
+		t.Errorf("the token after it: %d", code)
+	}
+}
+
+// TestSessionLimits: a session ends by its age and when no requests come.
+func TestSessionLimits(t *testing.T) {
+	f := newFixture(t, nil)
+	works := func(session []string) bool { return f.do("GET", "/k8s/api", nil, session...).StatusCode == 200 }
+	idle := f.session()
+	f.time = f.time.Add(sessionIdle)
+	if !works(idle) {
+		t.Error("it has ended before it was idle too long")
+	}
+	f.time = f.time.Add(sessionIdle + time.Second)
+	if works(idle) {
+		t.Error("it works after it was idle")
+	}
+	old := f.session()
+	for begun := f.time; f.time.Sub(begun) < sessionAge-time.Minute; f.time = f.time.Add(30 * time.Minute) {
+		if !works(old) {
+			t.Fatalf("it has ended after %v", f.time.Sub(begun))
+		}
+	}
+	f.time = f.time.Add(sessionAge)
+	if works(old) {
+		t.Error("it works beyond its age")
+	}
+	if got := f.do("GET", "/", nil, old...).StatusCode; got != http.StatusUnauthorized {
+		t.Errorf("its page: %d", got)
+	}
+	f.session()
+	if n := len(f.handler.sessions.started); n != 1 {
+		t.Errorf("%d sessions are kept, want that which can be used", n)
+	}
+}
+
+// TestWatchEndsWithItsSession: a request that has begun does not outlive it.
+func TestWatchEndsWithItsSession(t *testing.T) {
+	f := newFixture(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	session := f.session()
+	for _, each := range f.handler.sessions.started {
+		each.ends = f.time.Add(10 * time.Millisecond)
+	}
+	if answer := f.do("GET", "/k8s/api/v1/namespaces?watch=true", nil, session...); answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the watch ended with %d", answer.StatusCode)
+	}
+}
+
+// TestRefusalsDoNotFillTheLog: each address is printed once, however often it is
+// asked for.
+func TestRefusalsDoNotFillTheLog(t *testing.T) {
+	f := newFixture(t, nil)
+	lines := func() int { return strings.Count(f.log.String(), "\n") }
+	f.token() // printed at the start
+	for range 1000 {
+		f.do("GET", "/", nil)
+		f.do("GET", "/?token=wrong", nil)
+		f.do("GET", "/k8s/api", nil)
+		f.do("POST", sessionPath, strings.NewReader("token=wrong"), "Content-Type", "application/x-www-form-urlencoded")
+	}
+	if lines() != 0 {
+		t.Errorf("%d lines for requests without a session, while the printed address is unused", lines())
+	}
+	f.session()
+	for range 1000 {
+		f.do("GET", "/", nil)
+	}
+	if lines() != 1 || !strings.Contains(f.log.String(), "http://127.0.0.1:7788/?token=") {
+		t.Errorf("%d lines, want one with the next address:\n%s", lines(), &f.log)
+	}
+	f.time = f.time.Add(tokenAge + time.Second)
+	f.do("GET", "/", nil)
+	if lines() != 2 {
+		t.Errorf("%d lines after the address has expired, want 2", lines())
+	}
+}
+
+// TestOpening: the file that opens the browser is readable by its user only and
+// leads to a session.
+func TestOpening(t *testing.T) {
+	f := newFixture(t, nil)
+	token := f.token()
+	file, err := newOpening(f.handler.hosts[0], token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{file.path: 0o600, file.dir: 0o700} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", path, got, want)
+		}
+	}
+	text, err := os.ReadFile(file.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), token) || !strings.Contains(string(text), `action="http://127.0.0.1:7788/session"`) {
+		t.Errorf("the file is %s", text)
+	}
+	form := strings.NewReader(url.Values{"token": {token}}.Encode())
+	answer := f.do("POST", sessionPath, form, "Content-Type", "application/x-www-form-urlencoded", "Origin", "null",
+		"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Set-Cookie") == "" {
+		t.Errorf("its form: %s", answer.Status)
+	}
+	file.remove()
+	file.remove()
+	if _, err := os.Stat(file.dir); !os.IsNotExist(err) {
+		t.Errorf("it is not removed: %v", err)
+	}
+}
+
+// TestContextIsText: the name of a kubeconfig's context is not markup.
+func TestContextIsText(t *testing.T) {
+	f := newFixture(t, nil)
+	body, err := io.ReadAll(f.do("GET", "/", nil, f.session()...).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `content="a &quot;context&quot;"`; !strings.Contains(string(body), want) {
+		t.Errorf("%s is missing in %s", want, body)
+	}
+}
