@@ -111,8 +111,8 @@ func Bundle(ctx context.Context, cfg *config.ServerConfiguration, w io.Writer) e
 }
 
 // Restore replaces the content of the configuration's data directory by that of the
-// archive. The configuration has been completed.
-func Restore(cfg *config.ServerConfiguration, log *slog.Logger, archive string, key backup.Key) (*backup.Restored, error) {
+// archive. The configuration has been completed. ctx is as in [backup.Restore].
+func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, archive string, key backup.Key) (*backup.Restored, error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return nil, errors.New("the configuration has an external etcd: restore that with etcd's own tools, see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
@@ -120,13 +120,13 @@ func Restore(cfg *config.ServerConfiguration, log *slog.Logger, archive string, 
 	restore.Snapshot = func(snapshot, _, dir string) error {
 		return etcd.RestoreSnapshot(snapshot, dir, logging.Zap(log, cfg.Logging.Verbosity))
 	}
-	return backup.Restore(restore)
+	return backup.Restore(ctx, restore)
 }
 
 // ImportBundle writes the certificates and keys of the bundle to the configuration's data
 // directory. The configuration has been completed.
-func ImportBundle(cfg *config.ServerConfiguration, archive string, key backup.Key) (*backup.Manifest, error) {
-	return backup.ImportBundle(restoreConfig(cfg, archive, key))
+func ImportBundle(ctx context.Context, cfg *config.ServerConfiguration, archive string, key backup.Key) (*backup.Manifest, error) {
+	return backup.ImportBundle(ctx, restoreConfig(cfg, archive, key))
 }
 
 func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.Key) backup.RestoreConfig {

@@ -82,6 +82,6 @@ func RestoreContinuous(ctx context.Context, cfg *config.ServerConfiguration, log
 		}
 		return etcd.RestoreSnapshot(snapshot, dir, logging.Zap(log, cfg.Logging.Verbosity))
 	}
-	restored, err := backup.Restore(restore)
+	restored, err := backup.Restore(ctx, restore)
 	return restored, &restoration.Outcome, err
 }

@@ -246,7 +246,7 @@ func TestEncryptedArchive(t *testing.T) {
 			if _, err := Save(t.Context(), path, test.seal, produce(server(t), Options{})); err != nil {
 				t.Fatal(err)
 			}
-			_, err := extract(RestoreConfig{Archive: path, Key: test.key}, t.TempDir(), func(*Manifest, RestoreConfig) error { return nil })
+			_, err := extract(t.Context(), RestoreConfig{Archive: path, Key: test.key}, t.TempDir(), func(*Manifest, RestoreConfig) error { return nil })
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("it said %v, want %q", err, test.want)
 			}

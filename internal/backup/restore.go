@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -57,8 +58,9 @@ const (
 // Restore replaces the content of the data directory by that of the archive. No server may
 // use the directory (datadir.ErrLocked). Restore reads and verifies the archive and
 // makes the new content in a temporary directory. Then it moves the previous content to
-// another directory; no file is overwritten or removed.
-func Restore(cfg RestoreConfig) (restored *Restored, err error) {
+// another directory; no file is overwritten or removed. When ctx ends before that, the
+// directory stays as it is.
+func Restore(ctx context.Context, cfg RestoreConfig) (restored *Restored, err error) {
 	if cfg.Fetch == nil {
 		if _, err := os.Stat(cfg.Archive); err != nil {
 			return nil, fmt.Errorf("restore: %w", err) // before a directory is made
@@ -74,7 +76,7 @@ func Restore(cfg RestoreConfig) (restored *Restored, err error) {
 	if err := os.RemoveAll(incoming); err != nil { // of an interrupted restore
 		return nil, fmt.Errorf("restore: %w", err)
 	}
-	m, err := fetchAndPrepare(cfg, dir.Path(), incoming)
+	m, err := fetchAndPrepare(ctx, cfg, dir.Path(), incoming)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
 	}
@@ -105,7 +107,7 @@ func release(dir *datadir.Dir, err error) error {
 
 // fetchAndPrepare makes the whole new content, of an archive that may have to be
 // brought first.
-func fetchAndPrepare(cfg RestoreConfig, dataDir, incoming string) (m *Manifest, err error) {
+func fetchAndPrepare(ctx context.Context, cfg RestoreConfig, dataDir, incoming string) (m *Manifest, err error) {
 	scratch := SpoolDir(dataDir)
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return nil, err
@@ -116,12 +118,12 @@ func fetchAndPrepare(cfg RestoreConfig, dataDir, incoming string) (m *Manifest, 
 		return nil, err
 	}
 	cfg.Archive = file
-	return prepare(cfg, incoming)
+	return prepare(ctx, cfg, incoming)
 }
 
 // prepare makes the new content in incoming.
-func prepare(cfg RestoreConfig, incoming string) (*Manifest, error) {
-	m, err := extract(cfg, incoming, acceptable)
+func prepare(ctx context.Context, cfg RestoreConfig, incoming string) (*Manifest, error) {
+	m, err := extract(ctx, cfg, incoming, acceptable)
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +151,18 @@ func prepare(cfg RestoreConfig, incoming string) (*Manifest, error) {
 
 // extract verifies the archive and writes its files below to, if accept returns no error
 // for its manifest.
-func extract(cfg RestoreConfig, to string, accept func(*Manifest, RestoreConfig) error) (m *Manifest, err error) {
+func extract(ctx context.Context, cfg RestoreConfig, to string, accept func(*Manifest, RestoreConfig) error) (m *Manifest, err error) {
 	file, err := os.Open(cfg.Archive)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	content, err := cfg.Key.Unseal(file)
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx) // not damage
+		}
+		err = errors.Join(err, file.Close())
+	}()
+	content, err := cfg.Key.Unseal(&cancellable{ctx, file})
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +176,20 @@ func extract(cfg RestoreConfig, to string, accept func(*Manifest, RestoreConfig)
 		}
 		return extractFile(f, r, to)
 	})
+}
+
+// cancellable is a reader that fails when its context has ended.
+type cancellable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (c *cancellable) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
 }
 
 // acceptable returns an error for an archive that cannot be restored here.
@@ -201,12 +222,12 @@ func extractFile(f File, r io.Reader, to string) (err error) {
 		return err
 	}
 	_, err = io.Copy(file, r)
-	return errors.Join(err, file.Sync(), file.Close())
+	return errors.Join(err, datadir.Sync(file), file.Close())
 }
 
 // ImportBundle writes the certificates and keys of a bundle to a data directory that has
 // none, for another server of the same etcd.
-func ImportBundle(cfg RestoreConfig) (m *Manifest, err error) {
+func ImportBundle(ctx context.Context, cfg RestoreConfig) (m *Manifest, err error) {
 	if _, err := os.Stat(cfg.Archive); err != nil {
 		return nil, fmt.Errorf("import: %w", err) // before a directory is made
 	}
@@ -224,7 +245,7 @@ func ImportBundle(cfg RestoreConfig) (m *Manifest, err error) {
 	if err := os.RemoveAll(incoming); err != nil { // of an interrupted import
 		return nil, fmt.Errorf("import: %w", err)
 	}
-	m, err = extract(cfg, incoming, func(m *Manifest, _ RestoreConfig) error {
+	m, err = extract(ctx, cfg, incoming, func(m *Manifest, _ RestoreConfig) error {
 		if m.Snapshot != nil {
 			return errors.New("it is a backup, not a bundle: use `kube-hyper-mini backup restore`")
 		}

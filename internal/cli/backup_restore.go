@@ -80,7 +80,7 @@ func restoreBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file str
 	if err != nil {
 		return nil, err
 	}
-	return admin.Restore(cfg, log, file, key)
+	return admin.Restore(cmd.Context(), cfg, log, file, key)
 }
 
 // printRestored prints the result of a restore.

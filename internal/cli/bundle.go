@@ -61,7 +61,7 @@ func newBundleImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m, err := admin.ImportBundle(cfg, args[0], key.key)
+			m, err := admin.ImportBundle(cmd.Context(), cfg, args[0], key.key)
 			if err != nil {
 				return err
 			}

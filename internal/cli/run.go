@@ -39,7 +39,7 @@ COMMAND has ended, the remaining processes of its group are ended, and the serve
 its directory are removed; also if this process is killed.
 
 --config may name the configuration of another server: its data directory, external
-etcd, archive, backups and kubeconfig are not used.
+etcd, archive, backups, audit log and kubeconfig are not used.
 
 Without COMMAND, the command prints a shell line that sets KUBECONFIG, and waits for
 Ctrl-C. A program that starts it that way gives --until-eof and keeps a pipe to its
@@ -60,6 +60,7 @@ the command line or the configuration is wrong.`,
 			if err != nil {
 				return err
 			}
+			cfg.Serving.ExternalURL = "" // its port is that of another server
 			if !cmd.Flags().Changed("port") {
 				cfg.Serving.Port = 0
 			}

@@ -95,6 +95,8 @@ type Dir struct {
 	// Interrupted means that the first start was interrupted before anything was
 	// served: the data of the store can be created again.
 	Interrupted bool
+	// ephemeral: Close removes the content.
+	ephemeral bool
 
 	written Stamp // the last one that was written
 }
@@ -109,7 +111,7 @@ func Open(path string, current Stamp, named ...string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.claim(current); err != nil {
+	if err := errors.Join(d.refuseEphemeral(), d.claim(current)); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -267,8 +269,12 @@ func (d *Dir) Abandon() error {
 	return errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path), d.Close()) // removed before another process can lock it
 }
 
-// Close releases the lock and calls [KeepOwner].
+// Close releases the lock and calls [KeepOwner]. After [OpenEphemeral], it removes the
+// content first.
 func (d *Dir) Close() error {
+	if d.ephemeral {
+		return d.closeEphemeral()
+	}
 	err := KeepOwner(d.path)
 	if closeErr := d.lock.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("unlock the data directory %s: %w", d.path, closeErr))

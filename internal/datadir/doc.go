@@ -4,6 +4,7 @@
 // The layout is an interface that administrators and backups depend on:
 //
 //	lock                     held by the running server
+//	ephemeral                the data is removed when the server ends
 //	version.json             which release wrote the directory, and its format
 //	admin.kubeconfig         the administrator's kubeconfig
 //	pki/                     CAs, certificates and keys (see package pki)

@@ -25,6 +25,7 @@ type part struct {
 // layout has every entry that a server or a command makes in a data directory.
 var layout = []part{
 	{pattern: "lock"},
+	{pattern: ephemeralMark},
 	{pattern: "version.json"},
 	{pattern: "swap.json"},
 	{pattern: "admin.kubeconfig"},
@@ -206,7 +207,7 @@ func Few(names []string) string {
 // syncDirs makes the names of all files below dir durable. Files that are
 // written with [WriteFile], and those of etcd, have been synced themselves.
 func syncDirs(dir string) error {
-	if runtime.GOOS == "windows" {
+	if runtime.GOOS == "windows" || unsynced.Load() {
 		return nil
 	}
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

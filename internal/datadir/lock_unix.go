@@ -9,9 +9,9 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
-// tryLock opens the file, makes it where it does not exist, and locks it until
+// TryLock opens the file, makes it where it does not exist, and locks it until
 // it is closed. It returns ErrLocked when another process holds it.
-func tryLock(path string) (*os.File, error) {
+func TryLock(path string) (*os.File, error) {
 	lock, err := fileutil.TryLockFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {
 		return nil, ErrLocked

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock opens the file, makes it where it does not exist, and locks it until
+// TryLock opens the file, makes it where it does not exist, and locks it until
 // it is closed. It returns ErrLocked when another process holds it.
 //
 // etcd's fileutil is not used: on Windows it creates no file and reports success
 // for a lock that another process holds. The locked byte lies far behind the
 // content, because other processes cannot read a locked byte.
-func tryLock(path string) (*os.File, error) {
+func TryLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

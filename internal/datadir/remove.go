@@ -53,7 +53,7 @@ func Remove(path string, withBackups bool) (*Removal, error) {
 		return nil, err
 	}
 	lockFile := filepath.Join(path, "lock")
-	lock, err := tryLock(lockFile)
+	lock, err := TryLock(lockFile)
 	if errors.Is(err, ErrLocked) {
 		return nil, fmt.Errorf("%w: %s is held by %s; stop it first", ErrLocked, path, holder(path))
 	}
@@ -67,7 +67,7 @@ func Remove(path string, withBackups bool) (*Removal, error) {
 	if err = errors.Join(err, lock.Close()); err != nil {
 		return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
 	}
-	for _, file := range []string{lockFile, filepath.Join(path, "version.json")} {
+	for _, file := range []string{lockFile, filepath.Join(path, "version.json"), filepath.Join(path, ephemeralMark)} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
 		}
@@ -114,10 +114,11 @@ func Removable(path string) error {
 	return nil
 }
 
-// removeAll removes the named entries except the lock and the stamp.
+// removeAll removes the named entries except the lock, the stamp and the mark of an
+// ephemeral directory.
 func removeAll(path string, names []string) error {
 	for _, name := range names {
-		if name == "lock" || name == "version.json" {
+		if name == "lock" || name == "version.json" || name == ephemeralMark {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(path, filepath.FromSlash(name))); err != nil {

@@ -39,7 +39,7 @@ func Lock(path string, named ...string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, notWritable(path, err)
 	}
-	lock, err := tryLock(filepath.Join(path, "lock"))
+	lock, err := TryLock(filepath.Join(path, "lock"))
 	if errors.Is(err, ErrLocked) {
 		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or choose another directory with --data-dir", ErrLocked, path, holder(path))
 	}

@@ -6,7 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 )
+
+// unsynced is set by DisableSync.
+var unsynced atomic.Bool
+
+// DisableSync makes this package's writes not wait for the disk, for the rest of the
+// process. It is for servers whose data is not kept: their start would wait for some
+// fifty of them.
+func DisableSync() { unsynced.Store(true) }
 
 // WriteFile replaces the file atomically: readers see the old content or the
 // new, and after a crash one of them. The directory is made (0700) when it is
@@ -45,15 +54,23 @@ func fill(tmp *os.File, data []byte, mode os.FileMode) error {
 		err = tmp.Chmod(mode)
 	}
 	if err == nil {
-		err = tmp.Sync()
+		err = Sync(tmp)
 	}
 	return errors.Join(err, tmp.Close())
+}
+
+// Sync makes the content of a file durable, unless DisableSync was called.
+func Sync(file *os.File) error {
+	if unsynced.Load() {
+		return nil
+	}
+	return file.Sync()
 }
 
 // SyncDir makes a rename or a removal in the directory durable. Windows cannot
 // open directories for it, and keeps its own order.
 func SyncDir(dir string) error {
-	if runtime.GOOS == "windows" {
+	if runtime.GOOS == "windows" || unsynced.Load() {
 		return nil
 	}
 	f, err := os.Open(dir)

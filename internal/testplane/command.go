@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,6 +49,7 @@ type Command struct {
 	grace   time.Duration
 	ended   chan struct{}
 	code    int // once it has ended
+	killed  atomic.Bool
 
 	once sync.Once // of end
 }
@@ -90,11 +92,15 @@ func (c *Command) KillAfterGrace() {
 			select {
 			case <-c.ended:
 			case <-time.After(c.grace):
+				c.killed.Store(true)
 				c.process.kill()
 			}
 		}()
 	})
 }
+
+// Killed says whether KillAfterGrace has killed it.
+func (c *Command) Killed() bool { return c.killed.Load() }
 
 // End ends the remaining processes of the process group, and waits for the
 // program.

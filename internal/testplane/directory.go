@@ -5,14 +5,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// directoryPrefix begins the names of temporary directories.
-const directoryPrefix = "kube-hyper-mini-run-"
+const (
+	// directoryPrefix begins the names of temporary directories.
+	directoryPrefix = "kube-hyper-mini-run-"
+	// ownerLock is a file in a temporary directory that its process holds the lock of. A
+	// directory that is kept has none.
+	ownerLock = "owner.lock"
+	// makeTries is how often a directory is made that another process has removed before
+	// it was locked.
+	makeTries = 10
+)
 
 // minRoom is the space in bytes that a server needs for its start and a few
 // thousand objects.
@@ -22,23 +31,63 @@ const minRoom = 48 << 20
 // and the server's log.
 type Directory struct {
 	path string
+	lock *os.File // nil if the directory is kept
 }
 
-// MakeDirectory makes a directory for this user only in [os.TempDir]. It returns
-// an error if the disk has no room for a server.
-func MakeDirectory() (*Directory, error) {
+// MakeDirectory makes a directory for this user only in [os.TempDir]. It first removes
+// directories there whose process and guard were killed; a directory with keep is never
+// removed so. It returns an error if the disk has no room for a server.
+func MakeDirectory(keep bool) (*Directory, error) {
 	parent, err := filepath.Abs(os.TempDir())
 	if err != nil {
 		return nil, fmt.Errorf("find the temporary directory: %w", err)
 	}
+	sweep(parent)
 	if err := checkRoom(parent); err != nil {
 		return nil, err
 	}
-	path, err := os.MkdirTemp(parent, directoryPrefix)
-	if err != nil {
-		return nil, fmt.Errorf("make a directory in %s: %w; set TMPDIR to another directory", parent, err)
+	for range makeTries {
+		path, err := os.MkdirTemp(parent, directoryPrefix)
+		if err != nil {
+			return nil, fmt.Errorf("make a directory in %s: %w; set TMPDIR to another directory", parent, err)
+		}
+		if keep {
+			return &Directory{path: path}, nil
+		}
+		lock, err := datadir.TryLock(filepath.Join(path, ownerLock))
+		switch {
+		case err == nil:
+			return &Directory{path, lock}, nil
+		case !errors.Is(err, datadir.ErrLocked) && !errors.Is(err, os.ErrNotExist): // not swept
+			return nil, errors.Join(fmt.Errorf("lock the temporary directory %s: %w", path, err), os.RemoveAll(path))
+		}
 	}
-	return &Directory{path}, nil
+	return nil, fmt.Errorf("make a directory in %s: other processes remove it", parent)
+}
+
+// sweep removes the temporary directories in parent that no process holds. What cannot
+// be removed, as the directories of other users, stays.
+func sweep(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return // making a directory reports it
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), directoryPrefix) {
+			continue
+		}
+		directory := filepath.Join(parent, entry.Name())
+		path := filepath.Join(directory, ownerLock)
+		if _, err := os.Lstat(path); err != nil {
+			continue // kept, or of another user
+		}
+		lock, err := datadir.TryLock(path)
+		if err != nil {
+			continue
+		}
+		_ = lock.Close() // Windows removes no open file
+		_ = os.RemoveAll(directory)
+	}
 }
 
 func checkRoom(parent string) error {
@@ -64,7 +113,11 @@ func (d *Directory) Log() string { return filepath.Join(d.path, "server.log") }
 
 // Remove removes the directory with its content.
 func (d *Directory) Remove() error {
-	if err := os.RemoveAll(d.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	var err error
+	if d.lock != nil {
+		err = d.lock.Close() // Windows removes no open file
+	}
+	if err = errors.Join(err, os.RemoveAll(d.path)); err != nil {
 		return fmt.Errorf("remove the temporary directory: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package testplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,36 +11,30 @@ import (
 	"path/filepath"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// fill makes the data directory of the configuration from an archive, from a data
-// directory, or from a temporary directory that was kept. The source stays as it is,
-// and no server may use it.
-func fill(from string, cfg *config.ServerConfiguration, log *slog.Logger) error {
+// fill makes the data directory to from an archive, from a data directory, or from a
+// temporary directory that was kept. The source stays as it is, and no server may use
+// it.
+func fill(ctx context.Context, from, to string, log *slog.Logger) error {
 	info, err := os.Stat(from)
 	if err != nil {
-		return fmt.Errorf("start from %s: %w", from, err)
+		return err
 	}
-	if !info.IsDir() {
-		if _, err := admin.Restore(cfg, log, from, backup.Key{}); err != nil {
-			return fmt.Errorf("start from %s: %w", from, err)
-		}
-		return nil
+	switch {
+	case info.IsDir():
+		return copyData(ctx, from, to)
+	case info.Mode().IsRegular():
+		return fillFromArchive(ctx, from, to, log)
 	}
-	if err := copyData(from, cfg.DataDir); err != nil {
-		return fmt.Errorf("start from %s: %w", from, err)
-	}
-	return nil
+	return restore(ctx, from, to, log) // a pipe can be read once
 }
 
 // copied has the entries of a data directory that a new server needs.
 var copied = []string{"version.json", "pki", "encryption", "etcd"}
 
-func copyData(from, to string) error {
+func copyData(ctx context.Context, from, to string) error {
 	if _, err := os.Stat(filepath.Join(from, "version.json")); errors.Is(err, os.ErrNotExist) {
 		from = filepath.Join(from, "data") // of a [Directory]
 	}
@@ -53,19 +48,19 @@ func copyData(from, to string) error {
 	if err := datadir.RequireUsed(from); err != nil {
 		return err
 	}
-	if err := requireUnused(from); err != nil {
+	if err := requireUnused(ctx, from); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
 	for _, name := range copied {
-		err := copyTree(filepath.Join(from, name), filepath.Join(to, name))
+		err := copyTree(ctx, filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	return requireUnused(from) // a server that was started meanwhile may have changed files
+	return requireUnused(ctx, from) // a server that was started meanwhile may have changed files
 }
 
 // Others that start from the same directory hold its lock for a moment.
@@ -75,7 +70,7 @@ const (
 )
 
 // requireUnused returns an error if a server uses the data directory.
-func requireUnused(path string) (err error) {
+func requireUnused(ctx context.Context, path string) (err error) {
 	for range lockTries {
 		var dir *datadir.Dir
 		if dir, err = datadir.Lock(path); err == nil {
@@ -84,14 +79,18 @@ func requireUnused(path string) (err error) {
 		if !errors.Is(err, datadir.ErrLocked) {
 			return err
 		}
-		time.Sleep(lockPoll)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lockPoll):
+		}
 	}
 	return err
 }
 
 // copyTree copies a file or a directory with its modes. Where the file system can
 // share blocks, the copies of files share them.
-func copyTree(from, to string) error {
+func copyTree(ctx context.Context, from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -109,13 +108,16 @@ func copyTree(from, to string) error {
 		case entry.IsDir():
 			return os.MkdirAll(target, info.Mode().Perm())
 		case entry.Type().IsRegular():
-			return copyFile(path, target, info.Mode().Perm())
+			return copyFile(ctx, path, target, info.Mode().Perm())
 		}
 		return nil // sockets and links are not part of the data
 	})
 }
 
-func copyFile(from, to string, mode os.FileMode) (err error) {
+// copyPiece is the number of bytes that are copied before the context is looked at.
+const copyPiece = 16 << 20
+
+func copyFile(ctx context.Context, from, to string, mode os.FileMode) (err error) {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
@@ -125,6 +127,17 @@ func copyFile(from, to string, mode os.FileMode) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(target, source) // copy_file_range where the system has it
-	return errors.Join(err, target.Close())
+	defer func() { err = errors.Join(err, target.Close()) }()
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		_, err := io.CopyN(target, source, copyPiece) // copy_file_range where the system has it
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
@@ -19,6 +20,7 @@ type Plane struct {
 	config *config.ServerConfiguration
 	dir    *Directory
 	guard  *Guard
+	from   string
 	keep   bool
 	log    *slog.Logger
 	opened io.Closer // the file of the log, or nil
@@ -32,25 +34,29 @@ type Plane struct {
 type PlaneOptions struct {
 	// Config is changed: see [Configure]. Its data directory is the temporary one.
 	Config *config.ServerConfiguration
-	// From is an archive or a directory that the plane begins with; empty for
-	// none.
+	// From is an archive or a directory that the plane begins with, see
+	// [Plane.Fill]; empty for none.
 	From string
 	// Keep leaves the temporary directory where it is.
 	Keep bool
 	// Log is the file of the server's log; empty for one in the temporary
 	// directory, and "-" for Err.
 	Log string
-	Err io.Writer
+	// Logger is used instead of Log, unless it is nil.
+	Logger *slog.Logger
+	Err    io.Writer
 }
 
-// NewPlane makes the temporary directory and its content. The caller calls Close.
+// NewPlane makes the temporary directory. The caller calls Close. For the rest of the
+// process, files are not synced to the disk.
 func NewPlane(options PlaneOptions) (*Plane, error) {
 	LimitMemory()
-	dir, err := MakeDirectory()
+	datadir.DisableSync()
+	dir, err := MakeDirectory(options.Keep)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{config: options.Config, dir: dir, keep: options.Keep, failed: make(chan error, 1), ready: make(chan appliance.Running, 1)}
+	p := &Plane{config: options.Config, dir: dir, from: options.From, keep: options.Keep, failed: make(chan error, 1), ready: make(chan appliance.Running, 1)}
 	guarded := dir.Path()
 	if p.keep {
 		guarded = ""
@@ -70,17 +76,27 @@ func (p *Plane) prepare(options PlaneOptions) error {
 	if err := p.openLog(options); err != nil {
 		return err
 	}
-	if err := p.config.Complete(); err != nil {
-		return err
-	}
-	if options.From == "" {
+	return p.config.Complete()
+}
+
+// Fill makes the data directory from the source in the options. It returns early when
+// ctx ends. Call it once, before Start.
+func (p *Plane) Fill(ctx context.Context) error {
+	if p.from == "" {
 		return nil
 	}
-	return fill(options.From, p.config, p.log)
+	if err := fill(ctx, p.from, p.config.DataDir, p.log); err != nil {
+		return fmt.Errorf("start from %s: %w", p.from, err)
+	}
+	return nil
 }
 
 // openLog opens the log of the server.
 func (p *Plane) openLog(options PlaneOptions) error {
+	if options.Logger != nil {
+		p.log = options.Logger
+		return nil
+	}
 	path, out := options.Log, options.Err
 	if path == "" {
 		path = p.dir.Log()

@@ -90,6 +90,9 @@ func endOf(in io.Reader) <-chan struct{} {
 
 // serve runs the server for as long as the command runs.
 func (r *runner) serve(ctx context.Context) (int, error) {
+	if err := r.untilEnd(ctx, r.plane.Fill); err != nil {
+		return 0, err
+	}
 	if err := r.plane.Start(ctx); err != nil {
 		return 0, err
 	}
@@ -150,7 +153,7 @@ func (r *runner) awaitReady() (appliance.Running, error) {
 
 // use fills the server and runs the command.
 func (r *runner) use(ctx context.Context, running appliance.Running) (int, error) {
-	if err := r.apply(ctx, running); err != nil {
+	if err := r.untilEnd(ctx, func(ctx context.Context) error { return r.apply(ctx, running) }); err != nil {
 		return 0, err
 	}
 	if len(r.Command) == 0 {
@@ -166,6 +169,10 @@ func (r *runner) use(ctx context.Context, running appliance.Running) (int, error
 	}
 	err = r.follow(command)
 	command.End()
+	if command.Killed() {
+		_, sayErr := fmt.Fprintf(r.Err, "COMMAND did not end within %s of the signal, and was killed\n", r.Grace)
+		err = errors.Join(err, sayErr)
+	}
 	return command.Code(), errors.Join(err, r.plane.guard.End(0, 0))
 }
 
@@ -174,9 +181,6 @@ func (r *runner) apply(ctx context.Context, running appliance.Running) error {
 	if len(r.CRDs)+len(r.Manifests) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go r.cancelAtEnd(ctx, cancel) // a long list of objects must not keep the process from ending
 	applier, err := manifests.New(manifests.Config{Client: running.Client, Log: r.plane.log})
 	if err != nil {
 		return err
@@ -194,19 +198,37 @@ func (r *runner) apply(ctx context.Context, running appliance.Running) error {
 	return nil
 }
 
-// cancelAtEnd calls cancel when the run is to end. It returns when ctx ends.
-func (r *runner) cancelAtEnd(ctx context.Context, cancel context.CancelCauseFunc) {
+// untilEnd calls f, and cancels its context when the run is to end: a large archive, or
+// a long list of objects, must not keep the process from ending. It returns why the run
+// is to end, or the error of f.
+func (r *runner) untilEnd(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- r.awaitEnd(done)
+		cancel()
+	}()
+	err := f(ctx)
+	close(done)
+	if reason := <-ended; reason != nil {
+		return reason
+	}
+	return err
+}
+
+// awaitEnd returns why the run is to end, or nil when done is closed.
+func (r *runner) awaitEnd(done <-chan struct{}) error {
 	for {
 		select {
 		case signal := <-r.Signals:
 			if endsRun(signal) {
-				cancel(&SignalError{signal})
+				return &SignalError{signal}
 			}
 		case <-r.owner:
-			cancel(errors.New("standard input ended"))
-			return
-		case <-ctx.Done():
-			return
+			return errors.New("standard input ended during the start; everything was removed")
+		case <-done:
+			return nil
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestCommandGetsOneKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/production")
 	t.Setenv("USE_EXISTING_CLUSTER", "false")
 	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", "/production")
-	r := &runner{plane: &Plane{dir: &Directory{"/tmp/plane"}}}
+	r := &runner{plane: &Plane{dir: &Directory{path: "/tmp/plane"}}}
 	var got []string
 	for _, variable := range r.environment(appliance.Running{Kubeconfig: "/tmp/plane/kubeconfig"}) {
 		if name, _, _ := strings.Cut(variable, "="); slices.Contains([]string{"KUBECONFIG", "USE_EXISTING_CLUSTER", DataDirVariable}, name) {
@@ -41,10 +41,12 @@ func TestTerminatingSignalsCancel(t *testing.T) {
 	signals <- syscall.SIGWINCH
 	signals <- syscall.SIGTERM
 	r := &runner{RunOptions: RunOptions{Signals: signals}}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	r.cancelAtEnd(ctx, cancel)
+	err := r.untilEnd(t.Context(), func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
 	var signalled *SignalError
-	if !errors.As(context.Cause(ctx), &signalled) || signalled.Signal != syscall.SIGTERM {
-		t.Errorf("cancelled by %v, want SIGTERM", context.Cause(ctx))
+	if !errors.As(err, &signalled) || signalled.Signal != syscall.SIGTERM {
+		t.Errorf("it ended with %v, want SIGTERM", err)
 	}
 }

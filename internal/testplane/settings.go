@@ -12,12 +12,15 @@ import (
 // Configure changes the settings of a server whose data may be lost: etcd does
 // not wait for the disk, no backups are made, the database is not defragmented,
 // and a stop does not wait for requests. The configuration may be that of another
-// server, whose etcd, kubeconfig, archive and backups stay untouched. Call it before
+// server, whose etcd, kubeconfig, archive, backups and audit log stay untouched. Call it before
 // Complete.
 func Configure(cfg *config.ServerConfiguration) {
 	cfg.Etcd.External = config.ExternalEtcd{Endpoints: []string{}, Prefix: cfg.Etcd.External.Prefix}
 	cfg.Kubeconfig.Path = ""
 	cfg.Archive = config.Default().Archive
+	if cfg.APIServer.Audit.LogPath != "-" { // standard output
+		cfg.APIServer.Audit = config.Default().APIServer.Audit
+	}
 	cfg.Backup.Dir = ""
 	cfg.Etcd.Embedded.Fsync = false
 	cfg.Etcd.Embedded.Defragment.FreePercent = 0

@@ -16,6 +16,7 @@ func TestConfigureKeepsOtherServers(t *testing.T) {
 	cfg.Kubeconfig.Path = "/root/.kube/config"
 	cfg.Archive.Destination, cfg.Archive.TakeOver = "s3://archive", "server"
 	cfg.Backup.Dir, cfg.Backup.Schedule = "/var/backups", "@daily"
+	cfg.APIServer.Audit.PolicyFile, cfg.APIServer.Audit.LogPath = "/etc/audit-policy.yaml", "/var/log/audit.log"
 	Configure(cfg)
 	cfg.DataDir = t.TempDir()
 	if err := cfg.Complete(); err != nil {
@@ -27,11 +28,22 @@ func TestConfigureKeepsOtherServers(t *testing.T) {
 		"kubeconfig":            {cfg.Kubeconfig.Path, filepath.Join(cfg.DataDir, "admin.kubeconfig")},
 		"archive":               {cfg.Archive.Destination + cfg.Archive.TakeOver, ""},
 		"backups":               {cfg.Backup.Dir, filepath.Join(cfg.DataDir, "backups")},
+		"audit log":             {cfg.APIServer.Audit.LogPath + cfg.APIServer.Audit.PolicyFile, ""},
 		"schedule":              {cfg.Backup.Schedule, ""},
 		"prefix of the objects": {cfg.Etcd.External.Prefix, "/registry"},
 	} {
 		if is.got != is.want {
 			t.Errorf("%s: got %v, want %v", name, is.got, is.want)
 		}
+	}
+}
+
+// TestConfigureKeepsTheAuditOnStandardOutput: it is no file of another server.
+func TestConfigureKeepsTheAuditOnStandardOutput(t *testing.T) {
+	cfg := config.Default()
+	cfg.APIServer.Audit.PolicyFile, cfg.APIServer.Audit.LogPath = "/etc/audit-policy.yaml", "-"
+	Configure(cfg)
+	if cfg.APIServer.Audit.PolicyFile == "" || cfg.APIServer.Audit.LogPath != "-" {
+		t.Errorf("audit is %+v", cfg.APIServer.Audit)
 	}
 }

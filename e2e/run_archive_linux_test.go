@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// archived is an archive of a server with the Widget "one" in the namespace default.
+func (r *runTest) archived() string {
+	r.t.Helper()
+	archive := filepath.Join(r.scratch, "archive.tar.gz")
+	save := fmt.Sprintf(`"$KUBECTL" create -n default -f %q >&2 && %q backup save --data-dir "$KUBE_HYPER_MINI_DATA_DIR" %q >&2`,
+		filepath.Join(harness.Root(r.t), "config/examples/widget.yaml"), harness.Binary(r.t), archive)
+	if _, stderr, code := r.run("--crds", "../config/examples/widgets.yaml", "--", "sh", "-c", save); code != 0 {
+		r.t.Fatalf("%d: %s", code, stderr)
+	}
+	return archive
+}
+
+// withHome gives the runs a home directory in common.
+func (r *runTest) withHome(args ...string) (stdout, stderr string, code int) {
+	r.t.Helper()
+	cmd := r.command(args...)
+	cmd.Env = append(cmd.Env, "HOME="+filepath.Join(r.scratch, "home"), "XDG_CACHE_HOME=")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit := (&exec.ExitError{}); err != nil && !errors.As(err, &exit) {
+		r.t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// hashes has the checksums of all files below a directory.
+func hashes(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	sums := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		sums[path] = fmt.Sprintf("%x", sha256.Sum256(data))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums
+}
+
+// TestRunFromTheUnpackedArchive: the second run from an archive uses what the first one
+// has unpacked, which no run changes; damage is noticed and mended.
+func TestRunFromTheUnpackedArchive(t *testing.T) {
+	r := newRunTest(t)
+	archive := r.archived()
+	const spoil = `"$KUBECTL" get widgets -n default one -o jsonpath={.spec.size} && "$KUBECTL" delete widgets --all -n default >&2 &&
+		find "$KUBE_HYPER_MINI_DATA_DIR" -type f -exec sh -c 'for file; do echo spoiled >>"$file"; done' sh {} +`
+	use := func() string {
+		t.Helper()
+		stdout, stderr, code := r.withHome("--logs", filepath.Join(r.scratch, "log"), "--from", archive, "--", "sh", "-c", spoil)
+		if stdout != "3" || code != 0 {
+			t.Errorf("%d: %s%s", code, stdout, stderr)
+		}
+		log, err := os.ReadFile(filepath.Join(r.scratch, "log"))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(log)
+	}
+	use()
+	kept := filepath.Join(r.scratch, "home", ".cache", "kube-hyper-mini", "archives")
+	first := hashes(t, kept)
+	databases, err := filepath.Glob(filepath.Join(kept, "*", "etcd", "member", "snap", "db"))
+	if err != nil || len(databases) != 1 {
+		t.Fatalf("the databases are %v, %v", databases, err)
+	}
+	if log := use(); strings.Contains(log, "unpack") {
+		t.Errorf("the second run has unpacked it again:\n%s", log)
+	}
+	same := func(when string) {
+		t.Helper()
+		now := hashes(t, kept)
+		for path, sum := range first {
+			if now[path] != sum && !strings.HasSuffix(path, "files.json") {
+				t.Errorf("%s, %s has changed", when, path)
+			}
+		}
+		if len(now) != len(first) {
+			t.Errorf("%s, there are %d files, %d before", when, len(now), len(first))
+		}
+	}
+	same("after two runs")
+	database, err := os.OpenFile(databases[0], os.O_RDWR, 0)
+	if err == nil {
+		_, err = database.WriteAt([]byte("damaged"), 20_000)
+		err = errors.Join(err, database.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.Wants(t, use(), "the unpacked copy of the archive cannot be used, unpacking again", "etcd/member/snap/db was changed")
+	if log := use(); strings.Contains(log, "unpack") {
+		t.Errorf("the damaged copy was not replaced:\n%s", log)
+	}
+	if err := r.left(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRunFromAnUnusableArchive: each has its own message, and nothing is left, in the
+// cache neither.
+func TestRunFromAnUnusableArchive(t *testing.T) {
+	r := newRunTest(t)
+	archive := r.archived()
+	for name, test := range map[string]struct {
+		change func([]byte) []byte
+		says   string
+	}{
+		"of a newer release": {func(data []byte) []byte { return newerArchive(t, data) }, "it was made by kube-hyper-mini"},
+		"truncated":          {func(data []byte) []byte { return data[:len(data)/2] }, "the archive is damaged"},
+	} {
+		data, err := os.ReadFile(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := filepath.Join(r.scratch, "changed.tar.gz")
+		if err := os.WriteFile(changed, test.change(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := r.withHome("--from", changed, "--", "echo", "never")
+		if code != harness.ExitFailure || stdout != "" || !strings.Contains(stderr, "start from "+changed) || !strings.Contains(stderr, test.says) {
+			t.Errorf("%s: it ended with %d:\n%s%s", name, code, stdout, stderr)
+		}
+	}
+	if err := r.left(); err != nil {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(filepath.Join(r.scratch, "home", ".cache", "kube-hyper-mini", "archives")); len(entries) > 0 {
+		t.Errorf("the cache has %v, %v", entries, err)
+	}
+}
+
+// newerArchive is the archive as a release with a newer Kubernetes would have made it.
+func newerArchive(t *testing.T, data []byte) []byte {
+	t.Helper()
+	compressed, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	compressing := gzip.NewWriter(&out)
+	from, to := tar.NewReader(compressed), tar.NewWriter(compressing)
+	for {
+		header, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header.Name == "manifest.json" {
+			version := harness.KubernetesVersion(t)
+			content = bytes.Replace(content, []byte(version), []byte("v1.99.0"), 1)
+			header.Size = int64(len(content))
+		}
+		if err := to.WriteHeader(header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := to.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(to.Close(), compressing.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestRunIsInterruptedWhileItUnpacks: it does not wait for the end of the archive.
+func TestRunIsInterruptedWhileItUnpacks(t *testing.T) {
+	r := newRunTest(t)
+	archive := filepath.Join(r.scratch, "large.tar.gz")
+	if err := errors.Join(os.WriteFile(archive, nil, 0o600), os.Truncate(archive, 256<<30)); err != nil { // which takes no room
+		t.Fatal(err)
+	}
+	cmd := r.command("--from", archive, "--", "echo", "never")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // of a test that has failed
+	harness.Eventually(t, "the archive is read", func() error {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", cmd.Process.Pid))
+		for _, file := range files {
+			if target, err := os.Readlink(file); err == nil && target == archive {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d files are open, %w", len(files), err)
+	})
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) || !strings.Contains(errs.String(), "interrupt during the start; everything was removed") {
+		t.Errorf("it ended with %d:\n%s", code, errs.String())
+	}
+	if err := r.left(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// kill kills the processes of the run whose command line has the text, and waits until
+// they have ended.
+func (r *runTest) kill(text string) {
+	r.t.Helper()
+	killed := 0
+	for _, process := range r.processes() {
+		pid, line, _ := strings.Cut(process, " ")
+		if !strings.Contains(line, text) {
+			continue
+		}
+		number, err := strconv.Atoi(pid)
+		if err == nil {
+			err = syscall.Kill(number, syscall.SIGKILL)
+		}
+		if err != nil {
+			r.t.Error(err)
+		}
+		killed++
+	}
+	if killed == 0 {
+		r.t.Errorf("no process has %q: %q", text, r.processes())
+	}
+}
+
+// TestRunAfterKillsOfRunAndGuard: the next run removes the directory; the directory of
+// a run that goes on, and one that is kept, stay.
+func TestRunAfterKillsOfRunAndGuard(t *testing.T) {
+	r := newRunTest(t)
+	_, stderr, code := r.run("--keep", "--", "true")
+	kept, _, found := strings.Cut(strings.TrimPrefix(stderr, "kept "), ":")
+	if code != 0 || !found {
+		t.Fatalf("%d: %s", code, stderr)
+	}
+	cmd, _, _ := r.started("--", "sh", "-c", `echo started; exec sleep 1000`)
+	r.kill(" guard")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	r.kill("sleep") // the command is left, since the guard could not end it
+	other, _, _ := r.started("--", "sh", "-c", `echo started; exec sleep 1000`)
+	if stdout, stderr, code := r.run("--", "sh", "-c", "ls -d $TMPDIR/kube-hyper-mini-run-* | wc -l"); strings.TrimSpace(stdout) != "3" || code != 0 {
+		t.Errorf("there are %s directories, want the kept one and those of two runs\n%s", stdout, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(kept, "data", "version.json")); err != nil {
+		t.Errorf("what was kept: %v", err)
+	}
+	if err := other.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	_ = other.Wait()
+	if err := os.RemoveAll(kept); err != nil {
+		t.Error(err)
+	}
+	harness.Eventually(t, "nothing is left", r.left)
+}
+
+// TestRunWhoseServerFails: the command is ended, and nothing is left.
+func TestRunWhoseServerFails(t *testing.T) {
+	r := newRunTest(t)
+	type object map[string]any
+	var objects []object
+	for i := range 12 { // more than a file of etcd's log
+		objects = append(objects, object{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": fmt.Sprintf("large-%d", i), "namespace": "default"},
+			"data": object{"text": strings.Repeat("x", 900_000)},
+		})
+	}
+	list, err := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": objects})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(r.scratch, "list.json"), list, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := r.run("--", "sh", "-c", saveKubeconfig+`
+		rm -r "$KUBE_HYPER_MINI_DATA_DIR/etcd/member/wal"
+		"$KUBECTL" create -f "$SCRATCH/list.json" >/dev/null 2>&1
+		while :; do sleep 0.1; done`)
+	if code != harness.ExitFailure || !strings.Contains(stderr, "the server ended, and COMMAND was ended: ") {
+		t.Errorf("it ended with %d:\n%s%s", code, stdout, stderr)
+	}
+	if err := r.left(); err != nil {
+		t.Error(err)
+	}
+	if r.listens(r.port(filepath.Join(r.scratch, "kubeconfig"))) {
+		t.Error("its port is still open")
+	}
+}

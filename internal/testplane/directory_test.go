@@ -1,0 +1,48 @@
+//go:build !windows
+
+package testplane
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestSweep: a directory whose process was killed is removed by the next one; those in
+// use, kept ones and other users' files stay.
+func TestSweep(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	made := func(keep bool) *Directory {
+		t.Helper()
+		d, err := MakeDirectory(keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	killed, used, kept := made(false), made(false), made(true)
+	elsewhere := t.TempDir()
+	if err := errors.Join(
+		os.Mkdir(killed.Data(), 0o700), os.WriteFile(filepath.Join(killed.Data(), "version.json"), nil, 0o600),
+		os.WriteFile(filepath.Join(elsewhere, ownerLock), nil, 0o600),
+		os.Symlink(elsewhere, filepath.Join(os.TempDir(), directoryPrefix+"link")),
+		killed.lock.Close(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	next := made(false)
+	got, err := filepath.Glob(filepath.Join(os.TempDir(), directoryPrefix+"*"))
+	want := []string{used.Path(), kept.Path(), next.Path(), filepath.Join(os.TempDir(), directoryPrefix+"link")}
+	slices.Sort(want)
+	if slices.Sort(got); err != nil || !slices.Equal(got, want) {
+		t.Errorf("there are %q, want %q: %v", got, want, err)
+	}
+	if entries, err := os.ReadDir(elsewhere); err != nil || len(entries) != 1 {
+		t.Errorf("behind the link there are %v, %v", entries, err)
+	}
+	if err := errors.Join(used.Remove(), kept.Remove(), next.Remove()); err != nil {
+		t.Error(err)
+	}
+}
