@@ -15,6 +15,8 @@ type Checked struct {
 	options *apiserver.Options
 	// newIdentity: see AllowNewIdentity.
 	newIdentity bool
+	// ephemeral: see Ephemeral.
+	ephemeral bool
 	// whenReady: see WhenReady; or nil.
 	whenReady func(Running)
 }
@@ -35,6 +37,10 @@ func (c *Checked) WhenReady(f func(Running)) { c.whenReady = f }
 // AllowNewIdentity makes the authorities and token keys that a used data directory
 // lacks. Without it, such a directory is refused.
 func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
+
+// Ephemeral removes the content of the data directory when the server ends. The
+// directory must be new or empty, or left by such a server that was killed.
+func (c *Checked) Ephemeral() { c.ephemeral = true }
 
 // Check completes and validates the configuration with the checks of every part. It
 // writes nothing. Feature gates are process globals: a process can check one

@@ -33,7 +33,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	if err != nil {
 		return config.NewFieldError("etcd.embedded.listen", "%q is not an address: write HOST:PORT, for example 127.0.0.1:2379", listen)
 	}
-	p, err := begin(cfg, log)
+	p, err := begin(checked, log)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 	if cfg.ControllerManager.Server == "" {
 		return config.NewFieldError("controllerManager.server", "is not set, and `kube-hyper-mini controllers` has no API server in its process: set it, for example to https://127.0.0.1:6443, or run `kube-hyper-mini server`")
 	}
-	p, err := begin(cfg, log)
+	p, err := begin(checked, log)
 	if err != nil {
 		return err
 	}

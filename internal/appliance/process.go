@@ -26,13 +26,17 @@ type process struct {
 }
 
 // begin locks the data directory. The caller must call end.
-func begin(cfg *config.ServerConfiguration, log *slog.Logger) (*process, error) {
+func begin(checked *Checked, log *slog.Logger) (*process, error) {
+	cfg, open := checked.config, datadir.Open
+	if checked.ephemeral {
+		open = datadir.OpenEphemeral
+	}
 	notifier, err := systemd.Take()
 	if err != nil {
 		return nil, err
 	}
 	p := &process{config: cfg, log: log, notifier: notifier, stamp: datadir.CurrentStamp(), started: time.Now()}
-	if p.dir, err = datadir.Open(cfg.DataDir, p.stamp, cfg.NamedPaths()...); err != nil {
+	if p.dir, err = open(cfg.DataDir, p.stamp, cfg.NamedPaths()...); err != nil {
 		return nil, err
 	}
 	return p, nil

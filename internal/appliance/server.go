@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -25,7 +26,8 @@ import (
 // server is the whole control plane, or an API server without controllers.
 type server struct {
 	*process
-	url string // of the API
+	url   string // of the API, for clients
+	local string // of the API on this machine, if url leads there by another way
 
 	store       datastore.Datastore
 	archive     *archive.Writer // nil without a continuous archive
@@ -50,7 +52,7 @@ func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
 // supervisor start and stop them. runner is nil where the controllers run in another
 // process.
 func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name string, runner *controllers.Runner) error {
-	p, err := begin(checked.config, log)
+	p, err := begin(checked, log)
 	if err != nil {
 		return err
 	}
@@ -62,6 +64,9 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 	defer listener.Release()
 	s := &server{process: p, controllers: runner, whenReady: checked.whenReady}
 	if s.url, err = identity.ServerURL(&p.config.Serving, listener.Addr()); err != nil {
+		return err
+	}
+	if s.local, err = identity.LocalURL(&p.config.Serving, listener.Addr()); err != nil {
 		return err
 	}
 	p.announce(name)
@@ -80,7 +85,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 		return err
 	}
 	s.identity = identity.New(identity.Config{
-		Config: s.config, Dir: s.dir, URL: s.url, AllowNew: checked.newIdentity, UseTokenKeys: tokenKeys.Set, Log: s.log,
+		Config: s.config, Dir: s.dir, URL: s.url, LocalURL: s.local, AllowNew: checked.newIdentity, UseTokenKeys: tokenKeys.Set, Log: s.log,
 	})
 	s.rotator = &admin.KeyRotator{
 		Config: s.config, Dir: s.dir, Ready: func() bool { return s.readySince.Load() != nil }, Archiver: s.archiver, Store: s.store,
@@ -154,7 +159,7 @@ func (s *server) ready(ctx context.Context) {
 	} else {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
-	if exposure := apiserver.Exposure(s.config, s.url); exposure != "" {
+	if exposure := apiserver.Exposure(s.config, cmp.Or(s.local, s.url)); exposure != "" {
 		s.log.Info(exposure)
 	}
 	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")

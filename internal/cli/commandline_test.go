@@ -26,6 +26,11 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"server", "--nonsense"}, `unknown flag: --nonsense; see "kube-hyper-mini server --help"`},
 		{[]string{"server", "--port", "abc"}, `--port "abc" is not a whole number`},
 		{[]string{"server", "--new-identity=perhaps"}, `--new-identity "perhaps" is not true or false`},
+		{[]string{"server", "--tls-san", "a b"}, `--tls-san: "a b" is neither a DNS name nor an IP address`},
+		{[]string{"server", "--ephemeral", "--new-identity"}, "--new-identity and --ephemeral exclude each other"},
+		{[]string{"run", "--tls-san", "a"}, "unknown flag: --tls-san"},
+		{[]string{"kubeconfig", "--server", "mini.example.org"}, `--server: "mini.example.org" is not the URL of an API server; write https://host:port`},
+		{[]string{"kubeconfig", "--server", ""}, `--server: "" is not the URL`},
 		{[]string{"status", "--wait", "soon"}, `--wait "soon" is not a duration; write a number with a unit`},
 		{[]string{"etcd", "--port", "1"}, "unknown flag: --port"},
 		{[]string{"controllers", "--port", "1"}, "unknown flag: --port"},
@@ -44,6 +49,24 @@ func TestBadCommandLines(t *testing.T) {
 		if code != ExitUsage || !strings.Contains(errs, c.want) || out != "" || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: exit code %d, want %q:\n%s%s", c.args, code, c.want, out, errs)
 		}
+	}
+}
+
+// TestExternalURLErrors: the message names the variable.
+func TestExternalURLErrors(t *testing.T) {
+	t.Setenv("KUBE_HYPER_MINI_EXTERNAL_URL", "http://mini.example.org")
+	for _, args := range [][]string{{"server"}, {"status"}, {"config", "print"}} {
+		_, errs, code := runCLI(t, args...)
+		if want := `environment variable KUBE_HYPER_MINI_EXTERNAL_URL: "http://mini.example.org" is not the URL of an API server`; code != ExitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit code %d:\n%s", args, code, errs)
+		}
+	}
+	t.Setenv("KUBE_HYPER_MINI_EXTERNAL_URL", "https://mini.example.org:32768")
+	if _, errs, code := runCLI(t, "server", "--port", "0"); code != ExitUsage || !strings.Contains(errs, "serving.externalURL: needs a port that leads to this server") {
+		t.Errorf("without a port: exit code %d:\n%s", code, errs)
+	}
+	if out, errs, code := runCLI(t, "config", "print"); code != ExitOK || !strings.Contains(out, "externalHost: mini.example.org\n") || !strings.Contains(out, "externalURL: https://mini.example.org:32768\n") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
 }
 

@@ -51,7 +51,7 @@ func newConfigPrint() *cobra.Command {
 // printDefaults prints the documented file or, as JSON, the values in it.
 func printDefaults(cmd *cobra.Command, output string) error {
 	// Cobra's own check of exclusive flags does not end as a usage error.
-	for _, flag := range []string{"effective", "config", "data-dir", "port", "verbosity"} {
+	for _, flag := range []string{"effective", "config", "data-dir", "port", "tls-san", "verbosity"} {
 		if cmd.Flags().Changed(flag) {
 			return usageError(fmt.Errorf("--defaults and --%s exclude each other: the defaults depend on nothing", flag))
 		}

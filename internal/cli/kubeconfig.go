@@ -11,17 +11,27 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/homedir"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
 
 func newKubeconfig() *cobra.Command {
 	flags := &configFlags{}
 	var merge, use bool
-	var context, into string
+	var context, into, server string
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Print the administrator's kubeconfig, or merge it into your own",
+		Long: `Print the administrator's kubeconfig, or merge it into your own.
+
+--server prints it with another address of the server, as that of a container's
+mapped port. The file of the server stays as it is. If the server's certificate does
+not have that host, the kubeconfig names one that the certificate has
+(tls-server-name); for clients that do not support this, start the server with
+--tls-san HOST.`,
 		Example: `  kube-hyper-mini kubeconfig > admin.kubeconfig
+  kube-hyper-mini kubeconfig --server https://127.0.0.1:32768 > admin.kubeconfig
   kube-hyper-mini kubeconfig --merge --context mini --use`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Without --merge the administrator's key goes to standard output.
@@ -36,7 +46,15 @@ func newKubeconfig() *cobra.Command {
 					return usageError(err)
 				}
 			}
+			if cmd.Flags().Changed("server") {
+				if _, err := config.ParseServerURL(server); err != nil {
+					return usageError(fmt.Errorf("--server: %w", err))
+				}
+			}
 			data, err := readAdminKubeconfig(cmd, flags)
+			if err == nil && server != "" {
+				data, err = withServer(cmd, flags, data, server)
+			}
 			if err != nil {
 				return err
 			}
@@ -48,12 +66,31 @@ func newKubeconfig() *cobra.Command {
 		},
 	}
 	flags.locate(cmd.Flags())
+	cmd.Flags().StringVar(&server, "server", "", "URL of the server in the kubeconfig, if it differs from the one that the server has written; https://HOST:PORT")
 	cmd.Flags().BoolVar(&merge, "merge", false, "merge into your kubeconfig instead of printing")
 	cmd.Flags().StringVar(&context, "context", kubeconfig.Name, "name of the context to merge as")
 	cmd.Flags().StringVar(&into, "into", "", "file to merge into (default: $KUBECONFIG or ~/.kube/config)")
 	cmd.Flags().BoolVar(&use, "use", false, "make it the current context")
 	cmd.AddCommand(newKubeconfigCreate())
 	return cmd
+}
+
+// withServer returns the kubeconfig with the URL, and with a name that the serving
+// certificate has, if it does not have the host of the URL.
+func withServer(cmd *cobra.Command, flags *configFlags, data []byte, server string) ([]byte, error) {
+	cfg, err := completed(cmd, flags)
+	if err != nil {
+		return nil, err
+	}
+	u, err := config.ParseServerURL(server)
+	if err != nil {
+		return nil, err
+	}
+	name, err := identity.ServedName(cfg, u.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	return kubeconfig.SetServer(data, "https://"+u.Host, name)
 }
 
 func mergeKubeconfig(cmd *cobra.Command, data []byte, into, context string, use bool) error {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
 
 // readLocalKubeconfig is readAdminKubeconfig with the server's listening address
@@ -37,11 +38,11 @@ func localKubeconfig(data []byte, serving *config.Serving) ([]byte, error) {
 	if address.IsUnspecified() {
 		address = net.IPv4(127, 0, 0, 1) // the IPv6 wildcard listens for it too
 	}
-	kubeconfig, err := clientcmd.Load(data)
+	loaded, err := clientcmd.Load(data)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
-	for _, cluster := range kubeconfig.Clusters {
+	for _, cluster := range loaded.Clusters {
 		server, err := url.Parse(cluster.Server)
 		if err != nil {
 			return nil, fmt.Errorf("read the kubeconfig: %w", err)
@@ -49,10 +50,18 @@ func localKubeconfig(data []byte, serving *config.Serving) ([]byte, error) {
 		if serving.CertFile != "" {
 			cluster.TLSServerName = server.Hostname()
 		}
+		local, err := kubeconfig.Local(cluster)
+		if err != nil {
+			return nil, err
+		}
+		if local != "" {
+			cluster.Server = local
+			continue
+		}
 		server.Host = net.JoinHostPort(address.String(), server.Port())
 		cluster.Server = server.String()
 	}
-	if data, err = clientcmd.Write(*kubeconfig); err != nil {
+	if data, err = clientcmd.Write(*loaded); err != nil {
 		return nil, fmt.Errorf("use the kubeconfig: %w", err)
 	}
 	return data, nil

@@ -35,6 +35,15 @@ func TestLocalServerIsReachedByItsAddress(t *testing.T) {
 			t.Errorf("bound to %s, it is asked at %s, want %s", bind, server, want)
 		}
 	}
+	// With an external URL, the port is another one.
+	mapped := []byte("clusters: [{name: c, cluster: {server: 'https://mapped.example.com:32768', extensions: [{name: kube-hyper-mini.io/local, extension: {server: 'https://10.0.0.7:6443'}}]}}]")
+	local, err := localKubeconfig(mapped, &config.Serving{BindAddress: "0.0.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := clientcmd.Load(local); err != nil || got.Clusters["c"].Server != "https://10.0.0.7:6443" {
+		t.Errorf("it is asked at %+v, %v", got, err)
+	}
 	if _, err := localKubeconfig([]byte("{"), &config.Serving{BindAddress: "127.0.0.1"}); err == nil {
 		t.Error("a broken kubeconfig was accepted")
 	}

@@ -15,19 +15,14 @@ import (
 
 // runsPart completes a command that runs a server component in the foreground, and
 // that serves the API or not.
-func runsPart(cmd *cobra.Command, serves bool, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
-	flags := &configFlags{}
+func runsPart(cmd *cobra.Command, flags *configFlags, serves bool, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
 	var newIdentity bool
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, source, err := flags.load(cmd)
 		if err != nil {
 			return err
 		}
-		log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{
-			Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: isTerminal(cmd.ErrOrStderr()),
-			// systemd sets JOURNAL_STREAM if standard error is the journal, which adds times.
-			Untimed: os.Getenv("JOURNAL_STREAM") != "",
-		})
+		log, err := serverLog(cmd, cfg)
 		if err != nil {
 			return err
 		}
@@ -54,6 +49,15 @@ func runsPart(cmd *cobra.Command, serves bool, run func(context.Context, *applia
 	return cmd
 }
 
+// serverLog returns the log of a server.
+func serverLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logger, error) {
+	return logging.Setup(cmd.ErrOrStderr(), logging.Options{
+		Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: isTerminal(cmd.ErrOrStderr()),
+		// systemd sets JOURNAL_STREAM if standard error is the journal, which adds times.
+		Untimed: os.Getenv("JOURNAL_STREAM") != "",
+	})
+}
+
 func newAPIServer() *cobra.Command {
 	return runsPart(&cobra.Command{
 		Use:   "apiserver",
@@ -62,7 +66,7 @@ func newAPIServer() *cobra.Command {
 controllers run in another process: in another server on the same etcd, or with
 "kube-hyper-mini controllers".`,
 		Example: `  kube-hyper-mini apiserver --config /etc/kube-hyper-mini/config.yaml`,
-	}, true, appliance.RunAPIServer)
+	}, &configFlags{}, true, appliance.RunAPIServer)
 }
 
 func newControllers() *cobra.Command {
@@ -74,7 +78,7 @@ configuration. One of all processes with controllers on the same etcd holds the
 lease and runs them. The data directory must have the certificates and keys of the
 API servers; see "kube-hyper-mini bundle".`,
 		Example: `  kube-hyper-mini controllers --config /etc/kube-hyper-mini/config.yaml`,
-	}, false, appliance.RunControllers)
+	}, &configFlags{}, false, appliance.RunControllers)
 }
 
 func newEtcd() *cobra.Command {
@@ -86,5 +90,5 @@ for clients with a certificate of its own authority. API servers use
 pki/etcd-ca.crt, pki/etcd-client.crt and pki/etcd-client.key of the data
 directory, or of a data directory that was made with its bundle.`,
 		Example: `  kube-hyper-mini etcd --data-dir /var/lib/kube-hyper-mini-etcd`,
-	}, false, appliance.RunEtcd)
+	}, &configFlags{}, false, appliance.RunEtcd)
 }

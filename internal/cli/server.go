@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -20,6 +21,7 @@ type configFlags struct {
 	file      string
 	dataDir   string
 	port      int
+	tlsSANs   []string
 	verbosity int
 }
 
@@ -33,6 +35,7 @@ func (f *configFlags) locate(flags *pflag.FlagSet) {
 func (f *configFlags) all(flags *pflag.FlagSet) {
 	f.withoutPort(flags)
 	flags.IntVar(&f.port, "port", 6443, "port to serve on; 0 takes a free one")
+	flags.StringArrayVar(&f.tlsSANs, "tls-san", nil, "further DNS name or IP address for the serving certificate (repeatable)")
 }
 
 // withoutPort is all for parts that do not serve the API.
@@ -64,8 +67,20 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	if flags.Changed("port") {
 		cfg.Serving.Port = f.port
 	}
+	for _, name := range f.tlsSANs {
+		if err := config.CheckSAN(name); err != nil {
+			return nil, source, usageError(fmt.Errorf("--tls-san: %w", err))
+		}
+	}
+	cfg.Serving.ExtraSANs = append(cfg.Serving.ExtraSANs, f.tlsSANs...)
 	if flags.Changed("verbosity") {
 		cfg.Logging.Verbosity = f.verbosity
+	}
+	if external := os.Getenv(config.ExternalURLVariable); external != "" {
+		if _, err := config.ParseServerURL(external); err != nil {
+			return nil, source, usageError(fmt.Errorf("environment variable %s: %w", config.ExternalURLVariable, err))
+		}
+		cfg.Serving.SetExternalURL(external)
 	}
 	return cfg, source, nil
 }
@@ -88,18 +103,40 @@ func commandLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logg
 }
 
 func newServer() *cobra.Command {
-	return runsPart(&cobra.Command{
+	flags := &configFlags{}
+	cmd := runsPart(&cobra.Command{
 		Use:   "server",
 		Short: "Run the control plane",
 		Long: `Run the control plane in the foreground: etcd, API server, controllers. It stops
 in order at the first SIGINT or SIGTERM, and at once at the second.
 
+--ephemeral is for tests. The data directory is a temporary one, or that of --data-dir
+or of the configuration, which must be new or empty then. Its content is removed at
+the end. Writes are not synced to the disk, and no backups are made. The kubeconfig is
+admin.kubeconfig in the data directory. External etcd, archive, backups, audit log and
+kubeconfig of the configuration are not used.
+
+The environment variable KUBE_HYPER_MINI_EXTERNAL_URL is the address of the server in
+the kubeconfig, as https://host:port, if clients do not use the port above. The
+certificate has its host.
+
 Exit codes: 0 stopped by a signal, 1 failed, 2 the configuration or the command
 line is invalid (a restart does not help), 130 stopped by a second signal.`,
 		Example: `  kube-hyper-mini server
   kube-hyper-mini server --data-dir ./data --port 0
+  kube-hyper-mini server --ephemeral --tls-san mini.example.org
   kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
-	}, true, appliance.Run)
+	}, flags, true, appliance.Run)
+	var ephemeral bool
+	cmd.Flags().BoolVar(&ephemeral, "ephemeral", false, "keep no data: the directory is a temporary one or must be empty, and its content is removed at the end")
+	durable := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if ephemeral {
+			return runEphemeral(cmd, flags)
+		}
+		return durable(cmd, args)
+	}
+	return cmd
 }
 
 // isTerminal reports whether w is a terminal to which colours may be written.

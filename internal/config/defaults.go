@@ -68,6 +68,7 @@ func (c *ServerConfiguration) Complete() error {
 	if c.Kubeconfig.Path == "" {
 		c.Kubeconfig.Path = filepath.Join(c.DataDir, "admin.kubeconfig")
 	}
+	c.Serving.completeExternalURL()
 	if c.Backup.Dir == "" {
 		c.Backup.Dir = filepath.Join(c.DataDir, "backups")
 	}

@@ -55,6 +55,10 @@ type Serving struct {
 	// the kubeconfig and the serving certificate. Empty means BindAddress, or
 	// this host's name when BindAddress is a wildcard.
 	ExternalHost string `json:"externalHost"`
+	// ExternalURL is the URL that clients use where its port is not Port, as with a
+	// mapped port of a container; https://host:port. It goes into the kubeconfig, and
+	// its host into the serving certificate; ExternalHost is that host then.
+	ExternalURL string `json:"externalURL"`
 	// ExtraSANs are further DNS names and IP addresses for the serving
 	// certificate.
 	ExtraSANs []string `json:"extraSANs"`

@@ -87,12 +87,13 @@ func (c *ServerConfiguration) validateServing(fail func(path, format string, arg
 	if host := c.Serving.ExternalHost; host != "" && !isHost(host) {
 		fail("serving.externalHost", "%q is neither a DNS name nor an IP address", host)
 	}
+	c.Serving.validateExternalURL(fail)
 	if grace := c.Serving.StopGrace.Duration; grace < 0 || grace > maxStopGrace {
 		fail("serving.stopGrace", "%s is out of range; allowed: 0s to %s", grace, maxStopGrace)
 	}
 	for i, san := range c.Serving.ExtraSANs {
-		if !isHost(strings.TrimPrefix(san, "*.")) {
-			fail(fmt.Sprintf("serving.extraSANs[%d]", i), "%q is neither a DNS name nor an IP address", san)
+		if err := CheckSAN(san); err != nil {
+			fail(fmt.Sprintf("serving.extraSANs[%d]", i), "%v", err)
 		}
 	}
 }

@@ -29,6 +29,9 @@ type Config struct {
 	Dir    *datadir.Dir
 	// URL of the API, for the kubeconfig; empty without an API.
 	URL string
+	// LocalURL is where the API listens, for commands on this machine, if URL leads
+	// there by another way; or empty.
+	LocalURL string
 	// EtcdHost is the host of etcd's listener; empty for none.
 	EtcdHost string
 	// AllowNew creates the authorities that a used directory lacks.
@@ -45,6 +48,7 @@ type Identity struct {
 	config       *config.ServerConfiguration
 	dir          *datadir.Dir
 	url          string
+	localURL     string
 	etcdHost     string
 	allowNew     bool
 	useTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
@@ -59,7 +63,7 @@ type Identity struct {
 // New returns an identity that has read nothing yet.
 func New(cfg Config) *Identity {
 	return &Identity{
-		config: cfg.Config, dir: cfg.Dir, url: cfg.URL, etcdHost: cfg.EtcdHost, allowNew: cfg.AllowNew,
+		config: cfg.Config, dir: cfg.Dir, url: cfg.URL, localURL: cfg.LocalURL, etcdHost: cfg.EtcdHost, allowNew: cfg.AllowNew,
 		useTokenKeys: cfg.UseTokenKeys, log: cfg.Log,
 	}
 }
@@ -114,6 +118,7 @@ func (i *Identity) WriteKubeconfig() error {
 	}
 	data, err := kubeconfig.Render(kubeconfig.Access{
 		Server:   i.url,
+		Local:    i.localURL,
 		CAFile:   i.store.ServerCA(),
 		CertFile: i.store.Cert(pki.Admin),
 		KeyFile:  i.store.Key(pki.Admin),
@@ -207,8 +212,27 @@ func servingNames(serving *config.Serving) (pki.Names, error) {
 	return names, nil
 }
 
+// LocalURL is the address that the API listens on, for clients on this machine. It is
+// empty unless serving.externalURL is set.
+func LocalURL(serving *config.Serving, address net.Addr) (string, error) {
+	if serving.ExternalURL == "" {
+		return "", nil
+	}
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return "", fmt.Errorf("read the listening address: %w", err)
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1" // the IPv6 wildcard listens for it too
+	}
+	return "https://" + net.JoinHostPort(host, port), nil
+}
+
 // ServerURL is the address of the API in the kubeconfig.
 func ServerURL(serving *config.Serving, address net.Addr) (string, error) {
+	if serving.ExternalURL != "" {
+		return serving.ExternalURL, nil
+	}
 	_, port, err := net.SplitHostPort(address.String())
 	if err != nil {
 		return "", fmt.Errorf("read the listening address: %w", err)

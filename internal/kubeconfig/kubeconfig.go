@@ -2,10 +2,12 @@ package kubeconfig
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
@@ -19,6 +21,9 @@ const Name = "kube-hyper-mini"
 type Access struct {
 	// Server is the URL, https://host:port.
 	Server string
+	// Local is the URL that clients on the server's machine use, if Server may not
+	// lead there from it; or empty. See [Local].
+	Local string
 	// CAFile verifies the server.
 	CAFile string
 	// CertFile and KeyFile identify the client.
@@ -38,6 +43,13 @@ func Render(access Access) ([]byte, error) {
 	}
 	cfg := api.NewConfig()
 	cfg.Clusters[Name] = &api.Cluster{Server: access.Server, CertificateAuthorityData: files[0]}
+	if access.Local != "" {
+		local, err := json.Marshal(local{access.Local})
+		if err != nil {
+			return nil, fmt.Errorf("make the kubeconfig: %w", err)
+		}
+		cfg.Clusters[Name].Extensions = map[string]runtime.Object{localExtension: &runtime.Unknown{Raw: local, ContentType: runtime.ContentTypeJSON}}
+	}
 	cfg.AuthInfos[Name] = &api.AuthInfo{ClientCertificateData: files[1], ClientKeyData: files[2]}
 	cfg.Contexts[Name] = &api.Context{Cluster: Name, AuthInfo: Name}
 	cfg.CurrentContext = Name

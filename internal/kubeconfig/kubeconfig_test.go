@@ -44,6 +44,40 @@ func TestRenderEmbedsCertificatesAndKey(t *testing.T) {
 	}
 }
 
+// TestServerOnItsMachine: the second URL survives a load, and an address that replaces
+// the first leaves nothing of it.
+func TestServerOnItsMachine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data, err := Render(Access{Server: "https://mapped.example.org:32768", Local: "https://127.0.0.1:6443", CAFile: file, CertFile: file, KeyFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := clientcmd.Load(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if local, err := Local(cfg.Clusters[Name]); err != nil || local != "https://127.0.0.1:6443" || cfg.Clusters[Name].Server != "https://mapped.example.org:32768" {
+		t.Errorf("on the machine it is %q, %v:\n%s", local, err, data)
+	}
+	other, err := SetServer(data, "https://10.0.0.7:443", "localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err = clientcmd.Load(other); err != nil {
+		t.Fatal(err)
+	}
+	local, err := Local(cfg.Clusters[Name])
+	if err != nil || local != "" || cfg.Clusters[Name].Server != "https://10.0.0.7:443" || cfg.Clusters[Name].TLSServerName != "localhost" || string(cfg.AuthInfos[Name].ClientKeyData) != "x" {
+		t.Errorf("it is, %v:\n%s", err, other)
+	}
+	if _, err := SetServer([]byte("{"), "https://10.0.0.7", ""); err == nil {
+		t.Error("a broken kubeconfig is accepted")
+	}
+}
+
 func TestRenderNeedsItsFiles(t *testing.T) {
 	if _, err := Render(Access{CAFile: "/does/not/exist"}); err == nil || !strings.Contains(err.Error(), "/does/not/exist") {
 		t.Errorf("it said: %v", err)
