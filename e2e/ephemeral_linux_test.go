@@ -94,8 +94,8 @@ func TestEphemeralServerInADirectory(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("left: %v, %v", entries, err)
 	}
-	if complaints := harness.Complaints(s.Log()); complaints != "" {
-		t.Errorf("warnings:\n%s", complaints)
+	if problems := harness.Problems(s.Log()); problems != "" {
+		t.Errorf("warnings:\n%s", problems)
 	}
 }
 
