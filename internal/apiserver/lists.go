@@ -45,6 +45,9 @@ const (
 	// maxListHold bounds the time that a list counts against maxListed: a client that
 	// reads slowly must not block others.
 	maxListHold = 15 * time.Second
+	// yieldAfter is the number of bytes that a list or a watch writes before other
+	// goroutines run. One event of a watch is sent without a delay.
+	yieldAfter = 8 << 10
 	// countAge is the time for which a counted number of objects is used.
 	countAge = time.Second
 	// maxCounts bounds the number of entries in listGate.counts.
@@ -104,6 +107,9 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		if info.Verb == "list" || info.Verb == "watch" {
+			w = responsewriter.WrapForHTTP1Or2(&yieldingWriter{ResponseWriter: w})
+		}
 		objects := g.objects(r, info)
 		if objects < largeList {
 			next.ServeHTTP(w, r)
@@ -117,7 +123,6 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 		}
 		defer release()
 		defer time.AfterFunc(g.hold, release).Stop()
-		w = responsewriter.WrapForHTTP1Or2(yieldingWriter{w})
 		if info.Verb == "watch" {
 			ctx := flowcontrol.WithInitializationSignal(r.Context(), initialized{r.Context(), release})
 			r = r.WithContext(ctx)
@@ -224,17 +229,23 @@ func (i initialized) Signal() {
 // signal only.
 func (i initialized) Wait() {}
 
-// yieldingWriter lets other goroutines run after each write. Otherwise a goroutine that
-// encodes, and those that it wakes, keep a processor for 10 ms, and a small request
-// waits for each of the large ones several times.
-type yieldingWriter struct{ http.ResponseWriter }
+// yieldingWriter lets other goroutines run after each yieldAfter bytes. Otherwise a
+// goroutine that encodes, and those that it wakes, keep a processor for 10 ms, and a
+// small request waits for each of the large ones several times.
+type yieldingWriter struct {
+	http.ResponseWriter
+	written int // since it has yielded
+}
 
 // Unwrap implements [responsewriter.UserProvidedDecorator].
-func (y yieldingWriter) Unwrap() http.ResponseWriter { return y.ResponseWriter }
+func (y *yieldingWriter) Unwrap() http.ResponseWriter { return y.ResponseWriter }
 
 // Write implements [http.ResponseWriter].
-func (y yieldingWriter) Write(p []byte) (int, error) {
+func (y *yieldingWriter) Write(p []byte) (int, error) {
 	n, err := y.ResponseWriter.Write(p)
-	runtime.Gosched()
+	if y.written += n; y.written >= yieldAfter {
+		y.written = 0
+		runtime.Gosched()
+	}
 	return n, err
 }

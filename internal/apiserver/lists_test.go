@@ -143,21 +143,25 @@ func TestListGateRefusesWithRetryAfter(t *testing.T) {
 	}
 }
 
-// TestListGateYields: while a large list is written, other goroutines get the processor.
+// TestListGateYields: while lists and watches are written, other goroutines get the
+// processor.
 func TestListGateYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var ran atomic.Bool
+	piece := make([]byte, 1000)
 	h := newTestGate().limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		go ran.Store(true)
 		for i := 0; i < 1000 && !ran.Load(); i++ {
-			if _, err := w.Write([]byte("x")); err != nil {
+			if _, err := w.Write(piece); err != nil {
 				t.Error(err)
 			}
 		}
 	}))
-	ask(t, t.Context(), h, "/api/v1/secrets")
-	if !ran.Load() {
-		t.Error("another goroutine waited for the whole list")
+	for _, target := range []string{"/api/v1/secrets", "/api/v1/configmaps", "/api/v1/configmaps?watch=1&resourceVersion=7"} {
+		ran.Store(false)
+		if ask(t, t.Context(), h, target); !ran.Load() {
+			t.Errorf("another goroutine waited until all of %s was written", target)
+		}
 	}
 }
 
