@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -59,7 +60,15 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	}
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.anyInformers = newInformerSet(cfg.Informers, informerClient)
-	env.anyInformers.typedStop = cfg.informersStop
+	env.anyInformers.typedStop, env.anyInformers.log = cfg.informersStop, cfg.Log
+	if cfg.Objects != nil {
+		env.anyInformers.follow = func(resource schema.GroupVersionResource) (Feed, error) {
+			if cfg.Types.Remote(resource.GroupVersion()) {
+				return nil, nil
+			}
+			return cfg.Objects(resource.GroupResource())
+		}
+	}
 	env.atEnd(env.anyInformers.removeHandlers)
 	env.mapper = newTypeMapper(env.types)
 	if err := env.chooseTypes(); err != nil {

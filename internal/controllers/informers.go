@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,12 +23,17 @@ import (
 const removeDelay = time.Minute
 
 // informerSet has the informers that garbage collector and quota share: the typed
-// informers of the API server, and metadata informers for all other types. Upstream's
+// informers of the API server, informers of stored objects for custom resources, and
+// metadata informers for all other types. Upstream's
 // set never stops an informer. This one stops an informer when its last handler has
 // been removed.
 type informerSet struct {
 	typed  informers.SharedInformerFactory
 	client metadata.Interface
+	// follow returns the feed of a custom resource of this server, and nil for other
+	// types; it may be nil.
+	follow func(schema.GroupVersionResource) (Feed, error)
+	log    *slog.Logger
 	now    func() time.Time
 	// typedStop stops the typed informers; if nil, they stop with the others. A factory
 	// starts an informer only once: after a lost lease, the controllers of the next
@@ -38,6 +44,7 @@ type informerSet struct {
 	mu       sync.Mutex
 	ended    bool            // no informer starts
 	stop     <-chan struct{} // of the last Start
+	contexts map[<-chan struct{}]context.Context
 	watched  map[schema.GroupVersionResource]*watchedType
 	handled  map[*monitor]struct{} // the monitors with a handler
 	released []released            // the oldest first
@@ -62,7 +69,7 @@ type released struct {
 }
 
 func newInformerSet(typed informers.SharedInformerFactory, client metadata.Interface) *informerSet {
-	return &informerSet{typed: typed, client: client, now: time.Now, watched: map[schema.GroupVersionResource]*watchedType{}, handled: map[*monitor]struct{}{}, wake: make(chan struct{}, 1)}
+	return &informerSet{typed: typed, client: client, now: time.Now, contexts: map[<-chan struct{}]context.Context{}, watched: map[schema.GroupVersionResource]*watchedType{}, handled: map[*monitor]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
 // acquire returns the informer of a type for one more monitor. It replaces an informer
@@ -96,6 +103,9 @@ func (s *informerSet) newWatchedType(resource schema.GroupVersionResource) *watc
 		informer.Informer() // registers it, so that Start starts it
 		return &watchedType{resource: resource, informer: informer, typed: true}
 	}
+	if feed := s.feed(resource); feed != nil {
+		return &watchedType{resource: resource, informer: storedType{newStoredInformer(resource, feed, s.log)}}
+	}
 	informer := metadatainformer.NewFilteredMetadataInformer(s.client, resource, metav1.NamespaceAll, resyncPeriod(),
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
 	watched := &watchedType{resource: resource, informer: informer}
@@ -103,6 +113,19 @@ func (s *informerSet) newWatchedType(resource schema.GroupVersionResource) *watc
 	_ = informer.Informer().SetTransform(keepForMonitors)
 	_ = informer.Informer().SetWatchErrorHandlerWithContext(watched.failed)
 	return watched
+}
+
+// feed returns the feed of a custom resource of this server, or nil.
+func (s *informerSet) feed(resource schema.GroupVersionResource) Feed {
+	if s.follow == nil {
+		return nil
+	}
+	feed, err := s.follow(resource)
+	if err != nil {
+		s.log.Warn("cannot follow the objects of a type in etcd, watching them by the API", "type", resource.GroupResource().String(), "error", err)
+		return nil
+	}
+	return feed
 }
 
 // failed is the watch error handler. It does not log that a type was deleted.
@@ -137,11 +160,22 @@ func (s *informerSet) Start(stop <-chan struct{}) {
 	s.stop = stop
 	for _, watched := range s.watched {
 		if watched.stop == nil && !watched.typed && !s.ended {
-			ctx, cancel := context.WithCancel(wait.ContextForChannel(stop))
+			ctx, cancel := context.WithCancel(s.until(stop))
 			watched.stop = cancel
 			s.running.Go(func() { watched.informer.Informer().RunWithContext(ctx) })
 		}
 	}
+}
+
+// until returns the context that ends with the channel. Each further context of a channel
+// would take a goroutine for each informer. The caller holds mu.
+func (s *informerSet) until(stop <-chan struct{}) context.Context {
+	if s.contexts[stop] == nil {
+		ctx, cancel := context.WithCancel(wait.ContextForChannel(stop))
+		context.AfterFunc(ctx, cancel)
+		s.contexts[stop] = ctx
+	}
+	return s.contexts[stop]
 }
 
 // holds reports whether an informer has objects of the type.

@@ -21,7 +21,7 @@
 //     object comes, from the revision before it;
 //   - front passes requests to upstream's handler, which builds the serving machinery
 //     of a type at its first request, and releases idle types;
-//   - stores opens the storage of custom resources for the handler; the first reads
-//     of a type wait for its watch cache;
+//   - stores opens the storage of custom resources for the handler, that of each
+//     version at its first use; the first reads of a type wait for its watch cache;
 //   - groups answers discovery.
 package crds

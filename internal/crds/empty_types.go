@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/util/apihelpers"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -60,6 +60,7 @@ type plainRequest struct {
 	info     *request.RequestInfo
 	crd      *apiextensionsv1.CustomResourceDefinition
 	options  internalversion.ListOptions
+	table    *metav1.TableOptions // nil: no table is wanted
 	received time.Time
 }
 
@@ -77,10 +78,17 @@ var fieldsWithoutSchema = []string{"metadata.name", "metadata.namespace"}
 // newPlainRequest returns nil for other requests and for those with an error:
 // upstream's handler answers them.
 func newPlainRequest(r *http.Request, info *request.RequestInfo, crd *apiextensionsv1.CustomResourceDefinition) *plainRequest {
-	if info.Verb != "list" && info.Verb != "watch" || info.Subresource != "" || !servedPlainly(crd, info) || !acceptsPlain(r, info.Verb) {
+	if info.Verb != "list" && info.Verb != "watch" || info.Subresource != "" || !servedPlainly(crd, info) {
 		return nil
 	}
 	p := &plainRequest{info: info, crd: crd, received: time.Now()}
+	table, ok := tableOf(r, info.Verb)
+	if table {
+		p.table = tableOptions(r)
+	}
+	if !ok || table && p.table == nil {
+		return nil
+	}
 	if err := internalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, &p.options); err != nil {
 		return nil
 	}
@@ -91,6 +99,9 @@ func newPlainRequest(r *http.Request, info *request.RequestInfo, crd *apiextensi
 	}
 	if p.options.Watch != (info.Verb == "watch") || p.options.Continue != "" || p.options.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
 		return nil
+	}
+	if p.table != nil && p.options.Watch && p.options.AllowWatchBookmarks {
+		return nil // bookmarks would be tables
 	}
 	if p.options.FieldSelector != nil {
 		for _, requirement := range p.options.FieldSelector.Requirements() {
@@ -124,17 +135,6 @@ func (plainEncoding) EncoderForVersion(encoder runtime.Encoder, _ runtime.GroupV
 }
 
 var plainSerializer = plainEncoding{unstructuredscheme.NewUnstructuredNegotiatedSerializer()}
-
-// acceptsPlain reports whether the response is JSON, or YAML for a list, without
-// conversion to a table or to metadata.
-func acceptsPlain(r *http.Request, verb string) bool {
-	accept := r.Header.Get("Accept")
-	if r.Header.Get("Upgrade") != "" || strings.Contains(accept, "as=") || strings.Contains(accept, "cbor") {
-		return false
-	}
-	mediaType, ok := negotiation.NegotiateMediaTypeOptions(accept, plainSerializer.SupportedMediaTypes(), negotiation.DefaultEndpointRestrictions)
-	return ok && (verb == "list" || mediaType.Accepted.MediaType == runtime.ContentTypeJSON)
-}
 
 // serve answers the request if it is a plain one of a type without objects. It returns
 // false if upstream's handler must answer.
@@ -171,12 +171,12 @@ func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request
 		return true
 	}
 	empty.Release()
-	e.list(w, r, p, revision)
-	return true
+	return e.list(w, r, p, revision)
 }
 
-// list answers with no objects as of the revision.
-func (e *emptyTypes) list(w http.ResponseWriter, r *http.Request, p *plainRequest, revision int64) {
+// list answers with no objects as of the revision. It returns false if it does not
+// answer.
+func (e *emptyTypes) list(w http.ResponseWriter, r *http.Request, p *plainRequest, revision int64) bool {
 	list := &unstructured.UnstructuredList{Object: map[string]any{
 		"apiVersion": p.version().String(), "kind": p.crd.Status.AcceptedNames.ListKind,
 		"metadata": map[string]any{"continue": "", "resourceVersion": formatRevision(revision)},
@@ -184,6 +184,17 @@ func (e *emptyTypes) list(w http.ResponseWriter, r *http.Request, p *plainReques
 	write := func(w http.ResponseWriter, r *http.Request) {
 		responsewriters.WriteObjectNegotiated(plainSerializer, negotiation.DefaultEndpointRestrictions, p.version(), w, r, http.StatusOK, list, false)
 	}
+	if p.table != nil {
+		table, err := e.asTable(r.Context(), p, list)
+		if err != nil {
+			return false // upstream's handler says what is wrong
+		}
+		write = func(w http.ResponseWriter, r *http.Request) {
+			responsewriters.WriteObjectNegotiated(apihelpers.GetMetaInternalVersionCodecs(), withTables{negotiation.DefaultEndpointRestrictions},
+				metav1.SchemeGroupVersion, w, r, http.StatusOK, table, false)
+		}
+	}
 	metrics.InstrumentHandlerFunc("LIST", p.info.APIGroup, p.info.APIVersion, p.info.Resource, "", metrics.CleanScope(p.info),
 		metrics.APIServerComponent, false, "", write)(w, r)
+	return true
 }

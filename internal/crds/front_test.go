@@ -47,7 +47,9 @@ var widgetResource = schema.GroupVersionResource{Group: "example.com", Version: 
 
 // testServer is the front with upstream's handler over an embedded etcd.
 type testServer struct {
+	stores   *stores
 	front    *front
+	client   dynamic.Interface
 	registry *registry
 	objects  dynamic.NamespaceableResourceInterface
 }
@@ -75,7 +77,7 @@ func newTestServer(t *testing.T) *testServer {
 	}
 	store := storage.New(storage.Connection{Client: member.Client(), NewWatcher: member.NewWatcher, Endpoint: "embedded", Single: true},
 		storage.Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute}, slog.New(slog.DiscardHandler))
-	getter := &stores{RESTOptionsGetter: testGetter(t, store)}
+	getter := newStores(testGetter(t, store))
 	protobuf, err := newProtobufStorage(testGetter(t, store))
 	if err != nil {
 		t.Fatal(err)
@@ -99,10 +101,11 @@ func newTestServer(t *testing.T) *testServer {
 	f.empty = &emptyTypes{front: f, population: store.Population(), minTimeout: time.Minute}
 	catalog.listen(f.changed)
 	catalog.listen(f.empty.changes.changed)
-	s := &testServer{front: f, registry: &registry{REST: crds, catalog: catalog, alone: isAlone}}
+	s := &testServer{stores: getter, front: f, registry: &registry{REST: crds, catalog: catalog, alone: isAlone}}
 	s.registry.names = newNames(catalog, stored, filled)
 	crds.CreateStrategy = establishing{crds.CreateStrategy}
-	s.objects = serveFront(t, f).Resource(widgetResource)
+	s.client = serveFront(t, f)
+	s.objects = s.client.Resource(widgetResource)
 	t.Cleanup(func() {
 		getter.closeAll()
 		definitions.destroy()
@@ -118,6 +121,16 @@ func newTestServer(t *testing.T) *testServer {
 // serveFront returns a client of the front.
 func serveFront(t *testing.T, f *front) dynamic.Interface {
 	t.Helper()
+	client, err := dynamic.NewForConfig(&clientrest.Config{Host: frontURL(t, f), QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// frontURL serves the front and returns its URL.
+func frontURL(t *testing.T, f *front) string {
+	t.Helper()
 	infos := &request.RequestInfoFactory{APIPrefixes: sets.NewString("apis", "api"), GrouplessAPIPrefixes: sets.NewString("api")}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := infos.NewRequestInfo(r)
@@ -129,11 +142,7 @@ func serveFront(t *testing.T, f *front) dynamic.Interface {
 		f.ServeHTTP(w, r.WithContext(request.WithUser(ctx, &user.DefaultInfo{Name: "test"})))
 	}))
 	t.Cleanup(server.Close)
-	client, err := dynamic.NewForConfig(&clientrest.Config{Host: server.URL, QPS: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return server.URL
 }
 
 // definitionContext is that of a request for CRDs.
@@ -143,11 +152,14 @@ func definitionContext(t *testing.T) context.Context {
 	}), "")
 }
 
+// unconverted is for a CRD without a conversion webhook.
+var unconverted = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+
 // newDefinition is the CRD of widgets as a client sends it.
-func newDefinition(t *testing.T) *apiextensions.CustomResourceDefinition {
+func newDefinition(t *testing.T, conversion *apiextensionsv1.CustomResourceConversion) *apiextensions.CustomResourceDefinition {
 	t.Helper()
 	crd := widgets()
-	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	crd.Spec.Conversion = conversion
 	crd.ObjectMeta = metav1.ObjectMeta{Name: crd.Name}
 	for i := range crd.Spec.Versions {
 		crd.Spec.Versions[i].SelectableFields, crd.Spec.Versions[i].DeprecationWarning = nil, nil
@@ -158,7 +170,13 @@ func newDefinition(t *testing.T) *apiextensions.CustomResourceDefinition {
 // install creates the CRD of widgets.
 func (s *testServer) install(t *testing.T) {
 	t.Helper()
-	created, err := s.registry.Create(definitionContext(t), newDefinition(t), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	s.installConverted(t, unconverted)
+}
+
+// installConverted creates the CRD of widgets, which are converted so.
+func (s *testServer) installConverted(t *testing.T, conversion *apiextensionsv1.CustomResourceConversion) {
+	t.Helper()
+	created, err := s.registry.Create(definitionContext(t), newDefinition(t, conversion), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +432,7 @@ func TestEstablishedBySingleServersOnly(t *testing.T) {
 			s := newTestServer(t)
 			count := func(context.Context) (bool, error) { return test.alone, test.err }
 			s.registry.alone, s.front.alone = count, count
-			created, err := s.registry.Create(definitionContext(t), newDefinition(t), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			created, err := s.registry.Create(definitionContext(t), newDefinition(t, unconverted), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -439,7 +457,7 @@ func TestEstablishedBySingleServersOnly(t *testing.T) {
 // update.
 func TestAppliedDefinitionsAreEstablished(t *testing.T) {
 	s := newTestServer(t)
-	crd := newDefinition(t)
+	crd := newDefinition(t, unconverted)
 	applied, created, err := s.registry.Update(definitionContext(t), crd.Name, rest.DefaultUpdatedObjectInfo(crd),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
 	if err != nil || !created {

@@ -144,7 +144,7 @@ func (s *Server) exists(ctx context.Context, name string) (bool, error) {
 // serve serves custom resources and their discovery, and makes the controllers.
 func (s *Server) serve(config Config, generic genericapiserver.CompletedConfig, group *genericapiserver.APIGroupInfo, delegate http.Handler, crdClient clientset.Interface) (*controllers, error) {
 	extra := config.Upstream.ExtraConfig
-	s.stores = &stores{RESTOptionsGetter: extra.CRDRESTOptionsGetter}
+	s.stores = newStores(extra.CRDRESTOptionsGetter)
 	groups := &groups{catalog: s.catalog, delegate: delegate, dirty: map[schema.GroupVersion]bool{}}
 	s.front = &front{
 		catalog: s.catalog, definitions: s.definitions, discovery: groups, delegate: delegate,

@@ -2,6 +2,8 @@ package crds
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -23,15 +27,20 @@ import (
 // Gain: a stop leaves no watch on etcd.
 // Breaks: a stop waits for watches of custom resources.
 
+// newStores returns the getter over upstream's.
+func newStores(upstream genericregistry.RESTOptionsGetter) *stores {
+	return &stores{RESTOptionsGetter: upstream, open: map[*lazyStore]flowcontrolrequest.StorageObjectCountTracker{}, opened: make(chan struct{}, 1)}
+}
+
 // stores is the RESTOptionsGetter for custom resources. It records the stores that it
 // has opened. Upstream's handler closes its stores at shutdown by a method that is not
 // exported (crdHandler.destroy); closeAll replaces it.
 type stores struct {
 	genericregistry.RESTOptionsGetter
 
-	mu   sync.Mutex
-	next int
-	open map[int]factory.DestroyFunc
+	mu     sync.Mutex
+	open   map[*lazyStore]flowcontrolrequest.StorageObjectCountTracker
+	opened chan struct{} // wakes count
 }
 
 // GetRESTOptions implements [genericregistry.RESTOptionsGetter].
@@ -40,44 +49,46 @@ func (s *stores) GetRESTOptions(resource schema.GroupResource, example runtime.O
 	if err != nil {
 		return options, err
 	}
+	options.CountMetricPollPeriod = 0 // count does it
 	inner := options.Decorator
 	options.Decorator = func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		store, destroy, err := inner(config, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
-		if err != nil {
-			return nil, nil, err
-		}
-		return readyStore{store}, s.remember(destroy), nil
+		store := &lazyStore{resource: resource, open: func() (storage.Interface, factory.DestroyFunc, error) {
+			defer s.wakeCount()
+			return inner(config, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
+		}}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.open[store] = options.StorageObjectCountTracker
+		return readyStore{store}, func() { s.forget(store) }, nil
 	}
 	return options, nil
 }
 
-func (s *stores) remember(destroy factory.DestroyFunc) factory.DestroyFunc {
+// forget closes a store.
+func (s *stores) forget(store *lazyStore) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = map[int]factory.DestroyFunc{}
+	delete(s.open, store)
+	last := true
+	for other := range s.open {
+		last = last && other.resource != store.resource
 	}
-	s.next++
-	number := s.next
-	s.open[number] = destroy
-	return func() {
-		s.mu.Lock()
-		delete(s.open, number)
-		s.mu.Unlock()
-		destroy()
+	s.mu.Unlock()
+	store.close()
+	if last {
+		metrics.DeleteStoreStats(store.resource)
 	}
 }
 
 // closeAll closes what is still open.
 func (s *stores) closeAll() {
 	s.mu.Lock()
-	open := s.open
-	s.open = nil
+	open := slices.Collect(maps.Keys(s.open))
+	clear(s.open)
 	s.mu.Unlock()
-	for _, destroy := range open {
-		destroy()
+	for _, store := range open {
+		store.close()
 	}
 }
 

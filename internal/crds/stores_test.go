@@ -2,14 +2,119 @@ package crds
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
+
+// TestVersionsOpenTheirStoresWhenUsed: upstream's handler makes a store for each version.
+func TestVersionsOpenTheirStoresWhenUsed(t *testing.T) {
+	s := newTestServer(t)
+	s.install(t)
+	s.create(t, "one")
+	used := func() (used int) {
+		s.stores.mu.Lock()
+		defer s.stores.mu.Unlock()
+		for store := range s.stores.open {
+			if store.used() != nil {
+				used++
+			}
+		}
+		return used
+	}
+	if used() != 1 {
+		t.Errorf("%d stores are open", used())
+	}
+	other := s.client.Resource(widgetResource.GroupResource().WithVersion("v1"))
+	if list, err := other.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
+		t.Fatalf("%v: %+v", err, list)
+	}
+	if used() != 2 {
+		t.Errorf("%d stores are open", used())
+	}
+	for s.front.release(time.Now().Add(time.Hour)) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for open := 1; open > 0; { // upstream's handler closes them later
+		time.Sleep(time.Millisecond)
+		s.stores.mu.Lock()
+		open = len(s.stores.open)
+		s.stores.mu.Unlock()
+	}
+}
+
+// TestClosedStore: a store that is closed before its first use is not opened any more.
+func TestClosedStore(t *testing.T) {
+	store := &lazyStore{resource: widgetResource.GroupResource(), open: func() (storage.Interface, factory.DestroyFunc, error) {
+		t.Error("it is opened")
+		return unready{}, func() {}, nil
+	}}
+	store.close()
+	store.close()
+	if err := store.GetList(t.Context(), "/", storage.ListOptions{}, nil); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+	if store.used() != nil {
+		t.Error("it is used")
+	}
+}
+
+// TestStoreThatCannotBeOpened: the error reaches the client, and the next request tries
+// again.
+func TestStoreThatCannotBeOpened(t *testing.T) {
+	failure := errors.New("no such thing")
+	store := &lazyStore{resource: widgetResource.GroupResource(), open: func() (storage.Interface, factory.DestroyFunc, error) {
+		return unready{}, func() {}, failure
+	}}
+	if err := store.Get(t.Context(), "/a", storage.GetOptions{}, nil); err == nil || !strings.Contains(err.Error(), "no such thing") {
+		t.Errorf("got %v", err)
+	}
+	failure = nil
+	if err := store.Get(t.Context(), "/a", storage.GetOptions{}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// counted is a store with two objects.
+type counted struct{ storage.Interface }
+
+func (counted) Stats(context.Context) (storage.Stats, error) {
+	return storage.Stats{ObjectCount: 2}, nil
+}
+
+// TestCounts: flow control knows the objects of open stores.
+func TestCounts(t *testing.T) {
+	s := newStores(nil)
+	tracker := flowcontrolrequest.NewStorageObjectCountTracker()
+	for name, store := range map[string]storage.Interface{"widgets": counted{}, "gadgets": nil} {
+		s.open[&lazyStore{resource: schema.GroupResource{Group: "example.com", Resource: name}, store: store}] = tracker
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s.opened = make(chan struct{}, 1)
+		go s.count(ctx)
+		s.wakeCount()
+		time.Sleep(2 * countDelay)
+		if stats, err := tracker.Get("widgets.example.com"); err != nil || stats.ObjectCount != 2 {
+			t.Errorf("widgets: %v, %+v", err, stats)
+		}
+		if stats, err := tracker.Get("gadgets.example.com"); err == nil {
+			t.Errorf("gadgets, whose store is not open: %+v", stats)
+		}
+	})
+}
 
 // unready is a store whose watch cache is never filled, as with an object that
 // cannot be decoded.

@@ -32,7 +32,7 @@ const manyDefinitions = 2*listPage + 5
 // createDefinition creates the CRD of number n: every third is labelled.
 func (s *testServer) createDefinition(t *testing.T, n int) {
 	t.Helper()
-	crd := newDefinition(t)
+	crd := newDefinition(t, unconverted)
 	crd.Spec.Group = fmt.Sprintf("group%03d.example.com", n)
 	crd.Name = crd.Spec.Names.Plural + "." + crd.Spec.Group
 	if n%3 == 0 {

@@ -12,10 +12,13 @@ import (
 )
 
 // remember records the key prefix of a resource.
-func (s *Storage) remember(resource schema.GroupResource, prefix string) {
+func (s *Storage) remember(resource schema.GroupResource, prefix string, builtIn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prefixes[resource] = prefix
+	if builtIn {
+		s.builtIn[resource] = true
+	}
 }
 
 // HasObjects reports whether the resource has objects in the namespace: it reads one key.

@@ -94,20 +94,53 @@ func TestEmptyResourceWithHistory(t *testing.T) {
 	}
 }
 
-// TestEmptyResourceEndsWithTheWatch: objects may come unseen when the watch breaks.
-func TestEmptyResourceEndsWithTheWatch(t *testing.T) {
+// breakWatch ends the watch of the population. Meanwhile is called before the next watch
+// begins.
+func breakWatch(t *testing.T, p *Population, meanwhile func()) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.watcher.Close(); err != nil {
+		t.Error(err)
+	}
+	meanwhile()
+}
+
+// TestEmptyResourceOutlivesTheWatch: the next watch continues where the last one has ended.
+func TestEmptyResourceOutlivesTheWatch(t *testing.T) {
+	p, client := newPopulation(t)
+	v, revision := hold(t, p, widgets, Current)
+	occupied, _ := hold(t, p, gadgets, Current)
+	var first int64
+	breakWatch(t, p, func() { first = put(t, client, "/registry/example.com/gadgets/default/a") })
+	<-occupied.Ended()
+	if last := occupied.Revision(); last != first-1 {
+		t.Errorf("the last revision without objects is %d, the first object came at %d", last, first)
+	}
+	if isOver(v) {
+		t.Error("a resource without objects counts as occupied")
+	}
+	if same, now := hold(t, p, widgets, revision); same != v || now < first {
+		t.Errorf("another EmptyResource, or of %d", now)
+	}
+	expectPopulated(t, p, first, gadgets)
+}
+
+// TestEmptyResourceEndsWithItsHistory: objects may have come unseen when etcd has compacted
+// what the next watch needs.
+func TestEmptyResourceEndsWithItsHistory(t *testing.T) {
 	p, client := newPopulation(t)
 	v, revision := hold(t, p, widgets, Current)
 	released, _, err := p.HoldEmpty(t.Context(), gadgets, Current)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.mu.Lock()
-	watcher := p.watcher
-	p.mu.Unlock()
-	if err := watcher.Close(); err != nil {
-		t.Fatal(err)
-	}
+	breakWatch(t, p, func() {
+		put(t, client, "/registry/configmaps/default/a", "/registry/configmaps/default/a")
+		if _, err := client.Compact(t.Context(), put(t, client, "/registry/configmaps/default/a")); err != nil {
+			t.Error(err)
+		}
+	})
 	<-v.Ended()
 	if last := v.Revision(); last != 0 {
 		t.Errorf("%d is called a revision without objects", last)
@@ -120,6 +153,7 @@ func TestEmptyResourceEndsWithTheWatch(t *testing.T) {
 	if _, now := hold(t, p, widgets, Current); now <= revision {
 		t.Errorf("still at %d", now)
 	}
+	expectPopulated(t, p, 0, configMaps)
 }
 
 // TestEmptyResourceOfAnIdleStore: a watch cache cannot begin at a revision that has been

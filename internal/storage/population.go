@@ -7,22 +7,17 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
-	"slices"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 const (
-	// countsPerRequest is less than etcd's default limit of operations in a
-	// transaction (--max-txn-ops).
-	countsPerRequest = 100
-	// parallelCounts bounds the number of concurrent requests of countEach.
-	parallelCounts = 16
 	// populationRetry is the delay before a broken watch is started again.
 	populationRetry = 500 * time.Millisecond
 	// progressDelay is the time that Reach waits for events before it requests the
@@ -33,8 +28,6 @@ const (
 	// emptyRefresh is the longest interval at which the revision of EmptyResources is
 	// brought up to date. A watch cache that begins at a compacted revision fails.
 	emptyRefresh = time.Minute
-	// countTimeout bounds the requests of count: apply and HoldEmpty wait for it.
-	countTimeout = 10 * time.Second
 )
 
 // Population counts the objects of each resource: once from etcd's index of
@@ -49,6 +42,8 @@ type Population struct {
 	mu       sync.Mutex
 	watching context.Context  // of the current watch; nil before the first
 	watcher  clientv3.Watcher // of the current watch
+	cluster  uint64           // identifies the etcd cluster
+	lost     bool             // the next watch cannot continue the last one
 	revision int64            // the counts are those of this revision
 	prefixes map[string]struct{}
 	counts   map[string]int64 // by key prefix below the common one
@@ -56,8 +51,9 @@ type Population struct {
 	first    int64            // the watch has the changes after this revision
 	last     map[string]int64 // by prefix: the revision of the last creation or deletion
 	empty    map[string][]*EmptyResource
-	change   chan struct{} // closed when a count becomes 0 or leaves it
-	progress chan struct{} // closed when revision grows
+	feeds    map[string][]*Feed // by prefix
+	change   chan struct{}      // closed when a count becomes 0 or leaves it
+	progress chan struct{}      // closed when revision grows
 }
 
 func (s *Storage) newPopulation(log *slog.Logger) *Population {
@@ -65,14 +61,14 @@ func (s *Storage) newPopulation(log *slog.Logger) *Population {
 	if interval := s.config.CompactionInterval; interval > 0 {
 		refresh = min(refresh, max(interval/2, time.Second)) // a compaction leaves the revisions of the last interval
 	}
-	return &Population{storage: s, log: log, refresh: refresh, change: make(chan struct{}), progress: make(chan struct{})}
+	return &Population{storage: s, log: log, refresh: refresh, feeds: map[string][]*Feed{}, change: make(chan struct{}), progress: make(chan struct{})}
 }
 
 // start begins to follow the store, unless that has begun.
 func (p *Population) start() { p.started.Do(func() { p.storage.run(p.run) }) }
 
-// run follows the store until ctx ends. When the watch breaks, it begins again
-// with new counts.
+// run follows the store until ctx ends. When the watch breaks, the next one continues
+// from the same revision, or begins anew if etcd has compacted that.
 func (p *Population) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := p.follow(ctx)
@@ -91,15 +87,18 @@ func (p *Population) run(ctx context.Context) {
 func (p *Population) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	revision, err := p.Revision(ctx)
+	response, err := p.storage.connection.Client.Get(ctx, p.root()+"health")
 	if err != nil {
-		return err
+		return fmt.Errorf("read etcd's revision: %w", err)
 	}
 	watcher := p.storage.connection.NewWatcher()
 	defer func() { _ = watcher.Close() }() // its error is that of the cancelled context
-	root := p.root()
-	events := watcher.Watch(ctx, root, clientv3.WithPrefix(), clientv3.WithRev(revision+1))
-	p.begin(ctx, watcher, revision)
+	root, last, known := p.root(), response.Header.Revision, p.resumes(response.Header)
+	if known > 0 {
+		last = known
+	}
+	events := watcher.Watch(ctx, root, clientv3.WithPrefix(), clientv3.WithRev(last+1))
+	p.begin(ctx, watcher, response.Header, known == 0)
 	ticker := time.NewTicker(p.refresh)
 	defer ticker.Stop()
 	for {
@@ -109,6 +108,7 @@ func (p *Population) follow(ctx context.Context) error {
 				return errors.New("the watch was closed")
 			}
 			if err := response.Err(); err != nil {
+				p.failed(err)
 				return fmt.Errorf("watch %s: %w", root, err)
 			}
 			p.apply(response)
@@ -120,29 +120,55 @@ func (p *Population) follow(ctx context.Context) error {
 	}
 }
 
-// begin drops the counts of an earlier watch and wakes the callers that wait for a
-// change.
-func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, revision int64) {
+// resumes returns the revision after which the next watch continues the last one; 0 if
+// it cannot: it is the first one, or etcd has another history.
+func (p *Population) resumes(now *etcdserverpb.ResponseHeader) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watching, p.watcher, p.revision = ctx, watcher, revision
-	p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.builtInPrefixes()
-	p.first, p.last = revision, map[string]int64{}
-	p.endAllEmpty()
+	if p.watching == nil || p.lost || p.cluster != now.ClusterId || p.revision > now.Revision {
+		return 0
+	}
+	return p.revision
+}
+
+// failed notes why the watch has ended.
+func (p *Population) failed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = errors.Is(err, rpctypes.ErrCompacted)
+}
+
+// begin sets the current watch and wakes the callers that wait for a change. anew drops
+// what is known from earlier watches.
+func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *etcdserverpb.ResponseHeader, anew bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watching, p.watcher = ctx, watcher
+	if anew {
+		p.cluster, p.lost, p.revision = now.ClusterId, false, now.Revision
+		p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.builtInPrefixes()
+		p.first, p.last = p.revision, map[string]int64{}
+		p.endAllEmpty()
+		p.breakFeeds()
+	}
 	p.changed()
 	p.advanced()
 }
 
-// apply adds the objects that the events create and delete to the counts.
+// apply adds the objects that the events create and delete to the counts, and passes the
+// events to the feeds.
 func (p *Population) apply(response clientv3.WatchResponse) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	root, changed := len(p.root()), false
 	for _, event := range response.Events {
+		prefix := p.prefixOf(event.Kv.Key[root:])
+		for _, feed := range p.feeds[string(prefix)] {
+			feed.add(event)
+		}
 		if event.Type == clientv3.EventTypePut && !event.IsCreate() {
 			continue
 		}
-		prefix := p.prefixOf(event.Kv.Key[root:])
 		before := p.counts[string(prefix)]
 		after := before + 1
 		if event.Type == clientv3.EventTypeDelete {
@@ -231,105 +257,6 @@ func (p *Population) Populated(ctx context.Context, resources []schema.GroupReso
 		}
 	}
 	return populated, others, nil
-}
-
-// countAll counts the objects below the prefixes that have not been counted,
-// when the watch has begun. If it returns no error, it has locked mu.
-func (p *Population) countAll(ctx context.Context, prefixes []string) error {
-	if err := p.begun(ctx); err != nil {
-		return err
-	}
-	if len(p.uncounted(prefixes)) > 0 {
-		// The revision to count at must not have been compacted.
-		revision, err := p.Revision(ctx)
-		if err != nil {
-			return err
-		}
-		if err := p.Reach(ctx, revision); err != nil {
-			return err
-		}
-	}
-	p.mu.Lock()
-	for some := range slices.Chunk(p.uncountedLocked(prefixes), countsPerRequest) {
-		if err := p.count(ctx, some); err != nil {
-			p.mu.Unlock()
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *Population) uncounted(prefixes []string) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.uncountedLocked(prefixes)
-}
-
-func (p *Population) uncountedLocked(prefixes []string) []string {
-	var uncounted []string
-	for _, prefix := range prefixes {
-		if !p.counted[prefix] {
-			uncounted = append(uncounted, prefix)
-		}
-	}
-	return uncounted
-}
-
-// count counts with requests to etcd, which counts keys in its index without reading
-// values, at the revision that the watch has reached. The caller holds mu, so that apply
-// waits.
-func (p *Population) count(ctx context.Context, prefixes []string) error {
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
-	defer cancel()
-	count := p.countEach
-	if p.storage.connection.Single {
-		count = p.countInTransaction
-	}
-	counts, err := count(ctx, prefixes, p.revision)
-	if err != nil {
-		return fmt.Errorf("count the objects in etcd: %w", err)
-	}
-	for i, prefix := range prefixes {
-		p.counts[prefix] = counts[i]
-		p.counted[prefix] = true
-	}
-	return nil
-}
-
-// countInTransaction counts with one request.
-func (p *Population) countInTransaction(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
-	operations := make([]clientv3.Op, len(prefixes))
-	for i, prefix := range prefixes {
-		operations[i] = clientv3.OpGet(p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision))
-	}
-	response, err := p.storage.connection.Client.Txn(ctx).Then(operations...).Commit()
-	if err != nil {
-		return nil, err
-	}
-	counts := make([]int64, len(prefixes))
-	for i := range prefixes {
-		counts[i] = response.Responses[i].GetResponseRange().Count
-	}
-	return counts, nil
-}
-
-// countEach counts with one request for each prefix. kine does not support transactions
-// that only read.
-func (p *Population) countEach(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
-	counts := make([]int64, len(prefixes))
-	requests, ctx := errgroup.WithContext(ctx)
-	requests.SetLimit(parallelCounts)
-	for i, prefix := range prefixes {
-		requests.Go(func() error {
-			response, err := p.storage.connection.Client.Get(ctx, p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision))
-			if err != nil {
-				return err
-			}
-			counts[i] = response.Count
-			return nil
-		})
-	}
-	return counts, requests.Wait()
 }
 
 // begun returns when the first watch has started.

@@ -21,14 +21,14 @@ type CachePolicy func(schema.GroupResource) bool
 // that uses the shared client. It also makes this storage the source of the metric
 // apiserver_storage_size_bytes.
 func (s *Storage) RESTOptionsGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) generic.RESTOptionsGetter {
-	getter := s.newGetter(upstream, cached)
-	getter.made = s.caches.add
+	getter := s.newGetter(upstream, cached, s.connection.NewWatcher)
+	getter.made, getter.builtIn = s.caches.add, true
 	return getter
 }
 
-func (s *Storage) newGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) *getter {
+func (s *Storage) newGetter(upstream generic.RESTOptionsGetter, cached CachePolicy, watcher func() clientv3.Watcher) *getter {
 	store.Measure(func(ctx context.Context) (*clientv3.StatusResponse, error) { return s.connection.Status(ctx) })
-	return &getter{upstream: upstream, storage: s, cached: cached}
+	return &getter{upstream: upstream, storage: s, cached: cached, watcher: watcher}
 }
 
 // CustomResourceGetter is RESTOptionsGetter for custom resources. It returns an error if
@@ -38,8 +38,12 @@ func (s *Storage) CustomResourceGetter(upstream generic.RESTOptionsGetter, cache
 	if err := store.CheckCustomResourcePrefix(upstream); err != nil {
 		return nil, err
 	}
-	getter := s.newGetter(upstream, cached)
+	pool := &watcherPool{make: s.connection.NewWatcher}
+	getter := s.newGetter(upstream, cached, pool.get)
 	getter.start = s.population.startOfCache
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.custom = upstream
 	return getter, nil
 }
 
@@ -47,6 +51,8 @@ type getter struct {
 	upstream generic.RESTOptionsGetter
 	storage  *Storage
 	cached   CachePolicy
+	watcher  func() clientv3.Watcher                        // makes the watcher of a store
+	builtIn  bool                                           // the resources are built-in ones
 	start    func(schema.GroupResource) (first, seen int64) // of watch caches; nil: with a list
 	made     func(storage.Interface)                        // called with each store with a watch cache; may be nil
 }
@@ -57,20 +63,21 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 	if err != nil {
 		return generic.RESTOptions{}, err
 	}
-	g.storage.remember(resource, opts.ResourcePrefix)
-	opts.Decorator = store.Uncached(g.storage.newStore)
+	g.storage.remember(resource, opts.ResourcePrefix, g.builtIn)
+	opts.Decorator = store.Uncached(g.newStore)
 	if g.cached(resource) {
-		opts.Decorator = store.Cached(g.storage.newStore, g.start, g.made)
+		opts.Decorator = store.Cached(g.newStore, g.start, g.made)
 	}
 	return opts, nil
 }
 
 // newStore makes the store of one resource over the shared client.
-func (s *Storage) newStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	// A copy of the client with its own watcher and latency tracker. It shares the
 	// connection and is not closed.
+	s := g.storage
 	own := *s.connection.Client
-	own.Watcher = s.connection.NewWatcher()
+	own.Watcher = g.watcher()
 	// Reads are linearizable even with one member: a serializable read right after a
 	// watch event may return an older object.
 	own.KV, own.Lease = gatedKV{own.KV, &s.connection}, gatedLease{own.Lease, &s.connection}

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apierrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/utils/clock"
 
@@ -60,6 +61,8 @@ type Storage struct {
 
 	mu       sync.Mutex
 	prefixes map[schema.GroupResource]string
+	builtIn  map[schema.GroupResource]bool
+	custom   generic.RESTOptionsGetter // upstream's for custom resources
 	closed   bool
 	running  sync.WaitGroup
 }
@@ -80,6 +83,7 @@ func New(connection Connection, config Config, log *slog.Logger) *Storage {
 		background: ctx,
 		cancel:     cancel,
 		prefixes:   map[schema.GroupResource]string{},
+		builtIn:    map[schema.GroupResource]bool{},
 	}
 	s.population = s.newPopulation(log)
 	store.DetectFeatures(ctx, connection.Endpoint, connection.Status)

@@ -1,0 +1,120 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// countsPerRequest is less than etcd's default limit of operations in a
+	// transaction (--max-txn-ops).
+	countsPerRequest = 100
+	// parallelCounts bounds the number of concurrent requests of countEach.
+	parallelCounts = 16
+	// countTimeout bounds the requests of count: apply and HoldEmpty wait for it.
+	countTimeout = 10 * time.Second
+)
+
+// countAll counts the objects below the prefixes that have not been counted,
+// when the watch has begun. If it returns no error, it has locked mu.
+func (p *Population) countAll(ctx context.Context, prefixes []string) error {
+	if err := p.begun(ctx); err != nil {
+		return err
+	}
+	if len(p.uncounted(prefixes)) > 0 {
+		// The revision to count at must not have been compacted.
+		revision, err := p.Revision(ctx)
+		if err != nil {
+			return err
+		}
+		if err := p.Reach(ctx, revision); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	for some := range slices.Chunk(p.uncountedLocked(prefixes), countsPerRequest) {
+		if err := p.count(ctx, some); err != nil {
+			p.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Population) uncounted(prefixes []string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.uncountedLocked(prefixes)
+}
+
+func (p *Population) uncountedLocked(prefixes []string) []string {
+	var uncounted []string
+	for _, prefix := range prefixes {
+		if !p.counted[prefix] {
+			uncounted = append(uncounted, prefix)
+		}
+	}
+	return uncounted
+}
+
+// count counts with requests to etcd, which counts keys in its index without reading
+// values, at the revision that the watch has reached. The caller holds mu, so that apply
+// waits.
+func (p *Population) count(ctx context.Context, prefixes []string) error {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	count := p.countEach
+	if p.storage.connection.Single {
+		count = p.countInTransaction
+	}
+	counts, err := count(ctx, prefixes, p.revision)
+	if err != nil {
+		return fmt.Errorf("count the objects in etcd: %w", err)
+	}
+	for i, prefix := range prefixes {
+		p.counts[prefix] = counts[i]
+		p.counted[prefix] = true
+	}
+	return nil
+}
+
+// countInTransaction counts with one request.
+func (p *Population) countInTransaction(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
+	operations := make([]clientv3.Op, len(prefixes))
+	for i, prefix := range prefixes {
+		operations[i] = clientv3.OpGet(p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision))
+	}
+	response, err := p.storage.connection.Client.Txn(ctx).Then(operations...).Commit()
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]int64, len(prefixes))
+	for i := range prefixes {
+		counts[i] = response.Responses[i].GetResponseRange().Count
+	}
+	return counts, nil
+}
+
+// countEach counts with one request for each prefix. kine does not support transactions
+// that only read.
+func (p *Population) countEach(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
+	counts := make([]int64, len(prefixes))
+	requests, ctx := errgroup.WithContext(ctx)
+	requests.SetLimit(parallelCounts)
+	for i, prefix := range prefixes {
+		requests.Go(func() error {
+			response, err := p.storage.connection.Client.Get(ctx, p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision))
+			if err != nil {
+				return err
+			}
+			counts[i] = response.Count
+			return nil
+		})
+	}
+	return counts, requests.Wait()
+}
