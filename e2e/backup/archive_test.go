@@ -146,6 +146,11 @@ archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q,
 	reads(t, again, "while-it-was-away")
 	archived(t, again)
 	harness.Contains(t, run(harness.ExitOK, "backup", "list"), "the server was restored at revision "+last.ResourceVersion)
+	again.Kubectl("", "delete", "configmap", "last")
+	archived(t, again)
+	harness.Contains(t, run(harness.ExitFailure, "undelete", "configmap", "last", "--data-dir", again.Dir), "--identity")
+	harness.Contains(t, run(harness.ExitOK, "undelete", "configmap", "last", "--data-dir", again.Dir, "--identity", key), "created  ConfigMap")
+	reads(t, again, "last")
 }
 
 // TestArchiveOfAnotherServer: the archive is not written, and the server runs.

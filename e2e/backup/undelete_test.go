@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,11 +141,11 @@ func undeleteDependents(u undeletion) {
 	u.gone("secrets", "default", "grandchild")
 
 	dry := u.run(harness.ExitOK, "undelete", "gd", "root", "--dry-run")
-	harness.Wants(u, dry, "create  Gadget", "create  ConfigMap", "create  Secret")
+	harness.Contains(u, dry, "create  Gadget", "create  ConfigMap", "create  Secret")
 	if u.get("gadgets.example.com", "default", "root") != nil || u.get("configmaps", "default", "child") != nil {
 		u.Fatal("the dry run has created something")
 	}
-	harness.Wants(u, u.run(harness.ExitOK, "undelete", "gadgets", "root"), "created  Gadget", "created  ConfigMap", "created  Secret")
+	harness.Contains(u, u.run(harness.ExitOK, "undelete", "gadgets", "root"), "created  Gadget", "created  ConfigMap", "created  Secret")
 	u.garbageCollected()
 	again := u.get("gadgets.example.com", "default", "root")
 	if again.GetUID() == root.GetUID() || !slices.Equal(again.GetFinalizers(), root.GetFinalizers()) {
@@ -165,7 +166,7 @@ func undeleteDependents(u undeletion) {
 	}
 	// The former managers apply without conflicts, and a repetition changes nothing.
 	u.apply("maker", "{apiVersion: example.com/v1, kind: Gadget, metadata: {name: root, namespace: default, finalizers: [example.com/hold]}, spec: {size: 2}}")
-	harness.Wants(u, u.run(harness.ExitOK, "undelete", "configmap/child"), "exists")
+	harness.Contains(u, u.run(harness.ExitOK, "undelete", "configmap/child"), "exists")
 }
 
 // version is a version as `history get` lists it.
@@ -195,12 +196,12 @@ func readHistory(u undeletion) {
 		u.Fatalf("the versions are %+v", versions)
 	}
 	first, last := fmt.Sprint(versions[0].Revision), fmt.Sprint(versions[len(versions)-1].Revision)
-	harness.Wants(u, u.run(harness.ExitOK, "history", "get", "gd", "root"), "REVISION", "maker", first, "deleted")
-	harness.Wants(u, u.run(harness.ExitOK, "history", "diff", "gd", "root", "--revisions", first+","+last), "-  size: 1", "+  size: 2", "+  phase: Done")
-	harness.Wants(u, u.run(harness.ExitOK, "history", "show", "gd", "root", "--revision", first), "size: 1")
-	harness.Wants(u, u.run(harness.ExitFailure, "history", "show", "gd", "root", "--revision", fmt.Sprint(versions[3].Revision)), "did not exist at revision")
-	harness.Wants(u, u.run(harness.ExitOK, "history", "show", "secret", "grandchild", "--revision", fmt.Sprint(u.versions("secret", "grandchild")[0].Revision)), "key: dmFsdWU=")
-	harness.Wants(u, u.run(harness.ExitFailure, "history", "get", "configmap", "nothing"), "has no version of configmaps/nothing")
+	harness.Contains(u, u.run(harness.ExitOK, "history", "get", "gd", "root"), "REVISION", "maker", first, "deleted")
+	harness.Contains(u, u.run(harness.ExitOK, "history", "diff", "gd", "root", "--revisions", first+","+last), "-  size: 1", "+  size: 2", "+  phase: Done")
+	harness.Contains(u, u.run(harness.ExitOK, "history", "show", "gd", "root", "--revision", first), "size: 1")
+	harness.Contains(u, u.run(harness.ExitFailure, "history", "show", "gd", "root", "--revision", fmt.Sprint(versions[3].Revision)), "did not exist at revision")
+	harness.Contains(u, u.run(harness.ExitOK, "history", "show", "secret", "grandchild", "--revision", fmt.Sprint(u.versions("secret", "grandchild")[0].Revision)), "key: dmFsdWU=")
+	harness.Contains(u, u.run(harness.ExitFailure, "history", "get", "configmap", "nothing"), "has no version of configmaps/nothing")
 }
 
 // undeleteTaken: another object has the name.
@@ -210,7 +211,7 @@ func undeleteTaken(u undeletion) {
 	u.apply("other", "{apiVersion: v1, kind: ConfigMap, metadata: {name: taken, namespace: default}, data: {a: after}}")
 	before := u.get("configmaps", "default", "taken")
 	revision := u.deletedAt("configmap", "taken") - 1
-	harness.Wants(u, u.run(harness.ExitFailure, "undelete", "configmap", "taken", "--revision", fmt.Sprint(revision)), "name taken", "nothing was created")
+	harness.Contains(u, u.run(harness.ExitFailure, "undelete", "configmap", "taken", "--revision", fmt.Sprint(revision)), "name taken", "nothing was created")
 	if after := u.get("configmaps", "default", "taken"); after.GetResourceVersion() != before.GetResourceVersion() {
 		u.Errorf("it was changed: %v", after.Object)
 	}
@@ -258,12 +259,12 @@ spec: {policyName: no-secrets, validationActions: [Deny]}
 		return nil
 	})
 	for _, flags := range [][]string{{"--dry-run"}, nil} {
-		harness.Wants(u, u.run(harness.ExitFailure, append([]string{"undelete", "configmap", "policed"}, flags...)...), "refused  Secret", "not this one", "create   ConfigMap")
+		harness.Contains(u, u.run(harness.ExitFailure, append([]string{"undelete", "configmap", "policed"}, flags...)...), "refused  Secret", "not this one", "create   ConfigMap")
 		if u.get("configmaps", "default", "policed") != nil {
 			u.Fatal("something was created")
 		}
 	}
-	harness.Wants(u, u.run(harness.ExitFailure, "undelete", "configmap", "policed", "--partial"), "refused  Secret", "created  ConfigMap", "1 of 2")
+	harness.Contains(u, u.run(harness.ExitFailure, "undelete", "configmap", "policed", "--partial"), "refused  Secret", "created  ConfigMap", "1 of 2")
 	if u.get("configmaps", "default", "policed") == nil {
 		u.Error("what can come back did not")
 	}
@@ -275,9 +276,9 @@ func undeleteWithoutRights(u undeletion) {
 	u.s.Kubectl("", "delete", "configmap", "forbidden")
 	kubeconfig := filepath.Join(u.TempDir(), "jane")
 	harness.Runs(u, harness.ExitOK, "kubeconfig", "create", "jane", "--data-dir", u.s.Dir, "--output", kubeconfig)
-	harness.Wants(u, u.run(harness.ExitFailure, "undelete", "configmap", "forbidden", "--kubeconfig", kubeconfig), "refused  ConfigMap", "jane", "nothing was created")
+	harness.Contains(u, u.run(harness.ExitFailure, "undelete", "configmap", "forbidden", "--kubeconfig", kubeconfig), "refused  ConfigMap", "jane", "nothing was created")
 	u.s.Kubectl("", "create", "rolebinding", "jane", "--clusterrole=edit", "--user=jane")
-	harness.Wants(u, u.run(harness.ExitOK, "undelete", "configmap", "forbidden", "--kubeconfig", kubeconfig), "created  ConfigMap")
+	harness.Contains(u, u.run(harness.ExitOK, "undelete", "configmap", "forbidden", "--kubeconfig", kubeconfig), "created  ConfigMap")
 }
 
 // undeleteWithoutOwner: the garbage collector would delete the object again.
@@ -286,8 +287,8 @@ func undeleteWithoutOwner(u undeletion) {
 	u.apply("maker", "{apiVersion: v1, kind: ConfigMap, metadata: {name: dependent, namespace: default, ownerReferences: "+owned(u.get("configmaps", "default", "owner"))+"}}")
 	u.s.Kubectl("", "delete", "configmap", "owner")
 	u.gone("configmaps", "default", "dependent")
-	harness.Wants(u, u.run(harness.ExitFailure, "undelete", "configmap", "dependent"), "owner gone", "--orphan")
-	harness.Wants(u, u.run(harness.ExitOK, "undelete", "configmap", "dependent", "--orphan"), "created  ConfigMap")
+	harness.Contains(u, u.run(harness.ExitFailure, "undelete", "configmap", "dependent"), "owner gone", "--orphan")
+	harness.Contains(u, u.run(harness.ExitOK, "undelete", "configmap", "dependent", "--orphan"), "created  ConfigMap")
 	u.garbageCollected()
 	if dependent := u.get("configmaps", "default", "dependent"); dependent == nil || len(dependent.GetOwnerReferences()) > 0 {
 		u.Errorf("the dependent is %v", dependent)
@@ -326,12 +327,14 @@ func undeleteNamespace(u undeletion) {
 		}
 		return nil
 	})
+	archived(u.T, u.s)
+	moment := time.Now()
 	u.s.Kubectl("", "delete", "namespace", "team")
-	harness.Wants(u, u.run(harness.ExitOK, "undelete", "ns", "team", "--dry-run"), "create  Namespace", "not checked: its namespace does not exist yet")
+	harness.Contains(u, u.run(harness.ExitOK, "undelete", "ns", "team", "--dry-run"), "create  Namespace", "not checked: its namespace does not exist yet")
 	if u.get("namespaces", "", "team") != nil {
 		u.Fatal("the dry run has created the namespace")
 	}
-	harness.Wants(u, u.run(harness.ExitOK, "undelete", "namespace", "team"), "created  Namespace", "created  ServiceAccount", "created  Gadget", "the server makes it")
+	harness.Contains(u, u.run(harness.ExitOK, "undelete", "namespace", "team", "--at", moment.UTC().Format(time.RFC3339Nano)), "created  Namespace", "created  ServiceAccount", "created  Gadget", "the server makes it")
 	if ns := u.get("namespaces", "", "team"); ns.GetLabels()["tier"] != "one" {
 		u.Errorf("the namespace is %v", ns.Object)
 	}
@@ -361,10 +364,10 @@ func undeleteDefinition(u undeletion) {
 		}
 		return nil
 	})
-	harness.Wants(u, u.run(harness.ExitFailure, "undelete", "gadgets.example.com", "one", "-n", "team"), "undelete crd gadgets.example.com")
-	harness.Wants(u, u.run(harness.ExitOK, "history", "get", "gadgets.example.com", "one", "-n", "team"), "created", "deleted")
-	harness.Wants(u, u.run(harness.ExitOK, "undelete", "crd", "gadgets.example.com", "--dry-run"), "not checked: its type does not exist yet")
-	harness.Wants(u, u.run(harness.ExitOK, "undelete", "crd", "gadgets.example.com"), "created  CustomResourceDefinition", "created  Gadget")
+	harness.Contains(u, u.run(harness.ExitFailure, "undelete", "gadgets.example.com", "one", "-n", "team"), "undelete crd gadgets.example.com")
+	harness.Contains(u, u.run(harness.ExitOK, "history", "get", "gadgets.example.com", "one", "-n", "team"), "created", "deleted")
+	harness.Contains(u, u.run(harness.ExitOK, "undelete", "crd", "gadgets.example.com", "--dry-run"), "not checked: its type does not exist yet")
+	harness.Contains(u, u.run(harness.ExitOK, "undelete", "crd", "gadgets.example.com"), "created  CustomResourceDefinition", "created  Gadget")
 	one := u.get("gadgets.example.com", "team", "one")
 	if size, _, _ := unstructured.NestedInt64(one.Object, "spec", "size"); size != 7 {
 		u.Errorf("it came back as %v", one.Object)
@@ -395,8 +398,8 @@ func undeleteBadInput(u undeletion) {
 		{harness.ExitUsage, []string{"history", "diff", "configmap", "settings", "--revisions", "1,a"}, "is not a revision"},
 		{harness.ExitUsage, []string{"history", "get", "configmap", "settings", "--limit", "-1"}, "must not be negative"},
 	} {
-		harness.Wants(u, u.run(test.code, test.args...), test.want)
+		harness.Contains(u, u.run(test.code, test.args...), test.want)
 	}
-	harness.Wants(u, harness.Runs(u, harness.ExitUsage, "undelete", "configmap", "a", "--data-dir", u.s.Dir), "there is no archive")
-	harness.Wants(u, harness.Runs(u, harness.ExitFailure, "undelete", "configmap", "a", "--data-dir", u.s.Dir, "--from", u.TempDir()), "has no archive")
+	harness.Contains(u, harness.Runs(u, harness.ExitUsage, "undelete", "configmap", "a", "--data-dir", u.s.Dir), "there is no archive")
+	harness.Contains(u, harness.Runs(u, harness.ExitFailure, "undelete", "configmap", "a", "--data-dir", u.s.Dir, "--from", u.TempDir()), "has no archive")
 }

@@ -12,17 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Upstream fact: the error of a dry run that a webhook does not support
-//
-// Mirrors: k8s.io/apiserver/pkg/admission/plugin/webhook/errors.NewDryRunUnsupportedErr
-// Why: the error has no reason or cause of its own.
-// Gain: objects that such a webhook sees can be brought back: the plan says that they
-//   are not checked, instead of that they are refused.
-// Breaks: undelete refuses these objects without --partial.
-
-// withoutDryRun is in the message.
-const withoutDryRun = "does not support dry run"
-
 // checkItem asks the server whether it would create an object.
 func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 	if item.groupKind() == configMapKind && item.Name == "kube-root-ca.crt" {
@@ -48,14 +37,11 @@ func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 	_, err = p.client.at(item.mapping, item.Namespace).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
 	switch {
 	case err == nil:
+		return nil
 	case apierrors.IsAlreadyExists(err):
 		return p.compare(ctx, item, object)
-	case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), withoutDryRun):
-		item.Reason = "not checked: " + err.Error()
-	default:
-		return refused(ctx, item, err)
 	}
-	return nil
+	return refused(ctx, item, err)
 }
 
 // parent returns the namespace or the definition of an object if the plan has it.
@@ -83,23 +69,41 @@ func (p *Plan) unchecked(item *Item) string {
 
 // mayCreate asks for the right to create an object that cannot be tried yet.
 func (p *Plan) mayCreate(ctx context.Context, item *Item, unchecked string) error {
-	attributes := &authorizationv1.ResourceAttributes{Verb: "create", Group: item.gvk().Group, Version: item.gvk().Version, Namespace: item.Namespace, Name: item.Name}
+	attributes := authorizationv1.ResourceAttributes{Verb: "create", Group: item.gvk().Group, Version: item.gvk().Version, Namespace: item.Namespace}
 	if item.mapping != nil {
 		attributes.Resource = item.mapping.Resource.Resource
 	} else {
 		attributes.Resource = p.newTypes[item.groupKind()].resource
 	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
-	answer, err := p.client.authorization.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	allowed, err := p.allowed(ctx, attributes)
 	switch {
 	case err != nil:
 		return refused(ctx, item, err)
-	case !answer.Status.Allowed:
+	case !allowed:
 		item.becomes(Refused, fmt.Sprintf("you may not create %s in namespace %q", attributes.Resource, item.Namespace))
 	default:
 		item.Reason = "not checked: " + unchecked + " does not exist yet"
 	}
 	return nil
+}
+
+// allowed asks the server for a right, once for all objects of a type in a namespace.
+func (p *Plan) allowed(ctx context.Context, attributes authorizationv1.ResourceAttributes) (bool, error) {
+	p.mu.Lock()
+	answer, known := p.rights[attributes]
+	p.mu.Unlock()
+	if known {
+		return answer, nil
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
+	review, err := p.client.authorization.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rights[attributes] = review.Status.Allowed
+	return review.Status.Allowed, nil
 }
 
 // refused notes the error of the server. An error that is not of one object ends the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,7 +50,8 @@ type Plan struct {
 
 	mu sync.Mutex
 	// uids of owners that exist, by those in the archive; empty for owners that do not.
-	uids map[types.UID]types.UID
+	uids   map[types.UID]types.UID
+	rights map[authorizationv1.ResourceAttributes]bool
 }
 
 // NewPlan collects the objects and asks the server whether it would take them. It
@@ -71,7 +73,7 @@ func NewPlan(ctx context.Context, client *Client, from *history.Archive, request
 	}
 	p := &Plan{
 		Revision: moment.Revision, Time: moment.Time, client: client, objects: objects, orphan: request.Orphan,
-		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, uids: map[types.UID]types.UID{},
+		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
 	}
 	if err := p.collect(ctx, request.Object); err != nil {
 		return nil, errors.Join(err, p.Close())
