@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -56,13 +57,23 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	if _, err := things.Create(t.Context(), parse(t, k.object("late", "")), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("an object of a CRD that is being deleted: %v, want a refusal", err)
 	}
-	harness.Eventually(t, "the object with the finalizer is the last", func() error {
-		list, err := things.List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "w0" {
-			return fmt.Errorf("%d objects, %v", len(list.Items), err)
-		}
-		return nil
-	})
+	for left := int64(objects); left > 1; {
+		harness.Eventually(t, "more objects are deleted", func() error {
+			list, err := things.List(t.Context(), metav1.ListOptions{Limit: 1})
+			if err != nil {
+				return err
+			}
+			before := left
+			left = int64(len(list.Items)) + ptr.Deref(list.GetRemainingItemCount(), 0)
+			if left >= before {
+				return fmt.Errorf("%d objects are there", left)
+			}
+			return nil
+		})
+	}
+	if list, err := things.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "w0" {
+		t.Fatalf("%v: %v, want the object with the finalizer", err, list)
+	}
 	if crd, err := definitions.Get(t.Context(), k.crd(), metav1.GetOptions{}); err != nil || condition(crd, "Terminating") != "True" {
 		t.Errorf("while an object has a finalizer: %v: %v", err, crd)
 	}
