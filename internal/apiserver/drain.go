@@ -46,6 +46,11 @@ func (d *drain) outside(handler http.Handler) http.Handler {
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
 		answer := &answer{inner: w, request: r}
+		defer func() {
+			if answer.wasCut() {
+				keepAnswer(recover())
+			}
+		}()
 		defer answer.finish()
 		unlink := context.AfterFunc(d.over, func() {
 			if answer.cut(d.serializer) {
@@ -183,6 +188,21 @@ func (a *answer) finish() {
 	a.finished = true
 	if !a.written && !a.isCut {
 		a.copyHeader() // net/http writes the status
+	}
+}
+
+// wasCut reports whether the request was cut before it had a response.
+func (a *answer) wasCut() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.isCut
+}
+
+// keepAnswer drops the panic with which upstream's timeout filter aborts a response that
+// its handler has begun: the client has the complete response of cut.
+func keepAnswer(failure any) {
+	if failure != nil && failure != http.ErrAbortHandler {
+		panic(failure)
 	}
 }
 

@@ -14,12 +14,23 @@ import (
 // drained serves handler on a port, through a drain.
 func drained(t *testing.T, handler http.HandlerFunc) (*drain, *httptest.Server) {
 	t.Helper()
+	return drainedOver(t, false, handler)
+}
+
+// drainedOver is drained over HTTP/2, with TLS, or over HTTP/1.1.
+func drainedOver(t *testing.T, http2 bool, handler http.HandlerFunc) (*drain, *httptest.Server) {
+	t.Helper()
 	d := newDrain(legacyscheme.Codecs)
 	inner := d.inside(handler)
-	server := httptest.NewServer(d.outside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(d.outside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := &request.RequestInfo{Verb: r.URL.Query().Get("verb")}
 		inner.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
 	})))
+	if server.EnableHTTP2 = http2; http2 {
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
 	t.Cleanup(server.Close)
 	return d, server
 }
@@ -58,6 +69,32 @@ func TestDrainCutsRequests(t *testing.T) {
 	}
 	if err := <-ended; err == nil {
 		t.Error("the handler could still write")
+	}
+}
+
+// TestDrainKeepsTheAnswer: the answer of a cut request arrives as a whole, also if
+// upstream's timeout filter aborts the response.
+func TestDrainKeepsTheAnswer(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
+		t.Run(name, func(t *testing.T) {
+			arrived := make(chan struct{})
+			d, server := drainedOver(t, http2, func(_ http.ResponseWriter, r *http.Request) {
+				close(arrived)
+				<-r.Context().Done()
+				panic(http.ErrAbortHandler)
+			})
+			go func() {
+				<-arrived
+				d.end()
+			}()
+			response, err := server.Client().Get(server.URL + "?verb=get")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := body(t, response); response.Proto != name || response.StatusCode != http.StatusGatewayTimeout || !strings.Contains(text, "the server is stopping") {
+				t.Errorf("the answer is %s %s: %s", response.Proto, response.Status, text)
+			}
+		})
 	}
 }
 
