@@ -277,7 +277,7 @@ func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	p.sees("served")
+	p.sees("Controllers")
 	harness.Eventually(t, "the search has the focus", func() error {
 		p.run("press /", chromedp.KeyEvent("/"))
 		if label := evaluate[string](p, `document.activeElement.ariaLabel ?? ""`); label != "Go to a type" {

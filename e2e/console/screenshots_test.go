@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	protocol "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
 var screenshots = flag.String("screenshots", "", "directory to write pictures of the main pages to")
@@ -27,8 +30,8 @@ func TestScreenshots(t *testing.T) {
 	few := open(t, launch(t, "--data-dir", s.Dir), "#/objects/core/v1/namespaces")
 	few.sees("shop")
 	few.shoot([]view{
-		{"overview", "#/", "Requests per second"},
-		{"types", "#/types", "Database"},
+		{"overview", "#/", "checks passed"},
+		{"types", "#/types", "ConfigMap"},
 		{"objects", "#/objects/cloud.example.org/v1/databases", "orders"},
 		{"object", claim, "Conditions"},
 		{"yaml", claim + "?tab=yaml", "resourceRef"},
@@ -41,6 +44,7 @@ func TestScreenshots(t *testing.T) {
 		{"access", "#/access", "Subject"},
 		{"missing", "#/object/core/v1/configmaps/shop/none", "not found"},
 	})
+	few.illustrate(s, []view{{"overview", "#/?events=all", "checks passed"}, {"relations", claim + "?tab=tree", "orders-x7k2p-net"}})
 	server := &many{types: 2000, objects: 100_000}
 	open(t, launch(t, "--kubeconfig", server.serve(t)), "#/types").shoot([]view{
 		{"many-types", "#/types", "Type0000"},
@@ -67,6 +71,28 @@ func (p *page) shoot(views []view) {
 			if err := os.WriteFile(name, picture, 0o644); err != nil {
 				p.t.Fatal(err)
 			}
+		}
+	}
+}
+
+// illustrate takes the README's pictures: small, in WebP. The charts have some
+// requests to show.
+func (p *page) illustrate(s *harness.Server, views []view) {
+	p.t.Helper()
+	p.size(1100, 560, "light")
+	for _, v := range views {
+		p.visit(v.hash)
+		for range 20 {
+			s.Kubectl("", "get", "databases,volumes,configmaps", "-A")
+		}
+		p.sees(v.sees)
+		p.lacks("measuring")
+		picture, err := chromedp.Call(p.ctx, protocol.CaptureScreenshot, protocol.CaptureScreenshotParams{Format: protocol.CaptureScreenshotFormatWebp, Quality: new(int64(85))})
+		if err != nil {
+			p.t.Fatalf("take a picture: %v", err)
+		}
+		if err := os.WriteFile(filepath.Join(*screenshots, "console-"+v.name+".webp"), picture.Data, 0o644); err != nil {
+			p.t.Fatal(err)
 		}
 	}
 }

@@ -4,7 +4,7 @@ import { list, send, type KubeObject } from "./api";
 import { Failure, Loading, Pill } from "./parts";
 import { route, setQuery } from "./router";
 import { useLoad, useSignal } from "./signal";
-import { apiVersion, findType, typeKey, types } from "./types";
+import { findType, typeKey, types } from "./types";
 
 interface Rule { verbs: string[]; apiGroups?: string[]; resources?: string[]; resourceNames?: string[]; nonResourceURLs?: string[] }
 interface Subject { kind: string; name: string; namespace?: string }
@@ -44,7 +44,7 @@ function WhoCan() {
   const { query } = useSignal(route);
   const known = useSignal(types)!;
   const verb = query.get("verb") ?? "get", key = query.get("type") ?? "core/v1/secrets", namespace = query.get("ns") ?? "default";
-  const [typed, setTyped] = useState("");
+  const [typed, setTyped] = useState<string>();
   const type = findType(key);
   const found = useLoad(async () => {
     if (!type) return [];
@@ -64,8 +64,8 @@ function WhoCan() {
   return <section><h2>Who may</h2>
     <div class="toolbar">
       <select aria-label="Verb" value={verb} onChange={(event) => setQuery({ verb: event.currentTarget.value })}>{verbs.map((name) => <option key={name} selected={name === verb}>{name}</option>)}</select>
-      <input list="types" aria-label="Type" placeholder={type ? `${type.resource} (${apiVersion(type)})` : "type"} value={typed}
-        onInput={(event) => { setTyped(event.currentTarget.value); if (findType(event.currentTarget.value)) { setQuery({ type: event.currentTarget.value }); setTyped(""); } }} />
+      <input list="types" aria-label="Type" placeholder="group/version/resource" value={typed ?? key} size={34} onFocus={(event) => event.currentTarget.select()} onBlur={() => setTyped(undefined)}
+        onInput={(event) => { setTyped(event.currentTarget.value); if (findType(event.currentTarget.value)) setQuery({ type: event.currentTarget.value }); }} />
       <datalist id="types">{known.map((item) => <option key={typeKey(item)} value={typeKey(item)}>{item.kind}</option>)}</datalist>
       {type?.namespaced && <span class="muted">in namespace {namespace}</span>}
     </div>

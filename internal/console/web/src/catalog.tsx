@@ -53,13 +53,13 @@ export function Types() {
   const items = byGroup(shown);
   return (
     <>
-      <div class="title"><h1>Types</h1><span class="muted">{number(shown.length)} of {number(known.length)}</span></div>
+      <div class="title"><h1>Types</h1><span class="muted">{shown.length === known.length ? number(known.length) : `${number(shown.length)} of ${number(known.length)}`}</span></div>
       <div class="toolbar">
         <input type="search" placeholder="kind, group, short name" aria-label="Filter types" value={text} onInput={(event) => setText(event.currentTarget.value)} />
         <label><input type="checkbox" checked={populated} onChange={(event) => setQuery({ show: event.currentTarget.checked ? "populated" : undefined })} /> with objects only</label>
         {populated && progress < known.length && <span class="muted" aria-live="polite">counted {number(progress)} of {number(known.length)}</span>}
       </div>
-      <div class="table scroller" role="table" aria-label="Types" aria-rowcount={items.length + 1} onKeyDown={moveFocus}>
+      <div class={`table scroller ${items.length < 8 ? "short" : ""}`} role="table" aria-label="Types" aria-rowcount={items.length + 1} onKeyDown={moveFocus}>
         <div class="type-row head" role="row"><span>Kind</span><span class="wide">Versions</span><span class="wide">Short names</span><span class="wide">Scope</span><span class="count">Objects</span><span class="wide" /></div>
         <VirtualList label="Types" items={items} keyOf={(item) => ("title" in item ? `group ${item.title}` : typeKey(item))}
           row={(item) => ("title" in item ? <div class="group-row" role="row"><strong>{item.title}</strong> <span class="muted">{number(item.size)}</span></div> : <TypeRow type={item} />)} />

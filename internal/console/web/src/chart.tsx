@@ -23,6 +23,6 @@ export function Chart({ title, points, value, tone = "accent" }: { title: string
   useEffect(() => { plot.current?.setData([points.map((point) => point.time), points.map(value)]); }, [points]);
   const last = points.length ? value(points[points.length - 1]) : null;
   return <section class="card"><h2>{title} <span class="figure">{last === null ? "" : last.toFixed(last < 10 ? 1 : 0)}</span></h2>
-    <div ref={parent} class="chart" role="img" aria-label={`${title} over the last ten minutes`} />{points.length === 0 && <p class="muted">The first figures come in ten seconds.</p>}</section>;
+    <div ref={parent} class="chart" role="img" aria-label={`${title} over the last ten minutes`}>{points.length === 0 && <p class="muted chart-wait">measuring…</p>}</div></section>;
 }
 

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { stringify } from "yaml";
 import { ApiError, get, inView, list, pause, watch, whileInView, type KubeObject, type ManagedFields } from "./api";
 import { YamlView } from "./editor";
-import { health, stateOf, tree } from "./owners";
+import { health, stateOf, tree, underway } from "./owners";
 import { Age, Failure, Loading, Pill } from "./parts";
 import { DeleteDialog } from "./remove";
 import { go, route, setQuery } from "./router";
@@ -63,7 +63,7 @@ function OneObject({ type, namespace, name }: { type: ApiType; namespace: string
   const tab = query.get("tab") ?? "";
   const { object, gone, error } = useObject(type, namespace, name);
   const [deleting, setDeleting] = useState(false);
-  if (!object) return error ? <><h1>{name}</h1><Failure error={error} doing={`read ${type.kind} ${name}`} /></> : <Loading />;
+  if (!object) return error ? <><p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}{namespace && ` in ${namespace}`}</p><div class="title"><h1>{name}</h1></div><Failure error={error} doing={`read ${type.kind} ${name}`} /></> : <Loading />;
   const state = health(object);
   return (
     <>
@@ -99,7 +99,7 @@ function Summary({ object }: { object: KubeObject }) {
       {conditions.length > 0 && <section><h2>Conditions</h2><ul class="conditions">{conditions.map((condition) => {
         const good = negative.test(condition.type) ? condition.status === "False" : condition.status === "True";
         return <li key={condition.type}>
-          <Pill state={condition.status === "Unknown" ? "warn" : good ? "good" : "bad"}>{condition.type}</Pill>
+          <Pill state={condition.status === "Unknown" ? "warn" : good ? "good" : underway.test(condition.reason ?? "") ? "warn" : "bad"}>{condition.type}</Pill>
           <span>{condition.status === "True" ? "" : condition.status === "False" ? "not " : "unknown whether "}{words(condition.type)}{condition.reason ? `: ${condition.reason}` : ""}</span>
           <span class="muted"><Age time={condition.lastTransitionTime} /></span>
           {condition.message && <p>{condition.message}</p>}

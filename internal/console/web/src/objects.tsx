@@ -35,6 +35,7 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
   const showNamespace = type.namespaced && !namespace;
   const titles = [...(showNamespace ? ["Namespace"] : []), ...columns.map((column) => column.name)];
   const grid = { gridTemplateColumns: `24px ${titles.map((title) => (title === "Name" ? "minmax(150px, 2fr)" : title.toLowerCase() === "age" ? "70px" : "minmax(80px, 1fr)")).join(" ")}`, minWidth: `${60 + titles.length * 100}px` };
+  const numeric = (title: string) => columns.some((column) => column.name === title && (column.type === "integer" || column.type === "number"));
   const chosen = selected.size > 0 ? rows.filter((row) => selected.has(row.object.metadata.uid)) : [];
   const toggle = (uid: string) => setSelected((before) => { const next = new Set(before); if (!next.delete(uid)) next.add(uid); return next; });
   const empty = table.rows.size === 0;
@@ -49,13 +50,14 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
         {wider && <label><input type="checkbox" checked={query.has("wide")} onChange={(event) => setQuery({ wide: event.currentTarget.checked ? "yes" : undefined })} /> all columns</label>}
         {chosen.length > 0 && <button class="danger" onClick={() => setDeleting(true)}>Delete {number(chosen.length)}</button>}
       </Filters>
+      <More table={table} matching={rows.length} filtered={!!filter} />
       {table.error && <Failure error={table.error} doing={`list ${type.resource}`} />}
       {table.loading && empty && !table.error && <Loading />}
-      {columns.length > 0 && !empty && <div class="table scroller" role="table" aria-label={type.kind} aria-rowcount={rows.length + 1} onKeyDown={moveFocus}>
+      {columns.length > 0 && !empty && <div class={`table scroller ${rows.length < 8 ? "short" : ""}`} role="table" aria-label={type.kind} aria-rowcount={rows.length + 1} onKeyDown={moveFocus}>
         <div class="object-row head" role="row" style={grid}>
           <input type="checkbox" aria-label="Select all" checked={rows.length > 0 && chosen.length === rows.length}
             onChange={(event) => setSelected(event.currentTarget.checked ? new Set(rows.map((row) => row.object.metadata.uid)) : new Set())} />
-          {titles.map((title) => <span key={title} role="columnheader" aria-sort={sort !== title ? "none" : descending ? "descending" : "ascending"}><button class="sort" title={columns.find((column) => column.name === title)?.description}
+          {titles.map((title) => <span key={title} role="columnheader" class={numeric(title) ? "number" : undefined} aria-sort={sort !== title ? "none" : descending ? "descending" : "ascending"}><button class="sort" title={columns.find((column) => column.name === title)?.description}
             onClick={() => setQuery({ sort: title, order: sort === title && !descending ? "desc" : undefined })}>
             {title}{sort === title ? (descending ? " ↓" : " ↑") : ""}</button></span>)}
         </div>
@@ -68,7 +70,6 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
           </div>;
         }} />
       </div>}
-      <More table={table} matching={rows.length} filtered={!!filter} />
       {!table.loading && !table.error && rows.length === 0 && <p class="muted">{empty ? (labels ? "No object has these labels." : "No objects.") : "No row matches."}</p>}
       {deleting && <DeleteDialog type={type} objects={chosen.map((row) => row.object.metadata)} onClose={(done) => { setDeleting(false); if (done) setSelected(new Set()); }} />}
     </>
@@ -80,7 +81,7 @@ function Cell({ type, row, column }: { type: ApiType; row: Row; column: { name: 
   if (column.format === "name" || column.name === "Name") return <a href={hrefOfObject(type, metadata)} title={metadata.name}>{metadata.name}</a>;
   const shown = column.name === "Age" && !column.format ? age(metadata.creationTimestamp) : column.type === "date" ? age(cellText(row.cells[column.index])) : cellText(row.cells[column.index]);
   const state = column.type === "string" && (shown === "True" ? "good" : shown === "False" ? "bad" : shown === "Unknown" ? "warn" : "");
-  return <span title={shown} class={state || undefined}>{shown}</span>;
+  return <span title={shown} class={column.type === "integer" || column.type === "number" ? "number" : state || undefined}>{shown}</span>;
 }
 
 /** What is loaded, of a type with many objects. */

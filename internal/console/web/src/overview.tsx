@@ -56,8 +56,9 @@ function Health({ data, error }: Loaded<ServerState>) {
     {status?.reason && <p class="bad">{status.reason}</p>}
     {bad.length > 0 && <ul class="plain-list">{bad.map((check) => <li key={check.name}>{check.name} {check.rest}</li>)}</ul>}
     <dl>
-      <dt>Types</dt><dd><a href="#/types">{known ? number(known.length) : "…"} served</a>{custom && <>, <a href="#/objects/apiextensions.k8s.io/v1/customresourcedefinitions">{number(custom.installed)} from CRDs</a>, <a href="#/types?show=populated">{number(custom.populated)} of these with objects</a></>}</dd>
-      {status?.controllers && <><dt>Controllers</dt><dd>{number(status.controllers.length)} run</dd></>}
+      <dt>Types</dt><dd><a href="#/types">{known ? number(known.length) : "…"}</a></dd>
+      {custom && <><dt>from CRDs</dt><dd><a href="#/objects/apiextensions.k8s.io/v1/customresourcedefinitions">{number(custom.installed)}</a>, <a href="#/types?show=populated">{number(custom.populated)} with objects</a></dd></>}
+      {status?.controllers && <><dt>Controllers</dt><dd>{number(status.controllers.length)} running</dd></>}
       {status?.manifests && <><dt>Manifests</dt><dd>{number(status.manifests.objects)} objects{status.manifests.failures > 0 && <p class="bad">{number(status.manifests.failures)} could not be applied: {status.manifests.error}</p>}</dd></>}
     </dl>
     {bad.length === 0 && checks.length > 0 && <details><summary>{number(checks.length)} checks passed</summary><ul class="plain-list">{checks.map((check) => <li key={check.name}>{check.name}</li>)}</ul></details>}</section>;
@@ -125,7 +126,7 @@ function useMetrics(): Metrics {
           before = undefined;
           set((known) => ({ ...known, denied: error as Error }));
         }
-        await pause(EVERY, shown);
+        await pause(before === first ? 1500 : EVERY, shown);
       }
     });
     return () => abort.abort();

@@ -52,8 +52,9 @@ export function VirtualList<T>({ items, row, keyOf, label, onEnd }: { items: T[]
     measure();
     const target = scroller ?? window;
     target.addEventListener("scroll", measure, { passive: true });
-    window.addEventListener("resize", measure);
-    return () => { target.removeEventListener("scroll", measure); window.removeEventListener("resize", measure); };
+    const resize = new ResizeObserver(measure);
+    resize.observe(scroller ?? document.documentElement);
+    return () => { target.removeEventListener("scroll", measure); resize.disconnect(); };
   }, [items.length]);
   useEffect(() => { if (onEnd && items.length > 0 && range.last >= items.length) onEnd(); }, [range.last, items.length]);
   const shown = items.slice(range.first, range.last);

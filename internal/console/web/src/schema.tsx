@@ -68,7 +68,8 @@ export function SchemaPage() {
 }
 
 function Fields({ schema, parent, open }: { schema: Schema; parent: string; open: string }) {
-  return <ul class="fields-tree">{fieldsOf(schema, parent).map((field) => <FieldItem key={field.path} field={field} open={open} />)}</ul>;
+  const common = (field: Field) => Number(!parent && ["apiVersion", "kind", "metadata"].includes(field.path)); // after what is the type's own
+  return <ul class="fields-tree">{fieldsOf(schema, parent).sort((a, b) => common(a) - common(b)).map((field) => <FieldItem key={field.path} field={field} open={open} />)}</ul>;
 }
 
 function FieldItem({ field, open }: { field: Field; open: string }) {
