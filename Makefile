@@ -8,7 +8,7 @@ PLATFORMS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 # The product has no cgo, and one setting means one build cache.
 export CGO_ENABLED := 0
 
-.PHONY: help build test unit crds-long e2e e2e-fast race lint vet fmt-check staticcheck platforms bench conformance bump clean
+.PHONY: help build test unit alerts crds-long e2e e2e-fast race lint vet fmt-check staticcheck platforms bench conformance bump clean
 
 ## help: this list
 help:
@@ -17,10 +17,10 @@ help:
 ## build: the static binary, with its versions stamped
 build:
 	@echo "building kube-hyper-mini $(VERSION); the first build takes minutes and 2.9 GB of cache"
-	go build -trimpath -ldflags '$(LDFLAGS)' -o kube-hyper-mini .
+	@scripts/build.sh -trimpath -ldflags '$(LDFLAGS)' -o kube-hyper-mini .
 
-## test: unit tests and end-to-end tests
-test: unit e2e
+## test: unit tests, tests of the alert rules, and end-to-end tests
+test: unit alerts e2e
 
 ## unit: unit tests, in seconds once built
 unit:
@@ -29,6 +29,10 @@ unit:
 ## crds-long: 1,000 CRDs that are used as soon as their creation is answered, and the deletion of one with 10,000 objects
 crds-long:
 	cd e2e && CRD_ROUNDS=1000 CRD_OBJECTS=10000 go test -count=1 -timeout 60m -v -run 'TypesAreUsableAtOnce|TestDefinitionIsDeletedWithItsObjects' .
+
+## alerts: the tests of the alert rules in packaging/monitoring
+alerts:
+	cd e2e/monitoring && go vet ./... && go test ./...
 
 # -count=1: a result from the cache would be that of another binary.
 ## e2e: the real binary and the real kubectl, in about ten minutes

@@ -92,3 +92,16 @@ metadata: {name: robot, annotations: {kubernetes.io/service-account.name: robot}
 	s.Await("jsonpath={.data.token}", "secret/robot", "-n", ns)
 	return s.Kubectl("", "get", "secret", "robot", "-n", ns, "-o", "go-template={{.data.token | base64decode}}")
 }
+
+// TestReviewOfUnknownToken: aggregated API servers ask about tokens that this server
+// has not made.
+func TestReviewOfUnknownToken(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	for _, token := range []string{"unknown", "a.b.c"} {
+		out := s.Kubectl("apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nspec: {token: "+token+"}\n", "create", "-f", "-", "-o", "jsonpath={.status.authenticated}{.status.user}")
+		if out != "{}" && out != "false{}" {
+			t.Errorf("the review of %q says %q", token, out)
+		}
+	}
+}

@@ -13,6 +13,7 @@ const (
 	ExitFailure  = 1
 	ExitUsage    = 2
 	ExitNotReady = 3
+	ExitFindings = 4
 )
 
 // Runs executes the binary and returns what it printed. Another exit code than

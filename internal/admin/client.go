@@ -40,6 +40,16 @@ func send(ctx context.Context, kubeconfig []byte, method, path string, timeout t
 	return response, config.Host, nil
 }
 
+// Reachable returns an error if the server of the kubeconfig does not answer.
+func Reachable(ctx context.Context, kubeconfig []byte) error {
+	response, _, err := send(ctx, kubeconfig, http.MethodGet, "/livez", queryTimeout)
+	if err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // any answer will do
+	return response.Body.Close()
+}
+
 // unexpected returns the error of a response with another status or content.
 func unexpected(host string, response *http.Response, body []byte) error {
 	return fmt.Errorf("the server at %s answers %s: %s", host, response.Status, strings.TrimSpace(string(body)))

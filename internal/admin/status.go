@@ -11,8 +11,10 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
@@ -45,6 +47,15 @@ type Status struct {
 	Versions    Versions       `json:"versions"`
 	Database    Database       `json:"database"`
 	Backups     backup.Account `json:"backups"`
+	// Memory of the process.
+	Memory Memory `json:"memory"`
+	// Objects that are stored, those of aggregated API servers not counted; nil
+	// before the server is ready.
+	Objects *int64 `json:"objects,omitempty"`
+	// Remote servers; nil before the server is ready.
+	Remote *endpoints.Remote `json:"remote,omitempty"`
+	// Warnings and errors that were logged in the last hour.
+	Warnings []logging.Warning `json:"warnings,omitempty"`
 	// Archive is the state of the continuous archive; nil without one.
 	Archive *archive.Account `json:"archive,omitempty"`
 	// CustomTypes counts CustomResourceDefinitions; nil before the server is
@@ -104,6 +115,8 @@ type CustomTypes struct {
 	Installed int `json:"installed"`
 	// Populated types have objects.
 	Populated int `json:"populated"`
+	// Resident types are in memory because they are, or recently were, in use.
+	Resident int `json:"resident"`
 }
 
 // StatusSource has the sources of a [Status]. The functions are called for each request.
@@ -122,7 +135,7 @@ type StatusSource struct {
 	Storage *storage.Storage
 	// Maintenance of the embedded etcd; nil for an external one.
 	Maintenance *maintenance.Keeper
-	// Backups returns the state of the scheduled backups.
+	// Backups returns the state of the backups.
 	Backups func() backup.Account
 	// Manifests returns the applier of manifests.dir; nil without that, and before the
 	// start of the applier.
@@ -130,7 +143,9 @@ type StatusSource struct {
 	// Archive writes the continuous archive; nil without one.
 	Archive *archive.Writer
 	// CustomTypes are counted when the server is ready.
-	CustomTypes func(context.Context) (installed, populated int, err error)
+	CustomTypes func(context.Context) (installed, populated, resident int, err error)
+	// Remote returns the state of remote servers, when the server is ready.
+	Remote func() (endpoints.Remote, error)
 	// Certificates map each certificate to its end.
 	Certificates func() (map[string]time.Time, error)
 }
@@ -179,9 +194,11 @@ func (s StatusSource) status(ctx context.Context) Status {
 	}
 	s.addDatabase(ctx, &status)
 	if status.Ready {
-		if installed, populated, err := s.CustomTypes(ctx); err == nil { // otherwise Health fails, too
-			status.CustomTypes = &CustomTypes{Installed: installed, Populated: populated}
-		}
+		s.addObjects(ctx, &status)
+	}
+	status.Warnings = logging.Warnings()
+	if usage, err := readMemory(); err == nil { // otherwise the system does not tell
+		status.Memory = usage
 	}
 	status.Backups = s.Backups()
 	status.Manifests = newManifests(s.Manifests())
@@ -195,6 +212,20 @@ func (s StatusSource) status(ctx context.Context) Status {
 	}
 	status.Certificates = certificates
 	return status
+}
+
+// addObjects adds what is stored, and the servers that objects name. What cannot be
+// read is left out: Health fails, too.
+func (s StatusSource) addObjects(ctx context.Context, status *Status) {
+	if installed, populated, resident, err := s.CustomTypes(ctx); err == nil {
+		status.CustomTypes = &CustomTypes{Installed: installed, Populated: populated, Resident: resident}
+	}
+	if objects, err := s.Storage.CountAll(ctx); err == nil {
+		status.Objects = &objects
+	}
+	if remote, err := s.Remote(); err == nil {
+		status.Remote = &remote
+	}
 }
 
 func (s StatusSource) addDatabase(ctx context.Context, status *Status) {

@@ -2,9 +2,11 @@ package apiserver
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 
 	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -23,8 +25,20 @@ func allowAnonymousHealth(c *genericapiserver.Config, authenticationFile string)
 	if err != nil || configured {
 		return err
 	}
-	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, anonymous.NewAuthenticator(healthPaths))
+	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, withPath(anonymous.NewAuthenticator(healthPaths)))
 	return nil
+}
+
+// withPath authenticates requests that have a path. The request that upstream makes of
+// a TokenReview has only a header, and upstream's authenticator reads the path
+// (k8s.io/kubernetes/pkg/registry/authentication/tokenreview.REST.Create).
+func withPath(delegate authenticator.Request) authenticator.Request {
+	return authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
+		if request.URL == nil {
+			return nil, false, nil
+		}
+		return delegate.AuthenticateRequest(request)
+	})
 }
 
 // configuresAnonymous reports whether the authentication file has an anonymous section.

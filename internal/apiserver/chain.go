@@ -245,6 +245,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		caches:     b.caches,
 		writes:     b.writes,
 		profile:    b.profile,
+		remote:     b.remote,
 		drain:      b.drain,
 		bootstrap:  b.bootstrap,
 		stopGrace:  b.stopGrace,

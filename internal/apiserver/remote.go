@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	apiregistrationlisters "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/aggregation"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
@@ -34,6 +35,8 @@ type remote struct {
 	webhooks, aggregator webhook.ServiceResolver
 	// direct dials addresses of targets; dial dials the names that the resolvers return.
 	direct, dial utilnet.DialFunc
+	resolver     *endpoints.Resolver
+	services     apiregistrationlisters.APIServiceLister // set with the aggregator
 }
 
 // configureRemote configures resolvers and dialers of remote servers. The dialer of the
@@ -41,7 +44,7 @@ type remote struct {
 // the configuration is copied.
 func (b *builder) configureRemote() error {
 	resolver := b.config.Endpoints
-	b.remote = remote{webhooks: resolver.Webhooks(), aggregator: resolver.Aggregator(), direct: endpoints.Direct()}
+	b.remote = remote{webhooks: resolver.Webhooks(), aggregator: resolver.Aggregator(), direct: endpoints.Direct(), resolver: resolver}
 	if selector := b.generic.EgressSelector; selector != nil {
 		dialers := map[egressselector.EgressType]utilnet.DialFunc{}
 		for _, kind := range []egressselector.EgressType{egressselector.ControlPlane, egressselector.Etcd, egressselector.Cluster} {
@@ -76,6 +79,7 @@ func (b *builder) dialReferences(transport *http.Transport) { transport.DialCont
 func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*documents, error) {
 	resolver, files := b.config.Endpoints, b.config.Files
 	services := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices()
+	b.remote.services = services.Lister()
 	caller := aggregation.NewCaller(resolver, b.remote.dial, func() (certificate, key []byte, err error) {
 		if certificate, err = os.ReadFile(files.FrontProxyCert); err != nil {
 			return nil, nil, err

@@ -37,6 +37,7 @@ type Server struct {
 	crds                 *crds.Server
 	writes               *namespaceWrites
 	profile              profile
+	remote               remote
 	rbac                 bool
 	drain                *drain
 	bootstrap            bootstrapToken
@@ -152,8 +153,9 @@ func (s *Server) bootstrapConfig() *rest.Config {
 	return rest.AddUserAgent(config, "bootstrap")
 }
 
-// CustomTypes counts the types that CRDs define, and those of them that have objects.
-func (s *Server) CustomTypes(ctx context.Context) (installed, populated int, err error) {
+// CustomTypes counts the types that CRDs define, those of them that have objects, and
+// those that are in memory because they are, or recently were, in use.
+func (s *Server) CustomTypes(ctx context.Context) (installed, populated, resident int, err error) {
 	types, err := s.crds.Types(ctx)
-	return types.Installed, types.Populated, err
+	return types.Installed, types.Populated, types.Resident, err
 }

@@ -42,6 +42,6 @@ func (s *server) status() admin.StatusSource {
 		ReadySince: s.readySince.Load, Controllers: s.controllers.Names,
 		Storage: s.api.storage, Maintenance: s.store.Maintenance(),
 		Backups: s.archiver.Account, Archive: s.archive, Certificates: s.identity.Store().Expiry,
-		CustomTypes: s.api.server.CustomTypes, Manifests: s.manifests.Load,
+		CustomTypes: s.api.server.CustomTypes, Manifests: s.manifests.Load, Remote: s.api.server.RemoteServers,
 	}
 }

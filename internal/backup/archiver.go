@@ -48,11 +48,16 @@ var registerMetrics = sync.OnceFunc(func() {
 	}
 })
 
-// Account is the state of the scheduled backups.
+// Account is the state of the backups.
 type Account struct {
+	// Schedule is backup.schedule; empty for none.
+	Schedule string `json:"schedule,omitempty"`
+	// Newest is the time of the newest archive, scheduled or not, of those that were
+	// in the directory at the start and those that were made since.
+	Newest time.Time `json:"newest,omitzero"`
 	// Next is the time of the next one; zero without a schedule.
 	Next time.Time `json:"next,omitzero"`
-	// Last is the time of the last successful one, and File its path.
+	// Last is the time of the last scheduled one that succeeded, and File its path.
 	Last time.Time `json:"last,omitzero"`
 	File string    `json:"file,omitempty"`
 	// Error of the last one, if it failed.
@@ -137,8 +142,19 @@ func (a *Archiver) produce(stamp datadir.Stamp, options Options) Produce {
 		if err := a.room(ctx, a.dir.Path()); err != nil {
 			return err
 		}
-		_, err = Write(ctx, w, source, options)
+		if _, err = Write(ctx, w, source, options); err == nil && options.Reason != ReasonContinuous {
+			a.made(time.Now())
+		}
 		return err
+	}
+}
+
+// made records an archive for the account.
+func (a *Archiver) made(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if at.After(a.account.Newest) {
+		a.account.Newest = at
 	}
 }
 
@@ -193,6 +209,9 @@ func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 // KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
 func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 	registerMetrics()
+	if _, at, err := LatestAny(a.config.Backup.Dir); err == nil { // Latest reports the error below
+		a.made(at)
+	}
 	if a.config.Backup.Schedule == "" {
 		return
 	}
@@ -274,11 +293,13 @@ func (a *Archiver) scheduled(ctx context.Context, record Record) {
 	record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
 }
 
-// Account returns the state of the scheduled backups.
+// Account returns the state of the backups.
 func (a *Archiver) Account() Account {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.account
+	account := a.account
+	account.Schedule = a.config.Backup.Schedule
+	return account
 }
 
 // Endpoint returns the handler that returns archives for POST requests.

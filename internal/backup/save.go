@@ -45,6 +45,22 @@ func Latest(dir, reason string) (path string, made time.Time, err error) {
 	return path, made, nil
 }
 
+// LatestAny returns the path of the latest archive in the directory, whatever the
+// reason it was made for, and when it was made; empty without one. Archives that were
+// renamed are not found.
+func LatestAny(dir string) (path string, made time.Time, err error) {
+	for _, reason := range []string{ReasonManual, ReasonScheduled, ReasonUpgrade} {
+		found, at, err := Latest(dir, reason)
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		if at.After(made) {
+			path, made = found, at
+		}
+	}
+	return path, made, nil
+}
+
 // Copy produces an archive, verifies it, encrypts it and writes it to w. After an error
 // the content of w is incomplete.
 func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manifest, error) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -54,6 +55,7 @@ func archiveRows(a *archive.Account) []string {
 
 // restoreContinuous restores from a continuous archive and prints what it does.
 func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from *fromFlags, target archive.Target, key backup.Key) (*backup.Restored, error) {
+	showProgress(cmd)
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err
@@ -62,7 +64,15 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the restore continues
 	}
-	began, shown := time.Now(), time.Now()
+	began := time.Now()
+	var replayed atomic.Pointer[string]
+	stop := track(cmd, "restoring from the archive", func() string {
+		if text := replayed.Load(); text != nil {
+			return *text
+		}
+		return ""
+	})
+	defer stop()
 	restored, outcome, err := admin.RestoreContinuous(cmd.Context(), cfg, log, admin.RestoreRequest{
 		Location: from.location(cfg), Target: target, Key: key, Say: say,
 		Planned: func(plan *archive.Plan) error {
@@ -71,12 +81,14 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 			return nil
 		},
 		Progress: func(done, total int) {
-			if time.Since(shown) > time.Second || done == total {
-				shown = time.Now()
-				say("%d of %d segments", done, total)
+			text := fmt.Sprintf("%d of %d segments", done, total)
+			replayed.Store(&text)
+			if done == total {
+				say("%s", text)
 			}
 		},
 	})
+	stop()
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
 func newBackup() *cobra.Command {
@@ -125,18 +126,24 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, seal backup.Seal, produce backup.Produce) (err error) {
 	// The archive may be in the data directory, where the server prunes it.
 	defer func() { err = errors.Join(err, datadir.KeepOwner(cfg.DataDir)) }()
+	showProgress(cmd)
+	counter := &progress.Counter{}
+	counted := func(ctx context.Context, w io.Writer) error { return produce(ctx, counter.Writer(w)) }
+	stop := track(cmd, "saving the archive", written(counter, cfg))
+	defer stop()
 	var m *backup.Manifest
 	if file == "-" {
 		if isTerminal(cmd.OutOrStdout()) {
 			return usageError(errors.New("standard output is a terminal; give a FILE or redirect it"))
 		}
-		m, err = backup.Copy(cmd.Context(), cmd.OutOrStdout(), seal, produce)
+		m, err = backup.Copy(cmd.Context(), cmd.OutOrStdout(), seal, counted)
 	} else {
-		m, err = backup.Save(cmd.Context(), file, seal, produce)
+		m, err = backup.Save(cmd.Context(), file, seal, counted)
 	}
 	if err != nil {
 		return err
 	}
+	stop()
 	text := "saved " + file
 	if m.Snapshot != nil {
 		text += fmt.Sprintf(": %d objects at revision %d", objects(m), m.Snapshot.Revision)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -76,6 +77,8 @@ the last one before that.`,
 }
 
 func restoreBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, key backup.Key) (*backup.Restored, error) {
+	showProgress(cmd)
+	defer track(cmd, "restoring the archive", directorySize(filepath.Join(cfg.DataDir, "restore.tmp")))()
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,9 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			if err != nil {
 				return err
 			}
+			showProgress(cmd)
+			stop := track(cmd, "defragmenting the database", func() string { return databaseSize(cfg) })
+			defer stop()
 			log, err := commandLog(cmd, cfg)
 			if err != nil {
 				return err
@@ -43,6 +46,7 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			if err != nil {
 				return err
 			}
+			stop()
 			took := time.Duration(done.Seconds * float64(time.Second)).Round(time.Millisecond)
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "defragmented the database from %s to %s in %s\n", bytes(done.Before), bytes(done.After), took)
 			return err

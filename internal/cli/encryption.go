@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -46,11 +47,14 @@ kubeconfig in the data directory; it needs the right to POST to the path
 			if err != nil {
 				return err
 			}
+			showProgress(cmd)
 			log, err := commandLog(cmd, cfg)
 			if err != nil {
 				return err
 			}
-			report := func(progress encryption.Progress) error { return printRotation(cmd, progress) }
+			rotation := &rotationReport{cmd: cmd}
+			defer track(cmd, "rewriting objects", rotation.far)()
+			report := rotation.report
 			err = admin.RotateKeyStopped(cmd.Context(), cfg, log, report)
 			if errors.Is(err, datadir.ErrLocked) {
 				kubeconfig, readErr := readLocalKubeconfig(cmd, flags)
@@ -64,6 +68,29 @@ kubeconfig in the data directory; it needs the right to POST to the path
 	}
 	flags.locate(cmd.Flags())
 	return cmd
+}
+
+// rotationReport prints the phases of a rotation and keeps how far it is.
+type rotationReport struct {
+	cmd     *cobra.Command
+	reached atomic.Pointer[encryption.Progress]
+}
+
+func (r *rotationReport) report(progress encryption.Progress) error {
+	r.reached.Store(&progress)
+	if progress.Phase == encryption.PhaseRewrite && isConsole(r.cmd.ErrOrStderr()) {
+		return nil // the line of progress shows it
+	}
+	return printRotation(r.cmd, progress)
+}
+
+// far is how many objects were checked and rewritten.
+func (r *rotationReport) far() string {
+	progress := r.reached.Load()
+	if progress == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d objects checked, %d rewritten", progress.Checked, progress.Rewritten)
 }
 
 func printRotation(cmd *cobra.Command, progress encryption.Progress) error {
@@ -87,6 +114,10 @@ func printRotation(cmd *cobra.Command, progress encryption.Progress) error {
 	default:
 		return nil
 	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
+	out := cmd.OutOrStdout()
+	if isConsole(out) && isConsole(cmd.ErrOrStderr()) {
+		out = cmd.ErrOrStderr() // above the line of progress
+	}
+	_, err := fmt.Fprintln(out, text)
 	return err
 }

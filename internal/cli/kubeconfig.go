@@ -71,7 +71,7 @@ not have that host, the kubeconfig names one that the certificate has
 	cmd.Flags().StringVar(&context, "context", kubeconfig.Name, "name of the context to merge as")
 	cmd.Flags().StringVar(&into, "into", "", "file to merge into (default: $KUBECONFIG or ~/.kube/config)")
 	cmd.Flags().BoolVar(&use, "use", false, "make it the current context")
-	cmd.AddCommand(newKubeconfigCreate())
+	cmd.AddCommand(newKubeconfigCreate(), newKubeconfigScrape())
 	return cmd
 }
 

@@ -22,6 +22,7 @@ func runsPart(cmd *cobra.Command, flags *configFlags, serves bool, run func(cont
 		if err != nil {
 			return err
 		}
+		showProgress(cmd)
 		log, err := serverLog(cmd, cfg)
 		if err != nil {
 			return err

@@ -146,6 +146,6 @@ func isTerminal(w io.Writer) bool {
 
 // isConsole reports whether w is a terminal.
 func isConsole(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	f := fileOf(w)
+	return f != nil && term.IsTerminal(int(f.Fd()))
 }

@@ -2,42 +2,46 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"sort"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
 
 func newStatus() *cobra.Command {
 	flags := &configFlags{}
 	var output string
 	var wait time.Duration
+	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print whether the server is ready, since when, and the state of its components",
-		Long: `Print whether the server is ready, since when, and the state of its components.
+		Long: `Print whether the server is ready, since when, and the state of its components:
+memory, database, types and objects, remote servers, backups, certificates, and the
+warnings of the last hour.
 
 A server whose database is full is ready: it serves reads and deletions. The line
-"read-only" has the reason and the remedy.
+"read-only" has the reason and the remedy. "kube-hyper-mini doctor" looks for what
+is wrong, also on a stopped server.
 
-Exit codes: 0 ready, 3 not ready or not running.`,
+Exit codes: 0 ready, 3 not ready or not running. With --watch: 0 after a signal.`,
 		Example: `  kube-hyper-mini status
+  kube-hyper-mini status --watch
   kube-hyper-mini status --wait 30s -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output, "text", "json", "yaml"); err != nil {
 				return err
+			}
+			if watch && wait > 0 {
+				return usageError(errors.New("--watch and --wait exclude each other: give one"))
+			}
+			if watch {
+				return watchStatus(cmd, flags, output)
 			}
 			status, err := awaitStatus(cmd, flags, wait)
 			if err != nil {
@@ -54,6 +58,7 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 	}
 	flags.locate(cmd.Flags())
 	outputFlag(cmd, &output, "text", "json", "yaml")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print the status every two seconds until a signal comes")
 	cmd.Flags().DurationVar(&wait, "wait", 0, "wait at most this time for the server to become ready")
 	return cmd
 }
@@ -96,140 +101,69 @@ func reportStopped(cmd *cobra.Command, err error, output string) error {
 	if output == "text" || !errors.As(err, &exit) || exit.code != ExitNotReady {
 		return err
 	}
-	stopped := struct {
-		Ready  bool   `json:"ready"`
-		Reason string `json:"reason"`
-	}{Reason: err.Error()}
-	return errors.Join(err, printValue(cmd.OutOrStdout(), stopped, output))
+	return errors.Join(err, printValue(cmd.OutOrStdout(), stoppedStatus{Reason: err.Error()}, output))
 }
 
-// checkOutput returns an error for an invalid --output. Without formats, text and json
-// are valid.
-func checkOutput(output string, formats ...string) error {
-	if len(formats) == 0 {
-		formats = []string{"text", "json"}
-	}
-	if !slices.Contains(formats, output) {
-		return usageError(fmt.Errorf("--output %q is not supported; allowed: %s", output, strings.Join(formats, ", ")))
-	}
-	return nil
+// stoppedStatus is the status of a server that does not answer.
+type stoppedStatus struct {
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason"`
 }
 
-// printValue prints the value as JSON or YAML.
-func printValue(w io.Writer, value any, output string) error {
-	if output == "json" {
-		return printJSON(w, value)
-	}
-	data, err := yaml.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("print as YAML: %w", err)
-	}
-	_, err = w.Write(data)
-	return err
-}
+// watchInterval is the time between two prints of --watch.
+const watchInterval = 2 * time.Second
 
-func printJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
-func printStatus(w io.Writer, status *admin.Status, output string) error {
-	if output != "text" {
-		return printValue(w, status, output)
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		_, _ = fmt.Fprintf(table, name+"\t"+format+"\n", args...) // Flush reports what failed
-	}
-	if status.Ready {
-		row("ready", "since %s (%s after the start)", status.ReadySince.Local().Format(time.DateTime), seconds(status.StartSeconds))
-	} else {
-		row("not ready", "%s", status.Reason)
-	}
-	row("server", "%s (pid %d)", status.Server, status.PID)
-	row("data", "%s", status.DataDir)
-	row("versions", "kube-hyper-mini %s, Kubernetes %s, etcd %s, Go %s", status.Versions.Server, status.Versions.Kubernetes, status.Versions.Etcd, status.Versions.Go)
-	if status.Database.Error != "" {
-		row("database", "%s", status.Database.Error)
-	} else {
-		quota := ""
-		if status.Database.QuotaBytes > 0 {
-			quota = "quota " + bytes(status.Database.QuotaBytes) + ", "
+// watchStatus prints the status in each interval until the command's context ends. A
+// terminal is cleared before.
+func watchStatus(cmd *cobra.Command, flags *configFlags, output string) error {
+	out := cmd.OutOrStdout()
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		text := &strings.Builder{}
+		if err := describeOnce(cmd, flags, text, output); err != nil {
+			return err
 		}
-		row("database", "%s, %s in use, %srevision %d", bytes(status.Database.SizeBytes), bytes(status.Database.InUseBytes), quota, status.Database.Revision)
-	}
-	if types := status.CustomTypes; types != nil {
-		row("types", "%d custom resource definitions, %d with objects", types.Installed, types.Populated)
-	}
-	if status.Database.ReadOnly != "" {
-		row("read-only", "%s", status.Database.ReadOnly)
-	}
-	if status.Database.NearQuota {
-		row("warning", "the database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
-	}
-	for _, text := range manifestRows(status.Manifests) {
-		row("manifests", "%s", text)
-	}
-	for _, text := range backupRows(status.Backups) {
-		row("backup", "%s", text)
-	}
-	if status.Archive != nil {
-		for _, text := range archiveRows(status.Archive) {
-			row("archive", "%s", text)
+		switch {
+		case cmd.Context().Err() != nil:
+			return nil
+		case output == "text" && isConsole(out):
+			text = prefixed("\x1b[H\x1b[2J", text)
+		case output == "yaml" && !first:
+			text = prefixed("---\n", text)
+		case output == "text" && !first:
+			text = prefixed("\n", text)
+		}
+		if _, err := io.WriteString(out, text.String()); err != nil {
+			return fmt.Errorf("print the status: %w", err)
+		}
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-ticker.C:
 		}
 	}
-	for _, component := range status.Components {
-		row("component", "%s, up in %s", component.Name, seconds(component.StartSeconds))
-	}
-	names := make([]string, 0, len(status.Certificates))
-	for name := range status.Certificates {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
-		row("certificate", "%s, until %s", name, status.Certificates[name].Local().Format(time.DateOnly))
-	}
-	if status.CertificatesError != "" {
-		row("certificate", "%s", status.CertificatesError)
-	}
-	return table.Flush()
 }
 
-// manifestRows are the objects of manifests.dir and its failures, if there is one.
-func manifestRows(m *admin.Manifests) []string {
-	if m == nil {
-		return nil
-	}
-	rows := []string{fmt.Sprintf("%d objects", m.Objects)}
-	for line := range strings.Lines(m.Error) {
-		rows = append(rows, "FAILED: "+strings.TrimSuffix(line, "\n"))
-	}
-	return rows
+func prefixed(prefix string, text *strings.Builder) *strings.Builder {
+	whole := &strings.Builder{}
+	whole.WriteString(prefix + text.String())
+	return whole
 }
 
-// backupRows returns the lines about scheduled backups.
-func backupRows(b backup.Account) []string {
-	var rows []string
-	if b.Error != "" {
-		rows = append(rows, "FAILED: "+b.Error)
+// describeOnce writes the status, or why there is none, to w. Its errors are those of
+// the command line and the configuration.
+func describeOnce(cmd *cobra.Command, flags *configFlags, w io.Writer, output string) error {
+	status, err := awaitStatus(cmd, flags, 0)
+	var exit *exitError
+	switch {
+	case err == nil:
+		return printStatus(w, status, output)
+	case !errors.As(err, &exit) || exit.code != ExitNotReady:
+		return err
+	case output == "text":
+		_, err = fmt.Fprintf(w, "not ready  %s\n", err)
+		return err
 	}
-	if !b.Last.IsZero() {
-		rows = append(rows, fmt.Sprintf("%s, %s", b.Last.Local().Format(time.DateTime), b.File))
-	}
-	if !b.Next.IsZero() {
-		rows = append(rows, "next at "+b.Next.Local().Format(time.DateTime))
-	}
-	return rows
-}
-
-func seconds(s float64) string {
-	return time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
-}
-
-func bytes(n int64) string {
-	if n < 0 {
-		return "unknown"
-	}
-	return humanize.IBytes(uint64(n))
+	return printValue(w, stoppedStatus{Reason: err.Error()}, output)
 }

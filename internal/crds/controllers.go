@@ -3,6 +3,7 @@ package crds
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
@@ -67,7 +68,10 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, alo
 	if err != nil {
 		return nil, nil, fmt.Errorf("follow CustomResourceDefinitions to establish them: %w", err)
 	}
+	arrivals := newArrivals(slog.Default(), s.catalog.size)
+	s.catalog.listen(arrivals.changed)
 	return &controllers{run: []func(context.Context){
+		arrivals.run,
 		naming.RunWithContext,
 		establishing.RunWithContext,
 		func(ctx context.Context) { nonStructural.RunWithContext(workers, ctx) },

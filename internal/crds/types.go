@@ -15,6 +15,9 @@ type Types struct {
 	Installed int
 	// Populated is how many of them have objects.
 	Populated int
+	// Resident is how many have their serving machinery in memory, because they
+	// are, or recently were, in use.
+	Resident int
 }
 
 // Types counts the installed types, and those that have objects.
@@ -28,7 +31,7 @@ func (s *Server) Types(ctx context.Context) (Types, error) {
 	if err != nil {
 		return Types{}, fmt.Errorf("count the types that have objects: %w", err)
 	}
-	return Types{Installed: len(all), Populated: len(populated)}, nil
+	return Types{Installed: len(all), Populated: len(populated), Resident: s.front.resident()}, nil
 }
 
 // isResident reports whether the serving machinery of a type is built.

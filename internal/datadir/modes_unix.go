@@ -18,27 +18,53 @@ const (
 	directoryBits = 0o027
 )
 
+// guarded calls f with each directory and key of the layout and the mode bits that it
+// must not have.
+func guarded(dir string, f func(path string, bits fs.FileMode)) {
+	f(dir, directoryBits)
+	for _, name := range []string{"pki", "encryption", "etcd", "etcd/member"} {
+		f(filepath.Join(dir, name), directoryBits)
+	}
+	for _, pattern := range []string{"pki/*.key", "encryption/*"} {
+		keys, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well-formed
+		for _, key := range keys {
+			f(key, keyBits)
+		}
+	}
+}
+
 // TightenModes removes the rights of other users from the directories and keys of the
 // layout that belong to this user. It returns a message for each that other users could
 // read or write, with the remedy if the mode cannot be changed.
 func (d *Dir) TightenModes() []string {
 	var messages []string
-	check := func(path string, bits fs.FileMode) {
+	guarded(d.path, func(path string, bits fs.FileMode) {
 		if message := tighten(path, bits); message != "" {
 			messages = append(messages, message)
 		}
-	}
-	check(d.path, directoryBits)
-	for _, name := range []string{"pki", "encryption", "etcd", "etcd/member"} {
-		check(d.Join(name), directoryBits)
-	}
-	for _, pattern := range []string{"pki/*.key", "encryption/*"} {
-		keys, _ := filepath.Glob(d.Join(pattern)) // the pattern is well-formed
-		for _, key := range keys {
-			check(key, keyBits)
-		}
-	}
+	})
 	return messages
+}
+
+// LooseMode is the mode of a file or directory that other users may use.
+type LooseMode struct {
+	Path string
+	// Mode is what it has, Wanted what it should have.
+	Mode, Wanted fs.FileMode
+}
+
+// LooseModes returns the directories and keys of the layout that other users may use.
+// It changes nothing.
+func LooseModes(dir string) []LooseMode {
+	var list []LooseMode
+	guarded(dir, func(path string, bits fs.FileMode) {
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&bits == 0 {
+			return
+		}
+		list = append(list, LooseMode{Path: path, Mode: info.Mode().Perm(), Wanted: info.Mode().Perm() &^ bits})
+	})
+	return list
 }
 
 // tighten changes the file itself and skips symbolic links, whose targets are not

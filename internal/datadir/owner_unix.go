@@ -50,6 +50,48 @@ func KeepOwner(dir string) error {
 	return nil
 }
 
+// ForeignFiles returns the files of the layout that belong to another user than the
+// directory does and that its owner may not use, relative to it, and the owner as
+// UID:GID.
+func ForeignFiles(dir string) (owns string, files []string, err error) {
+	uid, gid, err := owner(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("find the owner of %s: %w", dir, err)
+	}
+	err = fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path != "." && !strings.Contains(path, "/") && partOf(entry) == nil {
+			return skip(entry)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || int(stat.Uid) == uid || isLink(entry) || uid == 0 {
+			return nil
+		}
+		// By the rights of other users. The group is left out: the owner need not be in it.
+		needed := fs.FileMode(0o004)
+		switch {
+		case entry.IsDir():
+			needed = 0o007
+		case strings.HasPrefix(path, "etcd/"):
+			needed = 0o006
+		}
+		if info.Mode().Perm()&needed != needed {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", nil, fmt.Errorf("look for files of other users in %s: %w", dir, err)
+	}
+	return fmt.Sprintf("%d:%d", uid, gid), files, nil
+}
+
 func skip(entry fs.DirEntry) error {
 	if entry.IsDir() {
 		return fs.SkipDir

@@ -131,7 +131,7 @@ func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventH
 			if object, ok := obj.(*unstructured.Unstructured); ok {
 				ref := Reference{object.GetNamespace(), object.GetName()}
 				r.set(ref, nil)
-				deleteMetrics(ref)
+				r.unprobed(ref)
 			}
 		},
 	}

@@ -70,7 +70,7 @@ func (p *prober) handle(ctx context.Context, ref Reference) reconcile.Result {
 func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	obj, exists, err := p.store.GetByKey(ref.String())
 	if err != nil || !exists {
-		deleteMetrics(ref)
+		p.resolver.unprobed(ref)
 		return true, err
 	}
 	object, ok := obj.(*unstructured.Unstructured)
@@ -87,6 +87,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &current)
 	}
 	if p.resolver.configured(ref) {
+		p.resolver.unprobed(ref)
 		return true, p.write(ctx, ref, current, status{Reachable: "", Conditions: current.Conditions}, metav1.Condition{
 			Type: Reachable, Status: metav1.ConditionUnknown, Reason: "Configured", ObservedGeneration: object.GetGeneration(),
 			Message: "the object is not used: serviceEndpoints in the server's configuration has an entry for this Service",
@@ -96,7 +97,11 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	if ctx.Err() != nil {
 		return true, nil
 	}
-	setMetrics(ref, len(targets), reached)
+	state := State{Reference: ref, Targets: len(targets), Reachable: reached}
+	if failures != nil {
+		state.Failure = failures.Error()
+	}
+	p.resolver.probed(state)
 	condition := metav1.Condition{
 		Type: Reachable, Status: metav1.ConditionTrue, Reason: "TargetsReachable",
 		Message: "all targets speak TLS", ObservedGeneration: object.GetGeneration(),

@@ -74,6 +74,7 @@ type Resolver struct {
 	mu            sync.RWMutex
 	objectTargets map[Reference][]string
 	healths       map[Reference]*health // per reference, so that it does not depend on objects of other namespaces
+	states        map[Reference]State
 	listeners     []func(Reference)
 }
 
@@ -90,7 +91,7 @@ func NewFromConfig(cfg *config.ServerConfiguration) (*Resolver, error) {
 // targets of objects; policy restricts those.
 func New(entries []config.ServiceEndpoint, policy *Policy) (*Resolver, error) {
 	r := &Resolver{
-		configTargets: map[Reference][]string{}, policy: policy, synced: make(chan struct{}), objectTargets: map[Reference][]string{}, healths: map[Reference]*health{},
+		configTargets: map[Reference][]string{}, policy: policy, synced: make(chan struct{}), objectTargets: map[Reference][]string{}, healths: map[Reference]*health{}, states: map[Reference]State{},
 	}
 	for i, entry := range entries {
 		addresses, err := addresses(entry.Targets)

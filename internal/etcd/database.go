@@ -22,6 +22,13 @@ const maxChecked = 256 << 20
 // databaseFile returns the path of the database of the member in dir.
 func databaseFile(dir string) string { return filepath.Join(dir, "member", "snap", "db") }
 
+// DatabaseFile returns the path of the database of the member in dir.
+func DatabaseFile(dir string) string { return databaseFile(dir) }
+
+// Verify checks the data of a member that is not running, as [Start] does before etcd
+// opens it. It changes nothing. The error says what is damaged and what to do.
+func Verify(ctx context.Context, dir string) error { return checkData(ctx, dir) }
+
 // checkData returns an error for data with which etcd would panic, and for damage that
 // etcd does not detect. It changes nothing. It returns early when ctx ends.
 func checkData(ctx context.Context, dir string) error {

@@ -31,7 +31,7 @@ type Options struct {
 // Setup makes slog, klog, grpc and OpenTelemetry write to w and returns the server's logger.
 // These are process globals: call it once, before anything logs.
 func Setup(w io.Writer, opts Options) (*slog.Logger, error) {
-	handler := newHandler(w, opts)
+	handler := slog.Handler(&recentHandler{Handler: newHandler(w, opts), recent: &recent})
 	logger := slog.New(handler)
 	slog.SetDefault(logger)
 	if err := routeKlog(handler, opts.Verbosity); err != nil {

@@ -70,8 +70,11 @@ type Store struct {
 	leaves      []leaf
 	serverCA    string // instead of the authority's own file
 
-	mu      sync.Mutex // held while files are written
-	changed chan struct{}
+	mu sync.Mutex // held while files are written
+	// replacing accepts authorities that have expired: rotations replace them, one
+	// after the other.
+	replacing bool
+	changed   chan struct{}
 	// revoked has the remarks of revoked client keys by fingerprint; unwritten those
 	// that are not in the file.
 	revoked   atomic.Pointer[map[string]string]

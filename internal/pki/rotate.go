@@ -60,7 +60,9 @@ func (s *Store) Prepare(kind string) ([]Change, error) {
 // ensureOrUndo undoes a step of a rotation that fails, for example if files cannot be
 // replaced: otherwise each start would fail.
 func (s *Store) ensureOrUndo(name string) ([]Change, error) {
+	s.replacing = true
 	changes, err := s.ensure(false)
+	s.replacing = false
 	if err == nil {
 		return changes, nil
 	}

@@ -536,3 +536,27 @@ func TestSeveralAuthoritiesAreTrusted(t *testing.T) {
 		t.Errorf("without the key it made %v, %v", changes, err)
 	}
 }
+
+// TestRotationOfExpiredAuthorities: a rotation without an overlap replaces each, as the
+// error of a start advises.
+func TestRotationOfExpiredAuthorities(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	now := time.Now().Add(authorityLife + time.Hour)
+	s.now = func() time.Time { return now }
+	if _, err := s.Ensure(); err == nil {
+		t.Fatal("the authorities have not expired")
+	}
+	for _, kind := range []string{"server", "client", "front-proxy"} {
+		rotate(t, s, kind, 0)
+	}
+	if _, err := s.Ensure(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{ServerCA, ClientCA, FrontProxyCA, APIServer, Admin, FrontProxy} {
+		crt := certificate(t, s, name)
+		if now.Before(crt.NotBefore) || now.After(crt.NotAfter) {
+			t.Errorf("%s is valid from %s to %s", name, crt.NotBefore, crt.NotAfter)
+		}
+	}
+}

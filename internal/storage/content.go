@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -43,6 +44,20 @@ func (s *Storage) Count(ctx context.Context, resource schema.GroupResource, name
 	response, err := s.connection.Client.Get(ctx, prefix, options...)
 	if err != nil {
 		return 0, fmt.Errorf("count %s in namespace %q: %w", resource, namespace, err)
+	}
+	return response.Count, nil
+}
+
+// CountAll returns the number of all stored objects. It does not know those of
+// aggregated API servers.
+func (s *Storage) CountAll(ctx context.Context) (int64, error) {
+	options := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly()}
+	if s.connection.Single {
+		options = append(options, clientv3.WithSerializable()) // kine refuses these
+	}
+	response, err := s.connection.Client.Get(ctx, path.Join("/", s.config.Prefix)+"/", options...)
+	if err != nil {
+		return 0, fmt.Errorf("count all objects: %w", err)
 	}
 	return response.Count, nil
 }

@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
 const (
@@ -25,6 +28,13 @@ const (
 // long, it logs progress and extends the start timeout of the service manager: it
 // calls notify with states of systemd's sd_notify protocol.
 func Reading(ctx context.Context, dir string, log *slog.Logger, notify func(state string), read func() error) error {
+	defer progress.Track(ctx, "reading the database", func() string {
+		size, err := etcd.StoppedSize(dir)
+		if err != nil {
+			return "" // the log says it
+		}
+		return humanize.IBytes(uint64(size))
+	})()
 	ctx, cancel := context.WithCancel(ctx)
 	var reporting sync.WaitGroup
 	reporting.Go(func() { reportReading(ctx, dir, log, notify, readingInterval) })

@@ -205,6 +205,7 @@ type usage struct {
 func (k *Keeper) usage() (usage, error) {
 	var s usage
 	s.size, s.inUse, s.quota = k.config.Database.Sizes()
+	quotaGauge.Set(float64(s.quota))
 	var err error
 	s.free, s.total, err = k.disk(k.config.Dir)
 	return s, err

@@ -12,6 +12,10 @@ var (
 		Name: "kube_hyper_mini_database_near_quota", StabilityLevel: metrics.ALPHA,
 		Help: "1 while the embedded database (etcd_mvcc_db_total_size_in_bytes) takes 80 % of etcd.embedded.quotaBackend or more.",
 	})
+	quotaGauge = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_database_quota_bytes", StabilityLevel: metrics.ALPHA,
+		Help: "Size of the embedded database at which writes are refused (etcd.embedded.quotaBackend). etcd's own quota, etcd_server_quota_backend_bytes, is larger.",
+	})
 	readOnlyGauge = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_database_read_only", StabilityLevel: metrics.ALPHA,
 		Help: "1 while writes are refused because the embedded database or its disk is full.",
@@ -26,7 +30,9 @@ var (
 	})
 )
 
-var register = sync.OnceFunc(func() { legacyregistry.MustRegister(nearGauge, readOnlyGauge, defragmentations, defragmentSeconds) })
+var register = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(nearGauge, quotaGauge, readOnlyGauge, defragmentations, defragmentSeconds)
+})
 
 func number(set bool) float64 {
 	if set {

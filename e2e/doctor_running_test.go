@@ -1,0 +1,147 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+const dangling = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: dangling}
+webhooks:
+- name: a.example.com
+  clientConfig: {service: {namespace: nowhere, name: hook}}
+  rules: [{apiGroups: [nowhere.example.com], apiVersions: [v1], operations: [CREATE], resources: [things]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`
+
+const deadTarget = `apiVersion: kube-hyper-mini.io/v1alpha1
+kind: ServiceEndpoint
+metadata: {namespace: default, name: dead}
+spec: {targets: ["https://127.0.0.1:1"]}
+`
+
+const expiredBootstrapToken = `apiVersion: v1
+kind: Secret
+metadata: {namespace: kube-system, name: bootstrap-token-abcdef}
+type: bootstrap.kubernetes.io/token
+stringData: {token-id: abcdef, token-secret: 0123456789abcdef, expiration: "2020-01-01T00:00:00Z", usage-bootstrap-authentication: "true"}
+`
+
+const accountWithSecret = `apiVersion: v1
+kind: ServiceAccount
+metadata: {namespace: default, name: robot}
+---
+apiVersion: v1
+kind: Secret
+metadata: {namespace: default, name: robot, annotations: {kubernetes.io/service-account.name: robot}}
+type: kubernetes.io/service-account-token
+`
+
+// TestDoctorOnRunningServer: each finding about objects comes with a remedy that helps.
+func TestDoctorOnRunningServer(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	healthy := func() {
+		t.Helper()
+		harness.Eventually(t, "nothing is found", func() error {
+			if findings := examine(t, "--data-dir", s.Dir); len(findings) > 0 {
+				return fmt.Errorf("findings: %+v", findings)
+			}
+			return nil
+		})
+	}
+	// await returns the only finding when it is there: controllers write what it is about.
+	await := func(check, object string) finding {
+		t.Helper()
+		var findings []finding
+		harness.Eventually(t, check+" of "+object+" is found", func() error {
+			if findings = examine(t, "--data-dir", s.Dir); len(findings) == 0 {
+				return fmt.Errorf("nothing is found")
+			}
+			return nil
+		})
+		return only(t, findings, check, object)
+	}
+	healthy()
+
+	s.Kubectl(dangling, "apply", "-f", "-")
+	harness.Wants(t, await("references", "dangling").Remedy, "kind: ServiceEndpoint", "namespace: nowhere, name: hook")
+	s.Kubectl("", "delete", "validatingwebhookconfiguration", "dangling")
+	healthy()
+
+	s.Kubectl(deadTarget, "apply", "-f", "-")
+	harness.Wants(t, await("references", "ServiceEndpoint default/dead").Problem, "127.0.0.1:1")
+	s.Kubectl("", "delete", "serviceendpoint", "dead")
+	healthy()
+
+	k := newKind()
+	define(t, s, k, richDefinition(k))
+	s.Kubectl(k.object("w", "spec: {size: small}"), "create", "-n", "default", "-f", "-")
+	s.Kubectl("", "patch", "crd", k.crd(), "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/0/served","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)
+	await("stored versions", k.crd()).remedy(t, s.Kubeconfig)
+	healthy()
+
+	s.Kubectl(expiredBootstrapToken, "create", "-f", "-")
+	await("tokens", "bootstrap-token-abcdef").remedy(t, s.Kubeconfig)
+	healthy()
+
+	s.Kubectl(accountWithSecret, "create", "-f", "-")
+	harness.Eventually(t, "the token is made", func() error {
+		if token := s.Kubectl("", "get", "secret", "robot", "-n", "default", "-o", "jsonpath={.data.token}"); token == "" {
+			return fmt.Errorf("there is none yet")
+		}
+		return nil
+	})
+	harness.Runs(t, harness.ExitOK, "certs", "rotate", "service-account", "--overlap", "0s", "--data-dir", s.Dir)
+	await("tokens", "Secret default/robot").remedy(t, s.Kubeconfig)
+	healthy()
+	kubeconfigFindings(t, s)
+}
+
+// kubeconfigFindings checks a kubeconfig alone, of a running server and of a stopped one.
+func kubeconfigFindings(t *testing.T, s *harness.Server) {
+	t.Helper()
+	data, err := os.ReadFile(s.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "admin.kubeconfig")
+	put(t, copied, string(data))
+	if findings := examine(t, "--kubeconfig", copied); len(findings) > 0 {
+		t.Errorf("a good kubeconfig: %+v", findings)
+	}
+	if err := os.Chmod(copied, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	only(t, examine(t, "--kubeconfig", copied), "kubeconfig", "0644").remedy(t, copied)
+	replaceAdmin(t, filepath.Dir(copied), readAuthority(t, s.Dir, "client-ca").sign(t, "admin", -2*time.Hour, -time.Hour))
+	harness.Wants(t, only(t, examine(t, "--kubeconfig", copied), "kubeconfig", "has expired").Remedy, "kubeconfig create")
+	put(t, copied, string(data))
+	s.Stop()
+	only(t, examine(t, "--kubeconfig", copied), "server", "does not answer")
+	if findings := examine(t, "--data-dir", s.Dir); len(findings) > 0 {
+		t.Errorf("a stopped server: %+v", findings)
+	}
+}
+
+// TestDoctorText: what is printed for people.
+func TestDoctorText(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	harness.Wants(t, harness.Runs(t, harness.ExitOK, "doctor", "--data-dir", s.Dir), "nothing was found", "checked: access, modes", "not checked: database (the server runs")
+	chmod("pki/client-ca.key", 0o604)(t, s.Dir)
+	out := harness.Runs(t, harness.ExitFindings, "doctor", "--data-dir", s.Dir)
+	harness.Wants(t, out, "RISK  modes: ", "0604", "remedy: ", "    chmod 0600 ", "error: 1 findings")
+	if yaml := harness.Runs(t, harness.ExitFindings, "doctor", "--data-dir", s.Dir, "-o", "yaml"); !strings.Contains(yaml, "\n- check: modes\n") {
+		t.Errorf("YAML:\n%s", yaml)
+	}
+}

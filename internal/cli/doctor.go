@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/doctor"
+)
+
+func newDoctor() *cobra.Command {
+	flags := &configFlags{}
+	var output, file string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong with a data directory or a running server, and say what to do",
+		Long: `Look for what is wrong with a data directory or a running server, and say what to
+do. The command changes nothing.
+
+Of a data directory it checks modes and owners of files, the release that has
+written it, certificates and the clock, the administrator's kubeconfig, the disk,
+the quota, and, if no server runs, whether the database is intact. Of a running
+server it checks readiness, backups, the references of webhooks, conversions and
+APIServices, versions that objects are stored in and that are not served, and
+tokens. With --kubeconfig it checks the server and the credentials of that file
+only. The configuration itself is checked with "config validate".
+
+A failure does not work, or keeps the server from starting; a risk works, but not
+for long or not safely.
+
+Exit codes: 0 nothing was found, 1 the checks could not be made, 2 the command line
+or the configuration is invalid, 4 something was found.`,
+		Example: `  kube-hyper-mini doctor
+  kube-hyper-mini doctor --data-dir /var/lib/kube-hyper-mini -o json
+  kube-hyper-mini doctor --kubeconfig jane.kubeconfig`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output, "text", "json", "yaml"); err != nil {
+				return err
+			}
+			if file != "" && (flags.file != "" || flags.dataDir != "") {
+				return usageError(errors.New("--kubeconfig names the server; leave out --config and --data-dir"))
+			}
+			report, err := examine(cmd, flags, file)
+			if err != nil {
+				return err
+			}
+			if err := printReport(cmd.OutOrStdout(), report, output); err != nil {
+				return err
+			}
+			if n := len(report.Findings); n > 0 {
+				return &exitError{ExitFindings, fmt.Errorf("%d findings", n)}
+			}
+			return nil
+		},
+	}
+	flags.locate(cmd.Flags())
+	cmd.Flags().StringVar(&file, "kubeconfig", "", "check the server and the credentials of this kubeconfig, instead of a data directory")
+	outputFlag(cmd, &output, "text", "json", "yaml")
+	return cmd
+}
+
+// examine checks the data directory and its server or, with the path of a kubeconfig,
+// that and its server.
+func examine(cmd *cobra.Command, flags *configFlags, path string) (*doctor.Report, error) {
+	if path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, usageError(fmt.Errorf("read the kubeconfig: %w", err))
+		}
+		report := &doctor.Report{Findings: []doctor.Finding{}}
+		doctor.Kubeconfig(report, path)
+		return report, examineServer(cmd, report, data, nil)
+	}
+	cfg, err := completed(cmd, flags)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := readLocalKubeconfig(cmd, flags)
+	running := false
+	if err == nil {
+		_, err := admin.QueryStatus(cmd.Context(), kubeconfig)
+		running = err == nil
+	}
+	report, err := doctor.Directory(cmd.Context(), cfg, running)
+	if err != nil || !running {
+		return report, err
+	}
+	return report, examineServer(cmd, report, kubeconfig, cfg)
+}
+
+// examineServer checks a running server.
+func examineServer(cmd *cobra.Command, report *doctor.Report, kubeconfig []byte, cfg *config.ServerConfiguration) error {
+	if err := admin.Reachable(cmd.Context(), kubeconfig); err != nil {
+		doctor.Unreachable(report, kubeconfig, err)
+		return nil
+	}
+	report.Running = true
+	return doctor.Server(cmd.Context(), report, kubeconfig, cfg)
+}
+
+// printReport prints what was found, and which checks were made.
+func printReport(w io.Writer, report *doctor.Report, output string) error {
+	if output != "text" {
+		return printValue(w, report, output)
+	}
+	text := &strings.Builder{}
+	for _, f := range report.Findings {
+		fmt.Fprintf(text, "%s  %s: %s\n  %s\n  remedy: %s\n", strings.ToUpper(string(f.Severity)), f.Check, f.Object, indent(f.Problem), indent(f.Remedy))
+		for _, command := range f.Commands {
+			fmt.Fprintf(text, "    %s\n", command)
+		}
+		text.WriteByte('\n')
+	}
+	for _, skipped := range report.Skipped {
+		fmt.Fprintf(text, "not checked: %s (%s)\n", skipped.Check, skipped.Reason)
+	}
+	fmt.Fprintf(text, "checked: %s\n", strings.Join(report.Checked, ", "))
+	if len(report.Findings) == 0 {
+		text.WriteString("nothing was found\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// indent puts the lines after the first under it.
+func indent(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ") }

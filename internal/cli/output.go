@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"sigs.k8s.io/yaml"
+)
+
+// checkOutput returns an error for an invalid --output. Without formats, text and json
+// are valid.
+func checkOutput(output string, formats ...string) error {
+	if len(formats) == 0 {
+		formats = []string{"text", "json"}
+	}
+	if !slices.Contains(formats, output) {
+		return usageError(fmt.Errorf("--output %q is not supported; allowed: %s", output, strings.Join(formats, ", ")))
+	}
+	return nil
+}
+
+// printValue prints the value as JSON or YAML.
+func printValue(w io.Writer, value any, output string) error {
+	if output == "json" {
+		return printJSON(w, value)
+	}
+	data, err := yaml.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("print as YAML: %w", err)
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+func printJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
+}
+
+func bytes(n int64) string {
+	if n < 0 {
+		return "unknown"
+	}
+	return humanize.IBytes(uint64(n))
+}

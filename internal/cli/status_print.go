@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+func printStatus(w io.Writer, status *admin.Status, output string) error {
+	if output != "text" {
+		return printValue(w, status, output)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(table, name+"\t"+format+"\n", args...) // Flush reports what failed
+	}
+	if status.Ready {
+		row("ready", "since %s (%s after the start)", status.ReadySince.Local().Format(time.DateTime), seconds(status.StartSeconds))
+	} else {
+		row("not ready", "%s", status.Reason)
+	}
+	row("server", "%s (pid %d)", status.Server, status.PID)
+	row("data", "%s", status.DataDir)
+	row("memory", "%s", memoryText(status.Memory))
+	row("versions", "kube-hyper-mini %s, Kubernetes %s, etcd %s, Go %s", status.Versions.Server, status.Versions.Kubernetes, status.Versions.Etcd, status.Versions.Go)
+	row("database", "%s", databaseText(status.Database))
+	if types := status.CustomTypes; types != nil {
+		row("types", "%d custom resource definitions, %d with objects, %d in memory", types.Installed, types.Populated, types.Resident)
+	}
+	if status.Objects != nil {
+		row("objects", "%d", *status.Objects)
+	}
+	if status.Database.ReadOnly != "" {
+		row("read-only", "%s", status.Database.ReadOnly)
+	}
+	for _, text := range remoteRows(status.Remote) {
+		row("remote", "%s", text)
+	}
+	if status.Database.NearQuota {
+		row("warning", "the database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
+	}
+	for _, text := range manifestRows(status.Manifests) {
+		row("manifests", "%s", text)
+	}
+	for _, text := range backupRows(status.Backups) {
+		row("backup", "%s", text)
+	}
+	if status.Archive != nil {
+		for _, text := range archiveRows(status.Archive) {
+			row("archive", "%s", text)
+		}
+	}
+	for _, component := range status.Components {
+		row("component", "%s, up in %s", component.Name, seconds(component.StartSeconds))
+	}
+	for _, name := range slices.Sorted(maps.Keys(status.Certificates)) {
+		row("certificate", "%s, until %s", name, status.Certificates[name].Local().Format(time.DateOnly))
+	}
+	if status.CertificatesError != "" {
+		row("certificate", "%s", status.CertificatesError)
+	}
+	for _, w := range status.Warnings {
+		row("logged", "%s", warningText(w))
+	}
+	return table.Flush()
+}
+
+// manifestRows are the objects of manifests.dir and its failures, if there is one.
+func manifestRows(m *admin.Manifests) []string {
+	if m == nil {
+		return nil
+	}
+	rows := []string{fmt.Sprintf("%d objects", m.Objects)}
+	for line := range strings.Lines(m.Error) {
+		rows = append(rows, "FAILED: "+strings.TrimSuffix(line, "\n"))
+	}
+	return rows
+}
+
+// backupRows returns the lines about backups.
+func backupRows(b backup.Account) []string {
+	var rows []string
+	if b.Error != "" {
+		rows = append(rows, "FAILED: "+b.Error)
+	}
+	if !b.Last.IsZero() {
+		rows = append(rows, fmt.Sprintf("%s, %s", b.Last.Local().Format(time.DateTime), b.File))
+	}
+	switch {
+	case b.Newest.IsZero():
+		rows = append(rows, "none yet")
+	case b.Newest.After(b.Last.Add(time.Second)): // one that was not scheduled
+		rows = append(rows, "last at "+b.Newest.Local().Format(time.DateTime))
+	}
+	switch {
+	case b.Schedule == "":
+		rows = append(rows, "none is scheduled (backup.schedule)")
+	case !b.Next.IsZero():
+		rows = append(rows, "next at "+b.Next.Local().Format(time.DateTime))
+	}
+	return rows
+}
+
+func memoryText(usage admin.Memory) string {
+	text := fmt.Sprintf("%s of heap, %d goroutines", bytes(usage.HeapBytes), usage.Goroutines)
+	if usage.ResidentBytes > 0 {
+		text = bytes(usage.ResidentBytes) + " resident, " + text
+	}
+	return text
+}
+
+// remoteRows returns the lines about servers that this one calls.
+func remoteRows(remote *endpoints.Remote) []string {
+	if remote == nil || remote.APIServices+remote.ServiceEndpoints == 0 {
+		return nil
+	}
+	rows := []string{fmt.Sprintf("%d APIServices, %d ServiceEndpoints, %d of them fail", remote.APIServices, remote.ServiceEndpoints, len(remote.Failing))}
+	for _, failing := range remote.Failing {
+		rows = append(rows, fmt.Sprintf("FAILED: %s: %s", failing, strings.ReplaceAll(failing.Reason, "\n", "; ")))
+	}
+	return rows
+}
+
+// warningText is a warning of the log in one line.
+func warningText(w logging.Warning) string {
+	text := fmt.Sprintf("%s %s: %s", w.Last.Local().Format(time.TimeOnly), w.Level, strings.ReplaceAll(w.Text, "\n", " "))
+	if w.Count > 1 {
+		text += fmt.Sprintf(" (%d times)", w.Count)
+	}
+	return text
+}
+
+func databaseText(database admin.Database) string {
+	if database.Error != "" {
+		return database.Error
+	}
+	quota := ""
+	if database.QuotaBytes > 0 {
+		quota = "quota " + bytes(database.QuotaBytes) + ", "
+	}
+	return fmt.Sprintf("%s, %s in use, %srevision %d", bytes(database.SizeBytes), bytes(database.InUseBytes), quota, database.Revision)
+}

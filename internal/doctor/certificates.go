@@ -1,0 +1,166 @@
+package doctor
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+)
+
+// soon is the rest of a certificate's life that is a risk. The server renews its own
+// when a third of a year is left.
+const soon = 30 * 24 * time.Hour
+
+// rotated maps the authorities to their names in `certs rotate`.
+var rotated = map[string]string{pki.ServerCA: "server", pki.ClientCA: "client", pki.FrontProxyCA: "front-proxy"}
+
+// certificates checks the certificates and keys of the data directory and, by them, the
+// clock.
+func (d *directory) certificates() {
+	list, err := admin.ListCertificates(d.config)
+	if err != nil {
+		d.check("certificates", func(add func(Finding)) error {
+			add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: err.Error(),
+				Remedy: "take the file from a backup (" + program + " backup inspect FILE lists what it has), or restore one: " + program + " backup restore FILE"})
+			return nil
+		})
+		d.skip("clock", "the certificates cannot be read")
+		return
+	}
+	d.check("certificates", func(add func(Finding)) error {
+		d.missing(add, list)
+		for _, entry := range list {
+			d.expiry(add, entry)
+		}
+		if d.config.Serving.CertFile != "" {
+			d.servingPair(add)
+		}
+		return nil
+	})
+	d.check("clock", func(add func(Finding)) error {
+		for _, entry := range list {
+			if entry.State == "not valid yet" {
+				add(Finding{
+					Severity: Failure, Object: d.certificate(entry.Name),
+					Problem: fmt.Sprintf("it is not valid before %s, and the clock says %s: clients and the server refuse it", entry.From.Local().Format(time.DateTime), d.now().Local().Format(time.DateTime)),
+					Remedy:  "correct the clock (timedatectl set-ntp true); if it is right now and was ahead when the certificate was made, start the server again: it signs its own certificates again",
+				})
+			}
+		}
+		return nil
+	})
+}
+
+func (d *directory) certificate(name string) string {
+	return filepath.Join(d.config.DataDir, "pki", name+".crt")
+}
+
+func (d *directory) hasKey(name string) bool {
+	_, err := os.Stat(filepath.Join(d.config.DataDir, "pki", name+".key"))
+	return err == nil
+}
+
+// missing reports authorities and keys without which the server does not start.
+func (d *directory) missing(add func(Finding), list []pki.Entry) {
+	has := func(name string) bool {
+		return slices.ContainsFunc(list, func(e pki.Entry) bool { return e.Name == name })
+	}
+	var names []string
+	for _, name := range []string{pki.ServerCA, pki.ClientCA, pki.FrontProxyCA} {
+		if !has(name) && !d.interrupted() {
+			names = append(names, d.certificate(name))
+		}
+	}
+	if !has(pki.ServiceAccount) && !d.interrupted() {
+		names = append(names, filepath.Join(d.config.DataDir, "pki", pki.ServiceAccount+".key"))
+	}
+	if len(names) == 0 {
+		return
+	}
+	add(Finding{
+		Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: "these files are missing: " + strings.Join(names, ", "),
+		Remedy: "put them back from a backup; or have new ones made, with which all kubeconfigs and tokens become invalid: " + program + " server --new-identity",
+	})
+}
+
+// expiry reports a certificate that has expired or soon will.
+func (d *directory) expiry(add func(Finding), entry pki.Entry) {
+	left := entry.Until.Sub(d.now())
+	if entry.Until.IsZero() || left > soon || entry.State == "not valid yet" || entry.State == "revoked" {
+		return
+	}
+	until := entry.Until.Local().Format(time.DateTime)
+	f := Finding{Severity: Failure, Object: d.certificate(entry.Name), Problem: "it has expired at " + until}
+	if left > 0 {
+		f.Severity, f.Problem = Risk, "it expires at "+until
+	}
+	kind, authority := rotated[entry.Name]
+	dataDir := " --data-dir " + logging.ShellWord(d.config.DataDir)
+	switch {
+	case !entry.TrustedUntil.IsZero(), strings.HasPrefix(entry.UsedFor, "trusted for "):
+		return // a rotation is replacing it, or an administrator has
+	case authority && left <= 0:
+		f.Remedy = "stop the server and have a new authority made; all clients then need new kubeconfigs (" + program + " kubeconfig)"
+		f.Commands = []string{program + " certs rotate " + kind + " --overlap 0s" + dataDir}
+	case authority:
+		f.Remedy = "replace the authority while clients keep working; give them the new kubeconfigs during the overlap"
+		f.Commands = []string{program + " certs rotate " + kind + dataDir}
+	case entry.Name == pki.EtcdCA:
+		f.Remedy = "place a new authority and its key"
+	case !d.hasKey(authorityOf(entry, d)):
+		f.Remedy = "place a new certificate: the key of the authority that signs it is not in the data directory"
+	case d.Running:
+		f.Remedy = "the running server should have renewed it: its log says why it could not"
+	default:
+		f.Severity, f.Remedy = Risk, "start the server: it renews the certificate. Clients with a copy of the old one need a new kubeconfig"
+	}
+	add(f)
+}
+
+// authorityOf is the name of the file of the authority that signs the certificate.
+func authorityOf(entry pki.Entry, d *directory) string {
+	for _, ca := range []string{pki.ServerCA, pki.ClientCA, pki.FrontProxyCA, pki.EtcdCA} {
+		data, err := os.ReadFile(d.certificate(ca))
+		if err != nil {
+			continue
+		}
+		for _, crt := range parseCertificates(data) {
+			if crt.Subject.String() == entry.Issuer {
+				return ca
+			}
+		}
+	}
+	return ""
+}
+
+// servingPair checks serving.certFile and keyFile.
+func (d *directory) servingPair(add func(Finding)) {
+	serving := d.config.Serving
+	pair, err := tls.LoadX509KeyPair(serving.CertFile, serving.KeyFile)
+	f := Finding{Severity: Failure, Object: serving.CertFile, Remedy: "replace serving.certFile and serving.keyFile; a running server reads them again"}
+	var leaf *x509.Certificate
+	if err == nil {
+		leaf, err = x509.ParseCertificate(pair.Certificate[0])
+	}
+	switch now := d.now(); {
+	case err != nil:
+		f.Problem = err.Error()
+	case now.After(leaf.NotAfter):
+		f.Problem = "it has expired at " + leaf.NotAfter.Local().Format(time.DateTime)
+	case now.Add(soon).After(leaf.NotAfter):
+		f.Severity, f.Problem = Risk, "it expires at "+leaf.NotAfter.Local().Format(time.DateTime)
+	case now.Before(leaf.NotBefore):
+		f.Problem = "it is not valid before " + leaf.NotBefore.Local().Format(time.DateTime)
+	default:
+		return
+	}
+	add(f)
+}

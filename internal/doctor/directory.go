@@ -1,0 +1,230 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+// program is the name of this program in commands of remedies.
+const program = "kube-hyper-mini"
+
+// directory checks a data directory.
+type directory struct {
+	*Report
+	config *config.ServerConfiguration
+	now    func() time.Time
+	space  func(dir string) (free, total int64, err error)
+}
+
+// Directory checks the data directory of the configuration, which has been completed.
+// The error is about a directory that no server has used. running says that its server
+// answers: then etcd's files are not read.
+func Directory(ctx context.Context, cfg *config.ServerConfiguration, running bool) (*Report, error) {
+	d := &directory{Report: &Report{DataDir: cfg.DataDir, Running: running, Findings: []Finding{}}, config: cfg, now: time.Now, space: datadir.DiskSpace}
+	if err := d.examine(ctx); err != nil {
+		return nil, err
+	}
+	return d.Report, nil
+}
+
+func (d *directory) examine(ctx context.Context) error {
+	if _, err := os.ReadDir(d.config.DataDir); errors.Is(err, fs.ErrPermission) {
+		d.check("access", func(add func(Finding)) error { return d.access(add, err) })
+		return nil
+	}
+	if err := datadir.Removable(d.config.DataDir); err != nil {
+		return fmt.Errorf("%w; name a data directory with --data-dir or --config", err)
+	}
+	d.check("access", func(add func(Finding)) error { return d.access(add, datadir.CheckAccess(d.config.DataDir)) })
+	d.check("modes", d.modes)
+	d.check("owners", d.owners)
+	d.check("release", d.release)
+	d.certificates()
+	d.check("kubeconfig", d.kubeconfig)
+	d.check("disk", d.disk)
+	if len(d.config.Etcd.External.Endpoints) > 0 {
+		d.check("external etcd", func(add func(Finding)) error { return d.externalEtcd(ctx, add) })
+	} else {
+		d.database(ctx)
+	}
+	if len(d.config.ServiceEndpoints) > 0 {
+		d.check("references", func(add func(Finding)) error { return d.configuredTargets(ctx, add) })
+	}
+	d.sort()
+	return nil
+}
+
+// interrupted reports whether the first start has not finished: the next one makes what
+// is missing.
+func (d *directory) interrupted() bool {
+	stamp, err := datadir.ReadStamp(d.config.DataDir)
+	return err == nil && (stamp == nil || stamp.FirstStart != "")
+}
+
+// access reports files that this user may not use, if there is an error about one.
+func (d *directory) access(add func(Finding), err error) error {
+	if err == nil {
+		return nil
+	}
+	add(Finding{
+		Severity: Failure, Object: d.config.DataDir, Problem: err.Error(),
+		Remedy: "run this command as the user that runs the server, or as root; if that user may not use the files either, give them to it with chown -R",
+	})
+	return nil
+}
+
+// modes reports what other users may use.
+func (d *directory) modes(add func(Finding)) error {
+	for _, loose := range datadir.LooseModes(d.config.DataDir) {
+		add(Finding{
+			Severity: Risk, Object: loose.Path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use it; it should have %04o", loose.Mode, loose.Wanted),
+			Remedy:   "take the rights away, and replace keys that others may have read (" + program + " certs rotate, " + program + " encryption rotate)",
+			Commands: []string{fmt.Sprintf("chmod %04o %s", loose.Wanted, logging.ShellWord(loose.Path))},
+		})
+	}
+	return nil
+}
+
+// owners reports files that the owner of the directory cannot use.
+func (d *directory) owners(add func(Finding)) error {
+	owner, foreign, err := datadir.ForeignFiles(d.config.DataDir)
+	if err != nil || len(foreign) == 0 {
+		return err
+	}
+	add(Finding{
+		Severity: Failure, Object: d.config.DataDir,
+		Problem:  "the owner of the directory may not use files in it: " + datadir.Few(foreign),
+		Remedy:   "give them to the owner of the directory, as root",
+		Commands: []string{fmt.Sprintf("chown -R %s %s", owner, logging.ShellWord(d.config.DataDir))},
+	})
+	return nil
+}
+
+// release reports data that this release cannot read.
+func (d *directory) release(add func(Finding)) error {
+	stamp, err := datadir.ReadStamp(d.config.DataDir)
+	if err != nil {
+		add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "version.json"), Problem: err.Error(), Remedy: "restore a backup: " + program + " backup restore FILE"})
+		return nil
+	}
+	if stamp == nil {
+		return nil
+	}
+	current := datadir.CurrentStamp()
+	if stamp.NewerThan(current) {
+		add(Finding{
+			Severity: Failure, Object: d.config.DataDir, Problem: fmt.Sprintf("kube-hyper-mini %s has written it, and this is %s, which cannot read it", stamp, current),
+			Remedy: "run the newer release; or restore the archive before-upgrade-* that it made, see " + program + " backup list",
+		})
+	} else if err := current.CheckSkip(*stamp); err != nil {
+		add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: err.Error(), Remedy: "run a release of each minor version between them once"})
+	}
+	return nil
+}
+
+// disk reports disks on which the server refuses writes, or soon will.
+func (d *directory) disk(add func(Finding)) error {
+	free, total, err := d.space(d.config.DataDir)
+	if err != nil {
+		return fmt.Errorf("ask how much room there is: %w", err)
+	}
+	reserve := datadir.Reserve(total)
+	finding := Finding{
+		Object:  d.config.DataDir,
+		Problem: fmt.Sprintf("its disk has %s left of %s", size(free), size(total)),
+		Remedy:  fmt.Sprintf("make room: the server needs %s, and as much again for backups. Old backups are in %s, and before-restore-* in the data directory are what restores have replaced", size(2*reserve), d.config.Backup.Dir),
+	}
+	switch {
+	case free < reserve:
+		finding.Severity, finding.Problem = Failure, finding.Problem+": reads and deletions are served, other writes are refused"
+		add(finding)
+	case free < 2*reserve:
+		finding.Severity, finding.Problem = Risk, finding.Problem+": no backups are made, and soon writes are refused"
+		add(finding)
+	}
+	return nil
+}
+
+// database checks the files of the embedded etcd, which no server may use meanwhile.
+func (d *directory) database(ctx context.Context) {
+	dir := filepath.Join(d.config.DataDir, "etcd")
+	d.check("quota", func(add func(Finding)) error { return d.quota(add, dir) })
+	if d.Running {
+		d.skip("database", "the server runs: it has checked the database at its start")
+		return
+	}
+	release, err := datadir.Hold(d.config.DataDir)
+	if errors.Is(err, datadir.ErrLocked) {
+		d.check("server", func(add func(Finding)) error {
+			if _, err := os.Stat(d.config.Kubeconfig.Path); err != nil {
+				return errors.New("a process that serves no API holds the data directory")
+			}
+			add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: "a process holds the data directory and does not answer as its server: " + err.Error(),
+				Remedy: "look at its log; if it hangs, end it with a second SIGTERM, and start it again"})
+			return nil
+		})
+		d.skip("database", "a process holds the data directory")
+		return
+	}
+	if err != nil {
+		d.skip("database", "%v", err)
+		return
+	}
+	d.check("database", func(add func(Finding)) error { return d.integrity(ctx, add, dir) })
+	if err := release(); err != nil {
+		d.skip("lock", "%v", err)
+	}
+}
+
+// integrity reports missing and damaged data.
+func (d *directory) integrity(ctx context.Context, add func(Finding), dir string) error {
+	if datadir.Exchanging(d.config.DataDir) {
+		add(Finding{Severity: Risk, Object: d.config.DataDir, Problem: "a restore was interrupted while it exchanged the content", Remedy: "start the server, or restore again: either finishes the exchange first"})
+		return errors.New("the content is being exchanged")
+	}
+	stamp, err := datadir.ReadStamp(d.config.DataDir)
+	if err != nil || d.interrupted() {
+		return err
+	}
+	if stamp.NewerThan(datadir.CurrentStamp()) {
+		return errors.New("a newer release has written it")
+	}
+	restore := "restore a backup: " + program + " backup restore FILE; " + program + " backup list shows what there is"
+	if !etcd.Exists(dir) {
+		add(Finding{Severity: Failure, Object: dir, Problem: "the directory was used before, and the database is not there", Remedy: "move the data back, or " + restore})
+		return nil
+	}
+	if err := etcd.Verify(ctx, dir); err != nil {
+		problem := err.Error()
+		if i := strings.LastIndex(problem, "; "); i > 0 {
+			problem = problem[:i] // the rest is a remedy in other words
+		}
+		add(Finding{Severity: Failure, Object: dir, Problem: problem, Remedy: restore})
+	}
+	return ctx.Err()
+}
+
+// quota reports a stopped server's database that is nearly full. A running server
+// reports its own.
+func (d *directory) quota(add func(Finding), dir string) error {
+	info, err := os.Stat(etcd.DatabaseFile(dir))
+	if errors.Is(err, fs.ErrNotExist) || d.Running {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the size of the database: %w", err)
+	}
+	fullness(add, info.Name(), info.Size(), d.config.Etcd.Embedded.QuotaBackend.Value())
+	return nil
+}

@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// found runs a check and returns its only finding, or nil.
+func found(t *testing.T, check func(add func(Finding)) error) *Finding {
+	t.Helper()
+	var list []Finding
+	if err := check(func(f Finding) { list = append(list, f) }); err != nil {
+		t.Fatal(err)
+	}
+	switch len(list) {
+	case 0:
+		return nil
+	case 1:
+		if f := list[0]; f.Severity == "" || f.Object == "" || f.Problem == "" || f.Remedy == "" {
+			t.Errorf("the finding is not complete: %+v", f)
+		}
+		return &list[0]
+	}
+	t.Fatalf("findings: %+v", list)
+	return nil
+}
+
+func TestDisk(t *testing.T) {
+	const total = 100 << 30
+	for free, want := range map[int64]Severity{50 << 30: "", 150 << 20: Risk, 50 << 20: Failure} {
+		cfg := config.Default()
+		cfg.DataDir = "/data"
+		d := &directory{Report: &Report{}, config: cfg, space: func(string) (int64, int64, error) { return free, total, nil }}
+		switch f := found(t, d.disk); {
+		case f == nil && want != "":
+			t.Errorf("%d bytes free: nothing was found", free)
+		case f != nil && f.Severity != want:
+			t.Errorf("%d bytes free: %+v", free, f)
+		}
+	}
+}
+
+func TestQuota(t *testing.T) {
+	for bytes, want := range map[int64]Severity{79: "", 80: Risk, 99: Risk, 100: Failure} {
+		f := found(t, func(add func(Finding)) error { fullness(add, "db", bytes, 100); return nil })
+		if f == nil && want != "" || f != nil && f.Severity != want {
+			t.Errorf("%d of 100: %+v, want %q", bytes, f, want)
+		}
+	}
+	if f := found(t, func(add func(Finding)) error { fullness(add, "db", 100, 0); return nil }); f != nil {
+		t.Errorf("without a quota: %+v", f)
+	}
+}
+
+// TestState: what the server says about itself becomes findings.
+func TestState(t *testing.T) {
+	for text, change := range map[string]func(*admin.Status){
+		"":                     func(*admin.Status) {},
+		"waits for etcd":       func(s *admin.Status) { s.Ready, s.Reason = false, "waits for etcd" },
+		"the database is full": func(s *admin.Status) { s.Database.ReadOnly = "the database is full" },
+		"90 B of its quota":    func(s *admin.Status) { s.Database = admin.Database{NearQuota: true, SizeBytes: 90, QuotaBytes: 100} },
+		"disk on fire":         func(s *admin.Status) { s.Backups.Error = "disk on fire" },
+		"bucket is gone":       func(s *admin.Status) { s.Archive = &archive.Account{Destination: "s3://b", Error: "bucket is gone"} },
+		"2 manifests":          func(s *admin.Status) { s.Manifests = &admin.Manifests{Failures: 2, Error: "a.yaml"} },
+	} {
+		status := &admin.Status{Ready: true, Server: "https://127.0.0.1:6443"}
+		change(status)
+		s := &server{Report: &Report{DataDir: "/a b"}, status: status}
+		f := found(t, func(add func(Finding)) error { s.state(add); return nil })
+		if (f == nil) != (text == "") || f != nil && !strings.Contains(f.Problem, text) {
+			t.Errorf("%q: %+v", text, f)
+		}
+		if text == "disk on fire" && (f == nil || f.Commands[0] != "kube-hyper-mini backup save --data-dir '/a b'") {
+			t.Errorf("the command for the backup: %+v", f)
+		}
+	}
+}
+
+// TestServerClock: a difference of the clocks is found, and a small one is not.
+func TestServerClock(t *testing.T) {
+	for skew, want := range map[time.Duration]bool{0: false, 30 * time.Second: false, time.Hour: true, -time.Hour: true} {
+		there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
+		}))
+		s := &server{Report: &Report{Server: there.URL}, now: time.Now}
+		f := found(t, func(add func(Finding)) error { return s.clock(t.Context(), &rest.Config{Host: there.URL}, add) })
+		there.Close()
+		if (f != nil) != want {
+			t.Errorf("a difference of %s: %+v", skew, f)
+		}
+	}
+}
+
+func TestTokenEnd(t *testing.T) {
+	token := func(claims string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".x"
+	}
+	for text, want := range map[string]int64{
+		"": 0, "abcdef.0123456789abcdef": 0, "a.b.c": 0, token(`{}`): 0, token(`{"exp":1700000000}`): 1700000000, token("x"): 0,
+	} {
+		if got := tokenEnd(text); want == 0 && !got.IsZero() || want != 0 && got.Unix() != want {
+			t.Errorf("%q ends at %s", text, got)
+		}
+	}
+}

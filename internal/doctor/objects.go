@@ -1,0 +1,109 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// storedVersions reports custom resources that may be stored in versions that are not
+// served. A CRD without such a version can drop it.
+func (s *server) storedVersions(ctx context.Context, add func(Finding)) error {
+	return s.definitions(ctx, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		served, storage := map[string]bool{}, ""
+		for _, version := range crd.Spec.Versions {
+			served[version.Name] = version.Served
+			if version.Storage {
+				storage = version.Name
+			}
+		}
+		object := "CustomResourceDefinition " + crd.Name
+		if !served[storage] {
+			add(Finding{Severity: Risk, Object: object, Problem: fmt.Sprintf("it stores objects as version %s, which is not served", storage),
+				Remedy: "set served: true for that version, or storage: true for one that is served, and then migrate what is stored"})
+		}
+		var unserved []string
+		for _, version := range crd.Status.StoredVersions {
+			if version != storage && !served[version] {
+				unserved = append(unserved, version)
+			}
+		}
+		if len(unserved) == 0 {
+			return
+		}
+		migration := fmt.Sprintf("apiVersion: storagemigration.k8s.io/v1beta1\nkind: StorageVersionMigration\nmetadata: {generateName: %s-}\nspec: {resource: {group: %s, resource: %s}}\n",
+			crd.Spec.Names.Plural, crd.Spec.Group, crd.Spec.Names.Plural)
+		add(Finding{
+			Severity: Risk, Object: object,
+			Problem:  fmt.Sprintf("objects may be stored in versions that are not served: %s; they keep the CRD from dropping these versions", strings.Join(unserved, ", ")),
+			Remedy:   "write the objects again in the version " + storage + ": the server does that for a StorageVersionMigration",
+			Commands: []string{"kubectl create -f - <<'EOF'\n" + migration + "EOF"},
+		})
+	})
+}
+
+// maxReviews bounds the number of tokens that are reviewed.
+const maxReviews = 200
+
+// tokens reports token secrets that the server does not accept, and bootstrap tokens
+// that have expired.
+func (s *server) tokens(ctx context.Context, add func(Finding)) error {
+	for _, kind := range []corev1.SecretType{corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken} {
+		list, err := s.client.CoreV1().Secrets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("type", string(kind)).String(), Limit: maxReviews,
+		})
+		if err != nil {
+			return fmt.Errorf("list token secrets: %w", err)
+		}
+		for _, secret := range list.Items {
+			if kind == corev1.SecretTypeBootstrapToken {
+				s.bootstrapToken(add, secret)
+			} else if err := s.tokenSecret(ctx, add, secret); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *server) bootstrapToken(add func(Finding), secret corev1.Secret) {
+	end, err := time.Parse(time.RFC3339, string(secret.Data["expiration"]))
+	if err != nil || s.now().Before(end) { // without an expiration it does not expire
+		return
+	}
+	object := "Secret " + secret.Namespace + "/" + secret.Name
+	add(Finding{
+		Severity: Risk, Object: object, Problem: "this bootstrap token has expired at " + end.Local().Format(time.DateTime),
+		Remedy:   "delete it; the controller token-cleaner does so by itself (controllerManager.controllers)",
+		Commands: []string{fmt.Sprintf("kubectl delete secret -n %s %s", secret.Namespace, secret.Name)},
+	})
+}
+
+// tokenSecret has the server review the token of a secret.
+func (s *server) tokenSecret(ctx context.Context, add func(Finding), secret corev1.Secret) error {
+	token := string(secret.Data[corev1.ServiceAccountTokenKey])
+	if token == "" {
+		return nil // the controller makes it
+	}
+	review, err := s.client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("review the token of secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	if review.Status.Authenticated {
+		return nil
+	}
+	add(Finding{
+		Severity: Failure, Object: "Secret " + secret.Namespace + "/" + secret.Name,
+		Problem:  "the server does not accept its token, as after a rotation of the key: " + review.Status.Error,
+		Remedy:   "remove the token from the secret: the server makes a new one, which the programs that use it must read",
+		Commands: []string{fmt.Sprintf(`kubectl patch secret -n %s %s --type=json -p '[{"op":"remove","path":"/data/token"}]'`, secret.Namespace, secret.Name)},
+	})
+	return nil
+}

@@ -1,0 +1,182 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"time"
+
+	apiextensionsclientset "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+const (
+	// maxSkew is the difference of two clocks that is a finding: certificates are
+	// made valid five minutes before.
+	maxSkew = time.Minute
+	// requestTimeout bounds each request.
+	requestTimeout = 30 * time.Second
+)
+
+// server checks a running server.
+type server struct {
+	*Report
+	// config is that of the server; nil if it is not known.
+	config     *config.ServerConfiguration
+	client     kubernetes.Interface
+	extensions apiextensionsclientset.Interface
+	status     *admin.Status
+	now        func() time.Time
+}
+
+// Server checks the running server of a kubeconfig and adds what it finds to the
+// report. cfg is the completed configuration of that server; nil if it is not known.
+func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *config.ServerConfiguration) error {
+	connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	connection.Timeout, connection.QPS = requestTimeout, -1 // flow control of the server bounds requests
+	s := &server{Report: report, config: cfg, now: time.Now}
+	if s.client, err = kubernetes.NewForConfig(connection); err != nil {
+		return fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	if s.extensions, err = apiextensionsclientset.NewForConfig(connection); err != nil {
+		return fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	report.Server = connection.Host
+	s.check("server", func(add func(Finding)) error {
+		s.status, err = admin.QueryStatus(ctx, kubeconfig)
+		if err == nil {
+			s.state(add)
+		}
+		return err
+	})
+	s.check("server clock", func(add func(Finding)) error { return s.clock(ctx, connection, add) })
+	s.check("references", func(add func(Finding)) error { return s.references(ctx, add) })
+	s.check("stored versions", func(add func(Finding)) error { return s.storedVersions(ctx, add) })
+	s.check("tokens", func(add func(Finding)) error { return s.tokens(ctx, add) })
+	report.sort()
+	return nil
+}
+
+// Unreachable adds why the server of the kubeconfig does not answer to the report.
+func Unreachable(report *Report, kubeconfig []byte, err error) {
+	report.Server = "the server of the kubeconfig"
+	if connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig); err == nil {
+		report.Server = connection.Host
+	}
+	report.check("server", func(add func(Finding)) error {
+		add(Finding{Severity: Failure, Object: report.Server, Problem: err.Error(),
+			Remedy: "start the server; if it runs, look at its address, its log, and at firewalls between it and this machine"})
+		return nil
+	})
+	report.sort()
+}
+
+// state reports what the server says about itself.
+func (s *server) state(add func(Finding)) {
+	status := s.status
+	url := cmp.Or(status.Server, s.Server)
+	if !status.Ready {
+		add(Finding{Severity: Failure, Object: url, Problem: "it is not ready: " + status.Reason, Remedy: "the reason says what is missing; the log of the server says more"})
+	}
+	database := status.Database
+	switch {
+	case database.ReadOnly != "":
+		add(Finding{Severity: Failure, Object: url, Problem: "it refuses writes: " + database.ReadOnly, Remedy: "make room as the reason says; " + program + " defrag returns free space of the database to the disk"})
+	case database.NearQuota:
+		fullness(add, url, database.SizeBytes, database.QuotaBytes)
+	}
+	if text := status.Backups.Error; text != "" {
+		add(Finding{Severity: Failure, Object: url, Problem: "the scheduled backup failed: " + text, Remedy: "remove the cause; make a backup now to see that it works", Commands: []string{s.command("backup save")}})
+	}
+	if status.Archive != nil && status.Archive.Error != "" {
+		add(Finding{Severity: Failure, Object: status.Archive.Destination, Problem: "the continuous archive lags behind: " + status.Archive.Error, Remedy: "remove the cause: the server then goes on by itself; see " + program + " help archive"})
+	}
+	if m := status.Manifests; m != nil && m.Failures > 0 {
+		add(Finding{Severity: Failure, Object: url, Problem: fmt.Sprintf("%d manifests of manifests.dir are not applied: %s", m.Failures, m.Error), Remedy: "correct the files: the server reads them again by itself"})
+	}
+}
+
+// command is a command of this program for the data directory of the report.
+func (s *server) command(words string) string {
+	if s.DataDir != "" {
+		words += " --data-dir " + logging.ShellWord(s.DataDir)
+	}
+	return program + " " + words
+}
+
+// fullness reports a database that takes most of its quota.
+func fullness(add func(Finding), object string, bytes, quota int64) {
+	f := Finding{
+		Severity: Risk, Object: object, Problem: fmt.Sprintf("the database takes %s of its quota of %s", size(bytes), size(quota)),
+		Remedy: "delete objects and run " + program + " defrag; or raise etcd.embedded.quotaBackend and restart",
+	}
+	switch {
+	case quota <= 0 || bytes < quota*8/10:
+		return
+	case bytes >= quota:
+		f.Severity, f.Problem = Failure, f.Problem+": writes other than deletions are refused"
+	}
+	add(f)
+}
+
+// clock compares the clock of the server with this machine's.
+func (s *server) clock(ctx context.Context, connection *rest.Config, add func(Finding)) error {
+	client, err := rest.HTTPClientFor(connection)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, connection.Host+"/livez", nil)
+	if err != nil {
+		return err
+	}
+	before := s.now()
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // only its header is read
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10))
+	there, err := http.ParseTime(response.Header.Get("Date"))
+	if err != nil {
+		return fmt.Errorf("the server does not tell its time: %w", err)
+	}
+	here := before.Add(s.now().Sub(before) / 2)
+	if skew := there.Sub(here).Round(time.Second); skew.Abs() > maxSkew {
+		add(Finding{Severity: Risk, Object: s.Server, Problem: fmt.Sprintf("its clock differs from this machine's by %s: new certificates and tokens may be refused", skew),
+			Remedy: "set both clocks by a time server (timedatectl set-ntp true)"})
+	}
+	return nil
+}
+
+// Kubeconfig checks a kubeconfig file of a client and adds what it finds to the report.
+func Kubeconfig(report *Report, path string) {
+	report.check("kubeconfig", func(add func(Finding)) error {
+		cfg, err := clientcmd.LoadFromFile(path)
+		if err != nil {
+			return err
+		}
+		if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+			add(Finding{Severity: Risk, Object: path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use its credentials", info.Mode().Perm()),
+				Remedy: "take the rights away", Commands: []string{"chmod 0600 " + logging.ShellWord(path)}})
+		}
+		k := credentials{path: path, config: cfg, now: time.Now(), remedy: func(user string) (string, []string) {
+			return "have an administrator make new ones: " + program + " kubeconfig create " + logging.ShellWord(user) + " --force -o " + logging.ShellWord(path), nil
+		}}
+		k.check(add)
+		return nil
+	})
+	report.sort()
+}

@@ -1,0 +1,69 @@
+package endpoints
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// State is what the last probe of a ServiceEndpoint object has found.
+type State struct {
+	Reference Reference
+	// Targets is their number, Reachable that of those that speak TLS.
+	Targets, Reachable int
+	// Failure says what is wrong with the others; empty if nothing is.
+	Failure string
+}
+
+// States returns the states of all objects that were probed, sorted by namespace and
+// name.
+func (r *Resolver) States() []State {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(r.states), func(a, b State) int {
+		return cmp.Or(cmp.Compare(a.Reference.Namespace, b.Reference.Namespace), cmp.Compare(a.Reference.Name, b.Reference.Name))
+	})
+}
+
+// probed records the result of a probe, also as metrics.
+func (r *Resolver) probed(state State) {
+	setMetrics(state.Reference, state.Targets, state.Reachable)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.states[state.Reference] = state
+}
+
+// unprobed drops the result for an object that does not exist or is not used.
+func (r *Resolver) unprobed(ref Reference) {
+	deleteMetrics(ref)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.states, ref)
+}
+
+// Remote counts the servers of other programs that this one calls.
+type Remote struct {
+	// APIServices that other servers answer, and ServiceEndpoint objects.
+	APIServices      int `json:"apiServices"`
+	ServiceEndpoints int `json:"serviceEndpoints"`
+	// Failing are those that are not available, or have targets that cannot be
+	// reached.
+	Failing []FailingRemote `json:"failing,omitempty"`
+}
+
+// FailingRemote is an APIService or a ServiceEndpoint whose server does not answer.
+type FailingRemote struct {
+	Kind string `json:"kind"`
+	// Namespace is empty for an APIService.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+}
+
+// String is KIND NAME or KIND NAMESPACE/NAME.
+func (f FailingRemote) String() string {
+	if f.Namespace == "" {
+		return f.Kind + " " + f.Name
+	}
+	return f.Kind + " " + f.Namespace + "/" + f.Name
+}
