@@ -35,9 +35,9 @@ type plane struct {
 }
 
 // startPlane returns when the plane is ready.
-func (b *bench) startPlane(ctx context.Context, dir string) (*plane, error) {
-	cmd := exec.CommandContext(ctx, b.programs.ours, "run", "--until-eof")
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+func (b *bench) startPlane(ctx context.Context, dir string, args ...string) (*plane, error) {
+	cmd := exec.CommandContext(ctx, b.programs.ours, append([]string{"run", "--until-eof"}, args...)...)
+	cmd.Env = planeEnvironment(dir)
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
@@ -47,6 +47,11 @@ func (b *bench) startPlane(ctx context.Context, dir string) (*plane, error) {
 		return nil, errors.Join(fmt.Errorf("start a plane: it is not ready: %w", err), in.Close(), cmd.Wait())
 	}
 	return &plane{cmd, in}, nil
+}
+
+// planeEnvironment has temporary files and caches below dir.
+func planeEnvironment(dir string) []string {
+	return append(os.Environ(), "TMPDIR="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 }
 
 // stop returns when the process has ended.
