@@ -193,3 +193,30 @@ func TestOwnerThatDoesNotExist(t *testing.T) {
 		return nil
 	})
 }
+
+// TestTypesWithoutClientsAreCollected: the garbage collector has the objects of a type
+// that no client uses, and the server does not build that type for it.
+func TestTypesWithoutClientsAreCollected(t *testing.T) {
+	t.Parallel()
+	first := harness.Start(t)
+	k := newKind()
+	first.Kubectl(k.definition("Namespaced"), "create", "-f", "-")
+	parent, err := first.Client().CoreV1().ConfigMaps("default").Create(t.Context(), configMap("parent"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	custom(t, first.Dynamic().Resource(k.resource()).Namespace("default"), k, "child",
+		metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: parent.Name, UID: parent.UID})
+	if code := first.Stop(); code != harness.ExitOK {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	s := harness.StartIn(t, first.Dir)
+	harness.Contains(t, s.Kubectl("", "get", "--raw", "/metrics"), "\nkube_hyper_mini_custom_types_populated 1\n", "\nkube_hyper_mini_custom_types_resident 0\n")
+	if err := s.Client().CoreV1().ConfigMaps("default").Delete(t.Context(), parent.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, "child", func() error {
+		_, err := s.Dynamic().Resource(k.resource()).Namespace("default").Get(t.Context(), "child", metav1.GetOptions{})
+		return err
+	})
+}

@@ -125,11 +125,16 @@ func established(crd []byte) bool {
 }
 
 func (r *crdRun) rested(ctx context.Context) ([]float64, error) {
-	if err := pause(ctx, max(0, afterwards-r.bench.idle)); err != nil {
+	if err := pause(ctx, afterwards); err != nil {
 		return nil, err
 	}
+	memory, err := r.memory()
+	if err != nil {
+		return nil, err
+	}
+	// The minute before has the collections after the load.
 	now, err := r.idle(ctx)
-	return []float64{now.memory, now.goroutines - r.empty.goroutines, now.cpu - r.empty.cpu}, err
+	return []float64{memory, now.goroutines - r.empty.goroutines, now.cpu - r.empty.cpu}, err
 }
 
 func (r *crdRun) scrape(ctx context.Context) ([]float64, error) {

@@ -15,9 +15,10 @@ const (
 	// minAtRest is the same when the process has just become idle, and again after
 	// longRest.
 	minAtRest = 4 << 20
-	// longRest is in intervals. More pages of the program are then resident than an
-	// idle process uses.
-	longRest = 4
+	// longRest is in intervals: less than a minute. Until then the pages of the program
+	// are released after each interval, because each use of one makes its neighbours
+	// resident, too.
+	longRest = 3
 	// maxAllocated is the largest number of bytes that an idle process allocates in an
 	// interval.
 	maxAllocated = 16 << 20
@@ -45,20 +46,20 @@ func Return(ctx context.Context) {
 		} else {
 			rests++
 			giveBack(now.unused(), rests == 1 || rests == longRest)
+			if rests <= longRest {
+				// If it fails, the pages stay resident until the kernel reclaims them.
+				_ = releaseProgram()
+			}
 		}
 		before = now
 	}
 }
 
-// giveBack returns unused memory, in bytes, if there is enough of it, and the program's
-// pages if the process has just become idle.
+// giveBack returns unused memory, in bytes, if there is enough of it. Less is enough when
+// the process has just become idle.
 func giveBack(unused uint64, settled bool) {
 	if unused > minReturn || settled && unused > minAtRest {
 		debug.FreeOSMemory()
-	}
-	if settled {
-		// If it fails, the pages stay resident until the kernel reclaims them.
-		_ = releaseProgram()
 	}
 }
 
