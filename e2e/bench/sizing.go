@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -65,21 +66,11 @@ func (b *bench) measureObjects(ctx context.Context, side side, n int) (values []
 // fillWatched creates objects while a client watches them. It returns the seconds,
 // the highest memory, and that of a minute after.
 func (r *crdRun) fillWatched(ctx context.Context, n int) ([]float64, error) {
-	w, err := r.watch(ctx, widgets.path("default"), "")
-	if err != nil {
-		return nil, err
-	}
-	defer w.close()
-	read := make(chan error, 1)
-	go func() {
-		for range n {
-			if _, err := w.next(); err != nil {
-				read <- err
-				return
-			}
-		}
-		read <- nil
-	}()
+	watching, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { r.keepWatching(watching) })
+	defer watcher.Wait()
+	defer stop()
 	began := time.Now()
 	var seconds float64
 	highest, err := r.peak(func() error {
@@ -89,19 +80,26 @@ func (r *crdRun) fillWatched(ctx context.Context, n int) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case err = <-read:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("watch the objects: %w", err)
-	}
 	if err := pause(ctx, afterwards); err != nil {
 		return nil, err
 	}
 	now, err := r.memory()
 	return []float64{seconds, highest, now}, err
+}
+
+// keepWatching reads the events of a watch until ctx ends. A server ends the watch of a
+// client that reads slowly; then another begins.
+func (r *crdRun) keepWatching(ctx context.Context) {
+	for ctx.Err() == nil {
+		w, err := r.watch(ctx, widgets.path("default"), "")
+		for err == nil {
+			_, err = w.next()
+		}
+		if w != nil {
+			w.close()
+		}
+		_ = pause(ctx, poll) // fails when ctx ends
+	}
 }
 
 // watchedAtRest is the memory a minute after a client has begun to watch.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/tools/cache"
@@ -22,6 +23,9 @@ type catalog struct {
 	// unseen is what this server has written and the informer has not received, by
 	// name.
 	unseen map[string]*apiextensionsv1.CustomResourceDefinition
+
+	// notified counts the notifications.
+	notified atomic.Uint64
 
 	mu      sync.RWMutex
 	byName  map[string]*apiextensionsv1.CustomResourceDefinition
@@ -188,6 +192,7 @@ func (c *catalog) remove(crd *apiextensionsv1.CustomResourceDefinition) {
 }
 
 func (c *catalog) notify(before, after *apiextensionsv1.CustomResourceDefinition) {
+	c.notified.Add(1)
 	for _, listener := range c.listeners {
 		listener.changed(before, after)
 	}

@@ -234,6 +234,9 @@ func (s *Server) OnChange(changed func()) (remove func()) {
 	return s.catalog.listen(func(_, _ *apiextensionsv1.CustomResourceDefinition) { changed() })
 }
 
+// Changes returns the number of changes of CRDs that [Server.List] includes at least.
+func (s *Server) Changes() uint64 { return s.catalog.notified.Load() }
+
 // Get reads a whole CRD from the store. The error for an unknown name is an API
 // status.
 func (s *Server) Get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {

@@ -38,9 +38,15 @@ type definitions struct {
 	whole  []*apiextensionsv1.CustomResourceDefinition
 	broken error // of Get
 	reads  atomic.Int64
+	lists  atomic.Int64
+	// changes counts the changes of whole.
+	changes atomic.Uint64
 }
 
+func (d *definitions) Changes() uint64 { return d.changes.Load() }
+
 func (d *definitions) List() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	d.lists.Add(1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var light []*apiextensionsv1.CustomResourceDefinition
@@ -263,6 +269,7 @@ func TestChangedDefinitionHasANewDocument(t *testing.T) {
 	source.mu.Lock()
 	source.whole = []*apiextensionsv1.CustomResourceDefinition{changed}
 	source.mu.Unlock()
+	source.changes.Add(1)
 
 	after := documentURL(t, h, "apis/example.com/v1")
 	if w := get(t, h, before); before == after || w.Code != http.StatusMovedPermanently || w.Header().Get("Location") != after {
@@ -404,5 +411,26 @@ func TestCacheIsBounded(t *testing.T) {
 	c.clear()
 	if c.get("0") != nil || c.size != 0 {
 		t.Error("clear left documents")
+	}
+}
+
+// TestIndexIsKept: the definitions are listed again after a change only.
+func TestIndexIsKept(t *testing.T) {
+	source := &definitions{whole: []*apiextensionsv1.CustomResourceDefinition{definition("Widget", "example.com", "v1")}}
+	h := newTestHandler(t, source)
+	for range 3 {
+		if url := documentURL(t, h, "apis/example.com/v1"); url == "" {
+			t.Error("the definition is not listed")
+		}
+	}
+	if source.lists.Load() != 1 {
+		t.Errorf("listed %d times without a change, want once", source.lists.Load())
+	}
+	source.mu.Lock()
+	source.whole = append(source.whole, definition("Gadget", "gadgets.example.com", "v1"))
+	source.mu.Unlock()
+	source.changes.Add(1)
+	if url := documentURL(t, h, "apis/gadgets.example.com/v1"); url == "" {
+		t.Error("the change does not show")
 	}
 }
