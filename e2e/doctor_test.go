@@ -184,7 +184,7 @@ func TestDoctorOnStoppedServer(t *testing.T) {
 		stamp := filepath.Join(s.Dir, "version.json")
 		put(t, stamp, `{"format": 1, "version": "v9.0.0", "kubernetes": "v1.99.0", "etcd": "3.6.0"}`)
 		out := harness.Runs(t, harness.ExitFindings, "doctor", "--data-dir", s.Dir)
-		harness.Wants(t, out, "FAILURE  release: "+s.Dir, "v9.0.0", "run the newer release", "not checked: database (a newer release has written it)")
+		harness.Contains(t, out, "FAILURE  release: "+s.Dir, "v9.0.0", "run the newer release", "not checked: database (a newer release has written it)")
 	})
 }
 
@@ -231,10 +231,10 @@ func restores(t *testing.T, dir string) {
 func TestDoctorWithoutDataDirectory(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "missing"), harness.Binary(t)} {
-		harness.Wants(t, harness.Runs(t, harness.ExitFailure, "doctor", "--data-dir", dir), "error: ", "--data-dir")
+		harness.Contains(t, harness.Runs(t, harness.ExitFailure, "doctor", "--data-dir", dir), "error: ", "--data-dir")
 	}
 	harness.Runs(t, harness.ExitUsage, "doctor", "--kubeconfig", "/nonexistent")
 	harness.Runs(t, harness.ExitUsage, "doctor", "--kubeconfig", "x", "--data-dir", "y")
 	file := harness.ConfigFile(t, fmt.Sprintf("dataDir: %s\netcd: {external: {endpoints: ['http://127.0.0.1:1']}}\nserviceEndpoints: [{namespace: a, name: b, targets: ['https://127.0.0.1:1']}]\n", t.TempDir()))
-	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "doctor", "--config", file), "no lock file")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "doctor", "--config", file), "no lock file")
 }

@@ -81,9 +81,9 @@ func TestEphemeralServerInADirectory(t *testing.T) {
 	dir := t.TempDir()
 	s := harness.StartIn(t, dir, "--ephemeral")
 	s.Kubectl("", "create", "configmap", "one")
-	harness.Wants(t, s.Status(), "ready", dir)
+	harness.Contains(t, s.Status(), "ready", dir)
 	s.Kill()
-	harness.Wants(t, harness.Runs(t, harness.ExitFailure, "server", "--data-dir", dir, "--port", "0"), "left by a server with --ephemeral that was killed", "start with --ephemeral again")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "server", "--data-dir", dir, "--port", "0"), "left by a server with --ephemeral that was killed", "start with --ephemeral again")
 	s = harness.StartIn(t, dir, "--ephemeral")
 	if out, err := s.TryKubectl("", "get", "configmap", "one"); err == nil || !strings.Contains(out, "NotFound") {
 		t.Errorf("it begins with the objects of the killed one: %v\n%s", err, out)
@@ -108,12 +108,12 @@ func TestEphemeralServerKeepsData(t *testing.T) {
 	s.Kubectl("", "create", "configmap", "one")
 	refused := func(dir string, parts ...string) {
 		t.Helper()
-		harness.Wants(t, harness.Runs(t, harness.ExitFailure, "server", "--ephemeral", "--data-dir", dir, "--port", "0"), append(parts, "choose")...)
+		harness.Contains(t, harness.Runs(t, harness.ExitFailure, "server", "--ephemeral", "--data-dir", dir, "--port", "0"), append(parts, "choose")...)
 	}
 	refused(used, fmt.Sprintf("process id %d", s.PID()))
 	s.Stop()
 	refused(used, "has data", "which --ephemeral would remove at the end")
-	harness.Wants(t, harness.StartIn(t, used).Kubectl("", "get", "configmaps"), "one")
+	harness.Contains(t, harness.StartIn(t, used).Kubectl("", "get", "configmaps"), "one")
 	home := t.TempDir()
 	if err := os.WriteFile(filepath.Join(home, "letter.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)

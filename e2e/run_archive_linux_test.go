@@ -113,7 +113,7 @@ func TestRunFromTheUnpackedArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	harness.Wants(t, use(), "the unpacked copy of the archive cannot be used, unpacking again", "etcd/member/snap/db was changed")
+	harness.Contains(t, use(), "the unpacked copy of the archive cannot be used, unpacking again", "etcd/member/snap/db was changed")
 	if log := use(); strings.Contains(log, "unpack") {
 		t.Errorf("the damaged copy was not replaced:\n%s", log)
 	}

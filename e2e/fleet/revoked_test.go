@@ -71,7 +71,7 @@ func TestRevokeAdminOnSeveralServers(t *testing.T) {
 		t.Helper()
 		return harness.Runs(t, harness.ExitOK, "certs", "revoke-admin", "--data-dir", first.Dir, "--config", config)
 	}
-	harness.Wants(t, revoke(), "by all servers of the etcd")
+	harness.Contains(t, revoke(), "by all servers of the etcd")
 	if err := askAs(t, first, previous); !apierrors.IsUnauthorized(err) {
 		t.Errorf("the server that has revoked it answers: %v", err)
 	}
@@ -91,7 +91,7 @@ func TestRevokeAdminOnSeveralServers(t *testing.T) {
 	if code := first.Stop(); code != harness.ExitOK {
 		t.Fatalf("exit code %d", code)
 	}
-	harness.Wants(t, revoke(), "start this server")
+	harness.Contains(t, revoke(), "start this server")
 	if err := askAs(t, second, previous); err != nil {
 		t.Fatalf("before the start of the server that has revoked it: %v", err)
 	}

@@ -15,20 +15,18 @@ import (
 
 // apiServers is the chain of API servers with its storage.
 type apiServers struct {
-	options  *apiserver.Options
-	config   *config.ServerConfiguration
-	listener *apiserver.Listener
-	identity *identity.Identity
-	store    datastore.Datastore
-	notReady func() error
-	// beforeWrites is called when the store can be read, before the first write.
-	beforeWrites func(context.Context) error
-	handlers     map[string]http.Handler // beside the API, by path
+	options      *apiserver.Options
+	config       *config.ServerConfiguration
+	listener     *apiserver.Listener
+	identity     *identity.Identity
+	store        datastore.Datastore
+	notReady     func() error
+	beforeWrites func(context.Context) error // called when the store can be read, before the first write
+	handlers     map[string]http.Handler     // beside the API, by path
 	log          *slog.Logger
-
-	tokenKeys *apiserver.TokenKeys
-	storage   *storage.Storage
-	server    *apiserver.Server // set before it serves
+	tokenKeys    *apiserver.TokenKeys
+	storage      *storage.Storage
+	server       *apiserver.Server // set before it serves
 }
 
 // run serves until ctx ends and the requests have been drained. It is ready when

@@ -11,14 +11,11 @@ import (
 // Checked is a configuration that has passed all checks that are possible without
 // starting anything.
 type Checked struct {
-	config  *config.ServerConfiguration
-	options *apiserver.Options
-	// newIdentity: see AllowNewIdentity.
-	newIdentity bool
-	// ephemeral: see Ephemeral.
-	ephemeral bool
-	// whenReady: see WhenReady; or nil.
-	whenReady func(Running)
+	config      *config.ServerConfiguration
+	options     *apiserver.Options
+	newIdentity bool          // see AllowNewIdentity
+	ephemeral   bool          // see Ephemeral
+	whenReady   func(Running) // see WhenReady; or nil
 }
 
 // Running is a server that is ready.

@@ -4,8 +4,4 @@
 // Start: lock the data directory and take the port; start etcd and the identity
 // side by side; then the API servers; then, when these are ready, the controllers
 // and the manifests. Stop is the same in reverse, etcd last.
-//
-// Ready has one meaning, for /readyz, systemd, `status` and the tests: an
-// authenticated write has succeeded and the controllers run. A server whose
-// database is full accepts only deletions and is still ready.
 package appliance

@@ -190,22 +190,13 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Types:      s.api.server,
 		Content:    s.api.storage,
 		Population: s.api.storage.Population(),
-		Objects:    s.follow,
+		Objects:    controllers.Feeds(s.api.storage.Follow),
 		Files:      controllers.NewFiles(s.identity.Store()),
 		Elect:      s.store.Shared(),
 		Alone:      s.store.Alone, AfterWrites: s.api.server.AfterWrites,
 		Selection: s.config.ControllerManager.Controllers,
 		Log:       s.log,
 	}, ready)
-}
-
-// follow returns the feed of a custom resource, or nil.
-func (s *server) follow(resource schema.GroupResource) (controllers.Feed, error) {
-	feed, err := s.api.storage.Follow(resource)
-	if feed == nil {
-		return nil, err
-	}
-	return feed, nil
 }
 
 // startEvents lets backups and the maintenance of etcd write events.
