@@ -391,7 +391,7 @@ func undeleteBadInput(u undeletion) {
 		{harness.ExitUsage, []string{"undelete", "configmap", "a", "-o", "xml"}, "allowed"},
 		{harness.ExitFailure, []string{"undelete", "nonsense", "a"}, `no type "nonsense"`},
 		{harness.ExitFailure, []string{"undelete", "configmap", "never"}, "does not have configmaps/never"},
-		{harness.ExitFailure, []string{"undelete", "configmap", "settings", "--revision", "1"}, "did not exist at revision"},
+		{harness.ExitFailure, []string{"undelete", "configmap", "settings", "--revision", "1"}, "did not exist at revision 1 ("},
 		{harness.ExitFailure, []string{"undelete", "configmap", "settings", "--revision", "1000000000000"}, "cannot be restored"},
 		{harness.ExitUsage, []string{"history", "show", "configmap", "settings"}, "--at or --revision"},
 		{harness.ExitUsage, []string{"history", "diff", "configmap", "settings", "--revisions", "1"}, "two revisions"},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -69,6 +70,8 @@ type past struct {
 	archive *history.Archive
 	object  history.Object
 	target  archive.Target
+	// far says how far the command is.
+	far atomic.Pointer[string]
 }
 
 // open finds the archive, the server and the object. It does not read the archive.
@@ -108,18 +111,33 @@ func (f *pastFlags) open(cmd *cobra.Command, args []string) (*past, error) {
 	if object.Namespaced || object.Kind == "" {
 		object.Namespace = namespace
 	}
+	p := &past{client: client, object: object, target: target}
+	showProgress(cmd)
 	errOut := cmd.ErrOrStderr()
 	say := func(format string, args ...any) {
-		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the command goes on
+		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the command continues
 	}
-	shown := time.Now()
-	reader := archive.Reader{Store: store, Key: f.key.key, Progress: func(done, total int) {
-		if time.Since(shown) > time.Second {
-			shown = time.Now()
-			say("%d of %d segments", done, total)
+	reader := archive.Reader{Store: store, Key: f.key.key, Progress: p.reached("segments")}
+	p.archive = history.New(reader, cfg.Etcd.External.Prefix, say)
+	return p, nil
+}
+
+// reached returns what notes how far the command is.
+func (p *past) reached(of string) func(done, total int) {
+	return func(done, total int) {
+		text := fmt.Sprintf("%d of %d %s", done, total, of)
+		p.far.Store(&text)
+	}
+}
+
+// track shows how far the command is, until stop is called.
+func (p *past) track(cmd *cobra.Command, task string) (stop func()) {
+	return track(cmd, task, func() string {
+		if text := p.far.Load(); text != nil {
+			return *text
 		}
-	}}
-	return &past{client: client, archive: history.New(reader, cfg.Etcd.External.Prefix, say), object: object, target: target}, nil
+		return ""
+	})
 }
 
 // server returns the connection and the namespace that the flags name, as
@@ -209,7 +227,9 @@ in etcd.`,
 			if since > 0 {
 				from = time.Now().Add(-since)
 			}
+			stop := p.track(cmd, "reading the archive")
 			versions, err := p.archive.Versions(cmd.Context(), p.object, from, limit)
+			stop()
 			if err != nil {
 				return err
 			}
@@ -298,6 +318,8 @@ func newHistoryShow() *cobra.Command {
 }
 
 func (p *past) show(cmd *cobra.Command, target archive.Target) (*unstructured.Unstructured, error) {
+	stop := p.track(cmd, "reading the archive")
+	defer stop()
 	moment, err := p.archive.Moment(cmd.Context(), target)
 	if err != nil {
 		return nil, err
@@ -306,6 +328,7 @@ func (p *past) show(cmd *cobra.Command, target archive.Target) (*unstructured.Un
 	if err != nil {
 		return nil, err
 	}
+	stop()
 	if version.Revision != target.Revision {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "the version of revision %d\n", version.Revision) // the object follows
 	}

@@ -62,7 +62,11 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 	if err != nil {
 		return err
 	}
-	plan, err := undelete.NewPlan(cmd.Context(), p.client, p.archive, undelete.Request{Object: p.object, Target: p.target, Orphan: flags.orphan})
+	stop := p.track(cmd, "checking the objects")
+	plan, err := undelete.NewPlan(cmd.Context(), p.client, p.archive, undelete.Request{
+		Object: p.object, Target: p.target, Orphan: flags.orphan, Progress: p.reached("objects"),
+	})
+	stop()
 	if err != nil {
 		return err
 	}
@@ -73,7 +77,9 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 	apply := !flags.dryRun && (flags.partial || plan.Problems() == 0)
 	var applied error
 	if apply {
+		stop := p.track(cmd, "creating the objects")
 		applied = plan.Apply(cmd.Context())
+		stop()
 	}
 	if flags.output == "json" {
 		err = printJSON(cmd.OutOrStdout(), plan)

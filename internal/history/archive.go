@@ -174,7 +174,13 @@ func (a *Archive) read(ctx context.Context, m *Moment, restart func() error, vis
 		if err = restart(); err != nil {
 			return err
 		}
-		err = a.reader.Span(ctx, span, archive.Visitor{File: a.addKeys, Stored: stored, Based: func() error { return nil }, Changed: limited})
+		based := func() error {
+			if m.Revision == 0 { // the base is empty
+				m.Revision, m.Time = span.Base.Revision, span.Base.Time
+			}
+			return nil
+		}
+		err = a.reader.Span(ctx, span, archive.Visitor{File: a.addKeys, Stored: stored, Based: based, Changed: limited})
 		broken := (*archive.BrokenError)(nil)
 		switch {
 		case errors.Is(err, errEnough):

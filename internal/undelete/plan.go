@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,6 +29,9 @@ type Request struct {
 	Target archive.Target
 	// Orphan drops references to owners that do not exist.
 	Orphan bool
+	// Progress is called for each object that was checked, and again for each that
+	// was created, concurrently.
+	Progress func(done, total int)
 }
 
 // Plan says what comes back, and what does not. Close it.
@@ -40,9 +44,10 @@ type Plan struct {
 	// Warnings for the user.
 	Warnings []string `json:"warnings,omitempty"`
 
-	client  *Client
-	objects *history.Objects
-	orphan  bool
+	client   *Client
+	objects  *history.Objects
+	orphan   bool
+	progress func(done, total int)
 	// newNamespace and newTypes are made by the plan.
 	newNamespace string
 	newTypes     map[schema.GroupKind]*definition
@@ -72,7 +77,7 @@ func NewPlan(ctx context.Context, client *Client, from *history.Archive, request
 		return nil, err
 	}
 	p := &Plan{
-		Revision: moment.Revision, Time: moment.Time, client: client, objects: objects, orphan: request.Orphan,
+		Revision: moment.Revision, Time: moment.Time, client: client, objects: objects, orphan: request.Orphan, progress: request.Progress,
 		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
 	}
 	if err := p.collect(ctx, request.Object); err != nil {
@@ -189,6 +194,7 @@ func (p *Plan) check(ctx context.Context) error {
 // each calls work for all objects: those of one rank concurrently, after those of
 // lower ranks.
 func (p *Plan) each(ctx context.Context, work func(context.Context, *Item) error) error {
+	var done atomic.Int64
 	for rest := p.Items; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].rank == rest[0].rank {
@@ -197,7 +203,11 @@ func (p *Plan) each(ctx context.Context, work func(context.Context, *Item) error
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(workers)
 		for _, item := range rest[:n] {
-			group.Go(func() error { return work(ctx, item) })
+			group.Go(func() error {
+				err := work(ctx, item)
+				p.progress(int(done.Add(1)), len(p.Items))
+				return err
+			})
 		}
 		if err := group.Wait(); err != nil {
 			return err
