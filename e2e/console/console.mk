@@ -21,4 +21,4 @@ console-test:
 ## console-screenshots: pictures of the console's main pages, in dist/screenshots
 console-screenshots:
 	mkdir -p dist/screenshots
-	cd e2e && go test -count=1 -timeout 20m -run TestScreenshots ./console -screenshots $(CURDIR)/dist/screenshots
+	cd e2e && go test -count=1 -timeout 20m -run "TestScreenshots|TestReadmePictures" ./console -screenshots $(CURDIR)/dist/screenshots

@@ -63,6 +63,18 @@ func TestVeryMany(t *testing.T) {
 	server.tell("DELETED", 200_000)
 	p.sees("99,999 objects")
 	p.drawsFew()
+	p.heapIsSmall()
+	p.fill("Label selector", "number")
+	p.sees("more than 500 objects")
+	p.click("Load all")
+	p.sees("1,000 objects")
+	p.lacks("more than")
+}
+
+// heapIsSmall checks the memory that the page's scripts use.
+func (p *page) heapIsSmall() {
+	t := p.t
+	t.Helper()
 	if _, err := chromedp.Call(p.ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
 		t.Fatal(err)
 	}

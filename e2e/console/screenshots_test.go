@@ -9,8 +9,6 @@ import (
 
 	protocol "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
-
-	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
 var screenshots = flag.String("screenshots", "", "directory to write pictures of the main pages to")
@@ -44,7 +42,6 @@ func TestScreenshots(t *testing.T) {
 		{"access", "#/access", "Subject"},
 		{"missing", "#/object/core/v1/configmaps/shop/none", "not found"},
 	})
-	few.illustrate(s, []view{{"overview", "#/?events=all", "checks passed"}, {"relations", claim + "?tab=tree", "orders-x7k2p-net"}})
 	server := &many{types: 2000, objects: 100_000}
 	open(t, launch(t, "--kubeconfig", server.serve(t)), "#/types").shoot([]view{
 		{"many-types", "#/types", "Type0000"},
@@ -75,15 +72,25 @@ func (p *page) shoot(views []view) {
 	}
 }
 
-// illustrate takes the README's pictures: small, in WebP. The charts have some
-// requests to show.
-func (p *page) illustrate(s *harness.Server, views []view) {
-	p.t.Helper()
-	p.size(1100, 560, "light")
-	for _, v := range views {
+// TestReadmePictures writes the pictures of the README: small, in WebP. The
+// charts have some requests to show.
+func TestReadmePictures(t *testing.T) {
+	if *screenshots == "" {
+		t.Skip("writes pictures with -screenshots DIR only")
+	}
+	s := platform(t)
+	p := open(t, launch(t, "--data-dir", s.Dir), "")
+	for _, v := range []struct {
+		view
+		height int64
+	}{
+		{view{"overview", "#/", "checks passed"}, 532},
+		{view{"relations", "#/object/platform.example.org/v1alpha1/postgresqls/shop/orders?tab=tree", "orders-x7k2p-net"}, 440},
+	} {
+		p.size(1100, v.height, "light")
 		p.visit(v.hash)
 		for range 20 {
-			s.Kubectl("", "get", "databases,volumes,configmaps", "-A")
+			s.Kubectl("", "get", "postgresqls,configmaps", "-A")
 		}
 		p.sees(v.sees)
 		p.lacks("measuring")

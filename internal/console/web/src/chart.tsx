@@ -14,7 +14,7 @@ export function Chart({ title, points, value, tone = "accent" }: { title: string
       width: parent.current!.clientWidth, height: 120, legend: { show: false }, cursor: { show: false },
       scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 0) * 1.1)] } },
       series: [{}, { stroke: color(tone), width: 1.5, fill: color(tone) + "22", points: { show: false }, spanGaps: true }],
-      axes: [{ ...axis, size: 24, space: 80 }, { ...axis, size: 42, space: 30 }],
+      axes: [{ ...axis, size: 24, space: 90, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString()) }, { ...axis, size: 42, space: 30 }],
     }, [[], []], parent.current!);
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: parent.current!.clientWidth, height: 120 }));
     resize.observe(parent.current!);

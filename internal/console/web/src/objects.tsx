@@ -42,7 +42,7 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
   return (
     <>
       <div class="title"><h1>{type.kind}</h1><span class="muted">{apiVersion(type)}</span>
-        <span class="muted" aria-live="polite">{table.loading && empty ? "" : `${number(table.total)} ${table.total === 1 ? "object" : "objects"}`}</span>
+        <span class="muted" aria-live="polite">{table.loading && empty ? "" : `${table.exact ? "" : "more than "}${number(table.total)} ${table.total === 1 ? "object" : "objects"}`}</span>
         <span class="grow" />
         <a class="button" href={`#/schema/${typeKey(type)}`}>Schema</a>
         {type.verbs.includes("create") && <a class="button primary" href={`#/new/${typeKey(type)}${namespace ? "?ns=" + encodeURIComponent(namespace) : ""}`}>Create</a>}</div>
@@ -88,8 +88,8 @@ function Cell({ type, row, column }: { type: ApiType; row: Row; column: { name: 
 function More({ table, matching, filtered }: { table: LiveTable; matching: number; filtered: boolean }) {
   if (!table.next && !table.greedy) return filtered && table.total > PAGE ? <p class="more muted">{number(matching)} of {number(table.total)} rows match.</p> : null;
   return <div class="more">
-    {table.greedy ? <button onClick={() => { table.greedy = false; }}>Stop</button> : <button disabled={table.loading} onClick={() => void table.all()}>Load all {number(table.total)}</button>}
-    <span class="muted" aria-live="polite">{number(table.rows.size)} of {number(table.total)} are loaded. Text filter and sorting apply to these{filtered ? `: ${number(matching)} match` : ""}; namespace and labels to all.</span>
+    {table.greedy ? <button onClick={() => { table.greedy = false; }}>Stop</button> : <button disabled={table.loading} onClick={() => void table.all()}>{table.exact ? `Load all ${number(table.total)}` : "Load all"}</button>}
+    <span class="muted" aria-live="polite">{number(table.rows.size)}{table.exact ? ` of ${number(table.total)}` : ""} are loaded. Text filter and sorting apply to these{filtered ? `: ${number(matching)} match` : ""}; namespace and labels to all.</span>
   </div>;
 }
 

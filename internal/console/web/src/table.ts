@@ -22,8 +22,10 @@ export class LiveTable {
   readonly version = new Signal(0);
   columns: Column[] = [];
   rows = new Map<string, Row>();
-  /** All objects, those that are not loaded included. */
+  /** All objects, those that are not loaded included; at least so many if `exact` is false. */
   total = 0;
+  /** Whether the server has said how many there are: with a label selector it does not. */
+  exact = true;
   /** Continues the list; empty when all objects are loaded. */
   next = "";
   loading = true;
@@ -66,6 +68,8 @@ export class LiveTable {
       this.changed.delete(uid);
     }
     this.next = page.metadata.continue ?? "";
+    this.exact = !this.next || page.metadata.remainingItemCount !== undefined;
+    if (!this.exact) this.total = Math.max(this.total, this.rows.size);
     if (!this.next) { this.total = this.rows.size; this.gone.clear(); this.changed.clear(); }
   }
 
