@@ -183,7 +183,7 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	c.QuotaBackendBytes = cfg.QuotaBytes + cfg.QuotaBytes/10 + quotaReserve
 	c.UnsafeNoFsync = !cfg.Fsync
 	if !cfg.Fsync {
-		wal.SegmentSizeBytes = testLogFile
+		UseSmallLogFiles()
 	}
 	c.SnapshotCount, c.SnapshotCatchUpEntries, c.MaxWalFiles = snapshotCount, catchUpEntries, logFiles
 	// On two cores, etcd's default of 100 ms logs requests that only waited for a core.
@@ -194,6 +194,10 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(failure.Logger(cfg.Logger))
 	return c, nil
 }
+
+// UseSmallLogFiles makes the files of etcd's log smaller for the rest of the process,
+// those of a restore too: for servers for tests, which copy them.
+func UseSmallLogFiles() { wal.SegmentSizeBytes = testLogFile }
 
 // Client returns the shared in-process client. Stop closes it.
 func (m *Member) Client() *clientv3.Client { return m.client }
