@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 )
 
@@ -18,9 +19,11 @@ import (
 //   custom resources.
 
 const (
-	// countInterval is the interval at which the objects of open stores are counted
+	// countInterval is the shortest interval at which the objects of open stores are counted
 	// (--etcd-count-metric-poll-period).
 	countInterval = time.Minute
+	// countJitter lengthens each interval by up to so many times, as upstream does.
+	countJitter = 1.2
 	// countDelay is the time from the opening of a store to its first count: its watch
 	// cache is filled meanwhile.
 	countDelay = time.Second
@@ -41,7 +44,7 @@ func (s *stores) count(ctx context.Context) {
 		case <-timer.C:
 		}
 		s.countAll(ctx)
-		timer.Reset(countInterval)
+		timer.Reset(wait.Jitter(countInterval, countJitter))
 	}
 }
 
