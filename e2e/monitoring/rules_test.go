@@ -146,7 +146,7 @@ func evaluate(t *testing.T, engine *promql.Engine, data *memory, rule rulefmt.Ru
 	}
 	active := map[string]bool{}
 	for _, sample := range vector {
-		alert := labels.NewBuilder(sample.Metric).Del(labels.MetricName)
+		alert := labels.NewBuilder(sample.Metric).Del(model.MetricNameLabel)
 		for name, value := range rule.Labels {
 			alert.Set(name, value)
 		}

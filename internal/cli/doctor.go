@@ -53,10 +53,14 @@ or the configuration is invalid, 4 something was found.`,
 			if err := printReport(cmd.OutOrStdout(), report, output); err != nil {
 				return err
 			}
-			if n := len(report.Findings); n > 0 {
+			switch n := len(report.Findings); n {
+			case 0:
+				return nil
+			case 1:
+				return &exitError{ExitFindings, errors.New("one finding")}
+			default:
 				return &exitError{ExitFindings, fmt.Errorf("%d findings", n)}
 			}
-			return nil
 		},
 	}
 	flags.locate(cmd.Flags())

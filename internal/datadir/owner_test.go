@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -35,5 +36,30 @@ func TestKeepOwner(t *testing.T) {
 	}
 	if uid, _, err := owner(elsewhere); err != nil || uid != 0 {
 		t.Errorf("a file elsewhere is of user %d now, %v", uid, err)
+	}
+}
+
+// TestForeignFiles: files that the owner of the directory may not use are found; those
+// that others may use, and files that are not of the layout, are not.
+func TestForeignFiles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of others")
+	}
+	path := t.TempDir()
+	fillDir(t, path, map[string]string{"pki/ca.key": "", "pki/ca.crt": "", "etcd/member/snap/db": "", "notes.txt": ""})
+	readable := func(name string) error {
+		return errors.Join(os.Chown(filepath.Join(path, name), 0, 0), os.Chmod(filepath.Join(path, name), 0o644))
+	}
+	for _, name := range []string{".", "pki", "etcd", "etcd/member", "etcd/member/snap"} {
+		if err := os.Chown(filepath.Join(path, name), 1234, 1235); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(filepath.Join(path, "pki", "ca.key"), 0o600), readable("pki/ca.crt"), readable("etcd/member/snap/db")); err != nil {
+		t.Fatal(err)
+	}
+	owns, files, err := ForeignFiles(path)
+	if want := []string{"etcd/member/snap/db", "pki/ca.key"}; err != nil || owns != "1234:1235" || !slices.Equal(files, want) {
+		t.Errorf("%s, %q, %v; want %q", owns, files, err, want)
 	}
 }
