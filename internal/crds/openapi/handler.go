@@ -95,6 +95,16 @@ func (h *Handler) index() (index, error) {
 	return h.known, nil
 }
 
+// ListVersion returns a text that is another one after each change of the list of v3
+// documents, /openapi/v3, for a request of it.
+func (h *Handler) ListVersion(r *http.Request) (string, error) {
+	_, base, err := h.ask(r, http.MethodHead, v3Path, "application/json")
+	if err != nil {
+		return "", err
+	}
+	return digest(base, strconv.FormatUint(h.source.Changes(), 10)), nil
+}
+
 // ask requests a document of base for a client's request and returns its content and
 // its ETag. The response to a HEAD request has no content.
 func (h *Handler) ask(r *http.Request, method, path, accept string) (content []byte, etag string, err error) {
