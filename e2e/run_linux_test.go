@@ -218,7 +218,11 @@ func TestRunOfAnUnknownCommand(t *testing.T) {
 // TestRunIsKilled: the guard ends the command and removes the directory.
 func TestRunIsKilled(t *testing.T) {
 	r := newRunTest(t)
-	cmd, _, _ := r.started("--grace", "100ms", "--", "sh", "-c", saveKubeconfig+`trap '' TERM; echo started; sleep 1000`)
+	cmd, lines, _ := r.started("--grace", "100ms", "--", "sh", "-c", saveKubeconfig+`trap '' TERM; trap 'echo signaled' USR1; echo started; while :; do sleep 1000; done`)
+	// Signals are passed on from when the guard has been told the process group.
+	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil || !lines.Scan() {
+		t.Fatalf("%v, %v", err, lines.Err())
+	}
 	harness.Eventually(t, "run, guard, sh and sleep run", func() error {
 		if before := r.processes(); len(before) < 4 {
 			return fmt.Errorf("the processes are %q", before)
