@@ -184,7 +184,7 @@ func TestStatusWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	harness.Wants(t, status.Reason, "does not answer")
+	harness.Contains(t, status.Reason, "does not answer")
 	if err := watch.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestStatusWatch(t *testing.T) {
 func TestStatusOfRemoteServers(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
-	harness.Wants(t, s.Status(), "memory ", "objects ", "none is scheduled (backup.schedule)")
+	harness.Contains(t, s.Status(), "memory ", "objects ", "none is scheduled (backup.schedule)")
 	s.Kubectl(deadTarget, "apply", "-f", "-")
 	harness.Eventually(t, "the status names the target", func() error {
 		if out := s.Status(); !strings.Contains(out, "FAILED: ServiceEndpoint default/dead: ") || !strings.Contains(out, "0 APIServices, 1 ServiceEndpoints, 1 of them fail") {
@@ -211,5 +211,5 @@ func TestStatusOfRemoteServers(t *testing.T) {
 		return nil
 	})
 	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir)
-	harness.Wants(t, s.Status(), "last at ")
+	harness.Contains(t, s.Status(), "last at ")
 }

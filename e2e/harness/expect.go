@@ -48,9 +48,3 @@ func ConfigFile(t testing.TB, content string) string {
 	}
 	return path
 }
-
-// Wants is Contains. Use Contains.
-func Wants(t testing.TB, text string, parts ...string) {
-	t.Helper()
-	Contains(t, text, parts...)
-}

@@ -40,7 +40,7 @@ type Skipped struct {
 type Report struct {
 	DataDir string `json:"dataDir,omitempty"`
 	Server  string `json:"server,omitempty"`
-	// Running says whether a server has answered.
+	// Running reports whether a server has answered.
 	Running  bool      `json:"running"`
 	Checked  []string  `json:"checked"`
 	Skipped  []Skipped `json:"skipped,omitempty"`

@@ -36,7 +36,7 @@ func Diff(before, after *unstructured.Unstructured, beforeName, afterName string
 	return diff, nil
 }
 
-// maskSecrets replaces values by text that says whether they differ.
+// maskSecrets replaces values by text that shows whether they differ.
 func maskSecrets(before, after *unstructured.Unstructured) {
 	for _, object := range []*unstructured.Unstructured{before, after} {
 		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation) // repeats the values

@@ -99,7 +99,7 @@ func (c *Command) KillAfterGrace() {
 	})
 }
 
-// Killed says whether KillAfterGrace has killed it.
+// Killed reports whether KillAfterGrace has killed it.
 func (c *Command) Killed() bool { return c.killed.Load() }
 
 // End ends the remaining processes of the process group, and waits for the
