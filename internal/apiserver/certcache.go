@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 )
 
@@ -58,7 +59,8 @@ func (c *certificateCache) AuthenticateRequest(r *http.Request) (*authenticator.
 		return known.(*verification).response, true, nil
 	}
 	response, ok, err := c.delegate.AuthenticateRequest(r)
-	if ok && err == nil {
+	// Whether a request may be anonymous depends on its path, not on its certificate.
+	if ok && err == nil && response.User.GetName() != user.Anonymous {
 		c.verified.Add(key, &verification{response, trusted}, min(verifiedFor, certificate.NotAfter.Sub(c.clock.Now())))
 	}
 	return response, ok, err

@@ -4,12 +4,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -73,6 +76,23 @@ func TestCertificateCache(t *testing.T) {
 		before := calls
 		if _, ok, _ := c.AuthenticateRequest(refused); ok || calls != before+1 {
 			t.Errorf("refused request %d: authenticated is %v after %d verifications", i, ok, calls-before)
+		}
+	}
+}
+
+// TestCertificateCacheForgetsAnonymousRequests: a certificate that names no user can be
+// anonymous at one path and be refused at another.
+func TestCertificateCacheForgetsAnonymousRequests(t *testing.T) {
+	c := newCertificateCache(anonymous.NewAuthenticator(healthPaths), func() []byte { return nil }, nil, clock.RealClock{})
+	unnamed := &x509.Certificate{Raw: []byte("unnamed"), NotAfter: time.Now().Add(time.Hour)}
+	for _, request := range []struct {
+		path string
+		want bool
+	}{{"/livez", true}, {"/api", false}, {"/livez", true}} {
+		r := httptest.NewRequest(http.MethodGet, request.path, nil)
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{unnamed}}
+		if _, ok, err := c.AuthenticateRequest(r); ok != request.want || err != nil {
+			t.Errorf("%s: authenticated is %v, want %v; %v", request.path, ok, request.want, err)
 		}
 	}
 }
