@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/conformance/specs"
 )
 
 // programs are the paths of the binaries.
@@ -33,8 +36,13 @@ func buildAll(ctx context.Context, o *options) (*programs, error) {
 		ginkgo:  filepath.Join(bin, "ginkgo"),
 		kubectl: filepath.Join(bin, "kubectl"),
 	}
+	suite := []string{"test", "-c", "-ldflags", stamp}
+	if slices.ContainsFunc(o.lists, func(l specs.List) bool { return l.Name == specs.Kubernetes }) {
+		p.suite = filepath.Join(bin, "conformance-kubernetes.test")
+		suite = append(suite, "-tags", specs.Kubernetes) // more of upstream's packages of specs
+	}
 	builds := []build{
-		{dir: module, output: p.suite, args: []string{"test", "-c", "-ldflags", stamp}, pkg: "./suite"},
+		{dir: module, output: p.suite, args: suite, pkg: "./suite"},
 		{dir: module, output: p.ginkgo, args: []string{"build"}, pkg: "github.com/onsi/ginkgo/v2/ginkgo"},
 		{dir: module, output: p.kubectl, args: []string{"build", "-ldflags", stamp}, pkg: "k8s.io/kubernetes/cmd/kubectl"},
 	}

@@ -5,11 +5,12 @@ comma := ,
 # make takes variables from the environment too; a KUBECONFIG that happens to be
 # there must not become the server under test.
 CONFORMANCE_TARGET = $(if $(findstring command,$(origin KUBECONFIG)),-kubeconfig '$(abspath $(KUBECONFIG))')
+CONFORMANCE_LISTS = $(if $(findstring command,$(origin PROFILE)),-lists '$(PROFILE)',$(if $(CONFORMANCE_TARGET),-lists generic))
 CONFORMANCE = cd e2e/conformance && go build -o ../../.bin/conformance/run . && ../../.bin/conformance/run $(CONFORMANCE_TARGET)
 
-## conformance: upstream's specs that need no nodes; KUBECONFIG=file for another server, FOCUS=regexp for a part
+## conformance: upstream's specs that need no nodes; PROFILE=kubernetes with all types, KUBECONFIG=file for another server, FOCUS=regexp for a part
 conformance:
-	@$(CONFORMANCE) $(if $(CONFORMANCE_TARGET),-lists generic) $(if $(FOCUS),-only '$(FOCUS)')
+	@$(CONFORMANCE) $(CONFORMANCE_LISTS) $(if $(FOCUS),-only '$(FOCUS)')
 
 ## conformance-fast: a fixed part that takes a few minutes, for CI
 conformance-fast:

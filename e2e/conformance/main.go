@@ -44,7 +44,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	lists := flags.String("lists", specs.Generic+","+specs.OptIn, "lists to run: generic, optin, fast")
+	lists := flags.String("lists", specs.Generic+","+specs.OptIn, "lists to run: generic, optin, fast, kubernetes")
 	flags.StringVar(&o.only, "only", "", "run only the listed specs that match this regular expression")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "run against the server that this file names instead of starting one for each list")
 	flags.StringVar(&o.binary, "binary", os.Getenv("KHM_BINARY"), "product binary to test instead of building it")

@@ -19,10 +19,16 @@ const (
 	OptIn = "optin"
 	// Fast is a part of Generic that takes a few minutes.
 	Fast = "fast"
+	// Kubernetes needs the profile that serves all types of kube-apiserver. It
+	// contains Generic, and what only that profile can pass.
+	Kubernetes = "kubernetes"
 )
 
 // configured selects the server configuration of a list.
-var configured = map[string]string{Generic: Generic, OptIn: OptIn, Fast: Generic}
+var configured = map[string]string{Generic: Generic, OptIn: OptIn, Fast: Generic, Kubernetes: Kubernetes}
+
+// parts are the files that a list is made of, for lists of more than one.
+var parts = map[string][]string{Kubernetes: {Generic, Kubernetes}}
 
 // List is a list of specs.
 type List struct {
@@ -39,18 +45,29 @@ type List struct {
 func Load(name string) (List, error) {
 	config, known := configured[name]
 	if !known {
-		return List{}, fmt.Errorf("load the list of specs %q: there are only %s, %s and %s", name, Generic, OptIn, Fast)
+		return List{}, fmt.Errorf("load the list of specs %q: there are only %s, %s, %s and %s", name, Generic, OptIn, Fast, Kubernetes)
 	}
-	text, err := files.ReadFile(name + ".txt")
-	if err != nil {
-		return List{}, fmt.Errorf("load the list of specs %q: %w", name, err)
-	}
+	var err error
 	list := List{Name: name}
 	if list.ServerConfig, err = files.ReadFile(config + ".yaml"); err != nil {
 		return List{}, fmt.Errorf("load the server configuration for the specs %q: %w", name, err)
 	}
-	list.Specs, err = parse(name+".txt", string(text))
-	return list, err
+	names := parts[name]
+	if names == nil {
+		names = []string{name}
+	}
+	for _, part := range names {
+		text, err := files.ReadFile(part + ".txt")
+		if err != nil {
+			return List{}, fmt.Errorf("load the list of specs %q: %w", name, err)
+		}
+		specs, err := parse(part+".txt", string(text))
+		if err != nil {
+			return List{}, err
+		}
+		list.Specs = append(list.Specs, specs...)
+	}
+	return list, nil
 }
 
 // parse reads lines of a mark, "C" for [Conformance] and "-" for all others,

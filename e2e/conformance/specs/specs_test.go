@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheListsAreNotShortened(t *testing.T) {
-	for name, least := range map[string]int{Generic: 133, OptIn: 7} {
+	for name, least := range map[string]int{Generic: 133, OptIn: 7, Kubernetes: 133 + 86} {
 		list, err := Load(name)
 		if err != nil {
 			t.Fatal(err)
@@ -35,6 +35,29 @@ func TestFastIsAPartOfGeneric(t *testing.T) {
 		if !slices.Contains(generic.Specs, spec) {
 			t.Errorf("fast has %q, generic does not", spec)
 		}
+	}
+}
+
+func TestKubernetesContainsGenericOnce(t *testing.T) {
+	generic, err := Load(Generic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Load(Kubernetes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]int{}
+	for _, spec := range all.Specs {
+		times[spec]++
+	}
+	for _, spec := range generic.Specs {
+		if times[spec] != 1 {
+			t.Errorf("kubernetes has %q %d times, want once", spec, times[spec])
+		}
+	}
+	if len(times) != len(all.Specs) {
+		t.Errorf("kubernetes has %d specs, %d of them different", len(all.Specs), len(times))
 	}
 }
 
