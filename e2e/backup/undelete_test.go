@@ -278,6 +278,12 @@ func undeleteWithoutRights(u undeletion) {
 	harness.Runs(u, harness.ExitOK, "kubeconfig", "create", "jane", "--data-dir", u.s.Dir, "--output", kubeconfig)
 	harness.Contains(u, u.run(harness.ExitFailure, "undelete", "configmap", "forbidden", "--kubeconfig", kubeconfig), "refused  ConfigMap", "jane", "nothing was created")
 	u.s.Kubectl("", "create", "rolebinding", "jane", "--clusterrole=edit", "--user=jane")
+	harness.Eventually(u, "jane has rights", func() error {
+		if out, err := u.s.TryKubectl("", "auth", "can-i", "create", "configmaps", "-n", "default", "--as", "jane"); err != nil {
+			return errors.New(out)
+		}
+		return nil
+	})
 	harness.Contains(u, u.run(harness.ExitOK, "undelete", "configmap", "forbidden", "--kubeconfig", kubeconfig), "created  ConfigMap")
 }
 
@@ -379,6 +385,7 @@ func undeleteDefinition(u undeletion) {
 
 // undeleteBadInput: nothing is done.
 func undeleteBadInput(u undeletion) {
+	deleted := fmt.Sprint(u.deletedAt("configmap", "taken"))
 	for _, test := range []struct {
 		code int
 		args []string
@@ -391,7 +398,7 @@ func undeleteBadInput(u undeletion) {
 		{harness.ExitUsage, []string{"undelete", "configmap", "a", "-o", "xml"}, "allowed"},
 		{harness.ExitFailure, []string{"undelete", "nonsense", "a"}, `no type "nonsense"`},
 		{harness.ExitFailure, []string{"undelete", "configmap", "never"}, "does not have configmaps/never"},
-		{harness.ExitFailure, []string{"undelete", "configmap", "settings", "--revision", "1"}, "did not exist at revision 1 ("},
+		{harness.ExitFailure, []string{"undelete", "configmap", "taken", "--revision", deleted}, "did not exist at revision " + deleted + " ("},
 		{harness.ExitFailure, []string{"undelete", "configmap", "settings", "--revision", "1000000000000"}, "cannot be restored"},
 		{harness.ExitUsage, []string{"history", "show", "configmap", "settings"}, "--at or --revision"},
 		{harness.ExitUsage, []string{"history", "diff", "configmap", "settings", "--revisions", "1"}, "two revisions"},

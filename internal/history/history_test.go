@@ -27,6 +27,9 @@ func TestPlace(t *testing.T) {
 	t.Parallel()
 	gone := Object{Type: Type{GroupResource: schema.GroupResource{Group: "example.com", Resource: "widgets"}}, Namespace: "a", Name: "b"}
 	node := Object{Type: Type{GroupResource: schema.GroupResource{Resource: "nodes"}, Kind: "Node"}, Name: "b"}
+	role := Object{Type: Type{GroupResource: schema.GroupResource{Group: "example.com", Resource: "roles"}, Kind: "Role", Namespaced: true}, Namespace: "a", Name: "b"}
+	goneRole := Object{Type: Type{GroupResource: role.GroupResource}, Namespace: "a", Name: "b"}
+	lease := Object{Type: Type{GroupResource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}}, Namespace: "a", Name: "b"}
 	for _, c := range []struct {
 		object    Object
 		key       string
@@ -42,6 +45,11 @@ func TestPlace(t *testing.T) {
 		{gone, "/registry/example.com/widgets/b", true, true},
 		{gone, "/registry/example.com/widgets/other/b", false, false},
 		{gone, "/registry/example.org/widgets/a/b", false, false},
+		// A built-in type has the same resource, and lies under it without a group.
+		{role, "/registry/example.com/roles/a/b", true, true},
+		{role, "/registry/roles/a/b", true, false},
+		{goneRole, "/registry/roles/a/b", false, false},
+		{lease, "/registry/leases/a/b", true, true},
 	} {
 		rest := strings.TrimPrefix(strings.TrimPrefix(c.key, "/registry/"), "/other/")
 		if may, does := c.object.mayHave("/registry/", c.key), c.object.hasPlace(rest); may != c.may || does != c.does {

@@ -96,6 +96,12 @@ func (o Object) mayHave(prefix, key string) bool {
 	return below && strings.HasSuffix(rest, o.suffix())
 }
 
+// isBuiltIn reports whether Kubernetes itself has types in a group.
+func isBuiltIn(group string) bool {
+	types, err := storedTypes()
+	return err != nil || types.IsGroupRegistered(group)
+}
+
 // hasPlace reports whether a key, without the prefix, is that of the object if its
 // type is stored as most types are: built-in ones under their resource, custom
 // resources under group and resource. The scope of a type that is gone is unknown.
@@ -109,7 +115,7 @@ func (o Object) hasPlace(rest string) bool {
 			return false
 		}
 	}
-	if first != o.Resource {
+	if first != o.Resource || group == "" && !isBuiltIn(o.Group) {
 		return false
 	}
 	return "/"+after == o.suffix() || o.Kind == "" && after == o.Name

@@ -43,6 +43,8 @@ func TestChoose(t *testing.T) {
 		object("ConfigMap", "ns", "alone"), object("Namespace", "", "ns"), object("ResourceQuota", "ns", "quota"), object("ServiceAccount", "ns", "account"),
 		object("Event", "ns", "event", "root"), object("Widget", "other", "far"), object("ConfigMap", "other", "of-far", "far"),
 		object("ConfigMap", "cycle", "x", "y"), object("ConfigMap", "cycle", "y", "x"), object("ConfigMap", "cycle", "tail", "y"),
+		object("Secret", "foreign", "across", "alone", "middle"), object("ClusterRole", "", "wide", "middle"),
+		object("ClusterRole", "", "owner"), object("Secret", "foreign", "below", "owner"),
 	}
 	for _, c := range []struct {
 		root       string
@@ -53,6 +55,7 @@ func TestChoose(t *testing.T) {
 		{"root", nil, "root middle leaf", ""},
 		{"middle", nil, "middle leaf", ""},
 		{"alone", nil, "alone", ""},
+		{"owner", nil, "owner below", ""},
 		{"ns", nil, "ns account root alone middle leaf quota", ""},
 		{"alone", &definition{kind: schema.GroupKind{Group: "example.com", Kind: "Widget"}}, "alone root far middle of-far leaf", ""},
 		{"x", nil, "y x tail", "x"},
