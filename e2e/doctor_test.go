@@ -61,10 +61,15 @@ func asExit(err error, exit **exec.ExitError) bool {
 	return ok
 }
 
+// is reports whether a finding is of that check and tells of object.
+func (f finding) is(check, object string) bool {
+	return f.Check == check && strings.Contains(f.Object+" "+f.Problem, object)
+}
+
 // only returns the only finding, which must be of that check and tell of object.
 func only(t *testing.T, findings []finding, check, object string) finding {
 	t.Helper()
-	if len(findings) != 1 || findings[0].Check != check || !strings.Contains(findings[0].Object+" "+findings[0].Problem, object) {
+	if len(findings) != 1 || !findings[0].is(check, object) {
 		t.Fatalf("want one finding of %q about %q, got %+v", check, object, findings)
 	}
 	return findings[0]

@@ -115,6 +115,7 @@ func TestUndelete(t *testing.T) {
 	destination := filepath.Join(t.TempDir(), "archive")
 	s := harness.Start(t, "--config", archiving(t, destination))
 	u := undeletion{t, s, destination}
+	archived(t, s) // so that each later revision can be shown: the base is made beside the start
 	s.Kubectl(gadgets, "create", "-f", "-")
 	for _, test := range []struct {
 		name string

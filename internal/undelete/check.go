@@ -138,7 +138,9 @@ func (p *Plan) compare(ctx context.Context, item *Item, wanted *unstructured.Uns
 		item.becomes(Taken, reason+": try again when it is gone")
 	case live.GetUID() == item.UID:
 		item.becomes(Exists, "")
-	case item.groupKind() == namespaceKind, same(live, wanted):
+	case item.groupKind() == namespaceKind:
+		item.becomes(Exists, "it is not changed")
+	case same(live, wanted):
 		item.becomes(Exists, "as in the archive")
 	default:
 		item.becomes(Taken, "another object has its name since "+live.GetCreationTimestamp().Local().Format("2006-01-02 15:04:05"))
