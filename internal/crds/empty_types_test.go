@@ -222,6 +222,7 @@ func TestWatchesFromUnknownRevisions(t *testing.T) {
 	for s.front.release(time.Now().Add(time.Hour)) == 0 {
 		time.Sleep(time.Millisecond)
 	}
+	s.listEmpty(t) // waits until the deletion has been counted
 	for _, old := range []string{"1", version} {
 		event := <-s.watch(t, metav1.ListOptions{ResourceVersion: old}).ResultChan()
 		if event.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
