@@ -110,28 +110,35 @@ func (c storedChecker) Done() <-chan struct{} { return c.done }
 func (i *storedInformer) RunWithContext(ctx context.Context) {
 	defer i.stopped.Store(true)
 	defer i.feed.Close()
+	logged := "" // the error that was logged last, until a list succeeds
 	for ctx.Err() == nil {
-		err := i.follow(ctx)
+		listed, err := i.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		i.log.Warn("reading the objects of a type from etcd failed, trying again: the garbage collector and quotas miss their changes", "type", i.resource.GroupResource().String(), "error", err)
+		if listed {
+			logged = ""
+		}
+		if text := err.Error(); text != logged {
+			logged = text
+			i.log.Warn("reading the objects of a type from etcd failed, trying again: the garbage collector and quotas miss their changes", "type", i.resource.GroupResource().String(), "error", err)
+		}
 		pause(ctx, i.retry)
 	}
 }
 
 // follow lists the objects and handles their changes until some were missed or ctx
-// ends.
-func (i *storedInformer) follow(ctx context.Context) error {
+// ends. It reports whether the list succeeded.
+func (i *storedInformer) follow(ctx context.Context) (listed bool, err error) {
 	objects, revision, err := i.feed.List(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	i.replace(objects, revision)
 	for {
 		changes, err := i.feed.Next(ctx)
 		if err != nil {
-			return err
+			return true, err
 		}
 		i.changeAll(changes)
 	}

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -176,6 +177,37 @@ func TestStoredInformer(t *testing.T) {
 	}
 	if _, err := informer.AddEventHandler(&storedRecorder{}); err == nil {
 		t.Error("it takes a handler after its end")
+	}
+}
+
+// TestStoredInformerLogsAnErrorOnce: an object that cannot be decoded fails each list.
+func TestStoredInformerLogsAnErrorOnce(t *testing.T) {
+	feed, log := newTestFeed(), &bytes.Buffer{}
+	informer := newStoredInformer(widgets, feed, slog.New(slog.NewTextHandler(log, nil)))
+	informer.retry = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		informer.RunWithContext(ctx)
+	}()
+	list := func() {
+		feed.lists <- nil
+		feed.changes <- watch.Event{Type: watch.Added, Object: storedObject("a", "1", "10")} // after the list
+	}
+	for range 3 {
+		feed.broken <- errors.New("a cannot be decoded")
+	}
+	feed.broken <- errors.New("b cannot be decoded")
+	list()
+	for range 2 {
+		feed.broken <- errors.New("b cannot be decoded")
+	}
+	list()
+	cancel()
+	<-ended
+	if a, b := strings.Count(log.String(), "a cannot be"), strings.Count(log.String(), "b cannot be"); a != 1 || b != 2 {
+		t.Errorf("logged %d and %d times, want 1 and 2:\n%s", a, b, log)
 	}
 }
 
