@@ -13,8 +13,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// kill kills the processes of the run whose command line has the text, and waits until
-// they have ended.
+// kill kills the processes of the run whose command line has the text.
 func (r *runTest) kill(text string) {
 	r.t.Helper()
 	killed := 0

@@ -17,7 +17,7 @@ const (
 	// maxEncodings bounds the compressed encodings that are kept, in bytes. 2,452
 	// CRDs of a cloud provider are 9 MB in a list and as much in a watch.
 	maxEncodings = 32 << 20
-	// encodingsIdle is how long they are kept after the last request.
+	// encodingsIdle is how long they are kept after the last one was made.
 	encodingsIdle = 30 * time.Second
 )
 
