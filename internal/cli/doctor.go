@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
@@ -128,7 +129,7 @@ func printReport(w io.Writer, report *doctor.Report, output string) error {
 	if len(report.Findings) == 0 {
 		text.WriteString("nothing was found\n")
 	}
-	_, err := io.WriteString(w, text.String())
+	_, err := io.WriteString(w, printers.EscapeTerminal(text.String()))
 	return err
 }
 

@@ -132,6 +132,7 @@ func (p *past) reached(of string) func(done, total int) {
 
 // track shows how far the command is, until stop is called.
 func (p *past) track(cmd *cobra.Command, task string) (stop func()) {
+	p.far.Store(nil)
 	return track(cmd, task, func() string {
 		if text := p.far.Load(); text != nil {
 			return *text

@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"k8s.io/cli-runtime/pkg/printers"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
@@ -125,14 +127,14 @@ func remoteRows(remote *endpoints.Remote) []string {
 	}
 	rows := []string{fmt.Sprintf("%d APIServices, %d ServiceEndpoints, %d of them fail", remote.APIServices, remote.ServiceEndpoints, len(remote.Failing))}
 	for _, failing := range remote.Failing {
-		rows = append(rows, fmt.Sprintf("FAILED: %s: %s", failing, strings.ReplaceAll(failing.Reason, "\n", "; ")))
+		rows = append(rows, printers.EscapeTerminal(fmt.Sprintf("FAILED: %s: %s", failing, strings.ReplaceAll(failing.Reason, "\n", "; "))))
 	}
 	return rows
 }
 
 // warningText is a warning of the log in one line.
 func warningText(w logging.Warning) string {
-	text := fmt.Sprintf("%s %s: %s", w.Last.Local().Format(time.TimeOnly), w.Level, strings.ReplaceAll(w.Text, "\n", " "))
+	text := fmt.Sprintf("%s %s: %s", w.Last.Local().Format(time.TimeOnly), w.Level, printers.EscapeTerminal(strings.ReplaceAll(w.Text, "\n", " ")))
 	if w.Count > 1 {
 		text += fmt.Sprintf(" (%d times)", w.Count)
 	}
