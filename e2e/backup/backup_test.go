@@ -51,7 +51,8 @@ func reads(t *testing.T, s *harness.Server, name string) {
 }
 
 // TestRestore: a restored server has the state of the archive, and accepts all
-// earlier credentials.
+// earlier credentials. Each restore has later resource versions, also one of the same
+// archive.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	for _, running := range []bool{true, false} {
@@ -92,11 +93,15 @@ func TestRestore(t *testing.T) {
 				t.Errorf("a token from before is refused: %v", err)
 			}
 			watchIsRefused(t, again, after.ResourceVersion)
+			between := create(t, again, "between")
 			again.Stop()
 			kept := harness.StartIn(t, old)
 			if _, err := kept.Client().CoreV1().ConfigMaps("default").Get(t.Context(), "after", metav1.GetOptions{}); err != nil {
 				t.Errorf("the old data cannot be used: %v", err)
 			}
+			kept.Stop()
+			harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, archive)
+			watchIsRefused(t, harness.StartIn(t, s.Dir), between.ResourceVersion)
 		})
 	}
 }
@@ -105,7 +110,8 @@ func TestRestore(t *testing.T) {
 // A watch from it must get an error, and not wait for that version.
 func watchIsRefused(t *testing.T, s *harness.Server, version string) {
 	t.Helper()
-	watch, err := s.Client().CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: version})
+	seconds := int64(60) // a watch that waits ends without an event
+	watch, err := s.Client().CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds})
 	if err == nil {
 		event := <-watch.ResultChan()
 		watch.Stop()

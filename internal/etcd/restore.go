@@ -2,29 +2,46 @@ package etcd
 
 import (
 	"fmt"
+	"time"
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
 )
 
-// revisionBump is added to the revision by a restore, so that no client has seen a
-// later one. etcd's documentation recommends it for Kubernetes: it is enough for a
-// million writes a minute during half a day.
-const revisionBump = 1_000_000_000
+// minRevisionBump is what a restore adds to the revision if the clock is behind it.
+// etcd's documentation recommends it for Kubernetes: it is enough for a million writes
+// a minute during half a day.
+const minRevisionBump = 1_000_000_000
+
+// revisionBump returns what a restore at a time adds to the revision of a snapshot, so
+// that no client has seen a later one. The new revision is the time in microseconds:
+// a revision rises by less than one in each, so that the new one is also above those of
+// earlier restores of the same snapshot and what was written after them.
+func revisionBump(revision int64, now time.Time) uint64 {
+	if bump := now.UnixMicro() - revision; bump > 0 {
+		return uint64(bump)
+	}
+	return minRevisionBump
+}
 
 // RestoreSnapshot makes the member's directory dir, which must not exist, from a
 // snapshot file. It checks the snapshot's hash. All revisions up to the new one
 // are marked as compacted, so that clients with older watches list again instead of
 // missing changes.
 func RestoreSnapshot(file, dir string, logger *zap.Logger) error {
-	err := snapshot.NewV3(logger).Restore(snapshot.RestoreConfig{
+	manager := snapshot.NewV3(logger)
+	status, err := manager.Status(file)
+	if err != nil {
+		return fmt.Errorf("read the revision of the snapshot of etcd: %w", err)
+	}
+	err = manager.Restore(snapshot.RestoreConfig{
 		SnapshotPath:        file,
 		Name:                memberName,
 		OutputDataDir:       dir,
 		PeerURLs:            []string{advertised},
 		InitialCluster:      memberName + "=" + advertised,
 		InitialClusterToken: "kube-hyper-mini",
-		RevisionBump:        revisionBump,
+		RevisionBump:        revisionBump(status.Revision, time.Now()),
 		MarkCompacted:       true,
 	})
 	if err != nil {

@@ -1,0 +1,26 @@
+package etcd
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRevisionBump: a restore leads to a later revision than all restores before it, and
+// than what was written after them.
+func TestRevisionBump(t *testing.T) {
+	first := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	const archived = 200
+	after := func(revision int64, now time.Time) int64 { return revision + int64(revisionBump(revision, now)) }
+	restored := after(archived, first)
+	written := restored + 100_000 // in the second after
+	second := first.Add(time.Second)
+	if again := after(archived, second); again <= written {
+		t.Errorf("the same snapshot again: %d, not above %d", again, written)
+	}
+	if newer := after(written, second); newer <= written {
+		t.Errorf("a newer snapshot: %d, not above %d", newer, written)
+	}
+	if behind := after(written, first.Add(-time.Hour)); behind != written+minRevisionBump {
+		t.Errorf("with a clock that is behind: %d", behind)
+	}
+}
