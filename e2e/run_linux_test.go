@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -242,6 +243,10 @@ func TestRunIsKilled(t *testing.T) {
 // TestRunWithoutACommand: without a command, run prints the server's address and runs
 // until it is stopped.
 func TestRunWithoutACommand(t *testing.T) {
+	// With a handler here, a run does not inherit that SIGHUP is ignored, as by nohup.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
 	for name, end := range map[string]func(*exec.Cmd) error{
 		"interrupted": func(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) },
 		"terminated":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) },
