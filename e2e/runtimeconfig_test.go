@@ -91,10 +91,10 @@ controllerManager: {controllers: ["*", bootstrap-signer-controller, -garbage-col
 func TestAPIsThatCannotBeDisabled(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]string{
-		"{runtimeConfig: {v1: false}}":                                                             "secrets cannot be switched off",
-		"{runtimeConfig: {v1/namespaces: false}}":                                                  "namespaces cannot be switched off",
-		"{runtimeConfig: {apiextensions.k8s.io/v1: false}}":                                        "customresourcedefinitions.apiextensions.k8s.io cannot be switched off",
-		"{runtimeConfig: {apiregistration.k8s.io/v1: false}}":                                      "apiservices.apiregistration.k8s.io cannot be switched off",
+		"{runtimeConfig: {v1: false}}":                                                             "secrets cannot be disabled",
+		"{runtimeConfig: {v1/namespaces: false}}":                                                  "namespaces cannot be disabled",
+		"{runtimeConfig: {apiextensions.k8s.io/v1: false}}":                                        "customresourcedefinitions.apiextensions.k8s.io cannot be disabled",
+		"{runtimeConfig: {apiregistration.k8s.io/v1: false}}":                                      "apiservices.apiregistration.k8s.io cannot be disabled",
 		"{runtimeConfig: {rbac.authorization.k8s.io/v1: false}}":                                   "apiServer.authorization.configFile",
 		"{runtimeConfig: {flowcontrol.apiserver.k8s.io/v1: false}}":                                "apiServer.flowControl.enabled",
 		"{runtimeConfig: {nobodys.example.com/v1: false}}":                                         "apiServer.runtimeConfig.nobodys.example.com/v1",

@@ -116,7 +116,7 @@ archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q,
 	gate.Fail(true)
 	create(t, s, "while-it-was-away")
 	harness.Eventually(t, "the status says that the destination fails", func() error {
-		if text := s.Status(); !strings.Contains(text, "503") {
+		if text := s.Status(); !strings.Contains(text, "FAILED: write s3://") {
 			return errors.New(text)
 		}
 		return nil
