@@ -70,6 +70,8 @@ var harmlessPairs = [][2]string{
 	// The quota's usage was written by admission or a client meanwhile; the
 	// controller tries again.
 	{`"Error processing resource quota work item"`, "the object has been modified"},
+	// The quota was deleted meanwhile, for example with its namespace.
+	{`"Error processing resource quota work item"`, " not found"},
 	// The publisher's cache lags behind its own write, and it tries again.
 	{"", `configmaps \"kube-root-ca.crt\" already exists`},
 }
