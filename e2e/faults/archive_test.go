@@ -245,13 +245,33 @@ func (d *drill) live(server *harness.Server, round int) (safe time.Time, made in
 	return safe, answered.Load()
 }
 
+// firstRevision is the first one that can be restored of the last round. A
+// destination that fails gets its base late, after the first writes.
+func (d *drill) firstRevision() uint64 {
+	d.t.Helper()
+	args := []string{"backup", "list", "--from", d.store.URL("mini"), "--endpoint", d.store.Endpoint, "--region", "us-east-1", "-o", "json"}
+	out, code := harness.CLIWith(d.t, d.store.Env, args...)
+	var windows []struct{ FirstRevision, LastRevision uint64 }
+	if err := json.Unmarshal([]byte(out), &windows); code != 0 || err != nil {
+		d.t.Fatalf("%q exits with %d: %s, %v", args, code, out, err)
+	}
+	for _, w := range windows {
+		if w.FirstRevision <= d.restored && d.restored <= w.LastRevision {
+			return w.FirstRevision
+		}
+	}
+	d.t.Fatalf("no chain has the revision %d, which was restored: %s", d.restored, out)
+	return 0
+}
+
 // anyRevision restores random revisions of the last round.
 func (d *drill) anyRevision(moments int) {
 	d.t.Helper()
+	first := d.firstRevision()
 	var versions []uint64
 	for _, h := range d.historians {
 		for _, s := range h.steps {
-			if s.version != 0 && s.version <= d.restored {
+			if s.version >= first && s.version <= d.restored {
 				versions = append(versions, s.version)
 			}
 		}
