@@ -66,27 +66,13 @@ an hour in which no page of it was in view.`,
 // consoleConfig reads the kubeconfig that is named, or that of the local
 // server's administrator, and returns the name of its context.
 func consoleConfig(cmd *cobra.Command, flags *configFlags, path, contextName string) (*rest.Config, string, error) {
-	var raw clientcmd.ClientConfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: contextName}
-	if path != "" {
-		raw = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, overrides)
-	} else {
-		data, err := readAdminKubeconfig(cmd, flags)
-		if err != nil {
-			return nil, "", err
-		}
-		loaded, err := clientcmd.Load(data)
-		if err != nil {
-			return nil, "", fmt.Errorf("read the administrator's kubeconfig: %w", err)
-		}
-		raw = clientcmd.NewDefaultClientConfig(*loaded, overrides)
-	}
-	config, err := raw.ClientConfig()
+	loader, config, err := loadClientConfig(kubeconfigFile(path), overrides, func() ([]byte, error) { return readAdminKubeconfig(cmd, flags) })
 	if err != nil {
-		return nil, "", usageError(fmt.Errorf("use the kubeconfig: %w", err))
+		return nil, "", err
 	}
 	if contextName == "" {
-		if loaded, err := raw.RawConfig(); err == nil { // ClientConfig has read it
+		if loaded, err := loader.RawConfig(); err == nil { // ClientConfig has read it
 			contextName = loaded.CurrentContext
 		}
 	}

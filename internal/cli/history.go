@@ -146,29 +146,17 @@ func (p *past) track(cmd *cobra.Command, task string) (stop func()) {
 func (f *pastFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
 	overrides.Context.Namespace = f.namespace
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: f.kubeconfig}
+	rules := kubeconfigFile(f.kubeconfig)
 	named := cmd.Flags().Changed("data-dir") || cmd.Flags().Changed("config")
 	if f.kubeconfig == "" && !named && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
 		rules = clientcmd.NewDefaultClientConfigLoadingRules()
 	}
-	raw := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	if rules.ExplicitPath == "" && len(rules.Precedence) == 0 {
-		data, err := readLocalKubeconfig(cmd, &f.config)
-		if err != nil {
-			return nil, "", err
-		}
-		loaded, err := clientcmd.Load(data)
-		if err != nil {
-			return nil, "", fmt.Errorf("read the administrator's kubeconfig: %w", err)
-		}
-		raw = clientcmd.NewDefaultClientConfig(*loaded, overrides)
-	}
-	config, err := raw.ClientConfig()
+	loader, config, err := loadClientConfig(rules, overrides, func() ([]byte, error) { return readLocalKubeconfig(cmd, &f.config) })
 	if err != nil {
-		return nil, "", usageError(fmt.Errorf("use the kubeconfig: %w", err))
+		return nil, "", err
 	}
 	config.WarningHandler = rest.NewWarningWriter(cmd.ErrOrStderr(), rest.WarningWriterOptions{Deduplicate: true})
-	namespace, _, err := raw.Namespace()
+	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return nil, "", usageError(fmt.Errorf("use the kubeconfig: %w", err))
 	}
