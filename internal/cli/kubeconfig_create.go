@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,17 +155,9 @@ func (f *createFlags) user(args []string) kubeconfig.User {
 }
 
 func (f *createFlags) create(cmd *cobra.Command, args []string) error {
-	config, err := f.connection(cmd)
+	client, endpoint, err := f.connect(cmd)
 	if err != nil {
 		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("use the administrator's kubeconfig: %w", err)
-	}
-	endpoint := kubeconfig.Endpoint{Server: config.Host, CA: config.CAData}
-	if f.server != "" {
-		endpoint.Server = f.server
 	}
 	user, namespace := "", ""
 	var credentials *kubeconfig.Credentials
@@ -219,6 +212,19 @@ func (f *createFlags) write(cmd *cobra.Command, endpoint kubeconfig.Endpoint, us
 	}
 	_, err = cmd.OutOrStdout().Write(data)
 	return err
+}
+
+// connect returns the administrator's client and what new kubeconfigs name as the server.
+func (f *createFlags) connect(cmd *cobra.Command) (kubernetes.Interface, kubeconfig.Endpoint, error) {
+	config, err := f.connection(cmd)
+	if err != nil {
+		return nil, kubeconfig.Endpoint{}, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, kubeconfig.Endpoint{}, fmt.Errorf("use the administrator's kubeconfig: %w", err)
+	}
+	return client, kubeconfig.Endpoint{Server: cmp.Or(f.server, config.Host), CA: config.CAData}, nil
 }
 
 // connection reads the administrator's kubeconfig.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
@@ -48,17 +47,9 @@ invalid, 3 no server was found.`,
 
 // scrape makes the identity and writes the files.
 func (f *createFlags) scrape(cmd *cobra.Command, dir string) error {
-	config, err := f.connection(cmd)
+	client, endpoint, err := f.connect(cmd)
 	if err != nil {
 		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("use the administrator's kubeconfig: %w", err)
-	}
-	endpoint := kubeconfig.Endpoint{Server: config.Host, CA: config.CAData}
-	if f.server != "" {
-		endpoint.Server = f.server
 	}
 	namespace, name, _ := strings.Cut(f.serviceAccount, "/")
 	if err := kubeconfig.AllowScraping(cmd.Context(), client, namespace, name); err != nil {
