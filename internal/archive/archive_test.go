@@ -104,6 +104,19 @@ func (f *fixture) put(key, value string, options ...clientv3.OpOption) int64 {
 	return response.Header.Revision
 }
 
+// makeBase resumes the chain of the writer, adds a base to it, and returns the session.
+func (f *fixture) makeBase() *session {
+	f.t.Helper()
+	s, err := f.writer.resume()
+	if err != nil || s == nil {
+		f.t.Fatalf("there is no chain to resume: %v", err)
+	}
+	if err := s.makeBase(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
 // caughtUp waits until the destination has everything.
 func (f *fixture) caughtUp() {
 	f.t.Helper()

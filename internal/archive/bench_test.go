@@ -37,13 +37,7 @@ func BenchmarkRestore(b *testing.B) {
 	f.caughtUp()
 	for _, from := range []string{"segments", "base"} {
 		if from == "base" {
-			s, err := f.writer.resume()
-			if err == nil {
-				err = s.makeBase(b.Context())
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			f.makeBase()
 		}
 		b.Run(from, func(b *testing.B) {
 			for b.Loop() {

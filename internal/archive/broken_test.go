@@ -104,13 +104,7 @@ func TestBrokenBase(t *testing.T) {
 	t.Parallel()
 	dir, f := made(t)
 	store := NewDirectory(dir)
-	s, err := f.writer.resume()
-	if err != nil || s == nil {
-		t.Fatal(err)
-	}
-	if err := s.makeBase(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	f.makeBase()
 	bases := names(t, store, chainName(1, basesDir))
 	if len(bases) != 2 {
 		t.Fatalf("bases: %q", bases)

@@ -50,13 +50,7 @@ func TestSpans(t *testing.T) {
 	f.history(5)
 	f.caughtUp()
 	f.stopWriter()
-	s, err := f.writer.resume()
-	if err == nil {
-		err = s.makeBase(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.makeBase()
 	f.startWriter()
 	for range 3 {
 		f.history(1)

@@ -26,13 +26,7 @@ func TestRetention(t *testing.T) {
 	f.history(2)
 	f.caughtUp()
 	f.stopWriter()
-	s, err := f.writer.resume()
-	if err == nil {
-		err = s.makeBase(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := f.makeBase()
 	before := names(t, store, chainsPrefix)
 	if err := s.retain(t.Context()); err != nil {
 		t.Fatal(err)
