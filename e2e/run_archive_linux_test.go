@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -36,13 +35,7 @@ func (r *runTest) withHome(args ...string) (stdout, stderr string, code int) {
 	r.t.Helper()
 	cmd := r.command(args...)
 	cmd.Env = append(cmd.Env, "HOME="+filepath.Join(r.scratch, "home"), "XDG_CACHE_HOME=")
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if exit := (&exec.ExitError{}); err != nil && !errors.As(err, &exit) {
-		r.t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	return r.finish(cmd)
 }
 
 // hashes has the checksums of all files below a directory.

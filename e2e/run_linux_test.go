@@ -58,7 +58,12 @@ func (r *runTest) program(args ...string) *exec.Cmd {
 // run runs it to its end, and returns its outputs and exit code.
 func (r *runTest) run(args ...string) (stdout, stderr string, code int) {
 	r.t.Helper()
-	cmd := r.command(args...)
+	return r.finish(r.command(args...))
+}
+
+// finish runs a command to its end, and returns its outputs and exit code.
+func (r *runTest) finish(cmd *exec.Cmd) (stdout, stderr string, code int) {
+	r.t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
