@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 )
@@ -73,16 +72,7 @@ func (s *testServer) expectCold(t *testing.T) {
 // label changes the CRD, but nothing that matters to its objects.
 func (s *testServer) label(t *testing.T) {
 	t.Helper()
-	ctx := definitionContext(t)
-	obj, err := s.registry.Get(ctx, "widgets.example.com", &metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd := obj.DeepCopyObject().(*apiextensions.CustomResourceDefinition)
-	crd.Labels = map[string]string{"a": "b"}
-	if _, _, err := s.registry.Update(ctx, crd.Name, rest.DefaultUpdatedObjectInfo(crd), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.update(t, func(crd *apiextensions.CustomResourceDefinition) { crd.Labels = map[string]string{"a": "b"} })
 }
 
 // eventText is an event with the name of its object.

@@ -196,13 +196,21 @@ func widget(name string) *unstructured.Unstructured {
 // change gives the type another schema.
 func (s *testServer) change(t *testing.T, description string) {
 	t.Helper()
+	s.update(t, func(crd *apiextensions.CustomResourceDefinition) {
+		crd.Spec.Versions[1].Schema.OpenAPIV3Schema.Description = description
+	})
+}
+
+// update writes the changed CRD.
+func (s *testServer) update(t *testing.T, change func(*apiextensions.CustomResourceDefinition)) {
+	t.Helper()
 	ctx := definitionContext(t)
 	obj, err := s.registry.Get(ctx, "widgets.example.com", &metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	crd := obj.DeepCopyObject().(*apiextensions.CustomResourceDefinition)
-	crd.Spec.Versions[1].Schema.OpenAPIV3Schema.Description = description
+	change(crd)
 	if _, _, err := s.registry.Update(ctx, crd.Name, rest.DefaultUpdatedObjectInfo(crd), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
