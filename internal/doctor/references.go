@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,15 +137,18 @@ func (s *server) serviceEndpoints(ctx context.Context) (map[string]bool, error) 
 // used returns the references of webhooks, conversions and APIServices.
 func (s *server) used(ctx context.Context) ([]reference, error) {
 	var list []reference
+	webhook := func(kind, name string, client admissionregistrationv1.WebhookClientConfig) {
+		if client.Service != nil {
+			list = append(list, reference{kind + " " + name, client.Service.Namespace, client.Service.Name})
+		}
+	}
 	validating, err := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list webhooks: %w", err)
 	}
 	for _, configuration := range validating.Items {
-		for _, webhook := range configuration.Webhooks {
-			if service := webhook.ClientConfig.Service; service != nil {
-				list = append(list, reference{"ValidatingWebhookConfiguration " + configuration.Name, service.Namespace, service.Name})
-			}
+		for _, entry := range configuration.Webhooks {
+			webhook("ValidatingWebhookConfiguration", configuration.Name, entry.ClientConfig)
 		}
 	}
 	mutating, err := s.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
@@ -152,10 +156,8 @@ func (s *server) used(ctx context.Context) ([]reference, error) {
 		return nil, fmt.Errorf("list webhooks: %w", err)
 	}
 	for _, configuration := range mutating.Items {
-		for _, webhook := range configuration.Webhooks {
-			if service := webhook.ClientConfig.Service; service != nil {
-				list = append(list, reference{"MutatingWebhookConfiguration " + configuration.Name, service.Namespace, service.Name})
-			}
+		for _, entry := range configuration.Webhooks {
+			webhook("MutatingWebhookConfiguration", configuration.Name, entry.ClientConfig)
 		}
 	}
 	err = s.definitions(ctx, func(crd *apiextensionsv1.CustomResourceDefinition) {
