@@ -202,43 +202,17 @@ func copyAndList(ctx context.Context, data, to string) error {
 }
 
 // copySummed copies one file between directories. Directories in its name are made.
-func copySummed(ctx context.Context, from, to, name string, mode os.FileMode) (file *listed, err error) {
+func copySummed(ctx context.Context, from, to, name string, mode os.FileMode) (*listed, error) {
 	local := filepath.FromSlash(name)
-	source, err := os.Open(filepath.Join(from, local))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, source.Close()) }()
 	if err := os.MkdirAll(filepath.Join(to, filepath.Dir(local)), 0o700); err != nil {
 		return nil, err
 	}
-	target, err := os.OpenFile(filepath.Join(to, local), os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	size, err := copyFile(ctx, filepath.Join(from, local), filepath.Join(to, local), mode, sum)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, target.Close()) }()
-	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	both := io.MultiWriter(target, sum)
-	buffer := make([]byte, 1<<20)
-	size := int64(0)
-	for {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		n, err := source.Read(buffer)
-		if n > 0 {
-			size += int64(n)
-			if _, err := both.Write(buffer[:n]); err != nil {
-				return nil, err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return &listed{name, mode, size, sum.Sum32()}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
+	return &listed{name, mode, size, sum.Sum32()}, nil
 }
 
 // discard removes a directory of the cache, which disappears at once.

@@ -108,7 +108,8 @@ func copyTree(ctx context.Context, from, to string) error {
 		case entry.IsDir():
 			return os.MkdirAll(target, info.Mode().Perm())
 		case entry.Type().IsRegular():
-			return copyFile(ctx, path, target, info.Mode().Perm())
+			_, err := copyFile(ctx, path, target, info.Mode().Perm(), nil)
+			return err
 		}
 		return nil // sockets and links are not part of the data
 	})
@@ -117,27 +118,34 @@ func copyTree(ctx context.Context, from, to string) error {
 // copyPiece is the number of bytes that are copied before the context is looked at.
 const copyPiece = 16 << 20
 
-func copyFile(ctx context.Context, from, to string, mode os.FileMode) (err error) {
+// copyBuffer is the size in bytes of the buffer of a copy that is also read.
+const copyBuffer = 1 << 20
+
+// copyFile copies a file and writes its content to also, unless that is nil. It returns
+// the size of the file in bytes.
+func copyFile(ctx context.Context, from, to string, mode os.FileMode, also io.Writer) (size int64, err error) {
 	source, err := os.Open(from)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	defer func() { err = errors.Join(err, target.Close()) }()
+	defer func() { err = errors.Join(err, file.Close()) }()
+	target, buffer := io.Writer(file), []byte(nil) // copy_file_range where the system has it
+	if also != nil {
+		target, buffer = io.MultiWriter(file, also), make([]byte, copyBuffer)
+	}
 	for {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return size, context.Cause(ctx)
 		}
-		_, err := io.CopyN(target, source, copyPiece) // copy_file_range where the system has it
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
+		n, err := io.CopyBuffer(target, io.LimitReader(source, copyPiece), buffer)
+		size += n
+		if err != nil || n < copyPiece {
+			return size, err
 		}
 	}
 }
