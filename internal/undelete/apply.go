@@ -27,19 +27,7 @@ const typeTimeout = 30 * time.Second
 // happened to each. An object that fails does not end it; its dependents are left
 // out. An error means that the server does not answer.
 func (p *Plan) Apply(ctx context.Context) error {
-	return p.each(ctx, func(ctx context.Context, item *Item) error {
-		if item.Action != Create {
-			return nil
-		}
-		if ok, err := p.checkOwners(ctx, item); err != nil || !ok {
-			return err
-		}
-		if parent := p.parent(item); parent != nil && !parent.fine() {
-			item.becomes(Refused, fmt.Sprintf("%s does not come back", parent))
-			return nil
-		}
-		return p.create(ctx, item)
-	})
+	return p.eachToCreate(ctx, p.create)
 }
 
 func (p *Plan) create(ctx context.Context, item *Item) error {

@@ -14,14 +14,6 @@ import (
 
 // checkItem asks the server whether it would create an object.
 func (p *Plan) checkItem(ctx context.Context, item *Item) error {
-	if item.groupKind() == configMapKind && item.Name == "kube-root-ca.crt" {
-		item.becomes(Exists, "the server makes it")
-		return nil
-	}
-	if parent := p.parent(item); parent != nil && !parent.fine() {
-		item.becomes(Refused, fmt.Sprintf("%s does not come back", parent))
-		return nil
-	}
 	if unchecked := p.unchecked(item); unchecked != "" {
 		return p.mayCreate(ctx, item, unchecked)
 	}

@@ -158,6 +158,10 @@ func (p *Plan) resolve() error {
 		if item.groupKind() == namespaceKind {
 			p.newNamespace = item.Name // until it is found to exist
 		}
+		if item.groupKind() == configMapKind && item.Name == "kube-root-ca.crt" {
+			item.becomes(Exists, "the server makes it")
+			continue
+		}
 		mapping, err := p.client.Mapper.RESTMapping(item.groupKind(), item.gvk().Version)
 		switch {
 		case err == nil:
@@ -180,6 +184,12 @@ func (p *Plan) goneReason(item *Item) string {
 
 // check asks the server about each object, owners before dependents.
 func (p *Plan) check(ctx context.Context) error {
+	return p.eachToCreate(ctx, p.checkItem)
+}
+
+// eachToCreate calls work for the objects that are to be created, except those whose
+// owners, namespace or definition do not come back.
+func (p *Plan) eachToCreate(ctx context.Context, work func(context.Context, *Item) error) error {
 	return p.each(ctx, func(ctx context.Context, item *Item) error {
 		if item.Action != Create {
 			return nil
@@ -187,7 +197,11 @@ func (p *Plan) check(ctx context.Context) error {
 		if ok, err := p.checkOwners(ctx, item); err != nil || !ok {
 			return err
 		}
-		return p.checkItem(ctx, item)
+		if parent := p.parent(item); parent != nil && !parent.fine() {
+			item.becomes(Refused, fmt.Sprintf("%s does not come back", parent))
+			return nil
+		}
+		return work(ctx, item)
 	})
 }
 
