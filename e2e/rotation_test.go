@@ -313,7 +313,7 @@ func TestRevokeAdmin(t *testing.T) {
 	}
 	harness.Contains(t, certs(t, s, "revoke-admin"), s.Kubeconfig)
 	if err := admin.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
-		t.Errorf("%s is told: %v", admin.name, err)
+		t.Errorf("%s got: %v", admin.name, err)
 	}
 	if err := jane.ask(t.Context()); err != nil {
 		t.Errorf("%s: %v", jane.name, err)
@@ -346,8 +346,8 @@ func TestLostIdentity(t *testing.T) {
 	harness.StartIn(t, s.Dir, "--new-identity").Kubectl("", "get", "namespaces")
 }
 
-// TestCertificatesFromTheFuture: certificates of a clock that was ahead are renewed, and
-// the log says so.
+// TestCertificatesFromTheFuture: certificates of a clock that was ahead are renewed with a
+// line in the log.
 func TestCertificatesFromTheFuture(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)

@@ -225,7 +225,7 @@ func TestRunOfAnUnknownCommand(t *testing.T) {
 func TestRunIsKilled(t *testing.T) {
 	r := newRunTest(t)
 	cmd, lines, _ := r.started("--grace", "100ms", "--", "sh", "-c", saveKubeconfig+`trap '' TERM; trap 'echo signaled' USR1; echo started; while :; do sleep 1000; done`)
-	// Signals are passed on from when the guard has been told the process group.
+	// Signals are passed on once the guard has received the process group.
 	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil || !lines.Scan() {
 		t.Fatalf("%v, %v", err, lines.Err())
 	}

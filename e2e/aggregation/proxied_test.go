@@ -154,7 +154,7 @@ func TestProxiedRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		if response.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "redirect") {
-			t.Errorf("the client is told %s: %s", response.Status, body)
+			t.Errorf("the client got %s: %s", response.Status, body)
 		}
 		audited(t, auditLog, "redirect", http.StatusBadGateway)
 		if visited.Load() != 0 {

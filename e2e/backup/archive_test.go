@@ -162,7 +162,7 @@ func TestArchiveOfAnotherServer(t *testing.T) {
 	second := harness.Start(t, "--config", config)
 	second.WaitLog("one server at a time writes to it")
 	harness.Contains(t, second.Status(), "FAILED", "archive.takeOver")
-	harness.Eventually(t, "an event says so", func() error {
+	harness.Eventually(t, "an event reports it", func() error {
 		events, err := second.Client().CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -306,8 +306,8 @@ func TestExpiredSession(t *testing.T) {
 	p.sees("The session of this page has ended")
 }
 
-// TestRefusedCredentials: when the API server takes the kubeconfig's token no
-// longer, the page says so.
+// TestRefusedCredentials: the page shows that the API server no longer accepts the
+// kubeconfig's token.
 func TestRefusedCredentials(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)

@@ -1,8 +1,7 @@
 // Command controller is an example of a controller for kube-hyper-mini: an
-// ordinary controller-runtime manager, which knows nothing of where it runs.
-// It takes its access as all of them do, from --kubeconfig, $KUBECONFIG or the
-// in-cluster files, and elects a leader by a lease in a namespace that must be
-// named, because it is not told by the surroundings outside of a cluster.
+// ordinary controller-runtime manager. It takes its access from --kubeconfig,
+// $KUBECONFIG or the in-cluster files, and elects a leader by a lease. The
+// namespace of the lease is a flag: outside of a cluster there is no default.
 //
 // For each Widget (config/examples/widgets.yaml) it keeps a config map.
 // config/examples/controller.yaml has the rights that it needs.

@@ -315,7 +315,7 @@ func TestAcknowledgedWritesSurviveFailures(t *testing.T) {
 func verify(t *testing.T, l *load, servers []*harness.Server) {
 	t.Helper()
 	for _, err := range l.bad {
-		t.Errorf("a client was told something that it cannot try again after: %v", err)
+		t.Errorf("a client got an error that it cannot retry: %v", err)
 	}
 	for i, s := range servers {
 		list, err := s.Client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})

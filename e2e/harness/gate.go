@@ -28,7 +28,7 @@ func NewGate(t testing.TB, server string) *Gate {
 	g := &Gate{}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		r.Out.Host = r.In.Host // which is signed
+		r.Out.Host = r.In.Host // requests are signed with it
 	}}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if rand.Int64N(100) >= g.rate.Load() {
@@ -36,7 +36,7 @@ func NewGate(t testing.TB, server string) *Gate {
 			return
 		}
 		if rand.IntN(2) == 0 {
-			proxy.ServeHTTP(httptest.NewRecorder(), r) // it is done, and the answer is lost
+			proxy.ServeHTTP(httptest.NewRecorder(), r) // executed; the answer is lost
 		}
 		http.Error(w, "slow down", http.StatusServiceUnavailable)
 	}))
@@ -50,6 +50,6 @@ func (g *Gate) Fail(all bool) {
 	g.FailAtRandom(map[bool]int64{true: 100, false: 0}[all])
 }
 
-// FailAtRandom fails so many of a hundred requests, half of them after the server
-// has done what they request.
+// FailAtRandom fails this percentage of the requests, half of them after the server has
+// executed them.
 func (g *Gate) FailAtRandom(percent int64) { g.rate.Store(percent) }

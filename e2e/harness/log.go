@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// slow are parts of lines that are logged on slow machines. A loaded machine
-// must not fail a test.
+// slow has parts of the lines that are logged on slow machines, which must not fail a
+// test.
 var slow = []string{
 	"still starting",              // ours
 	"slow openapi aggregation of", // apiextensions-apiserver's
@@ -15,8 +15,7 @@ var slow = []string{
 	"timed out waiting for read index response", "ignored out-of-date read index response",
 }
 
-// WithoutSlowness are the lines of a log without those that say that the machine is
-// slow.
+// WithoutSlowness returns the lines of a log except those about a slow machine.
 func WithoutSlowness(log string) []string {
 	var lines []string
 	for line := range strings.Lines(log) {
@@ -27,8 +26,7 @@ func WithoutSlowness(log string) []string {
 	return lines
 }
 
-// Problems are the warnings and errors in a log without those that say that
-// the machine is slow.
+// Problems returns the warnings and errors in a log except those about a slow machine.
 func Problems(log string) string {
 	var complaints strings.Builder
 	for _, line := range WithoutSlowness(log) {

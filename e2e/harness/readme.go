@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Command is one that a document has its reader enter.
+// Command is a command in a document, which the reader is to enter.
 type Command struct {
 	// Line is what follows the prompt; several lines in a block without prompts.
 	Line string
@@ -67,8 +67,8 @@ func console(content string) []Command {
 	return list
 }
 
-// Shown reports whether the output has what the document shows, apart from what
-// differs each time: it looks for the first word of each line.
+// Shown reports whether the output has the first word of each line that the document
+// shows. The rest of a line may differ.
 func (c Command) Shown(output string) bool {
 	for _, line := range c.Output {
 		if line == "..." {

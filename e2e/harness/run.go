@@ -29,23 +29,22 @@ func (s *Server) TryKubectl(stdin string, args ...string) (string, error) {
 	return Run(s.t, stdin, KubectlBinary(s.t), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
 }
 
-// almost is a little less than Patience, after which a program is killed, and
-// cannot report what it has waited for.
-const almost = Patience - 10*time.Second
+// waitTimeout is shorter than Patience, after which a program is killed: it can still
+// report what it has waited for.
+const waitTimeout = Patience - 10*time.Second
 
 // Await runs `kubectl wait --for=CONDITION` with the tests' patience, and fails
 // the test if it fails.
 func (s *Server) Await(condition string, args ...string) {
 	s.t.Helper()
-	s.Kubectl("", append([]string{"wait", "--for=" + condition, "--timeout=" + almost.String()}, args...)...)
+	s.Kubectl("", append([]string{"wait", "--for=" + condition, "--timeout=" + waitTimeout.String()}, args...)...)
 }
 
-// Status returns what `status` with further arguments says of a server that is
-// ready, and fails the test if it does not become so; a moment in which it is
-// not, as when its disk is slow, passes.
+// Status waits until the server is ready, and returns the output of `status` with
+// further arguments. It fails the test if the server does not become ready.
 func (s *Server) Status(args ...string) string {
 	s.t.Helper()
-	return Runs(s.t, ExitOK, append([]string{"status", "--data-dir", s.Dir, "--wait", almost.String()}, args...)...)
+	return Runs(s.t, ExitOK, append([]string{"status", "--data-dir", s.Dir, "--wait", waitTimeout.String()}, args...)...)
 }
 
 // Run runs a program and returns its output and errors together.
@@ -95,11 +94,10 @@ func Eventually(t testing.TB, what string, check func() error) {
 	Within(t, Patience, what, check)
 }
 
-// Within is Eventually with another patience than Patience, for what takes its
-// time on any machine.
-func Within(t testing.TB, patience time.Duration, what string, check func() error) {
+// Within is Eventually with another limit, for what takes longer on any machine.
+func Within(t testing.TB, limit time.Duration, what string, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

@@ -22,12 +22,11 @@ import (
 // about how long it takes: a loaded machine must not fail a test.
 const Patience = 2 * time.Minute
 
-// ReadyLine is what a command of any kind writes once it is ready. The word
-// alone is in other lines too, as in gRPC's "waiting for connections to become
-// ready".
+// ReadyLine is in the log of each command that has become ready. The word alone is in
+// other lines too, as in gRPC's "waiting for connections to become ready".
 const ReadyLine = "INFO  ready"
 
-// Server is a process of the real binary, seen by one test.
+// Server is a process of the real binary, used by one test.
 type Server struct {
 	// Dir is the data directory, Kubeconfig the administrator's file in it.
 	Dir, Kubeconfig string
@@ -36,7 +35,7 @@ type Server struct {
 	*process
 }
 
-// process is what the tests that share a server have in common.
+// process is the part of a Server that the tests of a shared server have in common.
 type process struct {
 	cmd    *exec.Cmd
 	log    *lockedBuffer
@@ -121,7 +120,8 @@ func launch(t testing.TB, options Options) *Server {
 	return &Server{Dir: options.Dir, Kubeconfig: filepath.Join(options.Dir, "admin.kubeconfig"), t: t, process: p}
 }
 
-// For is the same server for a subtest: what fails fails that one.
+// For returns the same server for a subtest, which fails when its use of the server
+// fails.
 func (s *Server) For(t testing.TB) *Server {
 	bound := *s
 	bound.t = t

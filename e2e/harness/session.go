@@ -82,8 +82,8 @@ func link(t testing.TB, target, path string) {
 	}
 }
 
-// wrapper is a script that runs the program on the data directory of the test,
-// where a command takes one and is not told of another.
+// wrapper returns a script that runs the program. It adds the data directory of the test
+// to commands that have the flag --data-dir and are called without it.
 func wrapper(program, dir string) string {
 	return fmt.Sprintf(`#!/bin/bash
 words=()
@@ -96,9 +96,9 @@ exec '%[1]s' "$@"
 `, program, dir)
 }
 
-// Enter runs the command and fails the test if it fails or does not show what
-// the document does. "systemctl stop" and "start" act on the test's server. A
-// command is expected to fail if the document shows an error.
+// Enter runs the command and fails the test if the command fails, or its output is not
+// that in the document. "systemctl stop" and "start" act on the test's server. A command
+// must fail if the document shows an error.
 func (c *Session) Enter(command Command) {
 	c.t.Helper()
 	switch command.Line {
@@ -134,8 +134,8 @@ func (c *Session) run(text string) (string, int) {
 	c.t.Helper()
 	c.n++
 	begin, end := fmt.Sprintf("<<%d>>", c.n), fmt.Sprintf("<</%d ", c.n)
-	// In braces, so that the text does not read what is entered next. Each command
-	// of several must work.
+	// In braces, so that the text does not read what is entered next. If the text has
+	// several commands, each must succeed.
 	before, after := "", ""
 	if strings.Contains(text, "\n") {
 		before, after = "set -e; trap 'echo \""+end+"$?>>\"' EXIT\n", "\nset +e; trap - EXIT"

@@ -42,8 +42,8 @@ type CertificatesChanged struct {
 	Changes []pki.Change `json:"changes"`
 	// Until is when the overlap ends; zero if there is none.
 	Until time.Time `json:"until,omitzero"`
-	// AtStart says that other servers of the etcd are told of a revoked key when the
-	// server of the data directory starts.
+	// AtStart means that the server of the data directory publishes the revoked key to
+	// the other servers of its etcd at its next start.
 	AtStart bool `json:"atStart,omitempty"`
 }
 

@@ -14,8 +14,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// NewArchiveWriter returns what writes the continuous archive of a server, or nil
-// if the configuration has no destination. It uses the store when it runs.
+// NewArchiveWriter returns the writer of the continuous archive of a server, or nil if
+// the configuration has no destination. The writer uses the store only while it runs.
 func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, archiver *backup.Archiver, log *slog.Logger) (*archive.Writer, error) {
 	if cfg.Archive.Destination == "" {
 		return nil, nil
@@ -34,7 +34,8 @@ func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp d
 	}), nil
 }
 
-// ArchiveLocation is the archive at the URL, or the configured one if it is empty.
+// ArchiveLocation returns the location of the archive at the URL; if that is empty, of
+// the configured one.
 func ArchiveLocation(cfg *config.ServerConfiguration, url string) archive.Location {
 	if url == "" {
 		url = cfg.Archive.Destination

@@ -10,7 +10,7 @@ import (
 
 // Memory is the memory that a process uses.
 type Memory struct {
-	// ResidentBytes is the resident memory; 0 where the system does not tell.
+	// ResidentBytes is the resident memory; 0 where it cannot be read.
 	ResidentBytes int64 `json:"residentBytes,omitempty"`
 	// HeapBytes is the part of Go's heap that is in use, Goroutines their number.
 	HeapBytes  int64 `json:"heapBytes"`

@@ -65,7 +65,7 @@ type Status struct {
 	Manifests *Manifests `json:"manifests,omitempty"`
 	// Certificates has the end of validity of each certificate.
 	Certificates map[string]time.Time `json:"certificates"`
-	// CertificatesError is why they could not be read.
+	// CertificatesError is the error of reading them.
 	CertificatesError string `json:"certificatesError,omitempty"`
 }
 
@@ -197,7 +197,7 @@ func (s StatusSource) status(ctx context.Context) Status {
 		s.addObjects(ctx, &status)
 	}
 	status.Warnings = logging.Warnings()
-	if usage, err := readMemory(); err == nil { // otherwise the system does not tell
+	if usage, err := readMemory(); err == nil { // it is optional
 		status.Memory = usage
 	}
 	status.Backups = s.Backups()

@@ -72,7 +72,7 @@ func TestTokenKeysChange(t *testing.T) {
 		t.Errorf("after it: old accepted %t, new %t", accepted(before), accepted(after))
 	}
 	if listener.calls != 2 {
-		t.Errorf("the discovery of keys was told %d times, want 2", listener.calls)
+		t.Errorf("the discovery of keys was called %d times, want 2", listener.calls)
 	}
 	_, unfit, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestUnmountedDestination(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.history(1)
-	await(t, "the account says so", func() error {
+	await(t, "the account has the error", func() error {
 		if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "mount its disk") || a.LagRevisions == 0 {
 			return errors.New(a.Error)
 		}

@@ -26,8 +26,8 @@ func claims(t *testing.T, store Store) []*Chain {
 	return chains
 }
 
-// TestOneWriter: a second server is refused and told what to do; the restored one
-// and the one that is told to continues, and the first one stops.
+// TestOneWriter: a second server is refused with the remedy. A restored server, and one
+// with archive.takeOver, continues the archive; the server before it stops writing.
 func TestOneWriter(t *testing.T) {
 	t.Parallel()
 	store := NewDirectory(t.TempDir())
@@ -58,13 +58,13 @@ func TestOneWriter(t *testing.T) {
 		t.Fatalf("chains after the restored server: %+v", chains)
 	}
 	if err := first.writer.stillOwner(t.Context(), state{Claim: *owner, Number: 1}); err == nil || !strings.Contains(err.Error(), "chain 2 was begun") {
-		t.Errorf("the first server is told %v", err)
+		t.Errorf("the error of the first server is %v", err)
 	}
 
-	told := start(t, store, t.TempDir(), func(c *Config) { c.TakeOver = claims(t, store)[1].Claim.Writer })
-	told.caughtUp()
+	successor := start(t, store, t.TempDir(), func(c *Config) { c.TakeOver = claims(t, store)[1].Claim.Writer })
+	successor.caughtUp()
 	if chains := claims(t, store); len(chains) != 3 {
-		t.Errorf("the server that was told to has not taken over: %+v", chains)
+		t.Errorf("the server with archive.takeOver has not taken over: %+v", chains)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestFailingDestination(t *testing.T) {
 	f.caughtUp()
 	store.down.Store(true)
 	f.history(3)
-	await(t, "the account says so", func() error {
+	await(t, "the account has the error", func() error {
 		if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "503 slow down") || a.SpoolBytes == 0 || a.LagRevisions == 0 || a.LagSeconds == 0 {
 			return fmt.Errorf("%+v", a)
 		}

@@ -10,8 +10,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// TestOverdueBackup: a backup that hangs is told of, once, and one that ends is
-// not.
+// TestOverdueBackup: a backup that hangs is reported once, and one that ends is not.
 func TestOverdueBackup(t *testing.T) {
 	log := &bytes.Buffer{}
 	a := NewArchiver(ArchiverConfig{Config: config.Default(), Log: slog.New(slog.NewTextHandler(log, nil))})

@@ -179,8 +179,8 @@ and kubeconfig. Other clients are not affected.
 
 The key is that of pki/admin.crt in this data directory. All servers of the same
 etcd refuse it, and list it in pki/revoked-keys; a server whose administrator has
-the same key makes a new one. If this server is stopped, the others are told when it
-starts. Aggregated API servers that clients connect with directly still accept the
+the same key makes a new one. If this server is stopped, the others refuse the key from
+its next start on. Aggregated API servers that clients connect with directly still accept the
 key: "certs rotate client --overlap 0s" invalidates all client certificates. A backup
 from before does not list the key: after its restore, run the command again.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,

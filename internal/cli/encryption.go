@@ -53,7 +53,7 @@ kubeconfig in the data directory; it needs the right to POST to the path
 				return err
 			}
 			rotation := &rotationReport{cmd: cmd}
-			defer track(cmd, "rewriting objects", rotation.far)()
+			defer track(cmd, "rewriting objects", rotation.done)()
 			report := rotation.report
 			err = admin.RotateKeyStopped(cmd.Context(), cfg, log, report)
 			if errors.Is(err, datadir.ErrLocked) {
@@ -70,23 +70,23 @@ kubeconfig in the data directory; it needs the right to POST to the path
 	return cmd
 }
 
-// rotationReport prints the phases of a rotation and keeps how far it is.
+// rotationReport prints the phases of a rotation and keeps the latest progress.
 type rotationReport struct {
-	cmd     *cobra.Command
-	reached atomic.Pointer[encryption.Progress]
+	cmd    *cobra.Command
+	latest atomic.Pointer[encryption.Progress]
 }
 
 func (r *rotationReport) report(progress encryption.Progress) error {
-	r.reached.Store(&progress)
+	r.latest.Store(&progress)
 	if progress.Phase == encryption.PhaseRewrite && isConsole(r.cmd.ErrOrStderr()) {
 		return nil // the line of progress shows it
 	}
 	return printRotation(r.cmd, progress)
 }
 
-// far is how many objects were checked and rewritten.
-func (r *rotationReport) far() string {
-	progress := r.reached.Load()
+// done returns the numbers of objects that were checked and rewritten.
+func (r *rotationReport) done() string {
+	progress := r.latest.Load()
 	if progress == nil {
 		return ""
 	}

@@ -38,8 +38,8 @@ objects in it.`,
 	return cmd
 }
 
-// pastFlags locate an object in an archive.
-type pastFlags struct {
+// objectFlags locate an object in an archive.
+type objectFlags struct {
 	config              configFlags
 	key                 keyFlags
 	from                fromFlags
@@ -49,7 +49,7 @@ type pastFlags struct {
 	revision            int64
 }
 
-func (f *pastFlags) add(cmd *cobra.Command) {
+func (f *objectFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.config.locate(flags)
 	f.key.add(flags)
@@ -59,23 +59,24 @@ func (f *pastFlags) add(cmd *cobra.Command) {
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
 }
 
-func (f *pastFlags) addMoment(cmd *cobra.Command, at, revision string) {
+func (f *objectFlags) addMoment(cmd *cobra.Command, at, revision string) {
 	cmd.Flags().StringVar(&f.at, "at", "", at)
 	cmd.Flags().Int64Var(&f.revision, "revision", 0, revision)
 }
 
-// past is what the flags and arguments lead to.
-type past struct {
+// archivedObject is the object that the flags and arguments select, with its archive and
+// its server.
+type archivedObject struct {
 	client  *undelete.Client
 	archive *history.Archive
 	object  history.Object
 	target  archive.Target
-	// far says how far the command is.
-	far atomic.Pointer[string]
+	// done is what the command has done so far, for a person.
+	done atomic.Pointer[string]
 }
 
 // open finds the archive, the server and the object. It does not read the archive.
-func (f *pastFlags) open(cmd *cobra.Command, args []string) (*past, error) {
+func (f *objectFlags) open(cmd *cobra.Command, args []string) (*archivedObject, error) {
 	cfg, err := completed(cmd, &f.config)
 	if err != nil {
 		return nil, err
@@ -111,30 +112,30 @@ func (f *pastFlags) open(cmd *cobra.Command, args []string) (*past, error) {
 	if object.Namespaced || object.Kind == "" {
 		object.Namespace = namespace
 	}
-	p := &past{client: client, object: object, target: target}
+	p := &archivedObject{client: client, object: object, target: target}
 	showProgress(cmd)
 	errOut := cmd.ErrOrStderr()
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the command continues
 	}
-	reader := archive.Reader{Store: store, Key: f.key.key, Progress: p.reached("segments")}
+	reader := archive.Reader{Store: store, Key: f.key.key, Progress: p.counts("segments")}
 	p.archive = history.New(reader, cfg.Etcd.External.Prefix, say)
 	return p, nil
 }
 
-// reached returns what notes how far the command is.
-func (p *past) reached(of string) func(done, total int) {
+// counts returns a function that sets done to a number of things.
+func (p *archivedObject) counts(of string) func(done, total int) {
 	return func(done, total int) {
 		text := fmt.Sprintf("%d of %d %s", done, total, of)
-		p.far.Store(&text)
+		p.done.Store(&text)
 	}
 }
 
-// track shows how far the command is, until stop is called.
-func (p *past) track(cmd *cobra.Command, task string) (stop func()) {
-	p.far.Store(nil)
+// track shows the task and what is done of it, until stop is called.
+func (p *archivedObject) track(cmd *cobra.Command, task string) (stop func()) {
+	p.done.Store(nil)
 	return track(cmd, task, func() string {
-		if text := p.far.Load(); text != nil {
+		if text := p.done.Load(); text != nil {
 			return *text
 		}
 		return ""
@@ -143,7 +144,7 @@ func (p *past) track(cmd *cobra.Command, task string) (stop func()) {
 
 // server returns the connection and the namespace that the flags name, as
 // `kube-hyper-mini kubectl` chooses them.
-func (f *pastFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
+func (f *objectFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
 	overrides.Context.Namespace = f.namespace
 	rules := kubeconfigFile(f.kubeconfig)
@@ -185,7 +186,7 @@ func oneObject(cmd *cobra.Command, args []string) error {
 }
 
 func newHistoryGet() *cobra.Command {
-	flags := &pastFlags{}
+	flags := &objectFlags{}
 	var output string
 	var limit int
 	var since time.Duration
@@ -261,7 +262,7 @@ func printVersions(w io.Writer, versions []history.Version) error {
 }
 
 func newHistoryShow() *cobra.Command {
-	flags := &pastFlags{}
+	flags := &objectFlags{}
 	var output string
 	var managed bool
 	cmd := &cobra.Command{
@@ -306,7 +307,7 @@ func newHistoryShow() *cobra.Command {
 	return cmd
 }
 
-func (p *past) show(cmd *cobra.Command, target archive.Target) (*unstructured.Unstructured, error) {
+func (p *archivedObject) show(cmd *cobra.Command, target archive.Target) (*unstructured.Unstructured, error) {
 	stop := p.track(cmd, "reading the archive")
 	defer stop()
 	moment, err := p.archive.Moment(cmd.Context(), target)
@@ -325,7 +326,7 @@ func (p *past) show(cmd *cobra.Command, target archive.Target) (*unstructured.Un
 }
 
 func newHistoryDiff() *cobra.Command {
-	flags := &pastFlags{}
+	flags := &objectFlags{}
 	var revisions []string
 	cmd := &cobra.Command{
 		Use:   "diff KIND NAME --revisions A,B",

@@ -20,8 +20,8 @@ type terminal struct {
 	file *os.File
 }
 
-// showProgress has tasks of the command's context shown on its standard error, if that
-// is a terminal.
+// showProgress makes [track] show tasks on the command's standard error, if that is a
+// terminal.
 func showProgress(cmd *cobra.Command) {
 	file, ok := cmd.ErrOrStderr().(*os.File)
 	if !ok || !isConsole(file) {
@@ -39,8 +39,8 @@ func showProgress(cmd *cobra.Command) {
 }
 
 // track is [progress.Track] for a command.
-func track(cmd *cobra.Command, task string, far func() string) (stop func()) {
-	return progress.Track(cmd.Context(), task, far)
+func track(cmd *cobra.Command, task string, done func() string) (stop func()) {
+	return progress.Track(cmd.Context(), task, done)
 }
 
 // databaseSize is the size of the embedded database, as text; "" if it is not known.
@@ -52,7 +52,7 @@ func databaseSize(cfg *config.ServerConfiguration) string {
 	return bytes(info.Size())
 }
 
-// written says how much a counter has counted, of a database.
+// written returns a text with the bytes of a counter and the size of the database.
 func written(counter *progress.Counter, cfg *config.ServerConfiguration) func() string {
 	return func() string {
 		text := bytes(counter.Bytes()) + " written"
@@ -63,7 +63,7 @@ func written(counter *progress.Counter, cfg *config.ServerConfiguration) func() 
 	}
 }
 
-// directorySize says how much a directory has.
+// directorySize returns a text with the size of a directory.
 func directorySize(dir string) func() string {
 	return func() string {
 		size, err := etcd.StoppedSize(dir)

@@ -14,7 +14,7 @@ import (
 
 // undeleteFlags are the flags of undelete.
 type undeleteFlags struct {
-	pastFlags
+	objectFlags
 	output                  string
 	dryRun, partial, orphan bool
 }
@@ -64,7 +64,7 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 	}
 	stop := p.track(cmd, "checking the objects")
 	plan, err := undelete.NewPlan(cmd.Context(), p.client, p.archive, undelete.Request{
-		Object: p.object, Target: p.target, Orphan: flags.orphan, Progress: p.reached("objects"),
+		Object: p.object, Target: p.target, Orphan: flags.orphan, Progress: p.counts("objects"),
 	})
 	stop()
 	if err != nil {

@@ -18,13 +18,13 @@ const stopGrace = 200 * time.Millisecond
 
 // Options of a console.
 type Options struct {
-	// Config connects to the API server. Its rights are the page's.
+	// Config connects to the API server. The page has its rights.
 	Config *rest.Config
 	// Context is the name of the kubeconfig's context, shown by the page.
 	Context string
 	// Port of 127.0.0.1 to listen on; 0 is a free one.
 	Port int
-	// Open opens a local file in the person's browser; nil does not open one.
+	// Open opens a local file in the user's browser; nil opens none.
 	Open func(path string) error
 	// Log gets the messages for the terminal.
 	Log *slog.Logger
@@ -46,7 +46,7 @@ func New(options Options) (*Console, error) {
 		return nil, err
 	}
 	config := rest.CopyConfig(options.Config)
-	// One person's page lists many types at once.
+	// The page lists many types at once.
 	config.QPS = -1
 	handler, err := newHandler(config, options.Context, listener.Addr().(*net.TCPAddr).Port, options.Log)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Console) Address() string {
 	return address
 }
 
-// Run serves until ctx ends, and opens the browser if the options say so.
+// Run serves until ctx ends. It opens the browser if Options.Open is set.
 func (c *Console) Run(ctx context.Context) error {
 	server := &http.Server{Handler: c.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 	served := make(chan error, 1)
@@ -87,15 +87,15 @@ func (c *Console) Run(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
-		_ = server.Close() // of watches; the listener is closed already
+		_ = server.Close() // cuts watches; the listener is closed already
 	}
 	<-served
 	return nil
 }
 
-// openBrowser opens the browser, and returns a function that removes the file
-// with the token. The result arrives in opened. The program that opens it may be
-// the browser itself, which lives on: it is not waited for.
+// openBrowser opens the browser, sends the result to opened, and returns a function
+// that removes the file with the token. It does not wait: the program that it starts
+// may be the browser itself.
 func (c *Console) openBrowser(opened chan<- error) (remove func()) {
 	if c.open == nil {
 		return func() {}

@@ -11,9 +11,9 @@ import (
 // enterScriptPath is the script of the page that begins a session.
 const enterScriptPath = "/enter.js"
 
-// writeEntry writes the page that begins a session: it stores the key, if there
-// is a new one, and goes to the application. A redirect would be a request of the
-// site that led here, without the cookie.
+// writeEntry writes the page that begins a session: its script stores the key, if there
+// is a new one, and goes to the application. With a redirect the browser would leave out
+// the cookie if another site led here.
 func writeEntry(w http.ResponseWriter, key string) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -51,7 +51,7 @@ func newForward(config *rest.Config, log *slog.Logger) (http.Handler, error) {
 				expired(w)
 				return
 			case r.Context().Err() != nil:
-				return // the page has left
+				return // the page was closed
 			}
 			log.Debug("the API server does not answer", "url", r.URL.Path, "error", err)
 			http.Error(w, "the API server does not answer: "+err.Error(), http.StatusBadGateway)
@@ -66,8 +66,8 @@ func newForward(config *rest.Config, log *slog.Logger) (http.Handler, error) {
 	}), nil
 }
 
-// restrict removes from an answer what could make it more than data: an
-// aggregated API server may answer with any header.
+// restrict removes headers that make a browser do more than read the answer: an
+// aggregated API server may send any.
 func restrict(r *http.Response) error {
 	for name := range r.Header {
 		if !forwarded[name] {

@@ -91,8 +91,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// sameOrigin reports whether a page of this console has sent the request, the
-// person has opened its address, or the request needs a token anyway.
+// sameOrigin reports whether a page of this console has sent the request, or the user
+// opens the console, which needs a token or a session.
 func sameOrigin(r *http.Request) bool {
 	entry := r.URL.Path == "/" || r.URL.Path == sessionPath
 	origin := r.Header.Get("Origin")
@@ -142,8 +142,8 @@ func (h *handler) enter(w http.ResponseWriter, token string) {
 	writeEntry(w, key)
 }
 
-// refuse answers a browser without a session. The terminal shows the address for
-// the next one, each address once, so that refused requests do not fill the log.
+// refuse answers a browser without a session. The log shows an address with an unused
+// token, once for each token, so that refused requests do not fill the log.
 func (h *handler) refuse(w http.ResponseWriter) {
 	if address, first := h.address(); first {
 		h.log.Info("a browser without a valid token was refused; a new address: " + address)
@@ -157,8 +157,8 @@ func (h *handler) address() (address string, first bool) {
 	return "http://" + h.hosts[0] + "/?token=" + token, first
 }
 
-// authenticated answers 401 to requests without a session, and ends those that
-// outlive theirs.
+// authenticated answers 401 to requests without a session, and cancels requests at the
+// end of their session.
 func (h *handler) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		found := h.sessions.of(r)

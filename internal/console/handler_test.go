@@ -17,7 +17,7 @@ import (
 )
 
 // fixture is a handler on port 7788 with a clock that the test sets, in front of
-// an API server that tells what it was asked.
+// an API server that records the requests.
 type fixture struct {
 	t       *testing.T
 	handler *handler
@@ -215,7 +215,7 @@ func TestSessionNeedsCookieAndKey(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, answer.StatusCode, test.want)
 		}
 		if ended := answer.Header.Get("X-Console-Session") == "expired"; ended != (test.want == 401) {
-			t.Errorf("%s: X-Console-Session says expired: %v", name, ended)
+			t.Errorf("%s: X-Console-Session is expired: %v", name, ended)
 		}
 	}
 }

@@ -59,8 +59,8 @@ func newSessions(port int, now func() time.Time) *sessions {
 // renew makes another token. The caller holds mu.
 func (s *sessions) renew() { s.token, s.issued, s.announced = rand.Text(), s.now(), false }
 
-// announce returns the token for the next browser, and whether this is the first
-// call that returns it: each token is printed once, whatever asks for it.
+// announce returns the unused token, and whether this is the first call that returns it:
+// each token is printed once.
 func (s *sessions) announce() (token string, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *sessions) announce() (token string, first bool) {
 	return s.token, first
 }
 
-// begin starts a session if the token is the unused one, which it replaces. It
+// begin starts a session if the token is the unused one, makes another token, and
 // returns the key of the session.
 func (s *sessions) begin(w http.ResponseWriter, token string) (key string, ok bool) {
 	s.mu.Lock()
@@ -100,8 +100,8 @@ func (s *sessions) begin(w http.ResponseWriter, token string) (key string, ok bo
 	return started.key, true
 }
 
-// of returns the session of the request's cookie, and nil if there is none or if
-// it is over. The request counts as use.
+// of returns the session of the request's cookie; nil if there is none or if it has
+// ended. The request counts as use of the session.
 func (s *sessions) of(r *http.Request) *session {
 	cookie, err := r.Cookie(s.cookie)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *sessions) of(r *http.Request) *session {
 	return found
 }
 
-// over reports whether the session has ended, by its age or for want of requests.
+// over reports whether the session has ended, by its age or without requests.
 func (s *session) over(now time.Time) bool {
 	return !now.Before(s.ends) || now.Sub(s.seen) > sessionIdle
 }

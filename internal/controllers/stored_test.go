@@ -64,7 +64,7 @@ func storedObject(name, uid, version string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), ResourceVersion: version}}
 }
 
-// storedRecorder is a handler that writes down what it is told.
+// storedRecorder is an event handler that records its calls.
 type storedRecorder struct {
 	mu    sync.Mutex
 	lines []string
@@ -87,7 +87,7 @@ func (r *storedRecorder) OnUpdate(before, after any) {
 }
 func (r *storedRecorder) OnDelete(obj any) { r.add("delete %s", text(obj)) }
 
-// await waits until the handler was told so many things, and returns them.
+// await waits until the handler has this number of calls, and returns them.
 func (r *storedRecorder) await(t *testing.T, count int) []string {
 	t.Helper()
 	for {
@@ -108,7 +108,7 @@ func (r *storedRecorder) await(t *testing.T, count int) []string {
 func (r *storedRecorder) expect(t *testing.T, want ...string) {
 	t.Helper()
 	if got := r.await(t, len(want)); !slices.Equal(got, want) {
-		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the calls are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -122,8 +122,8 @@ func addRecorder(t *testing.T, informer cache.SharedInformer) (*storedRecorder, 
 	return r, registration
 }
 
-// TestStoredInformer: handlers are told of each change once, also of those that were
-// missed, in order.
+// TestStoredInformer: handlers get each change once, in order, also the changes during
+// a break of the watch.
 func TestStoredInformer(t *testing.T) {
 	feed := newTestFeed()
 	informer := newStoredInformer(widgets, feed, slog.New(slog.DiscardHandler))
@@ -148,7 +148,7 @@ func TestStoredInformer(t *testing.T) {
 		t.Error("a handler that has got all objects is not synced")
 	}
 	if lines := late.await(t, 2); len(lines) != 2 {
-		t.Errorf("the second handler is told %q", lines)
+		t.Errorf("the second handler received %q", lines)
 	}
 	feed.changes <- watch.Event{Type: watch.Modified, Object: storedObject("a", "1", "12")}
 	feed.changes <- watch.Event{Type: watch.Added, Object: storedObject("c", "3", "13")}
@@ -158,12 +158,12 @@ func TestStoredInformer(t *testing.T) {
 	if err := informer.RemoveEventHandler(registered); err != nil {
 		t.Fatal(err)
 	}
-	told := len(late.await(t, 5))
+	calls := len(late.await(t, 5))
 	feed.broken <- errors.New("some were missed")
 	feed.lists <- []*metav1.PartialObjectMetadata{storedObject("c", "4", "16"), storedObject("d", "5", "17")}
 	early.expect(t, "add a 1 10 true", "add b 2 11 true", "update a 1 10 to a 1 12", "add c 3 13 false", "delete b 2 14",
 		"delete c 3 16", "add c 4 16 false", "add d 5 17 false", "delete a 1 100")
-	if len(late.await(t, 0)) != told {
+	if len(late.await(t, 0)) != calls {
 		t.Error("a handler is called after its removal")
 	}
 	objects, err := storedType{informer}.Lister().ByNamespace("default").List(labels.Everything())

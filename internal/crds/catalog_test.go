@@ -20,18 +20,18 @@ func light(name, group string, uid types.UID, version int) *apiextensionsv1.Cust
 // gets its answer.
 func TestOnChange(t *testing.T) {
 	s := &Server{catalog: newCatalog()}
-	var told, others int
-	remove := s.OnChange(func() { told++ })
+	var calls, others int
+	remove := s.OnChange(func() { calls++ })
 	defer s.OnChange(func() { others++ })()
 	s.catalog.wrote(light("a", "example.com", "1", 5))
 	s.catalog.OnUpdate(nil, light("a", "example.com", "1", 5))
-	if told != 1 {
-		t.Errorf("told %d times of one change", told)
+	if calls != 1 {
+		t.Errorf("%d calls for one change", calls)
 	}
 	remove()
 	s.catalog.OnDelete(light("a", "example.com", "1", 6))
-	if told != 1 || others != 2 {
-		t.Errorf("told %d times after the removal, the other %d times", told-1, others-1)
+	if calls != 1 || others != 2 {
+		t.Errorf("%d calls after the removal, %d of the other listener", calls-1, others-1)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestCatalogOrdersWritesAndEvents(t *testing.T) {
 		{"written", []step{wrote("1", 5)}, "5", []string{"-5"}},
 		{"written, then seen", []step{wrote("1", 5), seen("1", 5)}, "5", []string{"-5"}},
 		{"an older state is seen late", []step{wrote("1", 5), wrote("1", 7), seen("1", 5)}, "7", []string{"-5", "5-7"}},
-		{"seen and deleted before the writer says so", []step{seen("1", 5), deleted("1", 6), wrote("1", 5)}, "", []string{"-5", "5-"}},
+		{"seen and deleted before the writer reports it", []step{seen("1", 5), deleted("1", 6), wrote("1", 5)}, "", []string{"-5", "5-"}},
 		{"made again before the deletion is seen", []step{wrote("1", 5), wrote("2", 9), seen("1", 5), deleted("1", 8)}, "9", []string{"-5", "5-9"}},
 		{"deleted", []step{seen("1", 5), deleted("1", 6)}, "", []string{"-5", "5-"}},
 		{"an unknown one is deleted", []step{deleted("1", 6)}, "", nil},

@@ -26,7 +26,7 @@ func TestDeletedDefinitionsAreDropped(t *testing.T) {
 		{"stored", false, func(*catalog) error { return nil }, "5"},
 		{"the store cannot be read", false, func(*catalog) error { return errors.New("etcd is away") }, "5"},
 		{"made again meanwhile", false, func(c *catalog) error { c.wrote(again); return notFound }, "9"},
-		{"the informer has told of it", true, func(*catalog) error { t.Error("it was read"); return nil }, "5"},
+		{"the informer has seen it", true, func(*catalog) error { t.Error("it was read"); return nil }, "5"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -15,15 +15,15 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
-// soon is the rest of a certificate's life that is a risk. The server renews its own
-// when a third of a year is left.
+// soon is the remaining validity below which a certificate is a risk. The server renews
+// its own certificates when a third of their validity of a year is left.
 const soon = 30 * 24 * time.Hour
 
-// rotated maps the authorities to their names in `certs rotate`.
-var rotated = map[string]string{pki.ServerCA: "server", pki.ClientCA: "client", pki.FrontProxyCA: "front-proxy"}
+// rotateKinds maps the authorities to the argument of `certs rotate`.
+var rotateKinds = map[string]string{pki.ServerCA: "server", pki.ClientCA: "client", pki.FrontProxyCA: "front-proxy"}
 
-// certificates checks the certificates and keys of the data directory and, by them, the
-// clock.
+// certificates checks the certificates and keys of the data directory, and that the clock
+// is not behind the beginning of their validity.
 func (d *directory) certificates() {
 	list, err := admin.ListCertificates(d.config)
 	if err != nil {
@@ -102,11 +102,11 @@ func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	if left > 0 {
 		f.Severity, f.Problem = Risk, "it expires at "+until
 	}
-	kind, authority := rotated[entry.Name]
+	kind, authority := rotateKinds[entry.Name]
 	dataDir := " --data-dir " + logging.ShellWord(d.config.DataDir)
 	switch {
 	case !entry.TrustedUntil.IsZero(), strings.HasPrefix(entry.UsedFor, "trusted for "):
-		return // a rotation is replacing it, or an administrator has
+		return // it is being replaced, or has been: it stays trusted for a time
 	case authority && left <= 0:
 		f.Remedy = "stop the server and have a new authority made; all clients then need new kubeconfigs (" + program + " kubeconfig)"
 		f.Commands = []string{program + " certs rotate " + kind + " --overlap 0s" + dataDir}

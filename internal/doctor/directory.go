@@ -28,8 +28,8 @@ type directory struct {
 }
 
 // Directory checks the data directory of the configuration, which has been completed.
-// The error is about a directory that no server has used. running says that its server
-// answers: then etcd's files are not read.
+// It returns an error for a directory that no server has used. running means that its
+// server answers; the files of etcd are then not read.
 func Directory(ctx context.Context, cfg *config.ServerConfiguration, running bool) (*Report, error) {
 	d := &directory{Report: &Report{DataDir: cfg.DataDir, Running: running, Findings: []Finding{}}, config: cfg, now: time.Now, space: datadir.DiskSpace}
 	if err := d.examine(ctx); err != nil {
@@ -72,7 +72,7 @@ func (d *directory) interrupted() bool {
 	return err == nil && (stamp == nil || stamp.FirstStart != "")
 }
 
-// access reports files that this user may not use, if there is an error about one.
+// access reports err, the error about a file that this user may not use; nil is no finding.
 func (d *directory) access(add func(Finding), err error) error {
 	if err == nil {
 		return nil
@@ -84,7 +84,7 @@ func (d *directory) access(add func(Finding), err error) error {
 	return nil
 }
 
-// modes reports what other users may use.
+// modes reports files that other users may use.
 func (d *directory) modes(add func(Finding)) error {
 	for _, loose := range datadir.LooseModes(d.config.DataDir) {
 		add(Finding{

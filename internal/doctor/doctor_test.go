@@ -62,7 +62,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestState: what the server says about itself becomes findings.
+// TestState: problems in the status of the server become findings.
 func TestState(t *testing.T) {
 	for text, change := range map[string]func(*admin.Status){
 		"":                     func(*admin.Status) {},

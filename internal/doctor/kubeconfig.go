@@ -183,8 +183,8 @@ func parseCertificates(data []byte) []*x509.Certificate {
 	}
 }
 
-// share reports whether two bundles have an authority in common: one that was signed
-// again has the same key.
+// share reports whether two bundles have an authority in common. Authorities are compared
+// by their keys: one that was signed again keeps its key.
 func share(a, b []byte) bool {
 	others := parseCertificates(b)
 	return slices.ContainsFunc(parseCertificates(a), func(crt *x509.Certificate) bool {

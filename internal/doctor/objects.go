@@ -14,7 +14,7 @@ import (
 )
 
 // storedVersions reports custom resources that may be stored in versions that are not
-// served. A CRD without such a version can drop it.
+// served. Such a version cannot be removed from the CRD.
 func (s *server) storedVersions(ctx context.Context, add func(Finding)) error {
 	return s.definitions(ctx, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		served, storage := map[string]bool{}, ""

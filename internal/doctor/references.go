@@ -75,8 +75,7 @@ func dial(ctx context.Context, address string) error {
 // reference is a `service:` reference and the object that has it.
 type reference struct{ object, namespace, name string }
 
-// references reports services that nothing is known about, and those whose server does
-// not answer.
+// references reports services without a ServiceEndpoint, and remote servers that fail.
 func (s *server) references(ctx context.Context, add func(Finding)) error {
 	known, err := s.serviceEndpoints(ctx)
 	if err != nil {
@@ -87,7 +86,7 @@ func (s *server) references(ctx context.Context, add func(Finding)) error {
 			known[entry.Namespace+"/"+entry.Name] = true
 		}
 	}
-	used, err := s.used(ctx)
+	used, err := s.webhookServices(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,8 +133,8 @@ func (s *server) serviceEndpoints(ctx context.Context) (map[string]bool, error) 
 	return known, nil
 }
 
-// used returns the references of webhooks, conversions and APIServices.
-func (s *server) used(ctx context.Context) ([]reference, error) {
+// webhookServices returns the services of admission and conversion webhooks.
+func (s *server) webhookServices(ctx context.Context) ([]reference, error) {
 	var list []reference
 	webhook := func(kind, name string, client admissionregistrationv1.WebhookClientConfig) {
 		if client.Service != nil {
@@ -174,7 +173,7 @@ func (s *server) used(ctx context.Context) ([]reference, error) {
 	return unique(list), nil
 }
 
-// unique drops what is in the list already, as of several webhooks of one object.
+// unique removes duplicates: several webhooks of one object may refer to one service.
 func unique(list []reference) []reference {
 	seen := map[reference]bool{}
 	kept := list[:0]

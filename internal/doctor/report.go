@@ -12,21 +12,21 @@ type Severity string
 const (
 	// Failure: something does not work, or the next start fails.
 	Failure Severity = "failure"
-	// Risk: all works, but not for long, not for all, or not safely.
+	// Risk: it works now, and may fail later, fail for some users, or is unsafe.
 	Risk Severity = "risk"
 )
 
-// Finding is something that is wrong.
+// Finding is a problem and its remedy.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Check that has found it, one of those that [Report.Checked] lists.
+	// Check is the name of the check that found it.
 	Check string `json:"check"`
 	// Object is a path, a URL, or an object of the API as KIND NAMESPACE/NAME.
 	Object  string `json:"object"`
 	Problem string `json:"problem"`
 	// Remedy says what to do.
 	Remedy string `json:"remedy"`
-	// Commands do it, one after the other, in a POSIX shell.
+	// Commands carry out the remedy, in this order, in a POSIX shell.
 	Commands []string `json:"commands,omitempty"`
 }
 
@@ -47,8 +47,8 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// check runs one check, which reports what it finds. An error of the check itself is a
-// reason to skip it.
+// check runs one check, which calls add for each finding. If the check itself fails, the
+// report lists it as skipped with that error.
 func (r *Report) check(name string, run func(add func(Finding)) error) {
 	err := run(func(f Finding) {
 		f.Check = name

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// maxSkew is the difference of two clocks that is a finding: certificates are
-	// made valid five minutes before.
+	// maxSkew is the largest difference of two clocks that is not reported. Certificates
+	// are valid from five minutes before they are made.
 	maxSkew = time.Minute
 	// requestTimeout bounds each request.
 	requestTimeout = 30 * time.Second
@@ -70,7 +70,8 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *config.
 	return nil
 }
 
-// Unreachable adds why the server of the kubeconfig does not answer to the report.
+// Unreachable adds to the report that the server of the kubeconfig does not answer, and
+// err as the reason.
 func Unreachable(report *Report, kubeconfig []byte, err error) {
 	report.Server = "the server of the kubeconfig"
 	if connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig); err == nil {
@@ -84,7 +85,7 @@ func Unreachable(report *Report, kubeconfig []byte, err error) {
 	report.sort()
 }
 
-// state reports what the server says about itself.
+// state reports problems in the status of the server.
 func (s *server) state(add func(Finding)) {
 	status := s.status
 	url := cmp.Or(status.Server, s.Server)
@@ -151,7 +152,7 @@ func (s *server) clock(ctx context.Context, connection *rest.Config, add func(Fi
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10))
 	there, err := http.ParseTime(response.Header.Get("Date"))
 	if err != nil {
-		return fmt.Errorf("the server does not tell its time: %w", err)
+		return fmt.Errorf("read the time in the response of the server: %w", err)
 	}
 	here := before.Add(s.now().Sub(before) / 2)
 	if skew := there.Sub(here).Round(time.Second); skew.Abs() > maxSkew {

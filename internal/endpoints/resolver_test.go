@@ -93,8 +93,8 @@ func TestHealthyTargetAmongUnreachableOnes(t *testing.T) {
 	now := time.Now() // at which dead targets stay dead
 	r.healthOf(ref).now = func() time.Time { return now }
 	var mu sync.Mutex
-	told := 0
-	r.OnChange(func(Reference) { mu.Lock(); told++; mu.Unlock() })
+	calls := 0
+	r.OnChange(func(Reference) { mu.Lock(); calls++; mu.Unlock() })
 	r.set(ref, []string{refusing(t), good, refusing(t)})
 	for range 6 {
 		connection, err := dialRef(t, r)
@@ -112,8 +112,8 @@ func TestHealthyTargetAmongUnreachableOnes(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if told < 2 { // the targets, and a dead one
-		t.Errorf("listeners were told %d times", told)
+	if calls < 2 { // the targets, and a dead one
+		t.Errorf("listeners were called %d times", calls)
 	}
 }
 
@@ -270,11 +270,11 @@ func TestSilentTargetIsTriedLast(t *testing.T) {
 	t.Cleanup(good.Close)
 	talks, mumbles := good.Listener.Addr().String(), listen(t)
 	r := newResolver(t)
-	told := 0
-	r.OnChange(func(Reference) { told++ })
+	calls := 0
+	r.OnChange(func(Reference) { calls++ })
 	targets := []string{mumbles, talks}
 	r.set(ref, targets)
-	before := told
+	before := calls
 	p := &prober{resolver: r, dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		connection, err := Direct()(ctx, network, address)
 		if address == mumbles && err == nil {
@@ -285,7 +285,7 @@ func TestSilentTargetIsTriedLast(t *testing.T) {
 	if reached, err := p.reach(t.Context(), ref, targets); reached != 1 || err == nil {
 		t.Errorf("reached %d, %v", reached, err)
 	}
-	if told == before {
+	if calls == before {
 		t.Error("the change was not reported")
 	}
 	r.healthOf(ref).mark(mumbles, nil) // another connection was accepted

@@ -20,25 +20,25 @@ import (
 // after the other.
 type Archive struct {
 	reader archive.Reader
-	// prefix of all keys of Kubernetes, with a slash at its end.
+	// prefix of the keys of Kubernetes, which ends with a slash.
 	prefix string
-	say    func(format string, args ...any)
+	warn   func(format string, args ...any)
 
 	keys  encryption.Decrypter
 	added map[uint64]bool // hashes of the files in keys
 	seed  maphash.Seed
 }
 
-// New returns what reads objects from an archive. Prefix is that of the keys in etcd,
-// "/registry" by default. Say receives warnings for the user, one line each.
-func New(reader archive.Reader, prefix string, say func(format string, args ...any)) *Archive {
+// New returns an Archive that uses the reader. Prefix is that of the keys in etcd,
+// "/registry" by default. warn receives warnings for the user, one line each.
+func New(reader archive.Reader, prefix string, warn func(format string, args ...any)) *Archive {
 	return &Archive{
-		reader: reader, prefix: "/" + strings.Trim(prefix, "/") + "/", say: say,
+		reader: reader, prefix: "/" + strings.Trim(prefix, "/") + "/", warn: warn,
 		added: map[uint64]bool{}, seed: maphash.MakeSeed(),
 	}
 }
 
-// addKeys adds the keys in a file of the archive.
+// addKeys adds the encryption keys in a file of the archive.
 func (a *Archive) addKeys(file archive.File) error {
 	hash := maphash.Bytes(a.seed, file.Content)
 	if file.Removed || a.added[hash] || file.Name != "encryption/config.yaml" && !strings.HasPrefix(file.Name, "config/files/") {
@@ -46,7 +46,7 @@ func (a *Archive) addKeys(file archive.File) error {
 	}
 	a.added[hash] = true
 	if err := a.keys.Add(file.Name, bytes.Clone(file.Content)); err != nil {
-		a.say("WARNING: encrypted objects may not be readable: %v", err)
+		a.warn("WARNING: encrypted objects may not be readable: %v", err)
 	}
 	return nil
 }
@@ -68,11 +68,11 @@ func (a *Archive) object(ctx context.Context, key string, value []byte) (*unstru
 	return decode(plain)
 }
 
-// record is a change of the object that is looked for.
+// record is a change of the requested object.
 type record struct {
 	revision int64
 	time     time.Time
-	// stored says that the change is in a base: it was made at the time or before.
+	// stored means that the change is in a base: it was made at that time or before.
 	stored  bool
 	deleted bool
 	created bool // first write of the key
@@ -85,9 +85,10 @@ type record struct {
 	problem  error
 }
 
-// follow passes the changes of an object in a span to visit. Based is called after those in the base.
+// follow calls visit for each change of an object in a span, and based after those in the
+// base.
 func (a *Archive) follow(ctx context.Context, span archive.Span, o Object, visit func(record) error, based func() error) error {
-	keys := map[string]bool{} // that have had the object
+	keys := map[string]bool{} // under which the object was stored
 	revision := func(stored bool) func(archive.Revision) error {
 		return func(r archive.Revision) error {
 			for _, change := range r.Changes {
@@ -96,7 +97,7 @@ func (a *Archive) follow(ctx context.Context, span archive.Span, o Object, visit
 					continue
 				}
 				found := record{revision: r.Number, time: r.Time, stored: stored, deleted: change.Deleted, created: change.Version == 1, key: key, value: change.Value, size: len(change.Value)}
-				if !a.isOf(ctx, o, &found, keys) {
+				if !a.belongsTo(ctx, o, &found, keys) {
 					continue
 				}
 				if err := visit(found); err != nil {
@@ -111,30 +112,32 @@ func (a *Archive) follow(ctx context.Context, span archive.Span, o Object, visit
 	})
 }
 
-// isOf reads the metadata of a record and reports whether it is of the object.
-func (a *Archive) isOf(ctx context.Context, o Object, r *record, keys map[string]bool) bool {
-	inPlace := o.hasPlace(strings.TrimPrefix(r.key, a.prefix))
+// belongsTo reads the metadata of a record and reports whether it is of the object. keys
+// has those under which the object was stored so far.
+func (a *Archive) belongsTo(ctx context.Context, o Object, r *record, keys map[string]bool) bool {
+	usual := o.hasUsualKey(strings.TrimPrefix(r.key, a.prefix))
 	if r.deleted {
-		return keys[r.key] || inPlace
+		return keys[r.key] || usual
 	}
 	r.metadata, r.problem = a.metadata(ctx, r.key, r.value)
-	is := inPlace && (r.problem != nil || o.Kind == "")
+	belongs := usual && (r.problem != nil || o.Kind == "")
 	if r.problem == nil && o.Kind != "" {
 		gvk := r.metadata.GroupVersionKind()
-		is = gvk.GroupKind() == o.GroupKind() && r.metadata.Namespace == o.Namespace && r.metadata.Name == o.Name
+		belongs = gvk.GroupKind() == o.GroupKind() && r.metadata.Namespace == o.Namespace && r.metadata.Name == o.Name
 	}
-	if is {
+	if belongs {
 		keys[r.key] = true
 	}
-	return is
+	return belongs
 }
 
-// errEnough ends a reading: the rest is not needed.
+// errEnough ends the reading of a span whose rest is not needed.
 var errEnough = errors.New("enough was read")
 
-// Moment is a state that an archive has.
+// Moment is a state in an archive.
 type Moment struct {
-	// Revision of the last change in it, and Time when that was made, or before.
+	// Revision is that of the last change in the state, and Time when that change was
+	// made, or a later time if it is in a base. Both are set when the state is read.
 	Revision int64
 	Time     time.Time
 
@@ -151,8 +154,8 @@ func (a *Archive) Moment(ctx context.Context, target archive.Target) (*Moment, e
 	return &Moment{target: target, spans: spans}, nil
 }
 
-// read passes the changes up to the moment to visit, and sets the moment's revision
-// and time. Restart is called before it begins again with another base.
+// read calls visit for the changes up to the moment, and sets the moment's revision and
+// time. It calls restart before each base that it tries.
 func (a *Archive) read(ctx context.Context, m *Moment, restart func() error, visit func(archive.Revision) error) error {
 	limited := func(r archive.Revision) error {
 		if !m.target.Includes(r.Number, r.Time) {
@@ -188,14 +191,14 @@ func (a *Archive) read(ctx context.Context, m *Moment, restart func() error, vis
 		case !errors.As(err, &broken):
 			return err
 		case !broken.Base && m.target.Revision != 0 && broken.Last >= m.target.Revision:
-			return nil // the damage is behind the moment
+			return nil // the damage is after the moment
 		case !broken.Base && m.target == (archive.Target{}):
-			a.say("WARNING: the archive goes on, and the rest cannot be read: %v", err)
+			a.warn("WARNING: the archive cannot be read to its end: %v", err)
 			return nil
 		case !broken.Base:
 			return fmt.Errorf("the archive is broken before that moment: %w", err)
 		}
-		a.say("WARNING: %v", err)
+		a.warn("WARNING: %v", err)
 	}
 	return err
 }

@@ -31,8 +31,8 @@ var storedTypes = sync.OnceValues(func() (*runtime.Scheme, error) {
 	return types, nil
 })
 
-// currentVersions are those that the API has of groups that Kubernetes stores in an
-// earlier version.
+// currentVersions are the versions in the API of groups whose objects Kubernetes stores
+// in an older version.
 var currentVersions = map[string]schema.GroupVersion{
 	apiextensionsv1.GroupName:   apiextensionsv1.SchemeGroupVersion,
 	apiregistrationv1.GroupName: apiregistrationv1.SchemeGroupVersion,

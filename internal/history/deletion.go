@@ -11,7 +11,8 @@ import (
 
 // BeforeDeletion finds the last moment at which an object existed and was not being
 // deleted. Its dependents and the content of a namespace existed then: they are
-// deleted later. Without such a moment it is the last one at which it existed.
+// deleted later. If there is none, it returns the last moment at which the object
+// existed.
 func (a *Archive) BeforeDeletion(ctx context.Context, o Object) (*Moment, error) {
 	spans, _, err := archive.Spans(ctx, a.reader.Store)
 	if err != nil {
@@ -22,7 +23,7 @@ func (a *Archive) BeforeDeletion(ctx context.Context, o Object) (*Moment, error)
 		l := lifetime{}
 		err := a.follow(ctx, span, o, l.add, func() error { return nil })
 		if broken := (*archive.BrokenError)(nil); errors.As(err, &broken) {
-			a.say("WARNING: chain %d: %v", span.Chain.Number, err)
+			a.warn("WARNING: chain %d: %v", span.Chain.Number, err)
 		} else if err != nil {
 			return nil, err
 		}
@@ -39,8 +40,8 @@ func (a *Archive) BeforeDeletion(ctx context.Context, o Object) (*Moment, error)
 	return inDeletion, nil
 }
 
-// momentIn is the state of a span before the revision end, or, without that, at the
-// end of the span.
+// momentIn returns the state of a span just before the revision end; if end is 0, at the
+// end of the span. last is the last revision of the object before it.
 func momentIn(span archive.Span, last, end int64) *Moment {
 	target := archive.Target{Revision: span.Until}
 	if end != 0 {
@@ -49,11 +50,10 @@ func momentIn(span archive.Span, last, end int64) *Moment {
 	return &Moment{target: target, spans: []archive.Span{span}}
 }
 
-// lifetime notes the last versions of an object that were not, and that were being
-// deleted, and the revisions that ended them.
+// lifetime has the revisions between which an object was in its last two states.
 type lifetime struct {
-	alive, aliveEnd int64
-	dying, dyingEnd int64
+	alive, aliveEnd int64 // last version that was not being deleted, and the version after it
+	dying, dyingEnd int64 // last version that was being deleted, and its removal
 }
 
 func (l *lifetime) add(r record) error {

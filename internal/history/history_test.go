@@ -22,8 +22,8 @@ func configMap(namespace, name string) Object {
 	return Object{Type: Type{GroupResource: schema.GroupResource{Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true}, Namespace: namespace, Name: name}
 }
 
-// TestPlace: keys of built-in and of custom resources, and of a type that is gone.
-func TestPlace(t *testing.T) {
+// TestKeys: keys of built-in and of custom resources, and of a type that is gone.
+func TestKeys(t *testing.T) {
 	t.Parallel()
 	gone := Object{Type: Type{GroupResource: schema.GroupResource{Group: "example.com", Resource: "widgets"}}, Namespace: "a", Name: "b"}
 	node := Object{Type: Type{GroupResource: schema.GroupResource{Resource: "nodes"}, Kind: "Node"}, Name: "b"}
@@ -52,7 +52,7 @@ func TestPlace(t *testing.T) {
 		{lease, "/registry/leases/a/b", true, true},
 	} {
 		rest := strings.TrimPrefix(strings.TrimPrefix(c.key, "/registry/"), "/other/")
-		if may, does := c.object.mayHave("/registry/", c.key), c.object.hasPlace(rest); may != c.may || does != c.does {
+		if may, does := c.object.mayHave("/registry/", c.key), c.object.hasUsualKey(rest); may != c.may || does != c.does {
 			t.Errorf("%s at %s: %t and %t, want %t and %t", c.object, c.key, may, does, c.may, c.does)
 		}
 	}

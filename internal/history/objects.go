@@ -16,8 +16,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 )
 
-// Objects has the objects of a moment. Their values are in a temporary file, as they
-// are in etcd. Close removes it. Read may be called concurrently.
+// Objects has the objects of a moment. Their values are in a temporary file, encoded as
+// in etcd; Close removes it. Read may be called concurrently.
 type Objects struct {
 	archive *Archive
 	file    *os.File
@@ -30,8 +30,8 @@ type place struct {
 	size   int
 }
 
-// Objects reads the objects of a moment whose keys match. The keys do not have the
-// prefix of all keys, and begin with a slash.
+// Objects reads the objects of a moment whose keys match. match gets keys without the
+// prefix of Kubernetes; they begin with a slash.
 func (a *Archive) Objects(ctx context.Context, m *Moment, match func(key string) bool) (*Objects, error) {
 	file, err := os.CreateTemp("", "kube-hyper-mini-objects-") // mode 0600
 	if err != nil {
@@ -76,9 +76,9 @@ func (a *Archive) Objects(ctx context.Context, m *Moment, match func(key string)
 // Close removes the file.
 func (o *Objects) Close() error { return errors.Join(o.file.Close(), os.Remove(o.file.Name())) }
 
-// Each passes the metadata of each object to visit, in the order of their keys.
-// Problem says why a value cannot be read; the metadata is nil then. Keys that have
-// no object of Kubernetes are left out.
+// Each calls visit with the metadata of each object, in the order of their keys. If a
+// value cannot be read, the metadata is nil and problem is the reason. Keys without an
+// object of Kubernetes are left out.
 func (o *Objects) Each(ctx context.Context, visit func(key string, metadata *metav1.PartialObjectMetadata, problem error) error) error {
 	for _, key := range slices.Sorted(maps.Keys(o.index)) {
 		if ctx.Err() != nil {

@@ -79,7 +79,7 @@ func (o Object) String() string {
 	return fmt.Sprintf("%s/%s in namespace %s", o.GroupResource, o.Name, o.Namespace)
 }
 
-// suffix of the object's key.
+// suffix is the end of each key under which the object may be stored.
 func (o Object) suffix() string {
 	if o.Namespace == "" {
 		return "/" + o.Name
@@ -87,11 +87,11 @@ func (o Object) suffix() string {
 	return "/" + o.Namespace + "/" + o.Name
 }
 
-// mayHave reports whether the object may lie under a key below the prefix.
+// mayHave reports whether the object may be stored under the key.
 func (o Object) mayHave(prefix, key string) bool {
 	rest, below := strings.CutPrefix(key, prefix)
 	if o.Kind == "" {
-		return below && o.hasPlace(rest)
+		return below && o.hasUsualKey(rest)
 	}
 	return below && strings.HasSuffix(rest, o.suffix())
 }
@@ -102,10 +102,10 @@ func isBuiltIn(group string) bool {
 	return err != nil || types.IsGroupRegistered(group)
 }
 
-// hasPlace reports whether a key, without the prefix, is that of the object if its
-// type is stored as most types are: built-in ones under their resource, custom
+// hasUsualKey reports whether a key, without the prefix, is the one that the object has
+// if its type is stored as most types are: built-in ones under their resource, custom
 // resources under group and resource. The scope of a type that is gone is unknown.
-func (o Object) hasPlace(rest string) bool {
+func (o Object) hasUsualKey(rest string) bool {
 	first, after, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
 	group := ""
 	if strings.Contains(first, ".") {

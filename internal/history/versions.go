@@ -16,7 +16,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 )
 
-// What a version does to its object.
+// The values of [Version].Change.
 const (
 	// Created: the object did not exist before.
 	Created = "created"
@@ -26,7 +26,7 @@ const (
 	Deleting = "deleting"
 	// Deleted: the object does not exist any more.
 	Deleted = "deleted"
-	// Restored: a restore of the server made an earlier version the present one.
+	// Restored: a restore of the server brought an earlier version back.
 	Restored = "restored"
 )
 
@@ -35,7 +35,8 @@ type Version struct {
 	// Chain of the archive that has it.
 	Chain    int   `json:"chain"`
 	Revision int64 `json:"revision"`
-	// Time when the archive saw the change. If Before, it was made before.
+	// Time is when the archive received the change. Before means that the change was
+	// made at that time or earlier.
 	Time   time.Time `json:"time"`
 	Before bool      `json:"before,omitempty"`
 	// Change is Created, Changed, Deleting, Deleted or Restored.
@@ -58,7 +59,7 @@ func (a *Archive) Versions(ctx context.Context, o Object, since time.Time, limit
 		return nil, err
 	}
 	for _, problem := range problems {
-		a.say("WARNING: %s", problem)
+		a.warn("WARNING: %s", problem)
 	}
 	list := versionList{limit: limit, seed: maphash.MakeSeed(), seen: map[seenKey]bool{}}
 	for _, span := range spans {
@@ -68,7 +69,7 @@ func (a *Archive) Versions(ctx context.Context, o Object, since time.Time, limit
 		list.begin(span)
 		err := a.follow(ctx, span, o, list.add, list.based)
 		if broken := (*archive.BrokenError)(nil); errors.As(err, &broken) {
-			a.say("WARNING: versions may be missing in chain %d: %v", span.Chain.Number, err)
+			a.warn("WARNING: versions may be missing in chain %d: %v", span.Chain.Number, err)
 			continue
 		}
 		if err != nil {
@@ -90,11 +91,11 @@ type versionList struct {
 	seed     maphash.Seed
 	seen     map[seenKey]bool
 
-	span     archive.Span
-	last     *record // what the versions so far end with; nil for nothing
-	lastKey  seenKey
-	present  *record // the object in the base that is read
-	presence seenKey
+	span      archive.Span
+	last      *record // the last of the versions; nil if there is none
+	lastKey   seenKey
+	inBase    *record // the object in the base of the span; nil if it is not there
+	inBaseKey seenKey
 }
 
 // seenKey identifies a version: a new etcd begins with revision 1 again.
@@ -103,14 +104,14 @@ type seenKey struct {
 	hash     uint64
 }
 
-func (l *versionList) begin(span archive.Span) { l.span, l.present, l.presence = span, nil, seenKey{} }
+func (l *versionList) begin(span archive.Span) { l.span, l.inBase, l.inBaseKey = span, nil, seenKey{} }
 
 func (l *versionList) add(r record) error {
 	key := seenKey{r.revision, maphash.Bytes(l.seed, r.value)}
 	if r.stored {
-		l.present, l.presence = &r, key
+		l.inBase, l.inBaseKey = &r, key
 		if r.deleted {
-			l.present = nil
+			l.inBase = nil
 		}
 	}
 	if l.seen[key] {
@@ -124,17 +125,17 @@ func (l *versionList) add(r record) error {
 	return nil
 }
 
-// based compares the object in the base with what the versions before end with.
+// based compares the object in the base with the last of the versions.
 func (l *versionList) based() error {
 	switch {
-	case l.present == nil && l.last != nil && !l.last.deleted:
-		// The deletion is in a part that was not archived, or is damaged.
+	case l.inBase == nil && l.last != nil && !l.last.deleted:
+		// The deletion is in a part of the archive that is missing or damaged.
 		gone := record{revision: l.span.Base.Revision, time: l.span.Base.Time, stored: true, deleted: true}
 		l.append(l.version(gone), gone, seenKey{revision: -1})
-	case l.present != nil && l.lastKey != l.presence:
-		version := l.version(*l.present)
+	case l.inBase != nil && l.lastKey != l.inBaseKey:
+		version := l.version(*l.inBase)
 		version.Change = Restored
-		l.append(version, *l.present, l.presence)
+		l.append(version, *l.inBase, l.inBaseKey)
 	}
 	return nil
 }
@@ -170,8 +171,7 @@ func (l *versionList) version(r record) Version {
 	return v
 }
 
-// managerOf returns the manager of the newest entry that the version before does
-// not have.
+// managerOf returns the manager of the newest entry that is not in the version before.
 func managerOf(before, now *metav1.PartialObjectMetadata) string {
 	manager, newest := "", time.Time{}
 	for _, entry := range now.ManagedFields {
@@ -196,15 +196,15 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 func (a *Archive) At(ctx context.Context, o Object, m *Moment) (*unstructured.Unstructured, *Version, error) {
 	var found *record
 	keys := map[string]bool{}
-	nothing := func() error { found = nil; return nil }
-	err := a.read(ctx, m, nothing, func(r archive.Revision) error {
+	restart := func() error { found = nil; return nil }
+	err := a.read(ctx, m, restart, func(r archive.Revision) error {
 		for _, change := range r.Changes {
 			key := string(change.Key)
 			if !o.mayHave(a.prefix, key) {
 				continue
 			}
 			next := record{revision: r.Number, time: r.Time, deleted: change.Deleted, key: key, value: change.Value}
-			if a.isOf(ctx, o, &next, keys) {
+			if a.belongsTo(ctx, o, &next, keys) {
 				next.value = bytes.Clone(next.value)
 				found = &next
 			}

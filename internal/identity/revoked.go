@@ -32,7 +32,7 @@ func (i *Identity) PublishRevoked(ctx context.Context) error {
 		return nil
 	}
 	if _, err := i.shareRevoked(ctx, shared); err != nil {
-		return fmt.Errorf("this server refuses the revoked keys, and the other servers of the etcd may not have been told, which this server repeats until it succeeds: %w", err)
+		return fmt.Errorf("this server refuses the revoked keys; publishing them to the other servers of the etcd failed, and is repeated until it succeeds: %w", err)
 	}
 	return nil
 }

@@ -27,8 +27,8 @@ type Display struct {
 	shown bool // the cursor is at the end of the line of progress
 }
 
-// New returns a display for a terminal with that width in columns, which is asked for
-// each line.
+// New returns a display on a terminal. It calls width, which returns the number of
+// columns, for each line.
 func New(out io.Writer, width func() int) *Display { return &Display{out: out, width: width} }
 
 // Write implements [io.Writer]: it writes whole lines above the line of progress.
@@ -76,10 +76,10 @@ func With(ctx context.Context, d *Display) context.Context {
 }
 
 // Track shows a task on the display of the context, if it has one, from a second after
-// the call until stop is called. far returns how far the task is, as "3 of 10 objects",
-// or "" if that is not known; it is called from another goroutine. Tasks of one display
-// follow each other.
-func Track(ctx context.Context, task string, far func() string) (stop func()) {
+// the call until stop is called. done returns what was done so far, as "3 of 10 objects",
+// or "" if that is not known; it is called from another goroutine. A display shows one
+// task at a time.
+func Track(ctx context.Context, task string, done func() string) (stop func()) {
 	d, ok := ctx.Value(key{}).(*Display)
 	if !ok {
 		return func() {}
@@ -97,7 +97,7 @@ func Track(ctx context.Context, task string, far func() string) (stop func()) {
 			case <-timer.C:
 			}
 			line := task
-			if text := far(); text != "" {
+			if text := done(); text != "" {
 				line += ": " + text
 			}
 			d.show(fmt.Sprintf("%s, %s", line, time.Since(began).Truncate(time.Second)))

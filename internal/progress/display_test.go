@@ -67,9 +67,9 @@ func TestLongLineIsCut(t *testing.T) {
 	})
 }
 
-// TestNoDisplay: without a terminal nothing is shown, and far is not called.
+// TestNoDisplay: without a terminal nothing is shown, and done is not called.
 func TestNoDisplay(t *testing.T) {
-	stop := Track(context.Background(), "x", func() string { panic("far was called") })
+	stop := Track(context.Background(), "x", func() string { panic("done was called") })
 	stop()
 }
 

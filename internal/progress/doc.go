@@ -1,3 +1,3 @@
-// Package progress shows on a terminal what a command is doing when that takes longer
-// than a second, and how far it is. Elsewhere it shows nothing.
+// Package progress shows on a terminal what a command does, and how much of it is done,
+// when that takes longer than a second. Without a terminal it shows nothing.
 package progress

@@ -18,8 +18,8 @@ const (
 	// ownerLock is a file in a temporary directory that its process holds the lock of. A
 	// directory that is kept has none.
 	ownerLock = "owner.lock"
-	// makeTries is how often a directory is made that another process has removed before
-	// it was locked.
+	// makeTries bounds the attempts to make a directory: another process may remove it
+	// before it is locked.
 	makeTries = 10
 )
 
@@ -35,8 +35,8 @@ type Directory struct {
 }
 
 // MakeDirectory makes a directory for this user only in [os.TempDir]. It first removes
-// directories there whose process and guard were killed; a directory with keep is never
-// removed so. It returns an error if the disk has no room for a server.
+// the directories of killed processes there, except those that were made with keep. It
+// returns an error if the disk has no room for a server.
 func MakeDirectory(keep bool) (*Directory, error) {
 	parent, err := filepath.Abs(os.TempDir())
 	if err != nil {
@@ -65,8 +65,8 @@ func MakeDirectory(keep bool) (*Directory, error) {
 	return nil, fmt.Errorf("make a directory in %s: other processes remove it", parent)
 }
 
-// sweep removes the temporary directories in parent that no process holds. What cannot
-// be removed, as the directories of other users, stays.
+// sweep removes the temporary directories in parent that no process has locked.
+// Directories of other users, which it cannot remove, stay.
 func sweep(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {

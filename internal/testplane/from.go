@@ -63,7 +63,7 @@ func copyData(ctx context.Context, from, to string) error {
 	return requireUnused(ctx, from) // a server that was started meanwhile may have changed files
 }
 
-// Others that start from the same directory hold its lock for a moment.
+// Other runs that start from the same directory hold its lock for a moment.
 const (
 	lockTries = 100
 	lockPoll  = 10 * time.Millisecond

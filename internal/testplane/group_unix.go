@@ -14,7 +14,7 @@ import (
 // signal to the caller's process group reaches it.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// ignoreSignals keeps this process alive: it ends with its input.
+// ignoreSignals keeps signals from ending the guard, which ends with its input.
 func ignoreSignals() {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 }

@@ -15,7 +15,7 @@ func detached() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.DETACHED_PROCESS}
 }
 
-// ignoreSignals keeps this process alive: it ends with its input.
+// ignoreSignals keeps signals from ending the guard, which ends with its input.
 func ignoreSignals() { signal.Ignore(os.Interrupt) }
 
 // endGroup does nothing: the system ends the command's job when the process

@@ -24,8 +24,8 @@ const (
 	guardRelease   = "release"    // this process has cleaned up itself
 )
 
-// Guard is a process that cleans up after this one if it is killed. It holds the
-// reading end of a pipe, which ends when this process does.
+// Guard is a process that removes the files of this process if this is killed. It reads
+// a pipe, which ends with this process.
 type Guard struct {
 	cmd *exec.Cmd
 
@@ -141,8 +141,8 @@ func Watch(in io.Reader) error {
 	return removeAll(o.directory)
 }
 
-// removals is how often the guard tries to remove a directory: a process that is
-// ending may still hold files in it, which keeps them in place on Windows.
+// removals bounds the guard's attempts to remove a directory: on Windows, a file that a
+// process has open cannot be removed until the process has ended.
 const removals = 100
 
 func removeAll(path string) error {

@@ -14,8 +14,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// Plane is a server in a temporary directory, in this process. It is made once in a
-// process, and its methods are called by one goroutine.
+// Plane is a server in a temporary directory, in this process. A process makes at most
+// one. Its methods are called by one goroutine.
 type Plane struct {
 	config *config.ServerConfiguration
 	dir    *Directory
@@ -42,7 +42,7 @@ type PlaneOptions struct {
 	// Log is the file of the server's log; empty for one in the temporary
 	// directory, and "-" for Err.
 	Log string
-	// Logger is used instead of Log, unless it is nil.
+	// Logger replaces Log; nil for none.
 	Logger *slog.Logger
 	Err    io.Writer
 }
@@ -138,8 +138,8 @@ func (p *Plane) Ready() <-chan appliance.Running { return p.ready }
 // was called. Receive from it once.
 func (p *Plane) Failed() <-chan error { return p.failed }
 
-// Stop stops the server and returns its error. It is called unless Failed was
-// received from.
+// Stop stops the server and returns its error. Do not call it after a receive from
+// Failed.
 func (p *Plane) Stop() error {
 	p.stop()
 	return <-p.failed

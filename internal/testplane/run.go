@@ -34,7 +34,7 @@ type RunOptions struct {
 	Command []string
 	// Grace is the time between SIGTERM and SIGKILL for the command.
 	Grace time.Duration
-	// Owner, if it is not nil, ends the run when it is at its end.
+	// Owner ends the run when it is read to its end; nil for none.
 	Owner io.Reader
 	// Signals are passed on to the command. Without one, an interrupt, SIGTERM,
 	// SIGHUP or SIGQUIT ends the run.
@@ -50,9 +50,9 @@ type runner struct {
 	owner <-chan struct{}
 }
 
-// Run starts a server, runs the command on it, and removes everything again. It
-// returns the exit code of the command, or an error with which code means nothing,
-// unless it is a [CommandError] or a [SignalError].
+// Run starts a server, runs the command against it, and removes everything again. It
+// returns the exit code of the command. With an error the code has no meaning; the codes
+// for a [CommandError] and a [SignalError] follow from the error.
 func Run(ctx context.Context, options RunOptions) (code int, err error) {
 	r := &runner{RunOptions: options, owner: endOf(options.Owner)}
 	if len(r.Command) > 0 {
@@ -116,7 +116,7 @@ func (e *SignalError) Error() string {
 	return fmt.Sprintf("%s during the start; everything was removed", e.Signal)
 }
 
-// serverEndedError is the end of the server before that of the command.
+// serverEndedError means that the server ended before the command.
 type serverEndedError struct{ err error }
 
 // Error implements error.
@@ -151,7 +151,7 @@ func (r *runner) awaitReady() (appliance.Running, error) {
 	}
 }
 
-// use fills the server and runs the command.
+// use applies the manifests and runs the command.
 func (r *runner) use(ctx context.Context, running appliance.Running) (int, error) {
 	if err := r.untilEnd(ctx, func(ctx context.Context) error { return r.apply(ctx, running) }); err != nil {
 		return 0, err
@@ -233,9 +233,8 @@ func (r *runner) awaitEnd(done <-chan struct{}) error {
 	}
 }
 
-// environment is that of this process with the variables of the server. Each
-// variable is in it once: programs in Go use the first of several values, and would
-// use the KUBECONFIG of the caller.
+// environment returns that of this process with the variables of the server. It removes
+// earlier values of a variable: programs in Go would use the first one.
 func (r *runner) environment(running appliance.Running) []string {
 	cmd := &exec.Cmd{Env: append(os.Environ(),
 		clientcmd.RecommendedConfigPathEnvVar+"="+running.Kubeconfig,

@@ -14,8 +14,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 )
 
-// TestCommandGetsOneKubeconfig: of several values of a variable, a program in Go uses
-// the first, which was the caller's.
+// TestCommandGetsOneKubeconfig: the caller's values of the variables are replaced. A
+// program in Go would use the first of two values.
 func TestCommandGetsOneKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/production")
 	t.Setenv("USE_EXISTING_CLUSTER", "false")

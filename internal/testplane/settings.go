@@ -11,8 +11,8 @@ import (
 
 // Configure changes the settings of a server whose data may be lost: etcd does
 // not wait for the disk, no backups are made, the database is not defragmented,
-// and a stop does not wait for requests. The configuration may be that of another
-// server, whose etcd, kubeconfig, archive, backups and audit log stay untouched. Call it before
+// and a stop does not wait for requests. If the configuration is that of another server,
+// its etcd, kubeconfig, archive, backups and audit log are not used. Call it before
 // Complete.
 func Configure(cfg *config.ServerConfiguration) {
 	cfg.Etcd.External = config.ExternalEtcd{Endpoints: []string{}, Prefix: cfg.Etcd.External.Prefix}

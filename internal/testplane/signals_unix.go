@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Forwarded are the signals that a command gets which this process gets.
+// Forwarded are the signals that this process passes on to a command.
 var Forwarded = []os.Signal{
 	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT,
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Forwarded are the signals that a command gets which this process gets.
+// Forwarded are the signals that this process passes on to a command.
 var Forwarded = []os.Signal{os.Interrupt}
 
 // ending are the signals that end a run without a command.

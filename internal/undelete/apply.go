@@ -17,15 +17,16 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// fieldManager is the field manager of creations, until that of the archive is back.
+// fieldManager is the field manager of the requests. The managers in the archive are
+// written after the creation.
 const fieldManager = "kube-hyper-mini-undelete"
 
 // typeTimeout bounds the wait until a type is served after its definition was created.
 const typeTimeout = 30 * time.Second
 
-// Apply creates the objects of the plan, owners first. The items say what has
-// happened to each. An object that fails does not end it; its dependents are left
-// out. An error means that the server does not answer.
+// Apply creates the objects of the plan, owners first, and sets the action of each item
+// to the result. If an object cannot be created, its dependents are left out and the
+// others are created. An error means that the server does not answer.
 func (p *Plan) Apply(ctx context.Context) error {
 	return p.eachToCreate(ctx, p.create)
 }
@@ -141,9 +142,9 @@ func (p *Plan) restoreStatus(ctx context.Context, item *Item, created, archived 
 	return created, nil
 }
 
-// restoreManagers writes the field managers of the archive, so that the next
-// server-side apply of one of them has no conflicts with this program. Managers that
-// have written since are kept.
+// restoreManagers writes the field managers of the archive, so that their next
+// server-side apply does not conflict with fieldManager. Managers that have written since
+// the creation are kept.
 func (p *Plan) restoreManagers(ctx context.Context, item *Item, created, archived *unstructured.Unstructured) error {
 	if len(archived.GetManagedFields()) == 0 {
 		return nil

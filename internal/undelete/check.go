@@ -48,7 +48,8 @@ func (p *Plan) parent(item *Item) *Item {
 	return nil
 }
 
-// unchecked says why a dry run cannot tell anything about an object; empty if it can.
+// unchecked returns what must exist before a dry run with an object is possible; empty
+// if nothing is missing.
 func (p *Plan) unchecked(item *Item) string {
 	switch {
 	case item.mapping == nil:
@@ -59,7 +60,8 @@ func (p *Plan) unchecked(item *Item) string {
 	return ""
 }
 
-// mayCreate asks for the right to create an object that cannot be tried yet.
+// mayCreate reviews the user's right to create an object with which no dry run is
+// possible yet.
 func (p *Plan) mayCreate(ctx context.Context, item *Item, unchecked string) error {
 	attributes := authorizationv1.ResourceAttributes{Verb: "create", Group: item.gvk().Group, Version: item.gvk().Version, Namespace: item.Namespace}
 	if item.mapping != nil {
@@ -98,8 +100,8 @@ func (p *Plan) allowed(ctx context.Context, attributes authorizationv1.ResourceA
 	return review.Status.Allowed, nil
 }
 
-// refused notes the error of the server. An error that is not of one object ends the
-// plan.
+// refused sets the action to Refused if the server has refused the object. It returns
+// other errors, which end the plan.
 func refused(ctx context.Context, item *Item, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -111,7 +113,7 @@ func refused(ctx context.Context, item *Item, err error) error {
 	return fmt.Errorf("%s: %w", item, err)
 }
 
-// compare decides about an object whose name is taken.
+// compare sets the action of an object whose name exists.
 func (p *Plan) compare(ctx context.Context, item *Item, wanted *unstructured.Unstructured) error {
 	live, err := p.client.at(item.mapping, item.Namespace).Get(ctx, item.Name, metav1.GetOptions{})
 	if err != nil {
@@ -140,14 +142,9 @@ func (p *Plan) compare(ctx context.Context, item *Item, wanted *unstructured.Uns
 	if item.Action == Exists {
 		item.NewUID = live.GetUID()
 		p.setUID(item.UID, live.GetUID())
-		p.existing(item)
+		if item.groupKind() == namespaceKind {
+			p.newNamespace = ""
+		}
 	}
 	return nil
-}
-
-// existing notes that a namespace or a definition does not have to be made.
-func (p *Plan) existing(item *Item) {
-	if item.groupKind() == namespaceKind {
-		p.newNamespace = ""
-	}
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Client is what the package needs of an API server.
+// Client has the clients of an API server that the package uses.
 type Client struct {
 	// Mapper resolves types as kubectl does, with short names.
 	Mapper        meta.ResettableRESTMapper
@@ -45,7 +45,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	}, nil
 }
 
-// at returns the client of a type, in a namespace if that has any.
+// at returns the client of a type, in the namespace if the type is namespaced.
 func (c *Client) at(mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
 	resource := c.dynamic.Resource(mapping.Resource)
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {

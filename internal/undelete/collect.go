@@ -15,8 +15,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
 )
 
-// Matches selects the keys among which the objects of a plan may be: dependents lie
-// in the namespace of their owner, those of an object of the cluster anywhere.
+// Matches returns a filter of the keys that a plan may need: dependents are in the
+// namespace of their owner; those of a cluster-scoped object may be in each namespace.
 func Matches(root history.Object) func(key string) bool {
 	namespace := root.Namespace
 	if root.GroupKind() == namespaceKind {
@@ -57,14 +57,14 @@ func collect(ctx context.Context, objects *history.Objects) (*collection, error)
 	return c, err
 }
 
-// unreadable names an object by its key.
+// unreadable returns the item of an object that cannot be read, named by its key.
 func unreadable(key string, problem error) *Item {
 	dir, name := path.Split(key)
 	dir, namespace := path.Split(strings.TrimSuffix(dir, "/"))
 	return &Item{Action: Unreadable, Reason: problem.Error(), Kind: path.Base(dir), Namespace: namespace, Name: name, key: key}
 }
 
-// find returns the object of the plan.
+// find returns the item of an object; nil if the moment does not have it.
 func (c *collection) find(root history.Object) *Item {
 	at := slices.IndexFunc(c.all, func(i *Item) bool {
 		return i.groupKind() == root.GroupKind() && i.Namespace == root.Namespace && i.Name == root.Name
@@ -106,7 +106,7 @@ func (c *collection) choose(root *Item, definition *definition) []*Item {
 const (
 	rankNamespace = iota
 	rankDefinition
-	rankServiceAccount // the controller of tokens deletes those without
+	rankServiceAccount // before their tokens, which the server deletes without them
 	rankOther
 	rankQuota = 1 << 20 // a new quota refuses objects until it has counted
 )
@@ -163,11 +163,10 @@ func firstRank(kind schema.GroupKind) int {
 	return rankOther
 }
 
-// definition is what a custom resource definition says of its objects.
+// definition has what a custom resource definition defines about its objects.
 type definition struct {
 	kind     schema.GroupKind
 	resource string
-	cluster  bool // not in namespaces
 }
 
 func newDefinition(object *unstructured.Unstructured) (*definition, error) {
@@ -177,7 +176,7 @@ func newDefinition(object *unstructured.Unstructured) (*definition, error) {
 	}
 	d := &definition{
 		kind:     schema.GroupKind{Group: text("group"), Kind: text("names", "kind")},
-		resource: text("names", "plural"), cluster: text("scope") == "Cluster",
+		resource: text("names", "plural"),
 	}
 	if d.kind.Kind == "" || d.resource == "" {
 		return nil, fmt.Errorf("the definition %s in the archive names no kind", object.GetName())

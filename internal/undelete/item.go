@@ -19,14 +19,14 @@ const (
 	Exists Action = "exists"
 	// Taken: another object has its name.
 	Taken Action = "name taken"
-	// Refused: the server does not take it: because of rights, validation, admission.
+	// Refused: the server refuses it because of rights, validation or admission.
 	Refused Action = "refused"
 	// Gone: the server does not have its type in that version.
 	Gone Action = "type gone"
-	// NoOwner: its owner does not exist and does not come back: the garbage collector
-	// would delete it.
+	// NoOwner: its owners do not exist and do not come back, so that the garbage
+	// collector would delete it.
 	NoOwner Action = "owner gone"
-	// Unreadable: the archive has no key for it.
+	// Unreadable: its value cannot be decrypted or decoded.
 	Unreadable Action = "unreadable"
 	// Created: it was created.
 	Created Action = "created"
@@ -71,8 +71,8 @@ func (i *Item) String() string {
 
 func (i *Item) becomes(action Action, reason string) { i.Action, i.Reason = action, reason }
 
-// fine reports whether the object exists or is meant to.
-func (i *Item) fine() bool {
+// comesBack reports whether the object exists or will be created.
+func (i *Item) comesBack() bool {
 	return i.Action == Create || i.Action == Exists || i.Action == Created || i.Action == Incomplete
 }
 
@@ -86,8 +86,7 @@ var (
 	quotaKind          = schema.GroupKind{Kind: "ResourceQuota"}
 )
 
-// isEvent reports whether the objects are events, which tell of the past and are not
-// brought back.
+// isEvent reports whether the objects are events, which are not brought back.
 func isEvent(kind schema.GroupKind) bool {
 	return kind.Kind == "Event" && (kind.Group == "" || kind.Group == "events.k8s.io")
 }

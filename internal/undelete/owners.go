@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// checkOwners finds whether the owners of an object exist or come back. Otherwise the
-// garbage collector would delete it: the action says so, and the result is false.
+// checkOwners reports whether one of the owners of an object exists or comes back. If
+// none does, the garbage collector would delete the object: its action becomes NoOwner.
 func (p *Plan) checkOwners(ctx context.Context, item *Item) (bool, error) {
 	missing, found := "", len(item.owners) == 0
 	for _, reference := range item.owners {
 		if owner := p.byUID[reference.UID]; owner != nil {
-			found = found || owner.fine()
-			if !owner.fine() {
+			found = found || owner.comesBack()
+			if !owner.comesBack() {
 				missing = fmt.Sprintf("its owner %s does not come back", owner)
 			}
 			continue
@@ -35,7 +35,7 @@ func (p *Plan) checkOwners(ctx context.Context, item *Item) (bool, error) {
 			found = true
 		}
 	}
-	if found || p.orphan { // the garbage collector waits for the last owner
+	if found || p.orphan { // the garbage collector keeps it until its last owner is gone
 		return true, nil
 	}
 	item.becomes(NoOwner, missing)
@@ -43,7 +43,7 @@ func (p *Plan) checkOwners(ctx context.Context, item *Item) (bool, error) {
 }
 
 // owner returns the present UID of an owner outside of the plan; empty if it does not
-// exist. An owner that was made again under its name is the owner again.
+// exist. An object that was created again with the owner's name counts as the owner.
 func (p *Plan) owner(ctx context.Context, reference metav1.OwnerReference, namespace string) (types.UID, error) {
 	p.mu.Lock()
 	uid, known := p.uids[reference.UID]

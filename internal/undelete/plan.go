@@ -34,7 +34,8 @@ type Request struct {
 	Progress func(done, total int)
 }
 
-// Plan says what comes back, and what does not. Close it.
+// Plan lists the objects to bring back, and those that cannot come back. The caller
+// closes it.
 type Plan struct {
 	// Revision and Time of the last change before the moment.
 	Revision int64     `json:"revision"`
@@ -48,7 +49,7 @@ type Plan struct {
 	objects  *history.Objects
 	orphan   bool
 	progress func(done, total int)
-	// newNamespace and newTypes are made by the plan.
+	// newNamespace and newTypes do not exist: the plan creates them.
 	newNamespace string
 	newTypes     map[schema.GroupKind]*definition
 	byUID        map[types.UID]*Item // in the archive
@@ -66,7 +67,7 @@ func NewPlan(ctx context.Context, client *Client, from *history.Archive, request
 		return nil, fmt.Errorf("the server has no type %[1]s: bring its definition back, with all its objects: kube-hyper-mini undelete crd %[1]s", request.Object.GroupResource)
 	}
 	if isEvent(request.Object.GroupKind()) {
-		return nil, errors.New("events are not brought back: they tell of the past; read them with kube-hyper-mini history show")
+		return nil, errors.New("events are not brought back: they are records of the past; read them with kube-hyper-mini history show")
 	}
 	moment, err := momentOf(ctx, from, request)
 	if err != nil {
@@ -197,7 +198,7 @@ func (p *Plan) eachToCreate(ctx context.Context, work func(context.Context, *Ite
 		if ok, err := p.checkOwners(ctx, item); err != nil || !ok {
 			return err
 		}
-		if parent := p.parent(item); parent != nil && !parent.fine() {
+		if parent := p.parent(item); parent != nil && !parent.comesBack() {
 			item.becomes(Refused, fmt.Sprintf("%s does not come back", parent))
 			return nil
 		}
@@ -244,5 +245,6 @@ func (p *Plan) Count(actions ...Action) int {
 	return n
 }
 
-// Problems returns the number of objects that do not, or did not, come back whole.
+// Problems returns the number of objects that did not come back completely; before
+// Apply, the number of those that cannot.
 func (p *Plan) Problems() int { return len(p.Items) - p.Count(Create, Exists, Created) }

@@ -28,8 +28,8 @@ func (p *Plan) read(ctx context.Context, item *Item) (*unstructured.Unstructured
 	return object, nil
 }
 
-// prepared returns what is sent to create an object of the archive. Without status if
-// that is a subresource.
+// prepared returns the object to send to create one of the archive. If its status is a
+// subresource, it is left out.
 func prepared(archived *unstructured.Unstructured, references []metav1.OwnerReference, withStatus bool) *unstructured.Unstructured {
 	object := archived.DeepCopy()
 	for _, field := range serverFields {
@@ -54,7 +54,7 @@ func prepared(archived *unstructured.Unstructured, references []metav1.OwnerRefe
 }
 
 func isTokenSecret(object *unstructured.Unstructured) bool {
-	kind, _, _ := unstructured.NestedString(object.Object, "type") // empty is another one
+	kind, _, _ := unstructured.NestedString(object.Object, "type") // empty is another type
 	return object.GroupVersionKind().GroupKind() == secretKind && kind == string(corev1.SecretTypeServiceAccountToken)
 }
 

@@ -27,7 +27,7 @@ func TestReportReading(t *testing.T) {
 	cancel()
 	<-ended
 	if !strings.HasPrefix(state, "EXTEND_TIMEOUT_USEC=3000\nSTATUS=reading the database") {
-		t.Errorf("the service manager is told %q", state)
+		t.Errorf("the service manager got %q", state)
 	}
 	if !strings.Contains(log.String(), "still reading the database") {
 		t.Errorf("the log is\n%s", log)
