@@ -1,0 +1,132 @@
+package internal_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// module is the import path of this directory.
+const module = "kube-hyper-mini.io/kube-hyper-mini/internal/"
+
+// packageImports returns the imports of each package below this directory, without those
+// of tests.
+func packageImports(t *testing.T) map[string][]string {
+	t.Helper()
+	imports := map[string][]string{}
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && entry.Name() == "web" { // sources of the console
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(filepath.Dir(path))
+		imports[name] = append(imports[name], "") // also a package that imports nothing
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			imports[name] = append(imports[name], imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return imports
+}
+
+// floors returns the line of each package in the picture of ARCHITECTURE.md.
+func floors(t *testing.T, document string) map[string]int {
+	t.Helper()
+	_, picture, found := strings.Cut(document, "## The house\n")
+	picture, _, _ = strings.Cut(picture, "\n| package")
+	if !found {
+		t.Fatal("ARCHITECTURE.md has no picture")
+	}
+	lines := map[string]int{}
+	number := 0
+	for line := range strings.Lines(picture) {
+		number++
+		names, isPicture := strings.CutPrefix(line, "    ")
+		names, _, _ = strings.Cut(names, "  --")
+		if !isPicture {
+			continue
+		}
+		for _, name := range strings.Fields(names) {
+			if _, twice := lines[name]; twice {
+				t.Errorf("the picture has %s twice", name)
+			}
+			lines[name] = number
+		}
+	}
+	return lines
+}
+
+// TestArchitectureNamesAllPackages: each package is in the table, each directory of this
+// one is in the picture, and imports go down only.
+func TestArchitectureNamesAllPackages(t *testing.T) {
+	data, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := string(data)
+	lines, imports := floors(t, document), packageImports(t)
+	for _, name := range slices.Sorted(maps.Keys(imports)) {
+		room, _, below := strings.Cut(name, "/")
+		if !strings.Contains(document, "`"+name+"`") {
+			t.Errorf("ARCHITECTURE.md does not name the package %s", name)
+		}
+		if lines[room] == 0 && !below {
+			t.Errorf("the picture in ARCHITECTURE.md lacks %s", room)
+		}
+		for _, imported := range imports[name] {
+			imported, ours := strings.CutPrefix(imported, module)
+			imported, _, _ = strings.Cut(imported, "/")
+			if ours && imported != room && lines[imported] <= lines[room] {
+				t.Errorf("%s imports %s, which is not below it in the picture of ARCHITECTURE.md", name, imported)
+			}
+		}
+	}
+	for name := range lines {
+		if _, err := os.Stat(name); err != nil && name != "main.go" {
+			t.Errorf("the picture in ARCHITECTURE.md has %s: %v", name, err)
+		}
+	}
+}
+
+// TestImportersOfKubernetes: the packages that ARCHITECTURE.md names, and no others,
+// import k8s.io/kubernetes.
+func TestImportersOfKubernetes(t *testing.T) {
+	allowed := []string{"apiserver", "controllers", "crds", "kubernetes", "upstream"}
+	for name, imports := range packageImports(t) {
+		room, _, _ := strings.Cut(name, "/")
+		for _, imported := range imports {
+			if strings.HasPrefix(imported, "k8s.io/kubernetes/") && !slices.Contains(allowed, room) {
+				t.Errorf("%s imports %s", name, imported)
+			}
+			if strings.HasPrefix(imported, "k8s.io/kubernetes/cmd/") {
+				t.Errorf("%s imports %s: commands of Kubernetes are not libraries", name, imported)
+			}
+			if strings.HasPrefix(imported, "k8s.io/kubernetes/pkg/controlplane") && !strings.HasPrefix(imported, "k8s.io/kubernetes/pkg/controlplane/apiserver") && room != "kubernetes" {
+				t.Errorf("%s imports %s", name, imported)
+			}
+		}
+	}
+}
