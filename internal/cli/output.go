@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"sigs.k8s.io/yaml"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // checkOutput returns an error for an invalid --output. Without formats, text and json
@@ -51,5 +52,5 @@ func bytes(n int64) string {
 	if n < 0 {
 		return "unknown"
 	}
-	return humanize.IBytes(uint64(n))
+	return datadir.Size(n)
 }

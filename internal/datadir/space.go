@@ -17,8 +17,8 @@ const maxReserve = 96 << 20
 // refuses writes. On a small disk it is a tenth.
 func Reserve(total int64) int64 { return min(maxReserve, total/10) }
 
-// bytes formats a size for messages.
-func bytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
+// Size formats a number of bytes for messages, as "1.5 GiB".
+func Size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
 // Room returns an error that is ErrNoSpace when n bytes more in the directory
 // would fill its disk. On the disk of the data directory it leaves twice [Reserve]
@@ -37,9 +37,9 @@ func Room(dir string, n int64, dataDir string) error {
 	keep := 2 * Reserve(ours) // what is written meanwhile must not use up the reserve
 	switch {
 	case free < n:
-		return fmt.Errorf("%w: %s has %s left, %s are needed; make room or choose another directory", ErrNoSpace, dir, bytes(free), bytes(n))
+		return fmt.Errorf("%w: %s has %s left, %s are needed; make room or choose another directory", ErrNoSpace, dir, Size(free), Size(n))
 	case free < n+keep && same:
-		return fmt.Errorf("%w: %s has %s left, %s are needed and %s must stay free for the server; make room or choose another directory", ErrNoSpace, dir, bytes(free), bytes(n), bytes(keep))
+		return fmt.Errorf("%w: %s has %s left, %s are needed and %s must stay free for the server; make room or choose another directory", ErrNoSpace, dir, Size(free), Size(n), Size(keep))
 	}
 	return nil
 }

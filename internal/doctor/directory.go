@@ -142,8 +142,8 @@ func (d *directory) disk(add func(Finding)) error {
 	reserve := datadir.Reserve(total)
 	finding := Finding{
 		Object:  d.config.DataDir,
-		Problem: fmt.Sprintf("its disk has %s left of %s", size(free), size(total)),
-		Remedy:  fmt.Sprintf("make room: the server needs %s, and as much again for backups. Old backups are in %s, and before-restore-* in the data directory are what restores have replaced", size(2*reserve), d.config.Backup.Dir),
+		Problem: fmt.Sprintf("its disk has %s left of %s", datadir.Size(free), datadir.Size(total)),
+		Remedy:  fmt.Sprintf("make room: the server needs %s, and as much again for backups. Old backups are in %s, and before-restore-* in the data directory are what restores have replaced", datadir.Size(2*reserve), d.config.Backup.Dir),
 	}
 	switch {
 	case free < reserve:

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
@@ -193,6 +192,3 @@ func share(a, b []byte) bool {
 		})
 	})
 }
-
-// size formats bytes, as "1.5 GiB".
-func size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }

@@ -17,6 +17,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
@@ -121,7 +122,7 @@ func (s *server) command(words string) string {
 // fullness reports a database that takes most of its quota.
 func fullness(add func(Finding), object string, bytes, quota int64) {
 	f := Finding{
-		Severity: Risk, Object: object, Problem: fmt.Sprintf("the database takes %s of its quota of %s", size(bytes), size(quota)),
+		Severity: Risk, Object: object, Problem: fmt.Sprintf("the database takes %s of its quota of %s", datadir.Size(bytes), datadir.Size(quota)),
 		Remedy: "delete objects and run " + program + " defrag; or raise etcd.embedded.quotaBackend and restart",
 	}
 	switch {

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
@@ -97,7 +95,7 @@ func checkRoom(parent string) error {
 	}
 	if free < minRoom {
 		return fmt.Errorf("%w: the temporary directory %s has %s left, and a server needs %s; make room, or set TMPDIR to another directory",
-			datadir.ErrNoSpace, parent, humanize.IBytes(uint64(free)), humanize.IBytes(minRoom))
+			datadir.ErrNoSpace, parent, datadir.Size(free), datadir.Size(minRoom))
 	}
 	return nil
 }

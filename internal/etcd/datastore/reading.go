@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
@@ -33,7 +32,7 @@ func Reading(ctx context.Context, dir string, log *slog.Logger, notify func(stat
 		if err != nil {
 			return "" // the log says it
 		}
-		return humanize.IBytes(uint64(size))
+		return datadir.Size(size)
 	})()
 	ctx, cancel := context.WithCancel(ctx)
 	var reporting sync.WaitGroup

@@ -249,16 +249,16 @@ func (k *Keeper) warnNearQuota(s usage) {
 	}
 	if now {
 		k.config.Log.Warn(fmt.Sprintf("the database takes %.0f %% of its quota, at which writes are refused", 100*s.share()),
-			"size", size(s.size), "inUse", size(s.inUse), "quota", size(s.quota), "remedy", remedy)
+			"size", datadir.Size(s.size), "inUse", datadir.Size(s.inUse), "quota", datadir.Size(s.quota), "remedy", remedy)
 		k.eventNearQuota(s)
 		return
 	}
-	k.config.Log.Info("the database is no longer near its quota", "size", size(s.size), "quota", size(s.quota))
-	k.event(corev1.EventTypeNormal, "DatabaseBelowQuota", "The database takes %s of its quota of %s", size(s.size), size(s.quota))
+	k.config.Log.Info("the database is no longer near its quota", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota))
+	k.event(corev1.EventTypeNormal, "DatabaseBelowQuota", "The database takes %s of its quota of %s", datadir.Size(s.size), datadir.Size(s.quota))
 }
 
 func (k *Keeper) eventNearQuota(s usage) {
-	k.event(corev1.EventTypeWarning, "DatabaseNearQuota", "The database takes %s of its quota of %s, at which writes are refused: %s", size(s.size), size(s.quota), remedy)
+	k.event(corev1.EventTypeWarning, "DatabaseNearQuota", "The database takes %s of its quota of %s, at which writes are refused: %s", datadir.Size(s.size), datadir.Size(s.quota), remedy)
 }
 
 // fragmented reports whether to defragment now, which blocks all reads and writes.
@@ -299,7 +299,7 @@ func (k *Keeper) Defragment(ctx context.Context) (Defragmented, error) {
 		return Defragmented{}, fmt.Errorf("read the free space of %s: %w", k.config.Dir, err)
 	}
 	if !s.hasRoomForCopy() {
-		return Defragmented{}, fmt.Errorf("%w: the copy needs %s, and %s has %s free", ErrDisk, size(s.inUse), k.config.Dir, size(s.free))
+		return Defragmented{}, fmt.Errorf("%w: the copy needs %s, and %s has %s free", ErrDisk, datadir.Size(s.inUse), k.config.Dir, datadir.Size(s.free))
 	}
 	return k.defragment(ctx, "command")
 }
@@ -326,7 +326,7 @@ func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, er
 	defragmentSeconds.Set(d.Seconds)
 	d.After, _, _ = k.config.Database.Sizes()
 	defragmentations.WithLabelValues(cause, "success").Inc()
-	k.config.Log.Info("database defragmented", "before", size(d.Before), "after", size(d.After), "took", took.Round(time.Millisecond).String(), "cause", cause)
-	k.event(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s", size(d.Before), size(d.After), took.Round(time.Millisecond))
+	k.config.Log.Info("database defragmented", "before", datadir.Size(d.Before), "after", datadir.Size(d.After), "took", took.Round(time.Millisecond).String(), "cause", cause)
+	k.event(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s", datadir.Size(d.Before), datadir.Size(d.After), took.Round(time.Millisecond))
 	return d, nil
 }

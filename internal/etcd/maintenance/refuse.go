@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	corev1 "k8s.io/api/core/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // refuse refuses writes before the disk is full: etcd ends when it cannot write its
@@ -30,7 +31,7 @@ func (k *Keeper) raiseAlarm(ctx context.Context) bool {
 
 func (k *Keeper) diskRefusal(s usage) string {
 	return fmt.Sprintf("the disk of %s has only %s left: reads and deletions are served, other writes are refused until %s are free",
-		k.config.Dir, size(s.free), size(s.resume()))
+		k.config.Dir, datadir.Size(s.free), datadir.Size(s.resume()))
 }
 
 // resume returns the free space of the disk, in bytes, at which writes are accepted
@@ -39,7 +40,7 @@ func (s usage) resume() int64 { return s.reserve() + s.reserve()/4 }
 
 func quotaRefusal(s usage) string {
 	return fmt.Sprintf("the database is full (%s of %s): reads and deletions are served, other writes are refused; %s",
-		size(s.size), size(s.quota), remedy)
+		datadir.Size(s.size), datadir.Size(s.quota), remedy)
 }
 
 // endRefusal accepts writes again if there is room, because of deletions, a larger
@@ -71,7 +72,7 @@ func (k *Keeper) endRefusal(ctx context.Context, s usage) {
 		k.accept(ctx, after)
 	default:
 		k.setRefusal(quotaRefusal(after))
-		k.config.Log.Error("the database is still full after compaction and defragmentation", "size", size(after.size), "quota", size(after.quota), "remedy", remedy)
+		k.config.Log.Error("the database is still full after compaction and defragmentation", "size", datadir.Size(after.size), "quota", datadir.Size(after.quota), "remedy", remedy)
 	}
 }
 
@@ -91,7 +92,7 @@ func (k *Keeper) makeRoom(ctx context.Context, s usage) (usage, error) {
 		return s, err
 	}
 	if !s.hasRoomForCopy() {
-		return s, fmt.Errorf("%w to defragment it: the copy needs %s, and %s has %s free", ErrDisk, size(s.inUse), k.config.Dir, size(s.free))
+		return s, fmt.Errorf("%w to defragment it: the copy needs %s, and %s has %s free", ErrDisk, datadir.Size(s.inUse), k.config.Dir, datadir.Size(s.free))
 	}
 	if _, err := k.defragment(ctx, "no-space"); err != nil {
 		return s, err
@@ -108,8 +109,8 @@ func (k *Keeper) accept(ctx context.Context, s usage) {
 		return
 	}
 	k.setRefusal("")
-	k.config.Log.Info("writes are accepted again", "size", size(s.size), "quota", size(s.quota), "disk", size(s.free))
-	k.event(corev1.EventTypeNormal, "DatabaseWritable", "Writes were refused and are accepted again: the database takes %s of its quota of %s, its disk has %s free", size(s.size), size(s.quota), size(s.free))
+	k.config.Log.Info("writes are accepted again", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota), "disk", datadir.Size(s.free))
+	k.event(corev1.EventTypeNormal, "DatabaseWritable", "Writes were refused and are accepted again: the database takes %s of its quota of %s, its disk has %s free", datadir.Size(s.size), datadir.Size(s.quota), datadir.Size(s.free))
 	if k.NearQuota() {
 		k.eventNearQuota(s) // a full database had no room for this event
 	}
@@ -130,6 +131,3 @@ func (k *Keeper) setRefusal(refusal string) {
 	k.mu.Unlock()
 	readOnlyGauge.Set(number(refusal != ""))
 }
-
-// size formats bytes, as "1.5 MiB".
-func size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
