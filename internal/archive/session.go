@@ -271,7 +271,7 @@ func (s *session) closeSegment(ctx context.Context) error {
 	if s.builder.empty() {
 		return nil
 	}
-	files, err := s.files.changed(identityRooms...)
+	files, err := s.files.changed(identityDirs...)
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// identityRooms are the directories of the data directory that bases have, and
+// identityDirs are the directories of the data directory that bases have, and
 // whose changes go into segments.
-var identityRooms = []string{"encryption", "pki"}
+var identityDirs = []string{"encryption", "pki"}
 
 // identityFiles detects changed files of the identity.
 type identityFiles struct {
@@ -37,7 +37,7 @@ type fileState struct {
 func newIdentityFiles(dataDir string) (*identityFiles, error) {
 	f := &identityFiles{dataDir: dataDir}
 	var err error
-	f.seen, err = f.scan(identityRooms)
+	f.seen, err = f.scan(identityDirs)
 	f.commit()
 	return f, err
 }
@@ -48,11 +48,11 @@ func (f *identityFiles) commit() { f.archived = maps.Clone(f.seen) }
 // rollback records that the changes since the last commit were dropped.
 func (f *identityFiles) rollback() { f.seen = maps.Clone(f.archived) }
 
-// scan returns the states of the files in the rooms, by name.
-func (f *identityFiles) scan(rooms []string) (map[string]fileState, error) {
+// scan returns the states of the files in the dirs, by name.
+func (f *identityFiles) scan(dirs []string) (map[string]fileState, error) {
 	states := map[string]fileState{}
-	for _, room := range rooms {
-		entries, err := os.ReadDir(filepath.Join(f.dataDir, room))
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(filepath.Join(f.dataDir, dir))
 		if err != nil && !isMissing(err) {
 			return nil, fmt.Errorf("read the identity: %w", err)
 		}
@@ -67,15 +67,15 @@ func (f *identityFiles) scan(rooms []string) (map[string]fileState, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read the identity: %w", err)
 			}
-			states[room+"/"+entry.Name()] = fileState{info.Size(), info.ModTime()}
+			states[dir+"/"+entry.Name()] = fileState{info.Size(), info.ModTime()}
 		}
 	}
 	return states, nil
 }
 
-// changed returns the files of the rooms that have changed since the last call.
-func (f *identityFiles) changed(rooms ...string) ([]File, error) {
-	states, err := f.scan(rooms)
+// changed returns the files of the dirs that have changed since the last call.
+func (f *identityFiles) changed(dirs ...string) ([]File, error) {
+	states, err := f.scan(dirs)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func (f *identityFiles) changed(rooms ...string) ([]File, error) {
 		files = append(files, File{Name: name, Content: content})
 	}
 	for name := range f.seen {
-		room, _, _ := strings.Cut(name, "/")
-		if _, exists := states[name]; exists || !slices.Contains(rooms, room) {
+		dir, _, _ := strings.Cut(name, "/")
+		if _, exists := states[name]; exists || !slices.Contains(dirs, dir) {
 			continue
 		}
 		delete(f.seen, name)
