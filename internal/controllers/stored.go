@@ -117,9 +117,8 @@ func (i *storedInformer) RunWithContext(ctx context.Context) {
 			return
 		}
 		if listed {
-			logged = ""
-		}
-		if text := err.Error(); text != logged {
+			logged = "" // changes were missed: the storage logs it once for all types
+		} else if text := err.Error(); text != logged {
 			logged = text
 			i.log.Warn("reading the objects of a type from etcd failed, trying again: the garbage collector and quotas miss their changes", "type", i.resource.GroupResource().String(), "error", err)
 		}

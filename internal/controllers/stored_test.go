@@ -181,6 +181,7 @@ func TestStoredInformer(t *testing.T) {
 }
 
 // TestStoredInformerLogsAnErrorOnce: an object that cannot be decoded fails each list.
+// Changes that were missed are not logged for each type.
 func TestStoredInformerLogsAnErrorOnce(t *testing.T) {
 	feed, log := newTestFeed(), &bytes.Buffer{}
 	informer := newStoredInformer(widgets, feed, slog.New(slog.NewTextHandler(log, nil)))
@@ -200,14 +201,18 @@ func TestStoredInformerLogsAnErrorOnce(t *testing.T) {
 	}
 	feed.broken <- errors.New("b cannot be decoded")
 	list()
+	feed.broken <- errors.New("changes were missed") // between two lists that succeed
+	list()
+	feed.broken <- errors.New("changes were missed")
 	for range 2 {
 		feed.broken <- errors.New("b cannot be decoded")
 	}
 	list()
 	cancel()
 	<-ended
-	if a, b := strings.Count(log.String(), "a cannot be"), strings.Count(log.String(), "b cannot be"); a != 1 || b != 2 {
-		t.Errorf("logged %d and %d times, want 1 and 2:\n%s", a, b, log)
+	a, b, missed := strings.Count(log.String(), "a cannot be"), strings.Count(log.String(), "b cannot be"), strings.Count(log.String(), "missed\"")
+	if a != 1 || b != 2 || missed != 0 {
+		t.Errorf("logged %d, %d and %d times, want 1, 2 and 0:\n%s", a, b, missed, log)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -305,9 +303,13 @@ func (f *front) releaseIdle(ctx context.Context) {
 	}
 }
 
-// idle reports whether the type is built and its last request ended before the time. It
-// is called with the front's mu held.
-func (t *servedType) idle(before time.Time) bool {
+// idle reports whether a type is built and its last request ended before the time. A type
+// whose CRD is being deleted is not idle: upstream's finalizer deletes its objects, which
+// are no requests. It is called with mu held.
+func (f *front) idle(name string, t *servedType, before time.Time) bool {
+	if crd := f.catalog.get(name); crd != nil && crd.DeletionTimestamp != nil {
+		return false
+	}
 	return t.users == 0 && t.fetching == 0 && t.built != nil && t.releasing == nil && t.lastUsed.Before(before)
 }
 
@@ -317,7 +319,7 @@ func (f *front) release(before time.Time) int {
 	var names []string
 	f.mu.Lock()
 	for name, t := range f.types {
-		if t.idle(before) {
+		if f.idle(name, t, before) {
 			names = append(names, name)
 		}
 	}
@@ -335,7 +337,7 @@ func (f *front) release(before time.Time) int {
 func (f *front) releaseOne(name string, before time.Time) bool {
 	f.mu.Lock()
 	t := f.types[name]
-	if t == nil || !t.idle(before) {
+	if t == nil || !f.idle(name, t, before) {
 		f.mu.Unlock()
 		return false
 	}
@@ -378,20 +380,4 @@ func (f *front) GetCustomResourceListerCollectionDeleter(crd *apiextensionsv1.Cu
 		return nil, fmt.Errorf("serve %s to delete its objects: %w", crd.Name, err)
 	}
 	return client, nil
-}
-
-// handlerLister is the lister that upstream's handler has.
-type handlerLister struct{ front *front }
-
-// Get returns the CRD to route by, or the whole CRD: see wholePrefix.
-func (l handlerLister) Get(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	if whole, ok := strings.CutPrefix(name, wholePrefix); ok {
-		return l.front.fetch(whole)
-	}
-	return l.front.viewed(name)
-}
-
-// List is called when a CRD has been deleted. The handler gets no such event: see drop.
-func (l handlerLister) List(labels.Selector) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return l.front.catalog.all(), nil
 }

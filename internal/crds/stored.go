@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,8 @@ import (
 //   k8s.io/apimachinery/pkg/runtime/serializer/versioning.codec.encode
 //   k8s.io/apiserver/pkg/endpoints/handlers.watchEncoder.Encode
 //   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.deferredResponseWriter.Write
+//   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject
+//   k8s.io/apiserver/pkg/server/filters.WithPanicRecovery
 //   k8s.io/apiserver/pkg/storage/etcd3.watcher.Watch
 // Why: upstream holds all decoded CRDs of a list twice, in the internal version
 //   and in that of the answer.
@@ -154,14 +157,24 @@ func (l *storedDefinitionList) CacheEncode(id runtime.Identifier, encode func(ru
 	if err != nil {
 		return err
 	}
+	if !ok {
+		return l.encodeWhole(encode, w)
+	}
+	response := &begunWriter{Writer: w}
+	out := bufio.NewWriterSize(response, listBuffer)
+	if err := l.encodeItems(id, encode, out, head); err != nil {
+		response.abort()
+		return err
+	}
+	return out.Flush()
+}
+
+// encodeItems writes the list to out, page by page. head precedes the items.
+func (l *storedDefinitionList) encodeItems(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, out *bufio.Writer, head []byte) error {
 	itemHead, _, err := listHead(metav1.ListMeta{}, encode)
 	if err != nil {
 		return err
 	}
-	if !ok {
-		return l.encodeWhole(encode, w)
-	}
-	out := bufio.NewWriterSize(w, listBuffer)
 	if _, err := out.Write(head); err != nil {
 		return err
 	}
@@ -178,10 +191,31 @@ func (l *storedDefinitionList) CacheEncode(id runtime.Identifier, encode func(ru
 	if err != nil {
 		return err
 	}
-	if _, err := out.Write(listEnd); err != nil {
-		return err
+	_, err = out.Write(listEnd)
+	return err
+}
+
+// begunWriter records whether a response has begun.
+type begunWriter struct {
+	io.Writer
+	begun, failed bool
+}
+
+// Write implements [io.Writer].
+func (b *begunWriter) Write(p []byte) (int, error) {
+	b.begun = true
+	n, err := b.Writer.Write(p)
+	b.failed = b.failed || err != nil
+	return n, err
+}
+
+// abort ends the connection, or the stream of HTTP/2, of a response that has begun:
+// upstream would complete it with a Status after the items, as a success. The panic is
+// how [net/http] does that; upstream's timeout filter uses it, too.
+func (b *begunWriter) abort() {
+	if b.begun && !b.failed {
+		panic(http.ErrAbortHandler)
 	}
-	return out.Flush()
 }
 
 // encodeItem encodes the CRD as an item of a list that begins with head.

@@ -2,6 +2,7 @@ package crds
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -128,21 +129,27 @@ func (r readyStore) Watch(ctx context.Context, key string, options storage.ListO
 	return r.Interface.Watch(ctx, key, options)
 }
 
-// wait returns when the store is ready or after readyTimeout; the store then answers
-// that it is not.
+// wait returns when the store is ready, or closed, or after readyTimeout; the store then
+// answers that it is not ready or closed.
 func (r readyStore) wait(ctx context.Context) {
-	if r.ReadinessCheck() == nil {
+	if !r.filling() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()
-	for r.ReadinessCheck() != nil {
+	for r.filling() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+// filling reports whether the watch cache is not filled yet. A store that is closed or
+// cannot be opened returns other errors.
+func (r readyStore) filling() bool {
+	return errors.Is(r.ReadinessCheck(), storage.ErrStorageNotReady)
 }

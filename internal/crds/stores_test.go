@@ -86,6 +86,40 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	}
 }
 
+// TestReadsOfAClosedStore: a list and a watch do not wait for a store that is closed.
+func TestReadsOfAClosedStore(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		read func(context.Context, readyStore) error
+	}{
+		{"list", func(ctx context.Context, s readyStore) error { return s.GetList(ctx, "/", storage.ListOptions{}, nil) }},
+		{"watch", func(ctx context.Context, s readyStore) error {
+			_, err := s.Watch(ctx, "/", storage.ListOptions{})
+			return err
+		}},
+	} {
+		for _, when := range []time.Duration{0, time.Second} {
+			t.Run(test.name+" "+when.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := &lazyStore{resource: widgetResource.GroupResource(), open: func() (storage.Interface, factory.DestroyFunc, error) {
+						return unready{}, func() {}, nil
+					}}
+					start := time.Now()
+					if when == 0 {
+						store.close()
+					} else {
+						time.AfterFunc(when, store.close)
+					}
+					err := test.read(t.Context(), readyStore{store})
+					if took := time.Since(start); !apierrors.IsServiceUnavailable(err) || took > when+readyPoll {
+						t.Errorf("got %v after %s, want that it is closed after %s", err, took, when)
+					}
+				})
+			})
+		}
+	}
+}
+
 // counted is a store with two objects.
 type counted struct{ storage.Interface }
 

@@ -3,8 +3,11 @@ package crds
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -130,6 +134,54 @@ func TestPagesOfOneRevision(t *testing.T) {
 		if encoded(t, encoder, list) != encoded(t, encoder, want) {
 			t.Error("the list is not that of its resource version")
 		}
+	}
+}
+
+// failingList is a list of that many pages of one CRD, after which the next is not read.
+func failingList(t *testing.T, r *wholeReader, pages int) *storedDefinitionList {
+	t.Helper()
+	page, err := r.page(definitionContext(t), &metainternalversion.ListOptions{Limit: 1})
+	if err != nil || len(page.Items) != 1 {
+		t.Fatalf("%v: %+v", err, page)
+	}
+	page.Continue = ""
+	list := *page
+	list.next = func(context.Context) (*storedDefinitionList, error) {
+		if pages--; pages == 0 {
+			return nil, apierrors.NewInternalError(errors.New("etcd does not answer"))
+		}
+		next := list
+		return &next, nil
+	}
+	return &list
+}
+
+// TestListThatFails: a client sees that a list is not complete: it gets the error, or the
+// end of the connection if the response has begun.
+func TestListThatFails(t *testing.T) {
+	s := newTestServer(t)
+	s.install(t)
+	encoder := encoders(t)[runtime.ContentTypeJSON]
+	for pages, begun := range map[int]bool{1: false, 3: false, 2000: true} {
+		t.Run(fmt.Sprint(pages, " pages"), func(t *testing.T) {
+			list := failingList(t, s.front.definitions.reader, pages)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				responsewriters.SerializeObject(runtime.ContentTypeJSON, encoder, w, r, http.StatusOK, list)
+			}))
+			t.Cleanup(server.Close)
+			response, err := http.Get(server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }() // read to the end
+			body, err := io.ReadAll(response.Body)
+			switch {
+			case begun && !errors.Is(err, io.ErrUnexpectedEOF):
+				t.Errorf("%d, %v: a client takes %d bytes for the whole list", response.StatusCode, err, len(body))
+			case !begun && (err != nil || response.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body), "etcd does not answer")):
+				t.Errorf("%d, %v: %.400s", response.StatusCode, err, body)
+			}
+		})
 	}
 }
 

@@ -103,11 +103,11 @@ func TestFeed(t *testing.T) {
 	f, s, client := newFeed(t, fixedGetter{})
 	created := putWidget(t, client, "a", "one")
 	put(t, client, "/registry/example.com/widgets-not/default/a", "/registry/configmaps/default/a")
-	for i := range feedPage + 1 {
+	for i := range maxFeedPage + 1 {
 		putWidget(t, client, fmt.Sprint("many", i), "many")
 	}
 	list, revision, err := f.List(t.Context())
-	if err != nil || len(list) != feedPage+2 || revision < created+feedPage {
+	if err != nil || len(list) != maxFeedPage+2 || revision < created+maxFeedPage {
 		t.Fatalf("%v: %d objects of %d", err, len(list), revision)
 	}
 	expectWidget(t, list[0], "a", "one", created)
@@ -259,5 +259,18 @@ func TestFollowOnlyCustomResources(t *testing.T) {
 	s.remember(widgets, "example.com/widgets", false)
 	if f, err := s.Follow(widgets); f == nil || err != nil {
 		t.Errorf("of a custom resource: %v, %v", f, err)
+	}
+}
+
+// TestFeedPages: pages of large objects have few of them.
+func TestFeedPages(t *testing.T) {
+	for _, test := range []struct {
+		objects, size int
+		want          int64
+	}{{20, 100, maxFeedPage}, {20, 10 << 10, 102}, {20, 100 << 10, 10}, {1, 3 << 20, 1}} {
+		page := feedPage{objects: make([]*metav1.PartialObjectMetadata, test.objects), size: int64(test.objects * test.size)}
+		if got := page.nextLimit(); got != test.want {
+			t.Errorf("%d objects of %d bytes: %d, want %d", test.objects, test.size, got, test.want)
+		}
 	}
 }

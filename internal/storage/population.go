@@ -38,6 +38,7 @@ type Population struct {
 	log     *slog.Logger
 	started sync.Once
 	refresh time.Duration // see emptyRefresh
+	pages   chan struct{} // has an entry for each page that a feed reads
 
 	mu       sync.Mutex
 	watching context.Context  // of the current watch; nil before the first
@@ -61,7 +62,7 @@ func (s *Storage) newPopulation(log *slog.Logger) *Population {
 	if interval := s.config.CompactionInterval; interval > 0 {
 		refresh = min(refresh, max(interval/2, time.Second)) // a compaction leaves the revisions of the last interval
 	}
-	return &Population{storage: s, log: log, refresh: refresh, feeds: map[string][]*Feed{}, change: make(chan struct{}), progress: make(chan struct{})}
+	return &Population{storage: s, log: log, refresh: refresh, pages: make(chan struct{}, maxFeedPages), feeds: map[string][]*Feed{}, change: make(chan struct{}), progress: make(chan struct{})}
 }
 
 // start begins to follow the store, unless that has begun.
@@ -145,6 +146,9 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *e
 	defer p.mu.Unlock()
 	p.watching, p.watcher = ctx, watcher
 	if anew {
+		if types := len(p.feeds); types > 0 {
+			p.log.Warn("etcd no longer has all changes since the last watch: reading the objects of the followed types again", "types", types)
+		}
 		p.cluster, p.lost, p.revision = now.ClusterId, false, now.Revision
 		p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.builtInPrefixes()
 		p.first, p.last = p.revision, map[string]int64{}
