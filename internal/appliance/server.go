@@ -164,7 +164,7 @@ func (s *server) ready(ctx context.Context) {
 	}
 	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
 	s.api.server.BuildOpenAPI()
-	s.supervisor.Go(ctx, "memory", memory.Return)
+	s.supervisor.Go(ctx, "memory", func(ctx context.Context) { memory.Return(ctx, s.store.ReleasePages) })
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archiver.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })

@@ -27,9 +27,10 @@ const (
 // Return returns unused memory to the system until ctx ends, whenever the process has
 // allocated little for a while. The runtime itself waits two minutes for a collection
 // without allocations and then returns memory slowly: 613 CRDs leave 340 MB resident
-// for minutes, of which 100 are in use (bench, crds). It also releases pages of the
-// program when the process becomes idle.
-func Return(ctx context.Context) {
+// for minutes, of which 100 are in use (bench, crds). When the process becomes idle, it
+// also releases pages of the program, and calls release, which does the same for other
+// files.
+func Return(ctx context.Context, release func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	before := readHeap()
@@ -47,8 +48,9 @@ func Return(ctx context.Context) {
 			rests++
 			giveBack(now.unused(), rests == 1 || rests == longRest)
 			if rests <= longRest {
-				// If it fails, the pages stay resident until the kernel reclaims them.
+				// If one fails, the pages stay resident until the kernel reclaims them.
 				_ = releaseProgram()
+				_ = release(ctx)
 			}
 		}
 		before = now

@@ -119,6 +119,9 @@ func (e *Embedded) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 // Maintenance implements [Datastore].
 func (e *Embedded) Maintenance() *maintenance.Keeper { return e.keeper }
 
+// ReleasePages implements [Datastore].
+func (e *Embedded) ReleasePages(ctx context.Context) error { return e.member.ReleasePages(ctx) }
+
 // Shared implements [Datastore].
 func (e *Embedded) Shared() bool { return false }
 

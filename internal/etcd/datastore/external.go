@@ -97,6 +97,9 @@ func (e *External) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 // Maintenance implements [Datastore].
 func (e *External) Maintenance() *maintenance.Keeper { return nil }
 
+// ReleasePages implements [Datastore].
+func (e *External) ReleasePages(context.Context) error { return nil }
+
 // Shared implements [Datastore].
 func (e *External) Shared() bool { return true }
 

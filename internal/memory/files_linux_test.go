@@ -59,9 +59,15 @@ Anonymous:             0 kB
 Anonymous:             0 kB
 00900000-00a00000 rw-p 00000000 00:00 0
 Anonymous:             4 kB
+00b00000-00c00000 r--s 00000000 fe:00 97                 /data dir/etcd/db
+Anonymous:             0 kB
 `
 	regions, err := unwritten(strings.NewReader(smaps), "/bin/program")
 	if want := []region{{0x400000, 0x500000}, {0x800000, 0x900000}}; err != nil || !slices.Equal(regions, want) {
+		t.Errorf("%v: %x, want %x", err, regions, want)
+	}
+	regions, err = unwritten(strings.NewReader(smaps), "/data dir/etcd/db")
+	if want := []region{{0xb00000, 0xc00000}}; err != nil || !slices.Equal(regions, want) {
 		t.Errorf("%v: %x, want %x", err, regions, want)
 	}
 	if _, err := unwritten(strings.NewReader("oops r--p 0 fe:00 99 /bin/program\n"), "/bin/program"); err == nil {

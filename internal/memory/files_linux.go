@@ -10,26 +10,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgram removes the pages of the program's code and constants from the
-// resident memory. The kernel maps used pages again from the page cache, 16 at a time;
-// most pages are used during the start only.
+// releaseProgram releases the pages of the program's code and constants: most of them
+// are used during the start only.
 func releaseProgram() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("find the program's file: %w", err)
 	}
+	return ReleaseFile(program)
+}
+
+// ReleaseFile removes the pages of a file that is mapped into this process from the
+// resident memory, unless they were written to. The kernel maps used pages again from the
+// page cache. path has no symbolic links. The file must not be unmapped meanwhile. It does
+// nothing on other platforms than Linux.
+func ReleaseFile(path string) error {
 	mapped, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return fmt.Errorf("read what is mapped: %w", err)
 	}
 	defer func() { _ = mapped.Close() }() // only read
-	regions, err := unwritten(mapped, program)
+	regions, err := unwritten(mapped, path)
 	if err != nil {
 		return err
 	}
 	for _, r := range regions {
 		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, r.from, r.to-r.from, unix.MADV_DONTNEED); errno != 0 {
-			return fmt.Errorf("release the pages of the program: %w", errno)
+			return fmt.Errorf("release the pages of %s: %w", path, errno)
 		}
 	}
 	return nil
@@ -52,7 +59,7 @@ func unwritten(smaps io.Reader, file string) ([]region, error) {
 				regions = regions[:len(regions)-1]
 				listed = false
 			}
-		case len(fields) == 6 && fields[5] == file && !strings.Contains(fields[1], "w"): // FROM-TO PERMISSIONS OFFSET DEVICE INODE FILE
+		case len(fields) >= 6 && pathOf(lines.Text()) == file && !strings.Contains(fields[1], "w"): // FROM-TO PERMISSIONS OFFSET DEVICE INODE FILE
 			var r region
 			if _, err := fmt.Sscanf(fields[0], "%x-%x", &r.from, &r.to); err != nil {
 				return nil, fmt.Errorf("read the addresses %q of %s: %w", fields[0], file, err)
@@ -66,4 +73,13 @@ func unwritten(smaps io.Reader, file string) ([]region, error) {
 		return nil, fmt.Errorf("read what is mapped: %w", err)
 	}
 	return regions, nil
+}
+
+// pathOf returns the sixth field of a line, which may have spaces.
+func pathOf(line string) string {
+	const before = 5 // fields
+	for range before {
+		_, line, _ = strings.Cut(strings.TrimLeft(line, " "), " ")
+	}
+	return strings.TrimLeft(line, " ")
 }
