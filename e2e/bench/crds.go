@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -24,8 +26,34 @@ var goalsOf = map[int]crdGoals{
 // crdStep measures something on a server that has the CRDs, and returns a value
 // for each of its rows.
 type crdStep struct {
+	name    string
 	rows    func(crdGoals) []row
 	measure func(r *crdRun, ctx context.Context) ([]float64, error)
+	// required means that the next steps mean nothing if this one fails.
+	required bool
+}
+
+// chooseSteps returns the steps of a comma-separated list of names, all if it is empty.
+// The CRDs are always loaded.
+func chooseSteps(list string) ([]crdStep, error) {
+	if list == "" {
+		return crdSteps, nil
+	}
+	chosen := []crdStep{loadStep}
+	for _, name := range strings.Split(list, ",") {
+		i := slices.IndexFunc(crdSteps, func(step crdStep) bool { return step.name == name })
+		if i < 0 {
+			var names []string
+			for _, step := range crdSteps {
+				names = append(names, step.name)
+			}
+			return nil, fmt.Errorf("-crd-steps: no step is called %q: they are %s", name, strings.Join(names, ", "))
+		}
+		if name != loadStep.name {
+			chosen = append(chosen, crdSteps[i])
+		}
+	}
+	return chosen, nil
 }
 
 // crdRun is a server on which the steps run.
@@ -43,9 +71,9 @@ type idleUsage struct{ memory, goroutines, cpu float64 }
 // crdFigure loads CRDs and runs all steps on each set.
 func crdFigure(s settings) figure {
 	if s.crdTimes > 0 {
-		return crdFigureOf("crds", crdSteps, s.crdTimes)
+		return crdFigureOf("crds", s.crdSteps, s.crdTimes)
 	}
-	return crdFigureOf("crds", crdSteps, 1, 4)
+	return crdFigureOf("crds", s.crdSteps, 1, 4)
 }
 
 // crdFigureOf runs steps on sets, which repeat the archive so many times.
@@ -72,12 +100,16 @@ func crdFigureOf(name string, steps []crdStep, sets ...int) figure {
 	return f
 }
 
-// measureCRDs runs steps on one set. A step that fails has no values, and the
-// others continue.
+// measureCRDs runs steps on one set. A step that fails or exceeds the limit has no
+// values, and a note that says so.
 func (b *bench) measureCRDs(ctx context.Context, side side, times int, steps []crdStep) (values []float64, err error) {
 	set, err := readDefinitions(ctx, b.crdArchive, times)
 	if err != nil {
 		return nil, err
+	}
+	rows := 0
+	for _, step := range steps {
+		rows += len(step.rows(goalsOf[times]))
 	}
 	err = b.withFixture(ctx, side, func(f fixture) error {
 		r := &crdRun{fixture: f, bench: b, side: side, set: set}
@@ -88,37 +120,61 @@ func (b *bench) measureCRDs(ctx context.Context, side side, times int, steps []c
 		if r.empty, err = r.idle(ctx); err != nil {
 			return err
 		}
-		for _, step := range steps {
-			measured, err := r.step(ctx, step, goalsOf[times])
-			if err != nil {
-				return err
-			}
-			values = append(values, measured...)
-		}
-		return nil
+		values, err = r.steps(ctx, steps, goalsOf[times])
+		return err
 	})
-	return values, err
-}
-
-// step measures a step and prints its values beside the goals. It fails only
-// when ctx has ended.
-func (r *crdRun) step(ctx context.Context, step crdStep, goals crdGoals) ([]float64, error) {
-	rows := step.rows(goals)
-	measured, err := step.measure(r, ctx)
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || len(values) == 0 {
 			return nil, err
 		}
-		r.bench.say("%d CRDs, %s: %s: %v", len(r.set), r.side.name, rows[0].name, err)
-		measured = make([]float64, len(rows))
-		for i := range measured {
-			measured[i] = math.NaN()
+		b.note("%d CRDs, %s: %v", len(set), side.name, err) // the values are of the time before
+	}
+	return append(values, missing(rows-len(values))...), nil
+}
+
+// steps returns the values of the steps. With an error it returns those of the steps
+// before.
+func (r *crdRun) steps(ctx context.Context, steps []crdStep, goals crdGoals) (values []float64, err error) {
+	for _, step := range steps {
+		measured, failure, err := r.step(ctx, step, goals)
+		if err != nil {
+			return values, err
 		}
+		values = append(values, measured...)
+		if err := r.alive(); err != nil {
+			return values, err
+		}
+		if failure != nil && step.required {
+			return values, fmt.Errorf("no steps after %q: they need it", step.name)
+		}
+	}
+	return values, nil
+}
+
+// missing returns values of n rows that were not measured.
+func missing(n int) []float64 { return slices.Repeat([]float64{math.NaN()}, n) }
+
+// step measures a step within the limit and prints its values beside the goals. failure
+// is why there are none. The error is that of ctx.
+func (r *crdRun) step(ctx context.Context, step crdStep, goals crdGoals) (measured []float64, failure, err error) {
+	rows := step.rows(goals)
+	bounded, cancel := context.WithTimeout(ctx, r.bench.crdLimit)
+	defer cancel()
+	measured, failure = step.measure(r, bounded)
+	if failure != nil {
+		if ctx.Err() != nil {
+			return nil, nil, failure
+		}
+		if bounded.Err() != nil {
+			failure = fmt.Errorf("not finished within %s (-crd-limit)", r.bench.crdLimit)
+		}
+		r.bench.note("%d CRDs, %s: %s: %v", len(r.set), r.side.name, rows[0].name, failure)
+		measured = missing(len(rows))
 	}
 	for i, row := range rows {
 		r.bench.say("%d CRDs, %s: %s: %s (goal %s)", len(r.set), r.side.name, row.name, row.unit.format(measured[i]), row.target())
 	}
-	return measured, nil
+	return measured, failure, nil
 }
 
 // idle watches the server for a while.

@@ -50,8 +50,10 @@
 // The figure crds creates the CRDs of an archive (-crd-archive) once, and again
 // on another server four times over, under other groups, kinds and plurals, so
 // that each copy is a valid CRD of its own; -crds-times takes another number.
-// Each value is printed with its goal as it is measured. A step that fails has no
-// value. The archive is unpacked with the xz program, which the machine must have.
+// Each value is printed with its goal as it is measured. A step that fails, or takes
+// longer than -crd-limit, has no value, and the reason is printed below the table; without
+// all CRDs, or after a process has ended, the next steps have none either. -crd-steps runs
+// some steps only. The archive is unpacked with the xz program, which the machine must have.
 //
 // Run it on a machine that has nothing else to do.
 package main

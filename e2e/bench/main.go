@@ -32,8 +32,11 @@ type settings struct {
 	// repeats them; 0 is once and four times.
 	crdArchive string
 	crdTimes   int
-	keep       bool
-	list       bool
+	// crdLimit bounds each step of the figure crds, and crdSteps are those that run.
+	crdLimit time.Duration
+	crdSteps []crdStep
+	keep     bool
+	list     bool
 }
 
 func main() {
@@ -71,6 +74,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags.IntVar(&s.crds, "crds", 600, "CRDs for namespace-empty-crds; 0 leaves that figure out")
 	flags.StringVar(&s.crdArchive, "crd-archive", filepath.Join("..", defaultArchive), "CRDs for the figure crds: a .tar or .tar.xz of YAML files")
 	flags.IntVar(&s.crdTimes, "crds-times", 0, "how often the figure crds repeats the archive, under other groups and kinds (default: once, and four times)")
+	flags.DurationVar(&s.crdLimit, "crd-limit", 10*time.Minute, "how long a step of the figure crds may take; a step that takes longer has no value")
+	steps := flags.String("crd-steps", "", "comma-separated names of the steps of the figure crds after the load; all when empty")
 	flags.BoolVar(&s.keep, "keep", false, "leave the data directories and logs where they are")
 	flags.BoolVar(&s.list, "list", false, "list the figures and end")
 	flags.Usage = func() {
@@ -88,12 +93,16 @@ func parse(args []string, out io.Writer) (settings, error) {
 		return s, fmt.Errorf("unexpected argument %q: figures are named with -run", flags.Arg(0))
 	case s.crdTimes < 0:
 		return s, fmt.Errorf("-crds-times %d: it is a number of times", s.crdTimes)
+	case s.crdLimit <= 0:
+		return s, fmt.Errorf("-crd-limit %s: it is a time", s.crdLimit)
 	case s.runs < 1:
 		return s, fmt.Errorf("-runs %d: at least one run is needed", s.runs)
 	case s.side != "" && s.side != "ours" && s.side != "theirs":
 		return s, fmt.Errorf("-side %q: it is ours or theirs", s.side)
 	}
-	return s, nil
+	var err error
+	s.crdSteps, err = chooseSteps(*steps)
+	return s, err
 }
 
 func execute(ctx context.Context, args []string, out, progress io.Writer) (err error) {
@@ -133,7 +142,8 @@ type bench struct {
 	sides    []side
 	dir      string
 	progress io.Writer
-	servers  int // data directories made so far
+	servers  int      // data directories made so far
+	notes    []string // on figures that were not measured
 }
 
 func newBench(ctx context.Context, s settings, progress io.Writer) (*bench, error) {
@@ -174,6 +184,7 @@ func (b *bench) measure(ctx context.Context, selected []figure) (*report, error)
 			}
 		}
 		r.add(f, samples)
+		r.Notes = b.notes
 		// After each, because all of them take hours.
 		if err := r.writeJSON(b.json); err != nil {
 			return nil, err
@@ -185,6 +196,13 @@ func (b *bench) measure(ctx context.Context, selected []figure) (*report, error)
 // say prints progress to standard error.
 func (b *bench) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.progress, format+"\n", args...) // progress is not a result
+}
+
+// note prints why something was not measured, now and below the table.
+func (b *bench) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	b.say("%s", text)
+	b.notes = append(b.notes, text)
 }
 
 // newDir makes a directory for a server's data.

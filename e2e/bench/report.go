@@ -63,6 +63,8 @@ type report struct {
 	Runs  int       `json:"runs"`
 	Go    string    `json:"go"`
 	Lines []line    `json:"figures"`
+	// Notes say what was not measured, and why.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // line is a row of the table with the samples behind it.
@@ -169,6 +171,11 @@ func (r *report) writeTable(out io.Writer) error {
 	for _, reason := range reasons {
 		if err == nil {
 			_, err = fmt.Fprintln(out, reason)
+		}
+	}
+	for _, note := range r.Notes {
+		if err == nil {
+			_, err = fmt.Fprintln(out, "not measured: "+note)
 		}
 	}
 	return err
