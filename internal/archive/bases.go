@@ -74,8 +74,9 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// A database does not have its revision when that is 1, or a deletion that has
-	// been compacted.
+	if m.Snapshot.Revision < least && least > 1 { // a new database has revision 1 without a record
+		return fmt.Errorf("the snapshot of etcd ends at revision %d, and revision %d was archived before: its member lags behind", m.Snapshot.Revision, least)
+	}
 	name.Revision = max(m.Snapshot.Revision, least)
 	s.mu.Lock()
 	name.Time = time.Now()

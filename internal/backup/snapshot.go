@@ -63,7 +63,9 @@ func describe(path, prefix string) (*Snapshot, error) {
 		if keys == nil {
 			return errors.New("the file is not a database of etcd")
 		}
-		return count(keys.Cursor(), prefix, snapshot)
+		err := count(keys.Cursor(), prefix, snapshot)
+		snapshot.Revision = max(snapshot.Revision, compactedRevision(tx))
+		return err
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, fmt.Errorf("read the snapshot: %w", err)

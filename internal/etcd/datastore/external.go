@@ -27,6 +27,9 @@ import (
 // that use the store. Its entry expires by itself.
 const leaveTimeout = 2 * time.Second
 
+// memberTimeout bounds how long a snapshot waits for one member.
+const memberTimeout = 10 * time.Second
+
 // External is an etcd cluster of other processes.
 type External struct {
 	config config.ExternalEtcd
@@ -40,10 +43,7 @@ type External struct {
 // Run implements [Datastore]. The client reconnects by itself; without a connection,
 // /readyz fails.
 func (e *External) Run(ctx context.Context, ready func()) error {
-	client, err := etcd.Connect(ctx, etcd.External{
-		Endpoints: e.config.Endpoints, CAFile: e.config.CAFile, CertFile: e.config.CertFile, KeyFile: e.config.KeyFile,
-		Logger: logging.Zap(e.log, e.level),
-	})
+	client, err := e.connect(ctx, e.config.Endpoints...)
 	if err != nil {
 		return err
 	}
@@ -74,24 +74,60 @@ func (e *External) Connection() storage.Connection {
 // WaitReady implements [Datastore].
 func (e *External) WaitReady(context.Context) error { return nil } // Run has waited
 
-// Snapshot implements [Datastore].
+// Snapshot implements [Datastore]. It is not older than the call.
 func (e *External) Snapshot(ctx context.Context) (io.ReadCloser, error) {
-	stream, err := e.client.Snapshot(ctx)
+	client, err := e.currentMember(ctx)
 	if err != nil {
 		return nil, err
+	}
+	stream, err := client.Snapshot(ctx)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
 	}
 	// The error of a store without snapshots comes in place of the first part.
 	buffered := bufio.NewReader(stream)
 	_, err = buffered.Peek(1)
 	if err != nil && (status.Code(err) == codes.Unimplemented || strings.Contains(err.Error(), "not supported")) {
-		_ = stream.Close() // it has ended
+		_, _ = stream.Close(), client.Close() // it has ended
 		return nil, fmt.Errorf("%w: the store at %s makes no snapshots, as kine: back up its database with the tools of the database, and this server's keys with `kube-hyper-mini bundle create`",
 			errors.ErrUnsupported, strings.Join(e.config.Endpoints, ", "))
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{buffered, stream}, nil
+	return &snapshot{buffered, stream, client}, nil
+}
+
+// snapshot closes its client, too.
+type snapshot struct {
+	io.Reader
+	stream io.Closer
+	client *clientv3.Client
+}
+
+// Close implements io.Closer.
+func (s *snapshot) Close() error { return errors.Join(s.stream.Close(), s.client.Close()) }
+
+// currentMember returns a client of one member that has answered a linearizable read:
+// the member has all that was committed before. Snapshots are read from one member,
+// which may lag behind the others.
+func (e *External) currentMember(ctx context.Context) (*clientv3.Client, error) {
+	var errs []error
+	for _, endpoint := range e.config.Endpoints {
+		attempt, cancel := context.WithTimeoutCause(ctx, memberTimeout, fmt.Errorf("no answer within %s", memberTimeout))
+		client, err := e.connect(attempt, endpoint)
+		cancel()
+		if err == nil {
+			return client, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// connect returns a client of the members at the endpoints when one has answered.
+func (e *External) connect(ctx context.Context, endpoints ...string) (*clientv3.Client, error) {
+	return etcd.Connect(ctx, etcd.External{
+		Endpoints: endpoints, CAFile: e.config.CAFile, CertFile: e.config.CertFile, KeyFile: e.config.KeyFile,
+		Logger: logging.Zap(e.log, e.level),
+	})
 }
 
 // Maintenance implements [Datastore].
