@@ -33,12 +33,13 @@ type load struct {
 	mu           sync.Mutex
 	clients      []kubernetes.Interface
 	acknowledged map[string]string // name to uid
+	answered     map[string]time.Time
 	bad          []error
 }
 
 func startLoad(t *testing.T, servers []*harness.Server) *load {
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{t: t, cancel: cancel, acknowledged: map[string]string{}}
+	l := &load{t: t, cancel: cancel, acknowledged: map[string]string{}, answered: map[string]time.Time{}}
 	for _, s := range servers {
 		l.clients = append(l.clients, clientOf(t, s))
 	}
@@ -83,7 +84,7 @@ func (l *load) write(ctx context.Context, name string, turn int) {
 		switch {
 		case err == nil:
 			l.mu.Lock()
-			l.acknowledged[name] = string(created.UID)
+			l.acknowledged[name], l.answered[name] = string(created.UID), time.Now()
 			l.mu.Unlock()
 			l.count.Add(1)
 			return

@@ -11,6 +11,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
@@ -25,13 +26,19 @@ func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp d
 		return nil, err
 	}
 	seal := backup.Seal{Recipients: cfg.Backup.EncryptTo}
-	return archive.NewWriter(archive.Config{
+	writer := archive.Config{
 		Store: destination, DataDir: dir.Path(),
 		Interval: cfg.Archive.Interval.Duration, Retention: cfg.Archive.Retention.Duration,
 		MaxSpool: cfg.Archive.MaxSpool.Value(), TakeOver: cfg.Archive.TakeOver,
 		Seal: seal, Version: stamp.Version,
 		Connect: store.Connection, WaitReady: store.WaitReady, Base: archive.NewBase(archiver, seal), Log: log,
-	}), nil
+	}
+	if store.Shared() {
+		writer.Election = func() *fleet.Election {
+			return fleet.NewElection(store.Connection().Client, "archive", cfg.Etcd.External.Prefix)
+		}
+	}
+	return archive.NewWriter(writer), nil
 }
 
 // ArchiveLocation returns the location of the archive at the URL; if that is empty, of

@@ -44,6 +44,10 @@ type Record func(kind, reason, format string, args ...any)
 type Account struct {
 	// Destination as it is configured.
 	Destination string `json:"destination"`
+	// Standby means that another server of the same etcd writes the archive. Leader
+	// describes it; it is empty while none is elected. Only the leader has a lag.
+	Standby bool   `json:"standby,omitempty"`
+	Leader  string `json:"leader,omitempty"`
 	// Chain that is written; 0 before the destination has been reached.
 	Chain int `json:"chain,omitempty"`
 	// Base is when the last base reached the destination.
@@ -111,12 +115,38 @@ func (l *ledger) observes(at time.Time, revision int64) {
 	l.settle()
 }
 
+// stands records whether another server writes the archive.
+func (l *ledger) stands(by bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.account.Standby = by
+	if by {
+		l.account.Chain, l.account.Revision, l.account.Base, l.account.Error = 0, 0, time.Time{}, ""
+		l.based, l.shipped, l.safe = false, 0, time.Time{}
+		return
+	}
+	l.began = time.Now()
+}
+
+// succeeds records the last revision of the chain that another server has written, and
+// when that was archived.
+func (l *ledger) succeeds(revision int64, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.based, l.shipped, l.safe = true, revision, at
+	l.settle()
+}
+
 // begins records the chain that is written, whether it has a base, and the last
-// revision that the destination has of it.
-func (l *ledger) begins(chain int, based bool, revision int64) {
+// revision that the destination has of it. safe is a time before which everything is in
+// the destination, if it is known from an earlier process.
+func (l *ledger) begins(chain int, based bool, revision int64, safe time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.account.Chain, l.based, l.shipped = chain, based, revision
+	if safe.After(l.safe) {
+		l.safe = safe
+	}
 	l.settle()
 }
 
@@ -157,6 +187,12 @@ func (l *ledger) read(current, spooled int64) Account {
 	defer l.mu.Unlock()
 	a := l.account
 	a.SpoolBytes = spooled
+	if a.Standby {
+		lagSeconds.Set(0)
+		lagRevisions.Set(0)
+		spoolBytes.Set(float64(spooled))
+		return a
+	}
 	a.LagRevisions = max(0, current-a.Revision)
 	if since := l.safe; a.LagRevisions > 0 || !l.based {
 		if since.IsZero() {

@@ -46,6 +46,13 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	return newSession(w, st, nil)
 }
 
+// wrote reports whether this data directory has written the chain.
+func (w *Writer) wrote(owner *Claim) bool {
+	var st state
+	found, err := readJSON(w.stateFile(), &st)
+	return err == nil && found && st.Claim.ID == owner.ID
+}
+
 // predecessor is the chain that this server has written before at the same
 // destination.
 func (w *Writer) predecessor() *Predecessor {
@@ -64,14 +71,14 @@ func (w *Writer) predecessor() *Predecessor {
 // the destination. newest is the ID of the newest chain when this server was
 // restored from an earlier one; empty if it was not.
 func (w *Writer) claim(ctx context.Context, claim Claim, newest string) (int, error) {
-	data, err := json.MarshalIndent(claim, "", "  ")
-	if err != nil {
-		return 0, fmt.Errorf("render a claim: %w", err)
-	}
 	for range claimAttempts {
-		number, err := w.mayClaim(ctx, claim, newest)
+		number, err := w.mayClaim(ctx, &claim, newest)
 		if err != nil {
 			return 0, err
+		}
+		data, err := json.MarshalIndent(claim, "", "  ")
+		if err != nil {
+			return 0, fmt.Errorf("render a claim: %w", err)
 		}
 		name := chainName(number, chainFile)
 		err = w.create(ctx, name, data)
@@ -107,8 +114,8 @@ func (w *Writer) proveImmutable(ctx context.Context, name string, data []byte) e
 }
 
 // mayClaim returns the number of the next chain, or a refusedError if the
-// destination belongs to another server.
-func (w *Writer) mayClaim(ctx context.Context, claim Claim, restoredNewest string) (int, error) {
+// destination belongs to another server. The claim of an elected server is completed.
+func (w *Writer) mayClaim(ctx context.Context, claim *Claim, restoredNewest string) (int, error) {
 	numbers, err := chainNumbers(ctx, w.config.Store)
 	if err != nil {
 		return 0, err
@@ -121,7 +128,10 @@ func (w *Writer) mayClaim(ctx context.Context, claim Claim, restoredNewest strin
 	if err != nil {
 		return 0, err
 	}
-	if owner.Writer == w.id || owner.ID == claim.Restored || owner.ID == restoredNewest || owner.Writer == w.config.TakeOver {
+	if w.election != nil && owner.Writer == w.id && !w.wrote(owner) {
+		return newest + 1, w.succeed(ctx, claim, newest, owner)
+	}
+	if owner.Writer == w.id || w.former != "" && owner.Writer == w.former || owner.ID == claim.Restored || owner.ID == restoredNewest || owner.Writer == w.config.TakeOver {
 		return newest + 1, nil
 	}
 	return 0, w.refusal(owner)

@@ -15,6 +15,9 @@ import (
 // passed. It bounds the memory.
 const maxSegmentSize = 4 << 20
 
+// seenWithin is how long after its acknowledgement a change is seen, as a rule.
+const seenWithin = time.Second
+
 // session writes one chain for as long as the process lives and nothing breaks its
 // continuity.
 type session struct {
@@ -62,7 +65,8 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	if st.Based {
 		s.since = sinceBase{made: st.Base, segments: s.sequence - st.Sequence}
 	}
-	w.ledger.begins(st.Number, st.Based, s.shippedRevision())
+	revision, safe := s.shippedRevision()
+	w.ledger.begins(st.Number, st.Based, revision, safe)
 	return s, nil
 }
 
@@ -74,12 +78,16 @@ func (s *session) lastRevision() int64 {
 	return s.state.Claim.First - 1
 }
 
-// shippedRevision is the last revision before those in the spool.
-func (s *session) shippedRevision() int64 {
+// shippedRevision is the last revision before those in the spool, and a time before
+// which everything was archived; zero if it is not known.
+func (s *session) shippedRevision() (revision int64, safe time.Time) {
 	if first, ok := s.spool.first(); ok {
-		return first.header.After
+		return first.header.After, time.UnixMilli(first.header.FirstTime).Add(-seenWithin)
 	}
-	return s.lastRevision()
+	if s.last != nil {
+		safe = time.UnixMilli(s.last.header.LastTime).Add(-seenWithin)
+	}
+	return s.lastRevision(), safe
 }
 
 // run archives until ctx ends, or returns why the chain ends.
@@ -90,6 +98,13 @@ func (s *session) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	workers.Go(func() { cancel(s.ship(ctx, working, fed)) })
 	workers.Go(func() { s.makeBases(working) })
+	workers.Go(func() {
+		select {
+		case <-s.term.Lost():
+			cancel(end("the server on %s was not elected to write the archive any more", host()))
+		case <-working.Done():
+		}
+	})
 	err := s.feed(working)
 	close(fed)
 	if ctx.Err() == nil {

@@ -58,6 +58,9 @@ func (s *spool) clear() error {
 // segment of it; nil if there is none. Segments that are not whole, and those after
 // them, are removed.
 func (s *spool) load(chain string) (*tail, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending, s.bytes = nil, 0
 	var last *tail
 	for _, dir := range []string{s.shippedDir(), s.pendingDir()} {
 		entries, err := os.ReadDir(dir)

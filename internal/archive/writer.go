@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -52,6 +53,9 @@ type Config struct {
 	Version string
 	// Connect reaches etcd. It is called when the writer runs.
 	Connect func() storage.Connection
+	// Election elects the one of several servers that writes. It is called when the writer
+	// runs; nil if no other server can use the etcd.
+	Election func() *fleet.Election
 	// WaitReady returns when etcd takes requests.
 	WaitReady func(context.Context) error
 	// Base makes a base of the chain with the ID at the path.
@@ -68,6 +72,10 @@ type Writer struct {
 	ledger ledger
 	spool  *spool
 	etcd   storage.Connection // once it runs
+
+	election *fleet.Election // nil if no other server can use the etcd
+	term     *fleet.Term     // nil without an election
+	former   string          // ID with which this server wrote from an etcd of its own
 
 	mu     sync.Mutex
 	record Record
@@ -105,7 +113,13 @@ func (w *Writer) Account(ctx context.Context) Account {
 	if err != nil {
 		current = 0
 	}
-	return w.ledger.read(current, w.spool.size())
+	account := w.ledger.read(current, w.spool.size())
+	if account.Standby {
+		if account.Leader, err = w.election.Leader(ctx); err != nil {
+			account.Error = err.Error()
+		}
+	}
+	return account
 }
 
 // observe reads etcd's revision.
@@ -153,6 +167,10 @@ func (e *refusedError) Error() string { return e.text }
 func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	registerMetrics()
 	w.etcd = w.config.Connect()
+	if w.config.Election != nil {
+		w.election = w.config.Election()
+		w.ledger.stands(true)
+	}
 	if w.id, err = writerID(w.dir); err != nil {
 		return err
 	}
@@ -160,21 +178,23 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	if err := w.config.WaitReady(ctx); err != nil {
 		return nil // the part that runs etcd reports it
 	}
-	s, err := w.resume()
-	if err != nil {
-		w.config.Log.Warn("the archive begins a new chain", "error", err)
-	}
-	reason := "first start"
-	if s == nil && err == nil {
-		reason = w.firstReason()
-	} else if err != nil {
-		reason = err.Error()
-	}
 	var observer sync.WaitGroup
 	observer.Go(func() { w.observing(ctx) })
 	defer observer.Wait()
+	if w.election == nil {
+		w.archive(ctx)
+		return nil
+	}
+	w.archiveElected(ctx)
+	return nil
+}
+
+// archive archives until ctx ends or this server is not the elected one any more.
+func (w *Writer) archive(ctx context.Context) {
+	s, reason := w.continued(ctx)
 	backoff := minBackoff
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !w.deposed() {
+		var err error
 		if s == nil {
 			if s, err = w.begin(ctx, reason); err != nil {
 				w.fails(ctx, err)
@@ -189,14 +209,31 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 			backoff = minBackoff
 		}
 		err = s.run(ctx)
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() != nil || w.deposed() {
+			return
 		}
 		reason = err.Error()
 		w.fails(ctx, fmt.Errorf("the archive begins a new chain: %w", err))
 		s = nil
 	}
-	return nil
+}
+
+// continued returns the chain of the previous process, or why a new one begins.
+func (w *Writer) continued(ctx context.Context) (s *session, reason string) {
+	s, err := w.resume()
+	if s != nil && w.election != nil {
+		if ended := (*endError)(nil); errors.As(w.stillOwner(ctx, s.state), &ended) {
+			return nil, ended.reason // of the time in which another server was elected
+		}
+	}
+	if err != nil {
+		w.config.Log.Warn("the archive begins a new chain", "error", err)
+		return nil, err.Error()
+	}
+	if s == nil {
+		return nil, w.firstReason()
+	}
+	return s, ""
 }
 
 // firstReason is why a server without a chain begins one.
@@ -276,6 +313,9 @@ func (w *Writer) resume() (*session, error) {
 	}
 	if st.Destination != w.config.Store.String() {
 		return nil, end("the destination was changed from %s", st.Destination)
+	}
+	if st.Claim.Writer != w.id {
+		return nil, end("the server archived another etcd before")
 	}
 	if !st.Based {
 		return nil, end("the server stopped before the base of chain %d was archived", st.Number)

@@ -43,6 +43,12 @@ func archiveRows(a *archive.Account) []string {
 	if a.Error != "" {
 		rows = append(rows, "FAILED: "+a.Error)
 	}
+	switch {
+	case a.Standby && a.Leader == "":
+		return append(rows, a.Destination+", no server is elected to write it yet")
+	case a.Standby:
+		return append(rows, a.Destination+", written by "+a.Leader)
+	}
 	text := fmt.Sprintf("%s, revision %d", a.Destination, a.Revision)
 	if a.LagRevisions > 0 || a.LagSeconds > 0 {
 		text += fmt.Sprintf(", behind by %d revisions and %s", a.LagRevisions, seconds(a.LagSeconds))

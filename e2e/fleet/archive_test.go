@@ -1,0 +1,144 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// archiveStatus is the part of a status about the archive.
+type archiveStatus struct {
+	Standby      bool
+	Leader       string
+	Chain        int
+	LagSeconds   float64
+	LagRevisions int64
+	Error        string
+}
+
+func archiveOf(s *harness.Server) (archiveStatus, error) {
+	var status struct{ Archive archiveStatus }
+	err := json.Unmarshal([]byte(s.Status("-o", "json")), &status)
+	return status.Archive, err
+}
+
+// writesChain waits until the server writes the chain.
+func writesChain(t *testing.T, s *harness.Server, chain int) {
+	t.Helper()
+	harness.Eventually(t, fmt.Sprintf("the server writes chain %d", chain), func() error {
+		if a, err := archiveOf(s); err != nil || a.Standby || a.Chain != chain || a.Error != "" {
+			return fmt.Errorf("%+v, %v", a, err)
+		}
+		return nil
+	})
+}
+
+// standsBy waits until another server writes the archive.
+func standsBy(t *testing.T, s *harness.Server) {
+	t.Helper()
+	harness.Eventually(t, "the server is on standby", func() error {
+		if a, err := archiveOf(s); err != nil || !a.Standby || a.Leader == "" || a.LagSeconds != 0 || a.Error != "" {
+			return fmt.Errorf("%+v, %v", a, err)
+		}
+		return nil
+	})
+}
+
+// archivedBefore is the moment before which everything is archived, as the server says.
+func archivedBefore(t *testing.T, s *harness.Server) time.Time {
+	t.Helper()
+	asked := time.Now()
+	a, err := archiveOf(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asked.Add(-time.Duration(a.LagSeconds * float64(time.Second)))
+}
+
+// restoresLoad restores the archive into a server with an etcd of its own, which must
+// have what was acknowledged before safe.
+func restoresLoad(t *testing.T, destination string, l *load, safe time.Time) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", dir, "--from", destination), "restored "+dir)
+	s := harness.StartIn(t, dir)
+	list, err := s.Client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, item := range list.Items {
+		found[item.Name] = string(item.UID)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, uid := range l.acknowledged {
+		if l.answered[name].Before(safe) && found[name] != uid {
+			t.Errorf("%s was acknowledged %s before what was reported as archived, and is restored with the UID %q, want %q", name, safe.Sub(l.answered[name]), found[name], uid)
+		}
+	}
+	s.Stop()
+}
+
+// TestArchiveMovesToAnotherServer: of the servers on one etcd one writes the archive.
+// When it is killed or stopped, the next one begins a chain that states the reason, and
+// no write is lost that was acknowledged before the reported lag.
+func TestArchiveMovesToAnotherServer(t *testing.T) {
+	t.Parallel()
+	destination := filepath.Join(t.TempDir(), "archive")
+	config := onEtcd(t, endpoints(cluster(t, 1)), fmt.Sprintf("archive: {destination: %q, interval: 100ms}\n", destination))
+	servers := []*harness.Server{harness.StartIn(t, filepath.Join(t.TempDir(), "data"), "--config", config)}
+	writesChain(t, servers[0], 1)
+	for range 2 {
+		s := harness.StartIn(t, identityOf(t, servers[0].Dir), "--config", config)
+		standsBy(t, s)
+		servers = append(servers, s)
+	}
+	harness.Contains(t, servers[1].Status(), destination+", written by ")
+	l := startLoad(t, servers)
+	l.goesOn("before anything happens")
+
+	safe := archivedBefore(t, servers[0])
+	servers[0].Kill()
+	restoresLoad(t, destination, l, safe)
+	next := servers[1]
+	harness.Eventually(t, "another server writes chain 2", func() error {
+		for _, s := range servers[1:] {
+			if a, err := archiveOf(s); err == nil && a.Chain == 2 && a.LagSeconds < 5 {
+				next = s
+				return nil
+			}
+		}
+		return fmt.Errorf("none yet")
+	})
+	l.goesOn("with another writer")
+	other := servers[1]
+	if next == other {
+		other = servers[2]
+	}
+	standsBy(t, other)
+
+	if code := next.Stop(); code != harness.ExitOK {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+	writesChain(t, other, 3)
+	servers[0] = harness.StartIn(t, servers[0].Dir, "--config", config)
+	standsBy(t, servers[0])
+	l.goesOn("with the last server")
+	l.stop()
+	harness.Eventually(t, "the archive has everything", func() error {
+		if a, err := archiveOf(other); err != nil || a.LagRevisions != 0 || a.LagSeconds != 0 {
+			return fmt.Errorf("%+v, %v", a, err)
+		}
+		return nil
+	})
+	restoresLoad(t, destination, l, time.Now())
+	out := harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination)
+	harness.Contains(t, out, "another server was elected to write the archive: chain 1 was written on", "chain 2 was written on", "cannot be restored one by one")
+}

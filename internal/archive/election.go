@@ -1,0 +1,95 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"time"
+)
+
+// archiveElected archives whenever this server is the elected one, until ctx ends.
+func (w *Writer) archiveElected(ctx context.Context) {
+	w.former = w.id
+	backoff := minBackoff
+	for ctx.Err() == nil {
+		if err := w.elect(ctx); err != nil {
+			w.fails(ctx, err)
+			sleep(ctx, backoff)
+			backoff = min(2*backoff, maxBackoff)
+			continue
+		}
+		backoff = minBackoff
+		w.archive(ctx)
+		w.ledger.stands(true)
+		w.term.End()
+		if ctx.Err() == nil {
+			w.config.Log.Warn("this server is not elected to write the archive any more", "destination", w.config.Store)
+		}
+	}
+}
+
+// elect waits until this server is elected. The elected one writes in the name of the
+// etcd, so that the next one may continue.
+func (w *Writer) elect(ctx context.Context) (err error) {
+	if w.id, err = w.election.Identity(ctx); err != nil {
+		return err
+	}
+	w.ledger.update(func(a *Account) { a.Error = "" }) // etcd answers
+	w.mu.Lock()
+	w.failed = false
+	w.mu.Unlock()
+	if w.term, err = w.election.Campaign(ctx, fmt.Sprintf("%s (process %d)", host(), os.Getpid())); err != nil {
+		return err
+	}
+	w.ledger.stands(false)
+	w.config.Log.Info("this server is elected to write the archive", "destination", w.config.Store)
+	return nil
+}
+
+// deposed reports whether another server may be elected.
+func (w *Writer) deposed() bool {
+	select {
+	case <-w.term.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+// succeed completes the claim of a server that continues after another one of the same
+// etcd, which wrote the newest chain of the destination.
+func (w *Writer) succeed(ctx context.Context, claim *Claim, number int, owner *Claim) error {
+	last, at, err := lastRevision(ctx, w.config.Store, number)
+	if err != nil {
+		return err
+	}
+	claim.Predecessor = &Predecessor{Number: number, Last: last}
+	claim.Reason = fmt.Sprintf("another server was elected to write the archive: chain %d was written on %s", number, owner.Host)
+	if last+1 < claim.First {
+		claim.Reason += fmt.Sprintf("; revisions %d to %d cannot be restored one by one", last+1, claim.First-1)
+	}
+	w.ledger.succeeds(last, at.Add(-seenWithin))
+	return nil
+}
+
+// lastRevision is the last revision that can be restored from a chain, and when it was
+// archived, according to the names of its objects; 0 without a base.
+func lastRevision(ctx context.Context, store Store, number int) (last int64, at time.Time, err error) {
+	bases, err := store.List(ctx, chainName(number, basesDir)+"/", "")
+	if err != nil || len(bases) == 0 {
+		return 0, at, err
+	}
+	for _, object := range bases {
+		if name, err := parseBaseName(path.Base(object.Name)); err == nil && name.Revision >= last {
+			last, at = name.Revision, name.Time
+		}
+	}
+	segments, err := (&Chain{Number: number}).Segments(ctx, store, 0)
+	for _, segment := range segments {
+		if segment.Last >= last {
+			last, at = segment.Last, segment.LastTime
+		}
+	}
+	return last, at, err
+}

@@ -1,0 +1,149 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
+)
+
+// elects makes the writer take part in an election.
+func elects(c *Config) {
+	connect := c.Connect
+	c.Election = func() *fleet.Election { return fleet.NewElection(connect().Client, "archive", "/registry") }
+}
+
+// another starts another writer on the same etcd.
+func (f *fixture) another() *fixture {
+	f.t.Helper()
+	second := &fixture{t: f.t, dataDir: f.t.TempDir(), member: f.member, config: f.config}
+	second.config.DataDir, second.config.Base = second.dataDir, second.base(f.member.Snapshot)
+	second.startWriter()
+	f.t.Cleanup(second.stopWriter)
+	return second
+}
+
+// stands waits until the writer is on standby behind a leader.
+func (f *fixture) stands() {
+	f.t.Helper()
+	await(f.t, "the writer is on standby", func() error {
+		if a := f.writer.Account(f.t.Context()); !a.Standby || a.Leader == "" || a.LagSeconds != 0 || a.Error != "" {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
+}
+
+// TestElection: of two writers on one etcd one archives. The other one continues after
+// it, in a chain that states the reason, and the first one continues its own chain when
+// it is elected again at once.
+func TestElection(t *testing.T) {
+	t.Parallel()
+	store := NewDirectory(t.TempDir())
+	first := start(t, store, t.TempDir(), elects)
+	first.history(1)
+	first.caughtUp()
+
+	// Its lease expires, and no other server takes part.
+	expire(t, first)
+	first.history(1)
+	first.caughtUp()
+	if chains := claims(t, store); len(chains) != 1 {
+		t.Errorf("chains after the lease has expired: %+v", chains)
+	}
+
+	second := first.another()
+	second.stands()
+	expire(t, first)
+	second.history(1)
+	first.stands()
+	await(t, "the first server waits to be elected", func() error {
+		if n := candidates(t, first); n != 2 {
+			return fmt.Errorf("%d candidates", n)
+		}
+		return nil
+	})
+	second.caughtUp()
+	chains := claims(t, store)
+	if len(chains) != 2 || chains[1].Claim.Predecessor == nil || chains[1].Claim.Writer != chains[0].Claim.Writer {
+		t.Fatalf("chains: %+v", chains)
+	}
+	wants(t, errors.New(chains[1].Claim.Reason), "another server was elected", "chain 1 was written on")
+	restoresAll(t, second, store)
+
+	second.stopWriter()
+	first.history(1)
+	first.caughtUp()
+	restoresAll(t, first, store)
+	if chains := claims(t, store); len(chains) != 3 {
+		t.Errorf("chains after the second server has stopped: %+v", chains)
+	}
+}
+
+// electionKeys is the prefix of the candidates' keys.
+const electionKeys = "/kube-hyper-mini/elections/archive/registry/"
+
+// candidates is how many servers take part in the election.
+func candidates(t *testing.T, f *fixture) int64 {
+	t.Helper()
+	response, err := f.member.Client().Get(t.Context(), electionKeys, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.Count
+}
+
+// expire ends the lease of the elected server, and waits until one is elected again.
+func expire(t *testing.T, f *fixture) {
+	t.Helper()
+	client := f.member.Client()
+	elected := func() (lease int64, err error) {
+		response, err := client.Get(t.Context(), electionKeys, clientv3.WithFirstCreate()...)
+		if err == nil && len(response.Kvs) == 0 {
+			err = errors.New("none is elected")
+		}
+		if err != nil {
+			return 0, err
+		}
+		return response.Kvs[0].Lease, nil
+	}
+	before, err := elected()
+	if err == nil {
+		_, err = client.Revoke(t.Context(), clientv3.LeaseID(before))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a server is elected", func() error {
+		now, err := elected()
+		if err == nil && now == before {
+			err = errors.New("the lease is the former one")
+		}
+		return err
+	})
+}
+
+// TestOtherEtcd: servers of another etcd are refused, with the name to take over.
+func TestOtherEtcd(t *testing.T) {
+	t.Parallel()
+	store := NewDirectory(t.TempDir())
+	first := start(t, store, t.TempDir(), elects)
+	first.caughtUp()
+	other := start(t, store, t.TempDir(), elects)
+	owner := claims(t, store)[0].Claim.Writer
+	await(t, "the other etcd is refused", func() error {
+		if text := other.writer.Account(t.Context()).Error; !strings.Contains(text, "is the archive of another server ("+owner) {
+			return errors.New(text)
+		}
+		return nil
+	})
+	other.stopWriter()
+	other.config.TakeOver = owner
+	other.startWriter()
+	other.caughtUp()
+	restoresAll(t, other, store)
+}
