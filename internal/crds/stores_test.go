@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -158,7 +160,10 @@ func (unready) ReadinessCheck() error { return storage.ErrStorageNotReady }
 
 func (unready) Get(context.Context, string, storage.GetOptions, runtime.Object) error { return nil }
 
-func (unready) GetList(context.Context, string, storage.ListOptions, runtime.Object) error {
+func (unready) GetList(_ context.Context, _ string, options storage.ListOptions, _ runtime.Object) error {
+	if options.Predicate.Limit > 0 && options.Predicate.Empty() {
+		return nil // from etcd
+	}
 	return storage.ErrStorageNotReady
 }
 
@@ -167,9 +172,13 @@ func (unready) Watch(context.Context, string, storage.ListOptions) (watch.Interf
 }
 
 // TestReadsOfAnUnreadyStore: lists and watches wait for the watch cache, reads
-// of one object do not need it.
+// of one object and of a page of all objects do not need it.
 func TestReadsOfAnUnreadyStore(t *testing.T) {
 	store := readyStore{unready{}}
+	list := func(predicate storage.SelectionPredicate) func(context.Context) error {
+		return func(ctx context.Context) error { return store.GetList(ctx, "/", storage.ListOptions{Predicate: predicate}, nil) }
+	}
+	some := labels.SelectorFromSet(labels.Set{"a": "b"})
 	for _, test := range []struct {
 		name string
 		read func(context.Context) error
@@ -177,7 +186,9 @@ func TestReadsOfAnUnreadyStore(t *testing.T) {
 		err  error
 	}{
 		{"get", func(ctx context.Context) error { return store.Get(ctx, "/a", storage.GetOptions{}, nil) }, 0, nil},
-		{"list", func(ctx context.Context) error { return store.GetList(ctx, "/", storage.ListOptions{}, nil) }, readyTimeout, storage.ErrStorageNotReady},
+		{"list", list(storage.SelectionPredicate{}), readyTimeout, storage.ErrStorageNotReady},
+		{"first page", list(storage.SelectionPredicate{Limit: 500, Label: labels.Everything(), Field: fields.Everything()}), 0, nil},
+		{"page of some", list(storage.SelectionPredicate{Limit: 500, Label: some, Field: fields.Everything()}), readyTimeout, storage.ErrStorageNotReady},
 		{"watch", func(ctx context.Context) error {
 			_, err := store.Watch(ctx, "/", storage.ListOptions{})
 			return err
