@@ -32,7 +32,7 @@ func newForward(config *rest.Config, log *slog.Logger) (http.Handler, error) {
 		return nil, fmt.Errorf("read the address of the API server %q: %w", config.Host, err)
 	}
 	proxy := &httputil.ReverseProxy{
-		Transport:     transport,
+		Transport:     finalAnswers{transport},
 		FlushInterval: -1, // watches
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host, Path: strings.TrimSuffix(target.Path, "/")})
@@ -65,6 +65,22 @@ func newForward(config *rest.Config, log *slog.Logger) (http.Handler, error) {
 		proxy.ServeHTTP(w, r)
 	}), nil
 }
+
+// finalAnswers hides informational answers (1xx) from the proxy, which forwards them
+// and then clears all headers, also those that restrict the browser.
+type finalAnswers struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (f finalAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	return f.RoundTripper.RoundTrip(r.WithContext(withoutValues{r.Context()}))
+}
+
+// withoutValues is a context that ends with another one. The proxy's hook for
+// informational answers is a value.
+type withoutValues struct{ context.Context }
+
+// Value implements [context.Context].
+func (withoutValues) Value(any) any { return nil }
 
 // restrict removes headers that make a browser do more than read the answer: an
 // aggregated API server may send any.

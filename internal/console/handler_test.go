@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"os"
 	"regexp"
@@ -174,6 +176,48 @@ func TestHeaders(t *testing.T) {
 	}
 	if got := answer.Header.Get("Warning"); got == "" {
 		t.Error("the API server's warning does not reach the page")
+	}
+}
+
+// TestInformationalAnswers: an answer 103 of the API server, which an aggregated one
+// may send, does not remove the headers that restrict the browser.
+func TestInformationalAnswers(t *testing.T) {
+	f := newFixture(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</assets/app.js>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del("Link")
+		w.WriteHeader(http.StatusOK)
+	})
+	server := httptest.NewServer(f.handler)
+	defer server.Close()
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+			t.Errorf("the answer %d reaches the browser", code)
+			return nil
+		},
+	}), http.MethodGet, server.URL+"/k8s/api", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = f.handler.hosts[0]
+	session := f.session()
+	for i := 0; i < len(session); i += 2 {
+		r.Header.Set(session[i], session[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatal(answer.Status)
+	}
+	for header, want := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
+	} {
+		if got := answer.Header.Get(header); got != want {
+			t.Errorf("%s is %q, want %q", header, got, want)
+		}
 	}
 }
 

@@ -176,7 +176,9 @@ func (unready) Watch(context.Context, string, storage.ListOptions) (watch.Interf
 func TestReadsOfAnUnreadyStore(t *testing.T) {
 	store := readyStore{unready{}}
 	list := func(predicate storage.SelectionPredicate) func(context.Context) error {
-		return func(ctx context.Context) error { return store.GetList(ctx, "/", storage.ListOptions{Predicate: predicate}, nil) }
+		return func(ctx context.Context) error {
+			return store.GetList(ctx, "/", storage.ListOptions{Predicate: predicate}, nil)
+		}
 	}
 	some := labels.SelectorFromSet(labels.Set{"a": "b"})
 	for _, test := range []struct {
