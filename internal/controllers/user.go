@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -59,9 +60,12 @@ func (e *environment) metadata(name string) (metadata.Interface, error) {
 	return client, nil
 }
 
-// dynamic returns a dynamic client of the service account.
-func (e *environment) dynamic(name string) (*dynamic.DynamicClient, error) {
-	client, err := dynamic.NewForConfig(e.account(name))
+// dynamic returns a dynamic client of the service account, whose requests go through the
+// transport that wrap returns.
+func (e *environment) dynamic(name string, wrap func(http.RoundTripper) http.RoundTripper) (*dynamic.DynamicClient, error) {
+	account := e.account(name)
+	account.Wrap(wrap)
+	client, err := dynamic.NewForConfig(account)
 	if err != nil {
 		return nil, fmt.Errorf("make the dynamic client: %w", err)
 	}

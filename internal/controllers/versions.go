@@ -61,15 +61,19 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment) (func(co
 	if err != nil {
 		return nil, "", err
 	}
-	dynamicClient, err := env.dynamic(name)
+	informer := env.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations()
+	shown := newMigrationProgress(env.config.Log, objectsOf(objects, env.mapper))
+	if err := env.watch(informer.Informer(), shown.handler()); err != nil {
+		return nil, "", fmt.Errorf("watch storage version migrations: %w", err)
+	}
+	dynamicClient, err := env.dynamic(name, shown.counts)
 	if err != nil {
 		return nil, "", err
 	}
-	informer := env.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations()
 	migrate := storageversionmigrator.NewSVMController(ctx, client, dynamicClient, informer, name, env.mapper, env.graph)
 	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(), objects, informer, env.mapper)
 	customResources := storageversionmigrator.NewCustomResourceController(ctx, client, informer, crds.ApiextensionsV1().CustomResourceDefinitions())
-	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run) }, "", nil
+	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run, shown.run) }, "", nil
 }
 
 func buildStorageVersionGC(ctx context.Context, env *environment) (func(context.Context), string, error) {
