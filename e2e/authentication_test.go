@@ -118,17 +118,30 @@ func TestOIDC(t *testing.T) {
 		harness.Contains(t, out, "oidc:jane", "oidc:developers", "system:authenticated")
 		return nil
 	})
-	for name, changes := range map[string]jwt.MapClaims{
-		"another audience": {"aud": "maxi"},
-		"another team":     {"team": "red"},
-		"another issuer":   {"iss": "https://elsewhere.example.com"},
-		"it has ended":     {"exp": time.Now().Add(-time.Hour).Unix()},
+	for name, c := range map[string]struct {
+		changes jwt.MapClaims
+		log     []string
+	}{
+		"another audience": {jwt.MapClaims{"aud": "maxi"}, []string{"expected audience", "maxi"}},
+		"another team":     {jwt.MapClaims{"team": "red"}, []string{"not of this team"}},
+		"another issuer":   {jwt.MapClaims{"iss": "https://elsewhere.example.com"}, []string{"the token is of the issuer", "https://elsewhere.example.com", "trusted are", i.server.URL}},
+		"it has ended":     {jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()}, []string{"token is expired"}},
 	} {
-		out, err := outsider(t, s, "--token", i.token(changes))("auth", "whoami")
+		logged := len(s.Log())
+		out, err := outsider(t, s, "--token", i.token(c.changes))("auth", "whoami")
 		if err == nil {
 			t.Errorf("%s, and the token is accepted: %s", name, out)
 		}
 		harness.Contains(t, out, "Unauthorized")
+		harness.Eventually(t, name+" is in the log", func() error {
+			lines := s.Log()[logged:]
+			for _, part := range append(c.log, "Unable to authenticate the request") {
+				if !strings.Contains(lines, part) {
+					return fmt.Errorf("%q is not in:\n%s", part, lines)
+				}
+			}
+			return nil
+		})
 	}
 	// The file does not configure anonymous requests: the default stays.
 	healthy(t, anonymous(), s.RESTConfig().Host+"/readyz")

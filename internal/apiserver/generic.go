@@ -109,13 +109,9 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 		}},
 		{"client certificates", func() error { b.cacheCertificates(c); return nil }},
 		{"bootstrap", func() error { b.bootstrap.authenticate(c); return nil }},
+		{"token issuers", func() error { explainIssuers(c, s.Authentication); return nil }},
 		{"anonymous access", func() error { return allowAnonymousHealth(c, s.Authentication.AuthenticationConfigFile) }},
-		{"revocation", func() error {
-			if b.config.Revoked != nil {
-				c.Authentication.Authenticator = refuseRevoked(c.Authentication.Authenticator, b.config.Revoked)
-			}
-			return nil
-		}},
+		{"revocation", func() error { b.refuseRevokedKeys(c); return nil }},
 		{"authorization", func() error { return b.applyAuthorization(ctx) }},
 		{"audit", func() error { return s.Audit.ApplyTo(c) }},
 	} {
@@ -143,6 +139,13 @@ func (b *builder) cacheCertificates(c *genericapiserver.Config) {
 		userHeaders = proxy.UsernameHeaders
 	}
 	c.Authentication.Authenticator = newCertificateCache(c.Authentication.Authenticator, trusted.CurrentCABundleContent, userHeaders, clock.RealClock{})
+}
+
+// refuseRevokedKeys refuses revoked client certificates, if there is a list of them.
+func (b *builder) refuseRevokedKeys(c *genericapiserver.Config) {
+	if b.config.Revoked != nil {
+		c.Authentication.Authenticator = refuseRevoked(c.Authentication.Authenticator, b.config.Revoked)
+	}
 }
 
 // needsIdentityLease reports whether other servers or the garbage collector of storage

@@ -26,10 +26,10 @@ do. The command changes nothing.
 
 Of a data directory it checks modes and owners of files, the release that has
 written it, certificates and the clock, the administrator's kubeconfig, the disk,
-the quota, and, if no server runs, whether the database is intact. Of a running
-server it checks readiness, backups, the references of webhooks, conversions and
-APIServices, versions that objects are stored in and that are not served, and
-tokens. With --kubeconfig it checks the server and the credentials of that file
+the quota, whether OpenID Connect issuers can be reached, and, if no server runs,
+whether the database is intact. Of a running server it checks readiness, backups,
+the references of webhooks, conversions and APIServices, versions that objects are
+stored in and that are not served, and tokens. With --kubeconfig it checks the server and the credentials of that file
 only. The configuration itself is checked with "config validate".
 
 A failure does not work, or keeps the server from starting; a risk works, but not
@@ -79,30 +79,37 @@ func examine(cmd *cobra.Command, flags *configFlags, path string) (*doctor.Repor
 			return nil, usageError(fmt.Errorf("read the kubeconfig: %w", err))
 		}
 		report := &doctor.Report{Findings: []doctor.Finding{}}
-		doctor.Kubeconfig(report, path)
+		if !doctor.Kubeconfig(report, path, data) {
+			return report, nil
+		}
 		return report, examineServer(cmd, report, data, nil)
 	}
 	cfg, err := completed(cmd, flags)
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := readLocalKubeconfig(cmd, flags)
+	kubeconfig, unreadable := readLocalKubeconfig(cmd, flags)
 	running := false
-	if err == nil {
+	if unreadable == nil {
 		_, err := admin.QueryStatus(cmd.Context(), kubeconfig)
 		running = err == nil
 	}
 	report, err := doctor.Directory(cmd.Context(), cfg, running)
-	if err != nil || !running {
-		return report, err
+	switch {
+	case err != nil:
+		return nil, err
+	case running:
+		return report, examineServer(cmd, report, kubeconfig, cfg)
+	case unreadable != nil:
+		report.Skipped = append(report.Skipped, doctor.Skipped{Check: "server", Reason: unreadable.Error()})
 	}
-	return report, examineServer(cmd, report, kubeconfig, cfg)
+	return report, nil
 }
 
 // examineServer checks a running server.
 func examineServer(cmd *cobra.Command, report *doctor.Report, kubeconfig []byte, cfg *config.ServerConfiguration) error {
 	if err := admin.Reachable(cmd.Context(), kubeconfig); err != nil {
-		doctor.Unreachable(report, kubeconfig, err)
+		doctor.Unreachable(cmd.Context(), report, kubeconfig, err)
 		return nil
 	}
 	report.Running = true

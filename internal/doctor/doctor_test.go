@@ -108,7 +108,7 @@ func TestTokenEnd(t *testing.T) {
 	for text, want := range map[string]int64{
 		"": 0, "abcdef.0123456789abcdef": 0, "a.b.c": 0, token(`{}`): 0, token(`{"exp":1700000000}`): 1700000000, token("x"): 0,
 	} {
-		if got := tokenEnd(text); want == 0 && !got.IsZero() || want != 0 && got.Unix() != want {
+		if got := parseClaims(text).end(); want == 0 && !got.IsZero() || want != 0 && got.Unix() != want {
 			t.Errorf("%q ends at %s", text, got)
 		}
 	}

@@ -3,8 +3,6 @@ package doctor
 import (
 	"bytes"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -139,7 +137,7 @@ func (k *credentials) user(info *api.AuthInfo) string {
 			}
 		}
 	}
-	if end := tokenEnd(token); !end.IsZero() && k.now.After(end) {
+	if end := parseClaims(token).end(); !end.IsZero() && k.now.After(end) {
 		return "the token has expired at " + end.Local().Format(time.DateTime)
 	}
 	return ""
@@ -150,22 +148,6 @@ func relative(kubeconfig, path string) string {
 		return path
 	}
 	return filepath.Join(filepath.Dir(kubeconfig), path)
-}
-
-// tokenEnd returns the claim exp of a JSON Web Token; zero for other tokens.
-func tokenEnd(token string) time.Time {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return time.Time{}
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var claims struct {
-		Exp int64 `json:"exp"`
-	}
-	if err != nil || json.Unmarshal(payload, &claims) != nil || claims.Exp == 0 {
-		return time.Time{}
-	}
-	return time.Unix(claims.Exp, 0)
 }
 
 // parseCertificates returns the certificates in PEM data, as far as they can be read.

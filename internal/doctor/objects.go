@@ -49,15 +49,16 @@ func (s *server) storedVersions(ctx context.Context, add func(Finding)) error {
 	})
 }
 
-// maxReviews bounds the number of tokens that are reviewed.
-const maxReviews = 200
+// maxTokens bounds the secrets of each type that are checked: the server reviews each
+// token in a request of its own.
+const maxTokens = 200
 
 // tokens reports token secrets that the server does not accept, and bootstrap tokens
 // that have expired.
 func (s *server) tokens(ctx context.Context, add func(Finding)) error {
 	for _, kind := range []corev1.SecretType{corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken} {
 		list, err := s.client.CoreV1().Secrets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector("type", string(kind)).String(), Limit: maxReviews,
+			FieldSelector: fields.OneTermEqualSelector("type", string(kind)).String(), Limit: maxTokens,
 		})
 		if err != nil {
 			return fmt.Errorf("list token secrets: %w", err)
@@ -68,6 +69,9 @@ func (s *server) tokens(ctx context.Context, add func(Finding)) error {
 			} else if err := s.tokenSecret(ctx, add, secret); err != nil {
 				return err
 			}
+		}
+		if list.Continue != "" {
+			s.skip("tokens", "there are more than %d secrets of the type %s: the others were not checked", len(list.Items), kind)
 		}
 	}
 	return nil

@@ -37,6 +37,7 @@ type server struct {
 	client     kubernetes.Interface
 	extensions apiextensionsclientset.Interface
 	status     *admin.Status
+	sent       *sentToken
 	now        func() time.Time
 }
 
@@ -48,7 +49,8 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *config.
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	connection.Timeout, connection.QPS = requestTimeout, -1 // flow control of the server bounds requests
-	s := &server{Report: report, config: cfg, now: time.Now}
+	s := &server{Report: report, config: cfg, sent: &sentToken{}, now: time.Now}
+	s.sent.follow(connection)
 	if s.client, err = kubernetes.NewForConfig(connection); err != nil {
 		return fmt.Errorf("use the kubeconfig: %w", err)
 	}
@@ -56,6 +58,10 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *config.
 		return fmt.Errorf("use the kubeconfig: %w", err)
 	}
 	report.Server = connection.Host
+	if s.refused(ctx) {
+		report.sort()
+		return nil
+	}
 	s.check("server", func(add func(Finding)) error {
 		s.status, err = admin.QueryStatus(ctx, kubeconfig)
 		if err == nil {
@@ -73,14 +79,20 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *config.
 
 // Unreachable adds to the report that the server of the kubeconfig does not answer, and
 // err as the reason.
-func Unreachable(report *Report, kubeconfig []byte, err error) {
+func Unreachable(ctx context.Context, report *Report, kubeconfig []byte, err error) {
 	report.Server = "the server of the kubeconfig"
+	f := Finding{Severity: Failure, Problem: err.Error(), Remedy: "start the server; if it runs, look at its address, its log, and at firewalls between it and this machine"}
+	check := "server"
 	if connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig); err == nil {
 		report.Server = connection.Host
+		if command := connection.ExecProvider; command != nil && answers(ctx, connection) {
+			check = "credentials"
+			f.Remedy = "the server answers, but the command that makes the credentials (" + logging.ShellWord(command.Command) + ") fails: run it alone, as the exec section of the user in the kubeconfig has it"
+		}
 	}
-	report.check("server", func(add func(Finding)) error {
-		add(Finding{Severity: Failure, Object: report.Server, Problem: err.Error(),
-			Remedy: "start the server; if it runs, look at its address, its log, and at firewalls between it and this machine"})
+	f.Object = report.Server
+	report.check(check, func(add func(Finding)) error {
+		add(f)
 		return nil
 	})
 	report.sort()
@@ -163,13 +175,20 @@ func (s *server) clock(ctx context.Context, connection *rest.Config, add func(Fi
 	return nil
 }
 
-// Kubeconfig checks a kubeconfig file of a client and adds what it finds to the report.
-func Kubeconfig(report *Report, path string) {
+// Kubeconfig checks a kubeconfig file of a client, adds what it finds to the report, and
+// reports whether a server can be reached with it.
+func Kubeconfig(report *Report, path string, data []byte) (usable bool) {
 	report.check("kubeconfig", func(add func(Finding)) error {
-		cfg, err := clientcmd.LoadFromFile(path)
-		if err != nil {
-			return err
+		cfg, err := clientcmd.Load(data)
+		if err == nil {
+			_, err = clientcmd.RESTConfigFromKubeConfig(data)
 		}
+		if err != nil {
+			add(Finding{Severity: Failure, Object: path, Problem: err.Error(),
+				Remedy: "correct the file (kubectl config view --kubeconfig " + logging.ShellWord(path) + " shows it), or have an administrator make a new one: " + program + " kubeconfig create USER"})
+			return nil
+		}
+		usable = true
 		if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 			add(Finding{Severity: Risk, Object: path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use its credentials", info.Mode().Perm()),
 				Remedy: "take the rights away", Commands: []string{"chmod 0600 " + logging.ShellWord(path)}})
@@ -181,4 +200,5 @@ func Kubeconfig(report *Report, path string) {
 		return nil
 	})
 	report.sort()
+	return usable
 }

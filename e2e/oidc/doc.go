@@ -1,0 +1,3 @@
+// Package oidc has the programs of the test of logins: an OpenID Connect issuer and what
+// logs a user in.
+package oidc

@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/util/keyutil"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// provider is a running OpenID Connect issuer. Its only user is jane@example.org of the
+// group devs, its clients are kube-hyper-mini and other.
+type provider struct {
+	url, ca string // ca is a file
+	stop    func()
+}
+
+// startProvider runs an issuer until the test ends.
+func startProvider(t *testing.T) *provider {
+	t.Helper()
+	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e", "oidc"), "./issuer", "issuer")
+	dir, address := t.TempDir(), harness.FreeAddress(t)
+	p := &provider{url: "https://" + address, ca: filepath.Join(dir, "ca.crt")}
+	ca, key := newAuthority(t, "issuer", time.Hour), newKey(t)
+	put(t, p.ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.crt.Raw})))
+	encoded, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "issuer"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	crtFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	put(t, keyFile, string(encoded))
+	put(t, crtFile, string(signPEM(t, template, ca.crt, key.Public(), ca.key)))
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-listen", address, "-cert", crtFile, "-key", keyFile)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.stop = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill() // it keeps nothing
+		_ = cmd.Wait()         // killed
+	})
+	t.Cleanup(func() {
+		p.stop()
+		_ = log.Close()
+		if said, err := os.ReadFile(log.Name()); t.Failed() {
+			t.Logf("the issuer says: %v\n%s", err, said)
+		}
+	})
+	harness.Eventually(t, "the issuer listens", func() error {
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	})
+	return p
+}
+
+// texts returns the blocks "text" of a section of a help topic.
+func texts(t *testing.T, topic, heading string) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(harness.Root(t), harness.Topic(topic)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(data), heading+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var list []string
+	for i, block := range strings.Split(section, "```") {
+		if content, ok := strings.CutPrefix(block, "text\n"); ok && i%2 == 1 {
+			list = append(list, content)
+		}
+	}
+	return list
+}
+
+// TestLogin follows "OpenID Connect" of help access, with an issuer from
+// github.com/zitadel/oidc. A program that logs in on its pages stands in for kubectl's
+// plugin oidc-login and the browser.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	blocks := texts(t, "access", "## OpenID Connect")
+	if len(blocks) != 4 {
+		t.Fatalf("the topic has %d blocks", len(blocks))
+	}
+	p := startProvider(t)
+	ca, err := os.ReadFile(p.ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := "-----BEGIN CERTIFICATE-----\n      ...\n      -----END CERTIFICATE-----"
+	configuration := strings.ReplaceAll(blocks[1], "https://dex.example.org", p.url)
+	if !strings.Contains(configuration, example) {
+		t.Fatalf("the configuration has no authority:\n%s", configuration)
+	}
+	configuration = strings.ReplaceAll(configuration, example, strings.ReplaceAll(strings.TrimSpace(string(ca)), "\n", "\n      "))
+	file := filepath.Join(t.TempDir(), "authentication.yaml")
+	put(t, file, configuration)
+	config := harness.ConfigFile(t, "apiServer: {authentication: {configFile: "+file+"}}")
+	s := harness.Start(t, "--config", config)
+
+	// The programs of the user, and the kubeconfig.
+	programs := t.TempDir()
+	for name, program := range map[string]string{
+		"kubectl":            harness.KubectlBinary(t),
+		"kubectl-oidc_login": harness.Build(t, filepath.Join(harness.Root(t), "e2e", "oidc"), "./login", "login"),
+	} {
+		if err := os.Symlink(program, filepath.Join(programs, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := "PATH=" + programs + ":" + os.Getenv("PATH")
+	shell := func(kubeconfig, commands string) (string, error) {
+		t.Helper()
+		return harness.RunWith(t, []string{path, "KUBECONFIG=" + kubeconfig}, "", "sh", "-ec", commands)
+	}
+	if out, err := shell(s.Kubeconfig, blocks[2]); err != nil {
+		t.Fatalf("bind the role: %v\n%s", err, out)
+	}
+	// kubeconfig runs the topic's commands. With its password the login needs no browser.
+	kubeconfig := func(client string) string {
+		t.Helper()
+		result := filepath.Join(t.TempDir(), "jane.kubeconfig")
+		commands := strings.NewReplacer(
+			"https://mini.example.org:6443", s.RESTConfig().Host, "server-ca.crt", filepath.Join(s.Dir, "pki", "server-ca.crt"),
+			"https://dex.example.org", p.url, "client-id=kube-hyper-mini", "client-id="+client,
+			"--exec-arg=get-token", "--exec-arg=get-token --exec-arg=--username=jane "+
+				"--exec-arg=--password=password --exec-arg=--certificate-authority="+p.ca,
+			"kubectl --context mini auth whoami", "kubectl config use-context mini",
+		).Replace(blocks[3])
+		if out, err := shell(result, commands); err != nil {
+			t.Fatalf("%s: %v\n%s", commands, err, out)
+		}
+		return result
+	}
+	jane := kubeconfig("kube-hyper-mini")
+	var out string
+	harness.Eventually(t, "the server has fetched the issuer's keys", func() error {
+		out, err = shell(jane, "kubectl auth whoami")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	harness.Contains(t, out, "oidc:jane@example.org", "oidc:devs", "system:authenticated")
+	if out, err = shell(jane, "kubectl get configmaps -n kube-system"); err != nil {
+		t.Errorf("the role view does not list config maps: %v\n%s", err, out)
+	}
+	out, err = shell(jane, "kubectl create namespace mine")
+	if err == nil {
+		t.Error("the role view creates a namespace")
+	}
+	harness.Contains(t, out, "Forbidden", `"oidc:jane@example.org"`)
+
+	loginFindings(t, s, p, path, config, kubeconfig)
+}
+
+// loginFindings checks what doctor and the log say about logins that fail.
+func loginFindings(t *testing.T, s *harness.Server, p *provider, path, config string, kubeconfig func(client string) string) {
+	t.Helper()
+	examined := func(file string) string {
+		t.Helper()
+		out, code := harness.CLIWith(t, []string{path}, "doctor", "--kubeconfig", file)
+		if code != harness.ExitFindings {
+			t.Errorf("doctor ended with exit code %d:\n%s", code, out)
+		}
+		return out
+	}
+	other := kubeconfig("other")
+	if out, err := harness.RunWith(t, []string{path}, "", "kubectl", "--kubeconfig", other, "auth", "whoami"); err == nil {
+		t.Errorf("a token for another server is accepted: %s", out)
+	}
+	s.WaitLog("expected audience")
+	harness.Contains(t, examined(other), "FAILURE  credentials: "+s.RESTConfig().Host, p.url, `its audience ["other"]`, "it expires at", "one finding")
+	if findings := examine(t, "--data-dir", s.Dir, "--config", config); len(findings) > 0 {
+		t.Errorf("while the issuer runs: %+v", findings)
+	}
+	p.stop()
+	harness.Contains(t, only(t, examine(t, "--data-dir", s.Dir, "--config", config), "token issuers", p.url).Problem, "connection refused")
+	harness.Contains(t, examined(kubeconfig("kube-hyper-mini")), "FAILURE  credentials: ", "the command that makes the credentials (kubectl) fails")
+}

@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// TestIssuers: what keeps the server from fetching the keys of an issuer is found.
+func TestIssuers(t *testing.T) {
+	name, keys := "", http.StatusOK
+	mux := http.NewServeMux()
+	server := httptest.NewTLSServer(mux)
+	defer server.Close()
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"issuer": %q, "jwks_uri": %q}`, name, server.URL+"/keys")
+	})
+	mux.HandleFunc("/text/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") })
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(keys); fmt.Fprint(w, `{"keys": []}`) })
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	discovery := server.URL + "/.well-known/openid-configuration"
+	for _, c := range []struct {
+		name            string
+		issuer          apiserverv1.Issuer
+		calls           string // the issuer's name for itself
+		keys            int
+		problem, remedy string
+	}{
+		{"reachable", apiserverv1.Issuer{URL: server.URL, CertificateAuthority: ca}, server.URL, 200, "", ""},
+		{"elsewhere", apiserverv1.Issuer{URL: "https://issuer.example.org", DiscoveryURL: &discovery, CertificateAuthority: ca}, "https://issuer.example.org", 200, "", ""},
+		{"unknown authority", apiserverv1.Issuer{URL: server.URL}, server.URL, 200, "certificate", "certificateAuthority"},
+		{"no authority", apiserverv1.Issuer{URL: server.URL, CertificateAuthority: "x"}, server.URL, 200, "no certificate in PEM", "authentication configuration"},
+		{"another name", apiserverv1.Issuer{URL: server.URL, CertificateAuthority: ca}, "https://dex.example.org", 200, `"https://dex.example.org"`, "claim iss"},
+		{"no keys", apiserverv1.Issuer{URL: server.URL, CertificateAuthority: ca}, server.URL, 404, "/keys answers 404", "start the issuer"},
+		{"no issuer", apiserverv1.Issuer{URL: server.URL + "/nothing", CertificateAuthority: ca}, server.URL, 200, "404", "correct its url"},
+		{"a page", apiserverv1.Issuer{URL: server.URL + "/text", CertificateAuthority: ca}, server.URL, 200, "read https://", "correct its url"},
+		{"nothing listens", apiserverv1.Issuer{URL: "https://127.0.0.1:1"}, "", 200, "127.0.0.1:1", "start the issuer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name, keys = c.calls, c.keys
+			f := found(t, func(add func(Finding)) error {
+				return unreachableIssuers(t.Context(), []apiserverv1.Issuer{c.issuer}, add)
+			})
+			if (f == nil) != (c.problem == "") {
+				t.Fatalf("finding: %+v", f)
+			}
+			if f != nil && (!strings.Contains(f.Problem, c.problem) || !strings.Contains(f.Remedy, c.remedy)) {
+				t.Errorf("finding: %+v, want %q, %q", f, c.problem, c.remedy)
+			}
+		})
+	}
+}
+
+// TestConfiguredIssuers: issuers are read from the file and from the flags.
+func TestConfiguredIssuers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "authentication.yaml")
+	content := `apiVersion: apiserver.config.k8s.io/v1beta1
+kind: AuthenticationConfiguration
+jwt:
+- issuer: {url: https://one.example.org, audiences: [mini]}
+- issuer: {url: https://two.example.org, audiences: [mini], discoveryURL: https://three.example.org/x}
+`
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	if list, err := issuers(cfg); err != nil || len(list) != 0 {
+		t.Errorf("without issuers: %+v, %v", list, err)
+	}
+	cfg.APIServer.Authentication.ConfigFile = file
+	list, err := issuers(cfg)
+	if err != nil || len(list) != 2 || list[1].URL != "https://two.example.org" || list[1].DiscoveryURL == nil {
+		t.Errorf("of the file: %+v, %v", list, err)
+	}
+	cfg = config.Default()
+	cfg.APIServer.Flags = map[string]config.Scalar{"oidc-issuer-url": "https://flag.example.org", "oidc-ca-file": config.Scalar(file)}
+	if list, err = issuers(cfg); err != nil || len(list) != 1 || list[0].URL != "https://flag.example.org" || list[0].CertificateAuthority != content {
+		t.Errorf("of the flags: %+v, %v", list, err)
+	}
+	cfg.APIServer.Flags["oidc-ca-file"] = config.Scalar(file + ".missing")
+	if _, err := issuers(cfg); err == nil || !strings.Contains(err.Error(), "oidc-ca-file") {
+		t.Errorf("a missing file: %v", err)
+	}
+}

@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// userOf returns a kubeconfig for that server with the content of its user.
+func userOf(server, user string) []byte {
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: mini, cluster: {server: %q, insecure-skip-tls-verify: true}}]\nusers: [{name: jane, user: %s}]\n"+
+		"contexts: [{name: mini, context: {cluster: mini, user: jane}}]\ncurrent-context: mini\n", server, user)
+}
+
+// TestRefusedToken: a server that refuses a token is the only finding, which says what
+// the token is.
+func TestRefusedToken(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`)
+	}))
+	defer server.Close()
+	end := time.Now().Add(time.Hour)
+	for payload, want := range map[string]string{
+		"":  "refuses the credentials",
+		"x": "refuses the credentials",
+		fmt.Sprintf(`{"iss":"https://dex.example.org","aud":"maxi","sub":"jane","exp":%d}`, end.Unix()): `its issuer is "https://dex.example.org", its audience ["maxi"], its subject "jane", and it expires at ` + end.Format(time.DateTime),
+		`{"iss":"https://dex.example.org","aud":["a","b"]}`:                                             `its audience ["a" "b"]`,
+	} {
+		report := &Report{}
+		token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".x"
+		if err := Server(t.Context(), report, userOf(server.URL, "{token: "+token+"}"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Findings) != 1 || report.Findings[0].Check != "credentials" || !strings.Contains(report.Findings[0].Problem, want) {
+			t.Errorf("findings: %+v, want %q", report.Findings, want)
+		}
+	}
+	expired := (&claims{Expires: 1700000000}).describe(time.Now())
+	if !strings.Contains(expired, "it has expired at "+time.Unix(1700000000, 0).Format(time.DateTime)) {
+		t.Errorf("an expired token: %s", expired)
+	}
+}
+
+// TestFailingCommand: a command that makes no credentials is not taken for a server that
+// does not answer.
+func TestFailingCommand(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
+	user := "{exec: {apiVersion: client.authentication.k8s.io/v1, command: /nonexistent/login, interactiveMode: Never}}"
+	for want, kubeconfig := range map[string][]byte{
+		"credentials": userOf(server.URL, user),
+		"server":      userOf("https://127.0.0.1:1", user),
+	} {
+		report := &Report{}
+		Unreachable(t.Context(), report, kubeconfig, errors.New("getting credentials: no such file"))
+		if len(report.Findings) != 1 || report.Findings[0].Check != want || strings.Contains(report.Findings[0].Remedy, "/nonexistent/login") != (want == "credentials") {
+			t.Errorf("findings: %+v, want one of %q", report.Findings, want)
+		}
+	}
+	server.Close()
+}
+
+// TestUnusableKubeconfig: a file that is no kubeconfig, or has no current context, is a
+// finding with a remedy.
+func TestUnusableKubeconfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jane.kubeconfig")
+	for content, usable := range map[string]bool{
+		"{": false, "- a list\n": false, "": false, strings.Replace(string(userOf("https://a", "{}")), "current-context: mini", "current-context: other", 1): false,
+		string(userOf("https://a", "{}")): true,
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report := &Report{}
+		got := Kubeconfig(report, path, []byte(content))
+		if got != usable || (len(report.Findings) == 0) != usable {
+			t.Errorf("%q: usable is %v, findings %+v", content, got, report.Findings)
+		}
+		for _, f := range report.Findings {
+			if f.Object != path || !strings.Contains(f.Remedy, "kubeconfig create") {
+				t.Errorf("%q: %+v", content, f)
+			}
+		}
+	}
+}
+
+// TestManyTokens: that not all tokens are checked is reported.
+func TestManyTokens(t *testing.T) {
+	for _, more := range []string{"", "next"} {
+		client := fake.NewClientset()
+		client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &corev1.SecretList{ListMeta: metav1.ListMeta{Continue: more}, Items: make([]corev1.Secret, maxTokens)}, nil
+		})
+		client.PrependReactor("create", "tokenreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{Authenticated: true}}, nil
+		})
+		s := &server{Report: &Report{}, client: client, now: time.Now}
+		if f := found(t, func(add func(Finding)) error { return s.tokens(t.Context(), add) }); f != nil {
+			t.Errorf("finding: %+v", f)
+		}
+		if want := map[string]int{"": 0, "next": 2}[more]; len(s.Skipped) != want {
+			t.Errorf("continue %q: skipped %+v", more, s.Skipped)
+		}
+		for _, skipped := range s.Skipped {
+			if skipped.Check != "tokens" || !strings.Contains(skipped.Reason, "more than 200 secrets") {
+				t.Errorf("skipped: %+v", skipped)
+			}
+		}
+	}
+}
