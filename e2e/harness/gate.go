@@ -10,12 +10,14 @@ import (
 	"testing"
 )
 
-// Gate passes requests to a server, or fails them.
+// Gate passes requests to a server, fails them, or does not answer them.
 type Gate struct {
 	// URL of the gate.
 	URL string
 
-	rate atomic.Int64 // of failures, in percent
+	rate  atomic.Int64 // of failures, in percent
+	hangs atomic.Bool
+	ended chan struct{}
 }
 
 // NewGate passes requests to the server at the URL until the test ends.
@@ -25,12 +27,19 @@ func NewGate(t testing.TB, server string) *Gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gate{}
+	g := &Gate{ended: make(chan struct{})}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host // requests are signed with it
 	}}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.hangs.Load() {
+			select {
+			case <-r.Context().Done():
+			case <-g.ended:
+			}
+			return
+		}
 		if rand.Int64N(100) >= g.rate.Load() {
 			proxy.ServeHTTP(w, r)
 			return
@@ -40,10 +49,17 @@ func NewGate(t testing.TB, server string) *Gate {
 		}
 		http.Error(w, "slow down", http.StatusServiceUnavailable)
 	}))
-	t.Cleanup(front.Close)
+	t.Cleanup(func() {
+		close(g.ended)
+		front.Close()
+	})
 	g.URL = front.URL
 	return g
 }
+
+// Hang accepts requests from now on without an answer, or answers them again. Those that
+// wait stay without one.
+func (g *Gate) Hang(hangs bool) { g.hangs.Store(hangs) }
 
 // Fail fails all requests from now on, or none.
 func (g *Gate) Fail(all bool) {

@@ -84,6 +84,7 @@ type Writer struct {
 
 // NewWriter returns a writer that does nothing yet.
 func NewWriter(config Config) *Writer {
+	config.Store = newBounded(config.Store)
 	dir := filepath.Join(config.DataDir, "archive")
 	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}}
 	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()

@@ -1,0 +1,90 @@
+package backup
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// lags waits until the status says that the archive lacks changes.
+func lags(t *testing.T, s *harness.Server) {
+	t.Helper()
+	harness.Eventually(t, "the status has the lag", func() error {
+		var status struct {
+			Archive struct {
+				LagRevisions, SpoolBytes int64
+				LagSeconds               float64
+			}
+		}
+		if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
+			return err
+		}
+		if a := status.Archive; a.LagRevisions == 0 || a.LagSeconds == 0 || a.SpoolBytes == 0 {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
+}
+
+// TestArchiveOnAHangingDirectory: while the destination does not return from a system
+// call, as NFS whose server is away, writes go on, the status has the lag, and the
+// server stops. Afterwards the archive catches up. A FIFO without a writer hangs in the
+// same way.
+func TestArchiveOnAHangingDirectory(t *testing.T) {
+	t.Parallel()
+	destination := filepath.Join(t.TempDir(), "archive")
+	config := archiving(t, destination)
+	s := harness.Start(t, "--config", config)
+	archived(t, s)
+	s.Stop()
+	claim := filepath.Join(destination, "chains", "00000001", "chain.json")
+	if err := errors.Join(os.Rename(claim, claim+".aside"), syscall.Mkfifo(claim, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s = harness.StartIn(t, s.Dir, "--config", config)
+	create(t, s, "while-it-hangs")
+	lags(t, s)
+	if code := s.Stop(); code != harness.ExitOK {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+	if err := os.Rename(claim+".aside", claim); err != nil {
+		t.Fatal(err)
+	}
+	s = harness.StartIn(t, s.Dir, "--config", config)
+	last := create(t, s, "last")
+	archived(t, s)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "1 to "+last.ResourceVersion)
+}
+
+// TestArchiveInS3WithoutAnswers: the same with a server that accepts requests and does
+// not answer.
+func TestArchiveInS3WithoutAnswers(t *testing.T) {
+	t.Parallel()
+	store := harness.StartS3(t)
+	gate := harness.NewGate(t, store.Endpoint)
+	config := harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
+		store.URL("mini"), gate.URL, store.CredentialsFile))
+	s := harness.Start(t, "--config", config)
+	archived(t, s)
+	gate.Hang(true)
+	create(t, s, "while-it-hangs")
+	lags(t, s)
+	if code := s.Stop(); code != harness.ExitOK {
+		t.Errorf("the server ended with exit code %d", code)
+	}
+	gate.Hang(false)
+	s = harness.StartIn(t, s.Dir, "--config", config)
+	last := create(t, s, "last")
+	archived(t, s)
+	out, code := harness.CLIWith(t, store.Env, "backup", "list", "--from", store.URL("mini"), "--endpoint", store.Endpoint, "--region", "us-east-1")
+	if code != harness.ExitOK {
+		t.Fatalf("backup list exits with %d: %s", code, out)
+	}
+	harness.Contains(t, out, "1 to "+last.ResourceVersion)
+}
