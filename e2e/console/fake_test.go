@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -18,6 +19,7 @@ import (
 // objects, and one type with very many.
 type many struct {
 	types, objects int
+	unready        atomic.Bool
 
 	mu      sync.Mutex
 	version int
@@ -41,8 +43,12 @@ func (m *many) serve(t *testing.T) (kubeconfig string) {
 
 func (m *many) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case r.URL.Path == "/readyz" && m.unready.Load():
+		http.Error(w, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed", http.StatusInternalServerError)
 	case r.URL.Path == "/readyz", r.URL.Path == "/metrics":
 		fmt.Fprint(w, "[+]ping ok\n")
+	case strings.HasPrefix(r.URL.Path, "/kube-hyper-mini/"): // as any other API server
+		http.NotFound(w, r)
 	case r.URL.Path == "/version":
 		answer(w, map[string]any{"gitVersion": "v1.36.3"})
 	case r.URL.Path == "/api":
@@ -81,9 +87,11 @@ func resource(plural, kind string) any {
 		"verbs": []string{"get", "list", "watch", "create", "patch", "delete"}}
 }
 
-// groups has 20 types in each, and the one with objects.
+// groups has 20 types in each, and the one with objects. Beside it are names that
+// lead to other paths, which an aggregated API server may announce.
 func (m *many) groups() any {
-	groups := []any{group("scale.example.org", resource("things", "Thing"))}
+	groups := []any{group("scale.example.org", resource("things", "Thing"),
+		resource("../../../api/v1/secrets", "Hidden"), resource(`..\..\..\api\v1\secrets`, "Hidden"), resource("secrets?limit=1", "Hidden"), resource("..", "Hidden"))}
 	for i := 0; i < m.types; i += 20 {
 		var resources []any
 		for j := i; j < min(i+20, m.types); j++ {

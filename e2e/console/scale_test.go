@@ -36,6 +36,10 @@ func TestVeryMany(t *testing.T) {
 	p.fill("Filter types", "type1234")
 	p.sees("1 of 2,001", "Type1234")
 
+	// A name that leads to another path is refused.
+	p.visit("#/object/scale.example.org/v1/things/-/%2e%2e")
+	p.sees("/apis/scale.example.org/v1/things/.. is not a path of the API")
+
 	p.visit("#/objects/scale.example.org/v1/things")
 	p.sees("100,000 objects", "500 of 100,000 are loaded", "thing-000000")
 	p.drawsFew()

@@ -5,16 +5,74 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	protocol "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
 var screenshots = flag.String("screenshots", "", "directory to write pictures of the main pages to")
 
-// view is a page to take a picture of, once it shows a text.
-type view struct{ name, hash, sees string }
+// view is a page to look at, once it shows a text.
+type view struct {
+	name, hash, sees string
+	// click is a button to click first.
+	click string
+}
+
+const (
+	claim    = "#/object/platform.example.org/v1alpha1/postgresqls/shop/orders"
+	longName = "a-name-that-is-as-long-as-names-of-objects-often-are-in-clouds-where-they-have-a-region-eu-central-1-an-account-123456789012-and-a-purpose.example.org"
+)
+
+// views are the main pages, of the objects that [looked] makes.
+var views = []view{
+	{name: "overview", hash: "#/", sees: "checks passed"},
+	{name: "types", hash: "#/types", sees: "ConfigMap"},
+	{name: "notype", hash: "#/types?q=nothing-has-this-name", sees: "No type matches"},
+	{name: "objects", hash: "#/objects/cloud.example.org/v1/databases", sees: "orders"},
+	{name: "all", hash: "#/objects/apiextensions.k8s.io/v1/customresourcedefinitions", sees: "xpostgresqls"},
+	{name: "long", hash: "#/objects/core/v1/configmaps?ns=shop", sees: "a-name-that"},
+	{name: "empty", hash: "#/objects/cloud.example.org/v1/volumes?ns=default", sees: "No objects."},
+	{name: "object", hash: claim, sees: "Conditions"},
+	{name: "longobject", hash: "#/object/core/v1/configmaps/shop/" + longName, sees: "Metadata"},
+	{name: "yaml", hash: claim + "?tab=yaml", sees: "resourceRef"},
+	{name: "relations", hash: claim + "?tab=tree", sees: "orders-x7k2p-net"},
+	{name: "events", hash: claim + "?tab=events", sees: "No events"},
+	{name: "managers", hash: claim + "?tab=managers", sees: "kubectl"},
+	{name: "edit", hash: "#/edit/cloud.example.org/v1/databases/shop/orders", sees: "engine"},
+	{name: "review", hash: "#/new/cloud.example.org/v1/databases?ns=shop", sees: "Cannot review", click: "Review"},
+	{name: "delete", hash: "#/object/platform.example.org/v1alpha1/xpostgresqls/-/orders-x7k2p", sees: "These go too", click: "Delete"},
+	{name: "schema", hash: "#/schema/cloud.example.org/v1/databases", sees: "Size in gigabytes"},
+	{name: "versions", hash: "#/schema/cloud.example.org/v1/databases?compare=v1beta1", sees: "gigabytes"},
+	{name: "access", hash: "#/access", sees: "Subject"},
+	{name: "missing", hash: "#/object/core/v1/configmaps/shop/none", sees: "not found"},
+	{name: "noroute", hash: "#/nothing", sees: "Not found"},
+}
+
+// looked is a server with the objects that views show.
+func looked(t *testing.T) *harness.Server {
+	t.Helper()
+	s := platform(t)
+	fill(t, s)
+	s.Kubectl("", "create", "configmap", longName, "-n", "shop")
+	s.Kubectl("", "annotate", "configmap", longName, "-n", "shop", "example.org/"+strings.Repeat("long", 10)+"="+strings.Repeat("text-without-a-space", 20))
+	return s
+}
+
+// look goes to the page of a view.
+func (p *page) look(v view) {
+	p.t.Helper()
+	p.run("leave what was looked at", script(`document.querySelector("dialog[open]")?.close()`))
+	p.visit(v.hash)
+	if v.click != "" {
+		p.click(v.click)
+	}
+	p.sees(v.sees)
+}
 
 // TestScreenshots writes pictures of the main pages for a person to look at:
 // with few objects and with very many.
@@ -22,30 +80,13 @@ func TestScreenshots(t *testing.T) {
 	if *screenshots == "" {
 		t.Skip("writes pictures with -screenshots DIR only")
 	}
-	s := platform(t)
-	fill(t, s)
-	const claim = "#/object/platform.example.org/v1alpha1/postgresqls/shop/orders"
-	few := open(t, launch(t, "--data-dir", s.Dir), "#/objects/core/v1/namespaces")
+	few := open(t, launch(t, "--data-dir", looked(t).Dir), "#/objects/core/v1/namespaces")
 	few.sees("shop")
-	few.shoot([]view{
-		{"overview", "#/", "checks passed"},
-		{"types", "#/types", "ConfigMap"},
-		{"objects", "#/objects/cloud.example.org/v1/databases", "orders"},
-		{"object", claim, "Conditions"},
-		{"yaml", claim + "?tab=yaml", "resourceRef"},
-		{"relations", claim + "?tab=tree", "orders-x7k2p-net"},
-		{"events", claim + "?tab=events", "No events"},
-		{"managers", claim + "?tab=managers", "kubectl"},
-		{"edit", "#/edit/cloud.example.org/v1/databases/shop/orders", "engine"},
-		{"schema", "#/schema/cloud.example.org/v1/databases", "Size in gigabytes"},
-		{"versions", "#/schema/cloud.example.org/v1/databases?compare=v1beta1", "gigabytes"},
-		{"access", "#/access", "Subject"},
-		{"missing", "#/object/core/v1/configmaps/shop/none", "not found"},
-	})
+	few.shoot(views)
 	server := &many{types: 2000, objects: 100_000}
 	open(t, launch(t, "--kubeconfig", server.serve(t)), "#/types").shoot([]view{
-		{"many-types", "#/types", "Type0000"},
-		{"many-objects", "#/objects/scale.example.org/v1/things", "thing-000000"},
+		{name: "many-types", hash: "#/types", sees: "Type0000"},
+		{name: "many-objects", hash: "#/objects/scale.example.org/v1/things", sees: "thing-000000"},
 	})
 }
 
@@ -55,11 +96,10 @@ func (p *page) shoot(views []view) {
 	for _, each := range []struct {
 		width, height int64
 		scheme        string
-	}{{1440, 900, "light"}, {1440, 900, "dark"}, {400, 800, "light"}, {400, 800, "dark"}} {
+	}{{1440, 900, "light"}, {1440, 900, "dark"}, {400, 800, "light"}, {400, 800, "dark"}, {360, 740, "light"}, {360, 740, "dark"}} {
 		p.size(each.width, each.height, each.scheme)
 		for _, v := range views {
-			p.visit(v.hash)
-			p.sees(v.sees)
+			p.look(v)
 			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 			if err != nil {
 				p.t.Fatalf("take a picture: %v", err)
@@ -71,6 +111,53 @@ func (p *page) shoot(views []view) {
 		}
 	}
 }
+
+// TestNarrow: on the narrowest screens, dark and light, nothing on a page is out of
+// reach to the right, and all text has enough contrast.
+func TestNarrow(t *testing.T) {
+	t.Parallel()
+	p := open(t, launch(t, "--data-dir", looked(t).Dir), "#/objects/core/v1/namespaces")
+	p.sees("shop")
+	for _, v := range views {
+		p.look(v)
+		for _, scheme := range []string{"light", "dark"} {
+			p.size(360, 740, scheme)
+			for _, fault := range evaluate[[]string](p, faults) {
+				t.Errorf("%s, %s: %s", v.name, scheme, fault)
+			}
+		}
+	}
+}
+
+// faults finds text that is wider than the window outside of what scrolls, and
+// text with less contrast than 4.5 to 1 (WCAG 2, level AA).
+const faults = `(() => {
+	const found = [], probe = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+	const color = (text) => {
+		probe.clearRect(0, 0, 1, 1);
+		probe.fillStyle = text;
+		probe.fillRect(0, 0, 1, 1);
+		const [r, g, b, a] = probe.getImageData(0, 0, 1, 1).data;
+		return {rgb: [r, g, b], alpha: a / 255};
+	};
+	const over = (top, below) => top.rgb.map((part, i) => part * top.alpha + below[i] * (1 - top.alpha));
+	const behind = (e) => e ? over(color(getComputedStyle(e).backgroundColor), behind(e.parentElement)) : [255, 255, 255];
+	const bright = (rgb) => {
+		const [r, g, b] = rgb.map((part) => (part /= 255) <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+		return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+	};
+	const scrolls = (e) => e && (["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX) ? e !== document.body : scrolls(e.parentElement));
+	if (document.documentElement.scrollWidth > innerWidth) found.push("the page is " + document.documentElement.scrollWidth + " pixels wide");
+	for (const e of document.querySelectorAll("body *")) {
+		const text = [...e.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE).map((node) => node.textContent).join("").trim();
+		if (!text || e.matches("script, style, option, svg *, :disabled") || !e.checkVisibility({visibilityProperty: true, opacityProperty: true})) continue;
+		if (e.getBoundingClientRect().right > innerWidth + 1 && !scrolls(e)) found.push("out of the window: " + text.slice(0, 60));
+		const ground = behind(e), [dark, light] = [bright(over(color(getComputedStyle(e).color), ground)), bright(ground)].sort((a, b) => a - b);
+		const contrast = (light + 0.05) / (dark + 0.05);
+		if (contrast < 4.5) found.push("contrast " + contrast.toFixed(1) + ": " + text.slice(0, 60));
+	}
+	return [...new Set(found)];
+})()`
 
 // TestReadmePictures writes the pictures of the README: small, in WebP. The
 // charts have some requests to show.
@@ -84,8 +171,8 @@ func TestReadmePictures(t *testing.T) {
 		view
 		height int64
 	}{
-		{view{"overview", "#/", "checks passed"}, 532},
-		{view{"relations", "#/object/platform.example.org/v1alpha1/postgresqls/shop/orders?tab=tree", "orders-x7k2p-net"}, 440},
+		{view{name: "overview", hash: "#/", sees: "checks passed"}, 532},
+		{view{name: "relations", hash: claim + "?tab=tree", sees: "orders-x7k2p-net"}, 440},
 	} {
 		p.size(1100, v.height, "light")
 		p.visit(v.hash)
@@ -94,6 +181,7 @@ func TestReadmePictures(t *testing.T) {
 		}
 		p.sees(v.sees)
 		p.lacks("measuring")
+		p.size(1100, max(v.height, evaluate[int64](p, `document.querySelector("#app").scrollHeight`)), "light") // the whole page
 		picture, err := chromedp.Call(p.ctx, protocol.CaptureScreenshot, protocol.CaptureScreenshotParams{Format: protocol.CaptureScreenshotFormatWebp, Quality: new(int64(85))})
 		if err != nil {
 			p.t.Fatalf("take a picture: %v", err)

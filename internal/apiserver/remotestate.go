@@ -14,7 +14,7 @@ import (
 // RemoteServers returns the state of the servers that APIServices and ServiceEndpoints name.
 // Call it when the server is ready.
 func (s *Server) RemoteServers() (endpoints.Remote, error) {
-	remote := endpoints.Remote{}
+	remote := endpoints.Remote{ConversionWebhooks: s.crds.ConversionWebhooks()}
 	services, err := s.remote.services.List(labels.Everything())
 	if err != nil {
 		return remote, fmt.Errorf("list APIServices: %w", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -32,6 +33,25 @@ func (s *Server) Types(ctx context.Context) (Types, error) {
 		return Types{}, fmt.Errorf("count the types that have objects: %w", err)
 	}
 	return Types{Installed: len(all), Populated: len(populated), Resident: s.front.resident()}, nil
+}
+
+// ConversionWebhooks returns the server of each CRD whose versions a webhook converts:
+// NAMESPACE/NAME of a service, or a URL.
+func (s *Server) ConversionWebhooks() map[string]string {
+	servers := map[string]string{}
+	for _, crd := range s.catalog.all() {
+		conversion := crd.Spec.Conversion
+		if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {
+			continue
+		}
+		switch client := conversion.Webhook.ClientConfig; {
+		case client.Service != nil:
+			servers[crd.Name] = client.Service.Namespace + "/" + client.Service.Name
+		case client.URL != nil:
+			servers[crd.Name] = *client.URL
+		}
+	}
+	return servers
 }
 
 // isResident reports whether the serving machinery of a type is built.

@@ -49,6 +49,9 @@ type Remote struct {
 	// Failing are those that are not available, or have targets that cannot be
 	// reached.
 	Failing []FailingRemote `json:"failing,omitempty"`
+	// ConversionWebhooks has the server of each CustomResourceDefinition whose versions
+	// a webhook converts: NAMESPACE/NAME of a service, or a URL.
+	ConversionWebhooks map[string]string `json:"conversionWebhooks,omitempty"`
 }
 
 // FailingRemote is an APIService or a ServiceEndpoint whose server does not answer.

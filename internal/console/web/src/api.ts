@@ -79,11 +79,19 @@ export function withQuery(path: string, query: RequestOptions["query"] = {}): st
   return text ? `${path}?${text}` : path;
 }
 
+/** The address of a path. A name with dots or slashes must not lead elsewhere: such a path is refused, because the browser would change it. */
+function address(path: string, query: RequestOptions["query"]): string {
+  const [plain] = path.split("?"), wanted = "/k8s" + plain;
+  if (new URL(wanted, location.origin).pathname !== wanted) throw new ApiError(400, `${plain} is not a path of the API`);
+  return "/k8s" + withQuery(path, query);
+}
+
 /** Sends a request and returns the answer; throws ApiError for a failure. With an etag, the answer may be 304. */
 export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
+  const url = address(path, options.query);
   let answer: Response;
   try {
-    answer = await fetch("/k8s" + withQuery(path, options.query), {
+    answer = await fetch(url, {
       method: options.method ?? "GET", body: options.body, signal: options.signal,
       headers: {
         Accept: options.accept ?? "application/json", "X-Console-Key": key(),

@@ -5,14 +5,18 @@ import { number } from "./format";
 import { moveFocus, useDebounced, VirtualList } from "./parts";
 import { route, setQuery } from "./router";
 import { useSignal } from "./signal";
-import { count, counts, hrefOfType, typeKey, types, uncount, type ApiType } from "./types";
+import { count, counts, hrefOfType, miscounted, typeKey, types, uncount, type ApiType } from "./types";
 
 function TypeRow({ type }: { type: ApiType }) {
   const found = useSignal(counts).get(typeKey(type));
   useEffect(() => {
-    void count(type);
-    const timer = setInterval(() => { if (inView.value) void count(type); }, 20_000);
-    return () => { clearInterval(timer); uncount(type); };
+    let timer = 0, left = false;
+    const again = async () => {
+      if (inView.value) await count(type);
+      if (!left) timer = window.setTimeout(again, miscounted(type) ? 5000 : 20_000);
+    };
+    void again();
+    return () => { left = true; clearTimeout(timer); uncount(type); };
   }, [typeKey(type)]);
   return (
     <div class="type-row" role="row">

@@ -1,11 +1,20 @@
 // A small chart of the last minutes.
 import uPlot from "uplot";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Point } from "./metrics";
+
+/** The charts are drawn with the colors of the page, which change with this. */
+const dark = matchMedia("(prefers-color-scheme: dark)");
 
 export function Chart({ title, points, value, tone = "accent" }: { title: string; points: Point[]; value: (point: Point) => number | null; tone?: string }) {
   const parent = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
+  const [scheme, setScheme] = useState(dark.matches);
+  useEffect(() => {
+    const change = () => setScheme(dark.matches);
+    dark.addEventListener("change", change);
+    return () => dark.removeEventListener("change", change);
+  }, []);
   useEffect(() => {
     const style = getComputedStyle(document.documentElement);
     const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
@@ -19,8 +28,8 @@ export function Chart({ title, points, value, tone = "accent" }: { title: string
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: parent.current!.clientWidth, height: 120 }));
     resize.observe(parent.current!);
     return () => { resize.disconnect(); plot.current?.destroy(); };
-  }, []);
-  useEffect(() => { plot.current?.setData([points.map((point) => point.time), points.map(value)]); }, [points]);
+  }, [scheme]);
+  useEffect(() => { plot.current?.setData([points.map((point) => point.time), points.map(value)]); }, [points, scheme]);
   const last = points.length ? value(points[points.length - 1]) : null;
   return <section class="card"><h2>{title} <span class="figure">{last === null ? "" : last.toFixed(last < 10 ? 1 : 0)}</span></h2>
     <div ref={parent} class="chart" role="img" aria-label={`${title} over the last ten minutes`}>{points.length === 0 && <p class="muted chart-wait">measuring…</p>}</div></section>;

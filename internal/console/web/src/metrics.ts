@@ -2,19 +2,19 @@
 
 /** Calls of a webhook, and those that it did not answer. */
 export interface Calls { total: number; failed: number }
-/** Counters at a moment, in seconds. */
-export interface Sample { time: number; requests: number; errors: number; buckets: Map<number, number>; webhooks: Map<string, Calls> }
+/** Counters at a moment, in seconds. Conversions are by the name of the CRD. */
+export interface Sample { time: number; requests: number; errors: number; buckets: Map<number, number>; webhooks: Map<string, Calls>; conversions: Map<string, Calls> }
 export interface Point { time: number; requests: number; errors: number; latency: number | null }
 
 /** Reads the counters of requests from Prometheus' text format. Watches and other long requests are left out. */
 export function parse(text: string, time: number): Sample {
-  const sample: Sample = { time, requests: 0, errors: 0, buckets: new Map(), webhooks: new Map() };
+  const sample: Sample = { time, requests: 0, errors: 0, buckets: new Map(), webhooks: new Map(), conversions: new Map() };
   const value = (line: string) => Number(line.slice(line.lastIndexOf(" ")));
-  const calls = (line: string) => {
-    const name = /[{,]name="([^"]*)"/.exec(line)?.[1] ?? "";
-    if (!sample.webhooks.has(name)) sample.webhooks.set(name, { total: 0, failed: 0 });
-    return sample.webhooks.get(name)!;
+  const callsIn = (known: Map<string, Calls>, name = "") => {
+    if (!known.has(name)) known.set(name, { total: 0, failed: 0 });
+    return known.get(name)!;
   };
+  const calls = (line: string) => callsIn(sample.webhooks, /[{,]name="([^"]*)"/.exec(line)?.[1]);
   for (const line of text.split("\n")) {
     if (line.startsWith("apiserver_request_total{")) {
       if (line.includes('verb="WATCH"') || line.includes('verb="CONNECT"')) continue;
@@ -28,6 +28,11 @@ export function parse(text: string, time: number): Sample {
     } else if (line.startsWith("apiserver_admission_webhook_request_total{")) calls(line).total += value(line);
     else if (line.startsWith("apiserver_admission_webhook_fail_open_count{")) calls(line).failed += value(line);
     else if (line.startsWith("apiserver_admission_webhook_rejection_count{") && line.includes('error_type="calling_webhook_error"')) calls(line).failed += value(line);
+    else if (line.startsWith("apiserver_crd_conversion_webhook_duration_seconds_count{")) {
+      const made = callsIn(sample.conversions, /[{,]crd_name="([^"]*)"/.exec(line)?.[1]);
+      made.total += value(line);
+      if (line.includes('succeeded="false"')) made.failed += value(line);
+    }
   }
   return sample;
 }

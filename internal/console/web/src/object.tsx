@@ -39,7 +39,7 @@ function useObject(type: ApiType, namespace: string, name: string) {
           if (abort.signal.aborted) return;
           const code = error instanceof ApiError ? error.code : 0;
           if (code === 404) set((before) => ({ object: before.object, gone: true, error: before.object ? undefined : (error as Error) }));
-          else if (code !== 410 && code !== 0 && code !== 502) set((before) => ({ ...before, error: error as Error }));
+          else if (![410, 429, 0, 502].includes(code)) set((before) => ({ ...before, error: error as Error }));
           await pause(2000, abort.signal);
         }
       }

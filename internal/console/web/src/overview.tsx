@@ -1,6 +1,6 @@
 // The server at a glance.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, get, inView, list, pause, send, whileInView, type KubeObject } from "./api";
+import { ApiError, get, inView, list, parallel, pause, send, whileInView, type KubeObject } from "./api";
 import { Chart } from "./chart";
 import { bytes, number, span } from "./format";
 import { compare, parse, type Calls, type Point, type Sample } from "./metrics";
@@ -19,7 +19,7 @@ export function Overview() {
     <div class="title"><h1>Overview</h1></div>
     <div class="cards"><Health {...server} /><Server {...server} /><Data {...server} /></div>
     <Charts {...metrics} />
-    <Remote calls={metrics.calls} />
+    <Remote metrics={metrics} converters={server.data?.status?.remote?.conversionWebhooks ?? {}} />
     <Events />
   </>;
 }
@@ -61,7 +61,7 @@ function Health({ data, error }: Loaded<ServerState>) {
       {status?.controllers && <><dt>Controllers</dt><dd>{number(status.controllers.length)} running</dd></>}
       {status?.manifests && <><dt>Manifests</dt><dd>{number(status.manifests.objects)} objects{status.manifests.failures > 0 && <p class="bad">{number(status.manifests.failures)} could not be applied: {status.manifests.error}</p>}</dd></>}
     </dl>
-    {bad.length === 0 && checks.length > 0 && <details><summary>{number(checks.length)} checks passed</summary><ul class="plain-list">{checks.map((check) => <li key={check.name}>{check.name}</li>)}</ul></details>}</section>;
+    {bad.length === 0 && checks.length > 0 && <details><summary>{number(checks.length)} {checks.length === 1 ? "check" : "checks"} passed</summary><ul class="plain-list">{checks.map((check) => <li key={check.name}>{check.name}</li>)}</ul></details>}</section>;
 }
 
 function Server({ data }: Loaded<ServerState>) {
@@ -104,29 +104,42 @@ function Meter({ used, of }: { used: number; of?: number }) {
   return <>{bytes(used)}{of ? <> of {bytes(of)} <meter min={0} max={of} high={of * 0.8} value={used} /></> : null}</>;
 }
 
-interface Metrics { points: Point[]; denied?: Error; calls: Map<string, Calls & { recent: number }> }
+/** Calls of a webhook, and whether some of the latest ones that the page knows of have failed. */
+type Made = Calls & { failing: boolean };
+interface Metrics { points: Point[]; denied?: Error; calls: Map<string, Made>; conversions: Map<string, Made> }
 
-/** Follows the server's metrics. Failures of webhooks are counted as recent since the page was opened. */
+/** Judges the calls since the sample before; without such calls, the judgement before stays. Nothing is known of calls before the first sample. */
+function judge(known: Map<string, Made>, before: Map<string, Calls> | undefined, now: Map<string, Calls>): Map<string, Made> {
+  return new Map([...now].map(([name, each]) => {
+    const old = before ? before.get(name) ?? { total: 0, failed: 0 } : each;
+    return [name, { ...each, failing: each.failed > old.failed || (each.total === old.total && !!known.get(name)?.failing) }];
+  }));
+}
+
+/** Follows the server's metrics. */
 function useMetrics(): Metrics {
-  const [metrics, set] = useState<Metrics>({ points: [], calls: new Map() });
+  const [metrics, set] = useState<Metrics>({ points: [], calls: new Map(), conversions: new Map() });
   useEffect(() => {
     const abort = new AbortController();
-    let before: Sample | undefined, first: Sample | undefined;
+    let before: Sample | undefined, samples = 0;
     void whileInView(abort.signal, async (shown) => {
       while (!shown.aborted) {
         try {
           const sample = parse(await (await send("/metrics", { signal: shown, accept: "text/plain" })).text(), Date.now() / 1000);
           const point = before && compare(before, sample);
-          if (!first || sample.requests < first.requests) first = sample;
-          const calls = new Map([...sample.webhooks].map(([name, each]) => [name, { ...each, recent: each.failed - (first!.webhooks.get(name)?.failed ?? 0) }]));
+          const last = before;
           before = sample;
-          set((known) => ({ points: point ? [...known.points, point].slice(-KEEP) : known.points, calls }));
+          samples++;
+          set((known) => ({
+            points: point ? [...known.points, point].slice(-KEEP) : known.points,
+            calls: judge(known.calls, last?.webhooks, sample.webhooks), conversions: judge(known.conversions, last?.conversions, sample.conversions),
+          }));
         } catch (error) {
           if (shown.aborted) return;
           before = undefined;
           set((known) => ({ ...known, denied: error as Error }));
         }
-        await pause(before === first ? 1500 : EVERY, shown);
+        await pause(samples === 1 ? 1500 : EVERY, shown);
       }
     });
     return () => abort.abort();
@@ -145,33 +158,57 @@ function Charts({ points, denied }: Metrics) {
 
 type State = { tone: "good" | "bad" | "warn" | "idle"; word: string; message?: string };
 
+/** The servers of conversion webhooks that only metrics tell of, by CRD: other API servers have no status of ours. */
+const converterOf = new Map<string, Promise<string | undefined>>();
+const MAX_CONVERTERS = 100;
+
+async function findConverter(crd: string): Promise<string | undefined> {
+  const found = await optional(get<any>(`/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${encodeURIComponent(crd)}`));
+  const client = found?.spec?.conversion?.webhook?.clientConfig;
+  return client && (client.service ? `${client.service.namespace}/${client.service.name}` : client.url);
+}
+
+/** The CRDs that each server converts. */
+async function converters(known: Record<string, string>, called: Iterable<string>): Promise<Map<string, string[]>> {
+  const servers = new Map<string, string[]>();
+  const add = (server: string | undefined, crd: string) => { if (server) servers.set(server, [...(servers.get(server) ?? []), crd]); };
+  for (const [crd, server] of Object.entries(known)) add(server, crd);
+  await parallel([...called].filter((crd) => !(crd in known)).slice(0, MAX_CONVERTERS), 2, async (crd) => {
+    if (!converterOf.has(crd)) converterOf.set(crd, findConverter(crd).catch(() => { converterOf.delete(crd); return undefined; }));
+    add(await converterOf.get(crd), crd);
+  });
+  return servers;
+}
+
 /** Remote API servers and webhooks, with what is known of their health. */
-function Remote({ calls }: { calls: Metrics["calls"] }) {
+function Remote({ metrics, converters: known }: { metrics: Metrics; converters: Record<string, string> }) {
   const { data, error } = usePolled(async (signal) => {
     const listOf = (path: string) => optional(list(path, { signal }));
     const endpointType = types.value?.find((type) => type.kind === "ServiceEndpoint");
-    const [services, mutating, validating, endpoints] = await Promise.all([
+    const [services, mutating, validating, endpoints, conversions] = await Promise.all([
       listOf("/apis/apiregistration.k8s.io/v1/apiservices"), listOf("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
-      listOf("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"), endpointType ? listOf(`/apis/${endpointType.group}/${endpointType.version}/${endpointType.resource}`) : undefined]);
+      listOf("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"), endpointType ? listOf(`/apis/${endpointType.group}/${endpointType.version}/${endpointType.resource}`) : undefined, converters(known, metrics.conversions.keys())]);
     return {
+      conversions: [...conversions].sort(([a], [b]) => a.localeCompare(b)),
       services: services?.items.filter((item) => item.spec.service) ?? [], endpoints: endpoints?.items ?? [],
       webhooks: [...(mutating?.items ?? []), ...(validating?.items ?? [])].flatMap((item) => (item.webhooks ?? []).map((hook: any) => ({ item, hook }))) as { item: KubeObject; hook: any }[],
     };
-  });
+  }, [Object.keys(known).length, metrics.conversions.size]);
   if (error && !data) return <Failure error={error} doing="list remote servers" />;
-  if (!data || data.services.length + data.webhooks.length + data.endpoints.length === 0) return null;
+  if (!data || data.services.length + data.webhooks.length + data.endpoints.length + data.conversions.length === 0) return null;
   const service = (reference: any) => (reference ? `${reference.namespace}/${reference.name}` : "");
+  const serverOf = (hook: any): string => service(hook.clientConfig.service) || hook.clientConfig.url;
+  const sum = (all: (Made | undefined)[]): Made | undefined => all.reduce((one, other) => (one && other ? { total: one.total + other.total, failed: one.failed + other.failed, failing: one.failing || other.failing } : one ?? other), undefined);
   const condition = (object: KubeObject | undefined, name: string): State => {
     const found = object?.status?.conditions?.find((each: any) => each.type === name);
     if (!found || found.status === "Unknown") return { tone: "idle", word: "unknown", message: found?.message };
     return found.status === "True" ? { tone: "good", word: "reachable" } : { tone: "bad", word: found.reason || "not reachable", message: found.message };
   };
-  const ofWebhook = (hook: any): State => {
-    const reference = hook.clientConfig.service, made = calls.get(hook.name);
-    const reached = condition(reference && data.endpoints.find((item) => item.metadata.namespace === reference.namespace && item.metadata.name === reference.name), "Reachable");
+  const ofWebhook = (server: string, made: Made | undefined): State => {
+    const reached = condition(data.endpoints.find((item) => `${item.metadata.namespace}/${item.metadata.name}` === server), "Reachable");
     const message = made ? `${number(made.total)} calls, ${number(made.failed)} without an answer` : undefined;
     if (reached.tone === "bad") return reached;
-    if (made && made.recent > 0) return { tone: "bad", word: "fails", message };
+    if (made?.failing) return { tone: "bad", word: "fails", message };
     if (reached.tone === "good") return { ...reached, message };
     return made && made.total > made.failed ? { tone: "good", word: "answers", message } : { tone: made?.failed ? "warn" : "idle", word: made?.failed ? "has failed" : "not called yet", message };
   };
@@ -180,7 +217,9 @@ function Remote({ calls }: { calls: Metrics["calls"] }) {
   const typed = (item: KubeObject, apiVersion: string, kind: string): KubeObject => ({ ...item, apiVersion, kind }); // items of a list have neither
   return <section><h2>Remote API servers and webhooks</h2><table class="plain"><thead><tr><th>What</th><th>Server</th><th>State</th></tr></thead><tbody>
     {data.services.map((item) => row(item.metadata.uid, <>API {link(typed(item, "apiregistration.k8s.io/v1", "APIService"), `${item.spec.group}/${item.spec.version}`)}</>, service(item.spec.service), condition(item, "Available")))}
-    {data.webhooks.map(({ item, hook }) => row(item.metadata.uid + hook.name, <>webhook {hook.name} <span class="muted">{hook.failurePolicy === "Ignore" ? "failures are ignored" : "required"}</span></>, service(hook.clientConfig.service) || hook.clientConfig.url, ofWebhook(hook)))}
+    {data.webhooks.map(({ item, hook }) => row(item.metadata.uid + hook.name, <>webhook {hook.name} <span class="muted">{hook.failurePolicy === "Ignore" ? "failures are ignored" : "required"}</span></>, serverOf(hook), ofWebhook(serverOf(hook), metrics.calls.get(hook.name))))}
+    {data.conversions.map(([server, crds]) => row(`conversion ${server}`, <>conversion of {crds.length > 1 ? <span title={crds.slice(0, MAX_CONVERTERS).join("\n")}>{number(crds.length)} types</span> : link(typed({ metadata: { name: crds[0] } } as KubeObject, "apiextensions.k8s.io/v1", "CustomResourceDefinition"), crds[0])} <span class="muted">required</span></>,
+      server, ofWebhook(server, sum(crds.map((crd) => metrics.conversions.get(crd))))))}
     {data.endpoints.map((item) => row(item.metadata.uid, <>ServiceEndpoint {link(item, `${item.metadata.namespace}/${item.metadata.name}`)}</>, targets(item), condition(item, "Reachable")))}
   </tbody></table></section>;
 }

@@ -2,7 +2,7 @@
 // garbage collector follows, and by the references of Crossplane's claims and
 // composite resources, which its controllers follow.
 import { METADATA_LIST, get, list, parallel, type KubeObject, type Metadata } from "./api";
-import { pathOf, typeOfKind, types, type ApiType } from "./types";
+import { countIn, pathOf, typeOfKind, types, type ApiType } from "./types";
 
 /** An object of the tree. */
 export interface Related { type: ApiType; metadata: Metadata }
@@ -113,7 +113,27 @@ export interface Consequences {
   kept: Related[];
   /** What a controller deletes that follows references in specs, with its dependents. */
   controlled: Related[];
+  /** What is in a namespace, or of a type that a CRD defines: all of it goes. */
+  contained: Contained[];
   partial: string[];
+}
+
+/** A number of objects; undefined if they could not be counted. */
+export interface Contained { type: ApiType; count: number | undefined }
+
+/** Counts what namespaces hold, and the objects of types that CRDs define. */
+async function contained(type: ApiType, objects: Metadata[], signal: AbortSignal): Promise<Contained[]> {
+  const known = types.value ?? [], found = new Map<ApiType, number | undefined>();
+  const tasks = objects.slice(0, 20).flatMap(({ name }): { type: ApiType; namespace?: string }[] => {
+    if (type.group === "" && type.resource === "namespaces") return known.filter((each) => each.namespaced && each.verbs.includes("list") && each.verbs.includes("delete") && each.group !== "events.k8s.io").map((each) => ({ type: each, namespace: name }));
+    if (type.group === "apiextensions.k8s.io" && type.resource === "customresourcedefinitions") return known.filter((each) => `${each.resource}.${each.group}` === name).map((each) => ({ type: each }));
+    return [];
+  });
+  await parallel(tasks, CONNECTIONS, async (task) => {
+    const count = await countIn(task.type, task.namespace, signal).catch(() => undefined);
+    if (count !== 0) found.set(task.type, count === undefined ? undefined : count + (found.get(task.type) ?? 0));
+  });
+  return [...found].map(([each, count]) => ({ type: each, count })).sort((a, b) => order(a.type.kind, b.type.kind));
 }
 
 export async function consequences(type: ApiType, objects: Metadata[], signal: AbortSignal): Promise<Consequences> {
@@ -133,7 +153,7 @@ export async function consequences(type: ApiType, objects: Metadata[], signal: A
   const controlled = new Map<string, Related>(elsewhere.map((each) => [each.metadata.uid, each]));
   for (const [uid, item] of collect(byOwner, [...reach, ...controlled.keys()])) if (!reach.has(uid)) controlled.set(uid, item);
   return {
-    collected: [...collected.values()], direct: [...direct.values()], controlled: [...controlled.values()],
+    contained: await contained(type, objects, signal), collected: [...collected.values()], direct: [...direct.values()], controlled: [...controlled.values()],
     kept: [...new Map(kept.filter((item) => !controlled.has(item.metadata.uid)).map((item) => [item.metadata.uid, item])).values()], partial,
   };
 }

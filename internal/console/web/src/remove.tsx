@@ -4,7 +4,7 @@ import { send, parallel, type Metadata } from "./api";
 import { number } from "./format";
 import { Dialog } from "./parts";
 import { consequences, type Consequences, type Related } from "./owners";
-import { hrefOfObject, pathOf, type ApiType } from "./types";
+import { hrefOfObject, hrefOfType, pathOf, typeKey, type ApiType } from "./types";
 
 const policies = [
   ["Background", "the object now, its dependents after it"],
@@ -59,8 +59,10 @@ export function DeleteDialog({ type, objects, onClose }: { type: ApiType; object
 }
 
 function Result({ found, policy, one }: { found: Consequences; policy: string; one: boolean }) {
-  const nothing = found.direct.length + found.controlled.length === 0;
+  const nothing = found.direct.length + found.controlled.length + found.contained.length === 0;
   return <>
+    {found.contained.length > 0 && <><p><strong>All that {one ? "it contains" : "they contain"} is deleted</strong>, with every choice above:</p>
+      <ul class="dependents">{found.contained.map(({ type, count }) => <li key={typeKey(type)}>{count === undefined ? "an unknown number of" : number(count)} <a href={hrefOfType(type)}>{type.kind}</a></li>)}</ul></>}
     {nothing && <p class="muted">Nothing depends on {one ? "it" : "them"}.</p>}
     {policy === "Orphan" ? <Items title="These stay, without this owner:" items={found.direct} />
       : <><Items title={policy === "Foreground" ? "These go too, before it if they block its deletion:" : "These go too:"} items={found.collected} />

@@ -146,6 +146,8 @@ export class LiveTable {
         if (signal.aborted) return;
         const code = error instanceof ApiError ? error.code : 0;
         if (code === 410) version = "";
+        // A server that is busy, or still fills its cache for the watch, has the objects all the same.
+        else if (code === 429 && version) { /* watch again */ }
         else if (code !== 0 && code !== 502) { version = ""; this.error = error as Error; this.loading = false; this.draw(true); }
         await pause(code === 410 ? 200 : 2000, signal);
       }

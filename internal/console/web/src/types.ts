@@ -35,6 +35,9 @@ async function discover(path: string, signal?: AbortSignal): Promise<boolean> {
   return true;
 }
 
+/** What names of groups, versions and resources look like. Others would lead to other paths: an aggregated API server may announce any text. */
+const plain = /^\w[-\w.]*$/;
+
 /** Asks discovery; answers that have not changed are not told. */
 export async function loadTypes(signal?: AbortSignal): Promise<void> {
   const changed = await Promise.all(["/api", "/apis"].map((path) => discover(path, signal)));
@@ -46,7 +49,7 @@ export async function loadTypes(signal?: AbortSignal): Promise<void> {
     const byResource = new Map<string, ApiType[]>();
     for (const version of group.versions ?? []) {
       for (const resource of version.resources ?? []) {
-        if (!resource.responseKind?.kind) continue;
+        if (!resource.responseKind?.kind || ![group.metadata?.name || "core", version.version, resource.resource].every((name) => plain.test(name))) continue;
         const type: ApiType = {
           group: group.metadata?.name ?? "", version: version.version, resource: resource.resource, kind: resource.responseKind.kind,
           namespaced: resource.scope === "Namespaced", verbs: resource.verbs ?? [], shortNames: resource.shortNames ?? [],
@@ -129,7 +132,9 @@ async function work() {
     const key = [...waiting.keys()].at(-1)!, entry = waiting.get(key)!;
     waiting.delete(key);
     counted.set(key, Date.now());
-    pending.set(key, await countNow(entry.type));
+    const found = await countNow(entry.type);
+    if (typeof found === "string" && entry.type.verbs.includes("list")) counted.delete(key); // may be counted again at once
+    pending.set(key, found);
     flush();
     entry.done.forEach((done) => done());
   }
@@ -137,6 +142,8 @@ async function work() {
 }
 
 const pending = new Map<string, number | string>();
+/** Whether the last count of a type has failed. */
+export const miscounted = (type: ApiType) => typeof (pending.get(typeKey(type)) ?? counts.value.get(typeKey(type))) === "string";
 let flushing = false;
 /** Tells many counts at once. */
 function flush() {
@@ -149,11 +156,16 @@ function flush() {
   }, 100);
 }
 
+/** Asks for the number of objects in a namespace or everywhere, by a list of one. */
+export async function countIn(type: ApiType, namespace?: string, signal?: AbortSignal): Promise<number> {
+  const page = await list(pathOf(type, namespace), { accept: METADATA_LIST, query: { limit: 1 }, signal });
+  return page.items.length + (page.metadata.remainingItemCount ?? 0);
+}
+
 async function countNow(type: ApiType): Promise<number | string> {
   if (!type.verbs.includes("list")) return "cannot be listed";
   try {
-    const page = await list(pathOf(type), { accept: METADATA_LIST, query: { limit: 1 } });
-    return page.items.length + (page.metadata.remainingItemCount ?? 0);
+    return await countIn(type);
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }

@@ -1,0 +1,142 @@
+package console
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// hook is a server of an admission and a conversion webhook on loopback.
+type hook struct {
+	*httptest.Server
+	broken atomic.Bool // it answers 500
+}
+
+func newHook(t *testing.T) *hook {
+	t.Helper()
+	h := &hook{}
+	h.Server = httptest.NewTLSServer(h)
+	t.Cleanup(h.Close)
+	return h
+}
+
+// ServeHTTP admits everything, and converts by changing the apiVersion.
+func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.broken.Load() {
+		http.Error(w, "out of order", http.StatusInternalServerError)
+		return
+	}
+	var review struct {
+		Request struct {
+			UID               string           `json:"uid"`
+			DesiredAPIVersion string           `json:"desiredAPIVersion"`
+			Objects           []map[string]any `json:"objects"`
+		} `json:"request"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	request := review.Request
+	if r.URL.Path == "/admit" {
+		answer(w, map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": map[string]any{"uid": request.UID, "allowed": true}})
+		return
+	}
+	for _, object := range request.Objects {
+		object["apiVersion"] = request.DesiredAPIVersion
+	}
+	answer(w, map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": map[string]any{
+		"uid": request.UID, "convertedObjects": request.Objects, "result": map[string]any{"status": "Success"}}})
+}
+
+// client is the part of an object that says how to reach the webhook.
+func (h *hook) client(path string) string {
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw})
+	return fmt.Sprintf("{url: %q, caBundle: %s}", h.URL+path, base64.StdEncoding.EncodeToString(bundle))
+}
+
+// TestOverview: it has the versions, the figures of requests, and the health of
+// each remote API server, admission webhook and conversion webhook, as it changes.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	s, h := harness.Start(t), newHook(t)
+	s.Kubectl(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.remote.example.org}
+spec:
+  group: remote.example.org
+  names: {kind: Gadget, plural: gadgets}
+  scope: Cluster
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: `+h.client("/convert")+`}}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: idles.remote.example.org}
+spec:
+  group: remote.example.org
+  names: {kind: Idle, plural: idles}
+  scope: Cluster
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: default, name: absent}}}}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: checks}
+webhooks:
+- name: gadgets.check.example.org
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: `+h.client("/admit")+`
+  rules: [{apiGroups: [remote.example.org], apiVersions: ["*"], resources: [gadgets], operations: [CREATE]}]
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.absent.example.org}
+spec: {group: absent.example.org, version: v1, groupPriorityMinimum: 100, versionPriority: 10, insecureSkipTLSVerify: true, service: {namespace: default, name: absent}}
+`, "create", "-f", "-")
+	s.Kubectl("apiVersion: remote.example.org/v1\nkind: Gadget\nmetadata: {name: one}\n", "create", "-f", "-")
+	s.Kubectl("", "get", "gadgets.v2.remote.example.org", "one")
+
+	p := open(t, launch(t, "--data-dir", s.Dir), "")
+	p.sees("ready", "Running for", "Kubernetes", harness.KubernetesVersion(t), "etcd", "Database", "Archive", "not configured", "the first ends")
+	p.sees("webhook gadgets.check.example.org", h.URL+"/admit", "conversion of gadgets.remote.example.org", h.URL+"/convert",
+		"conversion of idles.remote.example.org", "not called yet", "API absent.example.org/v1", "default/absent")
+	p.shows("main tr", "gadgets.check.example.org", "answers")
+	p.shows("main tr", "conversion of gadgets.remote.example.org", "answers")
+	p.lacks("measuring")
+	h.broken.Store(true)
+	if out, err := s.TryKubectl("", "get", "gadgets.v2.remote.example.org", "one"); err == nil {
+		t.Errorf("the object was converted by a webhook that is out of order: %s", out)
+	}
+	p.shows("main tr", "conversion of gadgets.remote.example.org", "fails")
+	p.shows("main tr", "gadgets.check.example.org", "answers")
+	h.broken.Store(false)
+	s.Kubectl("", "get", "gadgets.v2.remote.example.org", "one")
+	p.shows("main tr", "conversion of gadgets.remote.example.org", "answers")
+	p.click("gadgets.remote.example.org")
+	p.sees("CustomResourceDefinition", "Conditions", "Established")
+}
+
+// TestNotReady: the overview says which check fails, of any API server.
+func TestNotReady(t *testing.T) {
+	t.Parallel()
+	server := &many{types: 20, objects: 1}
+	p := open(t, launch(t, "--kubeconfig", server.serve(t)), "")
+	p.sees("ready", "1 check passed", "v1.36.3")
+	p.lacks("not ready")
+	server.unready.Store(true)
+	p.sees("not ready", "etcd failed: reason withheld")
+	server.unready.Store(false)
+	p.lacks("not ready")
+}
