@@ -23,7 +23,7 @@ const (
 	crdNamespace   = "default"
 	afterwards     = time.Minute
 	tableAccept    = "application/json;as=Table;v=v1;g=meta.k8s.io"
-	metadataAccept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	metadataAccept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	discoveryType  = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
@@ -351,16 +351,9 @@ func (r *crdRun) deleteAll(ctx context.Context) ([]float64, error) {
 			return nil, err
 		}
 	}
-	for {
-		list, err := r.accept(ctx, crdsPath+"?limit=1", metadataAccept)
-		if err != nil {
+	for _, d := range r.set {
+		if err := r.awaitAbsent(ctx, d); err != nil {
 			return nil, err
-		}
-		if bytes.Contains(list, []byte(`"items":[]`)) {
-			break
-		}
-		if err := pause(ctx, crdPoll); err != nil {
-			return nil, fmt.Errorf("the CRDs are not gone: %w", err)
 		}
 	}
 	if err := pause(ctx, afterwards); err != nil {
@@ -368,4 +361,21 @@ func (r *crdRun) deleteAll(ctx context.Context) ([]float64, error) {
 	}
 	now, err := r.memory()
 	return []float64{now / r.empty.memory}, err
+}
+
+// awaitAbsent returns when the CRD is deleted.
+func (r *crdRun) awaitAbsent(ctx context.Context, d definition) error {
+	for {
+		_, err := r.accept(ctx, crdsPath+"/"+d.name, metadataAccept)
+		var status *statusError
+		switch {
+		case errors.As(err, &status) && status.code == http.StatusNotFound:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := pause(ctx, crdPoll); err != nil {
+			return fmt.Errorf("%s is not gone: %w", d.name, err)
+		}
+	}
 }
