@@ -1,9 +1,12 @@
 package archive
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -84,7 +87,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 		name.Time = time.UnixMilli(max(name.Time.UnixMilli(), s.last.header.LastTime))
 	}
 	s.mu.Unlock()
-	if err := s.shipBase(ctx, file, name); err != nil {
+	if err := s.deliverBase(ctx, file, name); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -106,20 +109,58 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *session) shipBase(ctx context.Context, path string, name BaseName) error {
-	file, err := os.Open(path)
+// deliverBase writes a base to the destination, in several attempts: another snapshot for
+// each would cost more, and an attempt whose answer was lost has made the base.
+func (s *session) deliverBase(ctx context.Context, path string, name BaseName) error {
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(s.shipBase(ctx, file, chainName(s.state.Number, basesDir, name.String())), file.Close())
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrExists) {
+			return err
+		}
+		s.fails(ctx, fmt.Errorf("make a base of the archive: %w", err))
+		sleep(ctx, backoff)
+	}
+}
+
+// shipBase makes one attempt. It returns ErrExists if the name has another content.
+func (s *session) shipBase(ctx context.Context, file *os.File, name string) error {
+	size, err := file.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		err = s.config.Store.Create(ctx, name, file, size)
+	}
+	if errors.Is(err, ErrExists) {
+		err = s.sameBase(ctx, file, name)
+	}
+	if err == nil {
+		shippedBytes.Add(float64(size))
+	}
+	return err
+}
+
+// sameBase accepts an existing base with the content of the file, of an attempt whose
+// answer was lost.
+func (s *session) sameBase(ctx context.Context, file io.ReadSeeker, name string) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	body, err := s.config.Store.Open(ctx, name)
 	if err != nil {
 		return err
 	}
-	size, err := file.Seek(0, 2)
-	if err == nil {
-		_, err = file.Seek(0, 0)
+	own, stored := sha256.New(), sha256.New()
+	_, err = io.Copy(stored, body)
+	if err = errors.Join(err, body.Close()); err == nil {
+		_, err = io.Copy(own, file)
 	}
-	if err == nil {
-		err = s.config.Store.Create(ctx, chainName(s.state.Number, basesDir, name.String()), file, size)
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		shippedBytes.Add(float64(size))
+	if err == nil && !bytes.Equal(own.Sum(nil), stored.Sum(nil)) {
+		err = fmt.Errorf("%s has another content: %w", name, ErrExists)
 	}
 	return err
 }

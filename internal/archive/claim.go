@@ -31,7 +31,7 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 		Created: time.Now().UTC(), First: revision + 1, Reason: reason, Restored: from.Chain,
 		Predecessor: w.predecessor(),
 	}
-	number, err := w.claim(ctx, claim, from.Newest)
+	number, err := w.claim(ctx, &claim, from.Newest)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,8 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	if err := writeJSON(w.stateFile(), st); err != nil {
 		return nil, err
 	}
-	w.config.Log.Info("the archive begins a chain", "destination", w.config.Store, "chain", number, "reason", reason)
+	w.attempt = nil
+	w.config.Log.Info("the archive begins a chain", "destination", w.config.Store, "chain", number, "reason", claim.Reason)
 	return newSession(w, st, nil)
 }
 
@@ -69,13 +70,16 @@ func (w *Writer) predecessor() *Predecessor {
 
 // claim creates the chain.json with the next number, if this server may write to
 // the destination. newest is the ID of the newest chain when this server was
-// restored from an earlier one; empty if it was not.
-func (w *Writer) claim(ctx context.Context, claim Claim, newest string) (int, error) {
+// restored from an earlier one; empty if it was not. A claim that an earlier attempt has
+// created, whose answer was lost, replaces the given one.
+func (w *Writer) claim(ctx context.Context, claim *Claim, newest string) (int, error) {
 	for range claimAttempts {
-		number, err := w.mayClaim(ctx, &claim, newest)
+		number, err := w.mayClaim(ctx, claim, newest)
 		if err != nil {
 			return 0, err
 		}
+		attempt := *claim
+		w.attempt = &attempt
 		data, err := json.MarshalIndent(claim, "", "  ")
 		if err != nil {
 			return 0, fmt.Errorf("render a claim: %w", err)
@@ -113,8 +117,9 @@ func (w *Writer) proveImmutable(ctx context.Context, name string, data []byte) e
 	return err
 }
 
-// mayClaim returns the number of the next chain, or a refusedError if the
-// destination belongs to another server. The claim of an elected server is completed.
+// mayClaim returns the number of the next chain, or that of an earlier attempt, or a
+// refusedError if the destination belongs to another server. It completes the claim of an
+// elected server.
 func (w *Writer) mayClaim(ctx context.Context, claim *Claim, restoredNewest string) (int, error) {
 	numbers, err := chainNumbers(ctx, w.config.Store)
 	if err != nil {
@@ -127,6 +132,10 @@ func (w *Writer) mayClaim(ctx context.Context, claim *Claim, restoredNewest stri
 	owner, err := readClaim(ctx, w.config.Store, newest)
 	if err != nil {
 		return 0, err
+	}
+	if w.attempt != nil && owner.ID == w.attempt.ID {
+		*claim = *w.attempt
+		return newest, nil
 	}
 	if w.election != nil && owner.Writer == w.id && !w.wrote(owner) {
 		return newest + 1, w.succeed(ctx, claim, newest, owner)

@@ -3,10 +3,12 @@ package archive
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,6 +58,39 @@ func TestLostSpool(t *testing.T) {
 		t.Fatalf("chains: %+v", chains)
 	}
 	wants(t, errors.New(chains[1].Claim.Reason), "the spool has lost it")
+}
+
+// TestLostAnswers: claims and bases that were stored, but whose answers were lost, are
+// recognized: there is one chain with one base.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	store := &lossy{Store: NewDirectory(t.TempDir()), lost: map[string]bool{}}
+	f := start(t, store, t.TempDir(), nil)
+	f.history(1)
+	f.caughtUp()
+	chains := claims(t, store)
+	if len(chains) != 1 || len(chains[0].Bases) != 1 {
+		t.Errorf("chains: %+v", chains)
+	}
+	restoresAll(t, f, store)
+}
+
+// lossy loses the answer to the first attempt to create each object.
+type lossy struct {
+	Store
+	mu   sync.Mutex
+	lost map[string]bool
+}
+
+func (l *lossy) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	err := l.Store.Create(ctx, name, body, size)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost[name] {
+		return err
+	}
+	l.lost[name] = true
+	return errors.New("503 slow down")
 }
 
 // TestUnmountedDestination: nothing is stored in the directory that a disk is mounted on, and

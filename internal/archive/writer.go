@@ -73,6 +73,7 @@ type Writer struct {
 	spool  *spool
 	etcd   storage.Connection // once it runs
 
+	attempt  *Claim          // that may have been created; nil without one
 	election *fleet.Election // nil if no other server can use the etcd
 	term     *fleet.Term     // nil without an election
 	former   string          // ID with which this server wrote from an etcd of its own
@@ -193,6 +194,7 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 // archive archives until ctx ends or this server is not the elected one any more.
 func (w *Writer) archive(ctx context.Context) {
 	s, reason := w.continued(ctx)
+	w.attempt = nil
 	backoff := minBackoff
 	for ctx.Err() == nil && !w.deposed() {
 		var err error
