@@ -128,10 +128,8 @@ func TestLeadership(t *testing.T) {
 			t.Fatalf("exit code %d:\n%s", code, out)
 		}
 	}
-	dir := t.TempDir()
-	kubeconfig, account := filepath.Join(dir, "widgets.kubeconfig"), filepath.Join(dir, "account")
+	kubeconfig := filepath.Join(t.TempDir(), "widgets.kubeconfig")
 	create("--output", kubeconfig)
-	create("--in-cluster-env", account)
 
 	first := launch(t, exec.Command(binary(t), "--name", "first", "--kubeconfig", kubeconfig))
 	widget(t, s, "one", "first")
@@ -139,7 +137,7 @@ func TestLeadership(t *testing.T) {
 	if leader == "" {
 		t.Error("no instance holds the lease")
 	}
-	second := launch(t, inCluster(t, account, kubeconfig, binary(t), "--name", "second"))
+	second := launch(t, inCluster(t, s, kubeconfig, binary(t), "--name", "second"))
 	second.waitsFor("acquire leader lease")
 	widget(t, s, "two", "first")
 	if now := holder(t, s); now != leader {

@@ -114,7 +114,7 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	setStreams(root, streams)
 	root.SetFlagErrorFunc(flagError)
 	root.Version = version.Release() // --version
-	root.AddCommand(newServer(), newRun(), newGuard(), newKubectl(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newDoctor(), newEncryption(), newEnvtest(), newHistory(), newReset(), newUndelete(), newVersion(), newMan())
+	root.AddCommand(newServer(), newRun(), newGuard(), newKubectl(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newDoctor(), newEncryption(), newEnvtest(), newHistory(), newInCluster(), newInClusterEnter(), newReset(), newUndelete(), newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate(root))
 	root.InitDefaultCompletionCmd() // noArguments must see it

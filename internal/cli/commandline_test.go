@@ -39,6 +39,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"config", "print", "-o", "xml"}, "allowed: yaml, json"},
 		{[]string{"config", "validate"}, "FILE"},
 		{[]string{"kubeconfig", "create", "jane", "--kubeconfig", "x", "--data-dir", "y"}, "leave out --config and --data-dir"},
+		{[]string{"in-cluster", "--service-account", "a/b", "true"}, `COMMAND follows "--"`},
+		{[]string{"in-cluster", "--", "true"}, "--service-account NAMESPACE/NAME is missing"},
 		{[]string{"completion", "tcsh"}, `unknown command "tcsh" for "kube-hyper-mini completion"`},
 		{[]string{"kubeconfig", "merge", "--help"}, `unknown command "merge" for "kube-hyper-mini kubeconfig"`},
 		{[]string{"backup", "sav", "--help"}, `did you mean "save"?`},

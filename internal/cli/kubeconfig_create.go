@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
@@ -22,8 +18,7 @@ import (
 
 // createFlags are the flags of kubeconfig create.
 type createFlags struct {
-	configFlags
-	admin          string
+	adminFlags
 	groups         []string
 	serviceAccount string
 	expires        lifetime
@@ -64,9 +59,8 @@ invalid, 3 no server was found.`,
 		Args: func(cmd *cobra.Command, args []string) error { return usageError(flags.check(args)) },
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.create(cmd, args) },
 	}
-	flags.locate(cmd.Flags())
+	flags.find(cmd.Flags())
 	f := cmd.Flags()
-	f.StringVar(&flags.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server in --config or --data-dir)")
 	f.StringArrayVar(&flags.groups, "group", nil, "group of the user; may be repeated")
 	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of a service account to make a token for, instead of a user")
 	flags.expires = lifetime(30 * day)
@@ -82,8 +76,8 @@ invalid, 3 no server was found.`,
 
 // check returns an error for an invalid command line.
 func (f *createFlags) check(args []string) error {
-	if f.admin != "" && (f.file != "" || f.dataDir != "") {
-		return errors.New("--kubeconfig names the server; leave out --config and --data-dir")
+	if err := f.checkAdmin(); err != nil {
+		return err
 	}
 	if f.server != "" {
 		if err := kubeconfig.ValidServer(f.server); err != nil {
@@ -108,9 +102,14 @@ func (f *createFlags) check(args []string) error {
 	if f.inClusterDir != "" && f.output != "" {
 		return errors.New("--in-cluster-env and --output cannot be combined")
 	}
-	namespace, name, found := strings.Cut(f.serviceAccount, "/")
+	return checkServiceAccount(f.serviceAccount)
+}
+
+// checkServiceAccount checks the value of --service-account.
+func checkServiceAccount(account string) error {
+	namespace, name, found := strings.Cut(account, "/")
 	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("--service-account %q is not namespace/name", f.serviceAccount)
+		return fmt.Errorf("--service-account %q is not namespace/name", account)
 	}
 	return nil
 }
@@ -155,7 +154,7 @@ func (f *createFlags) user(args []string) kubeconfig.User {
 }
 
 func (f *createFlags) create(cmd *cobra.Command, args []string) error {
-	client, endpoint, err := f.connect(cmd)
+	client, endpoint, err := f.connect(cmd.Context(), cmd, f.server)
 	if err != nil {
 		return err
 	}
@@ -212,57 +211,4 @@ func (f *createFlags) write(cmd *cobra.Command, endpoint kubeconfig.Endpoint, us
 	}
 	_, err = cmd.OutOrStdout().Write(data)
 	return err
-}
-
-// connect returns the administrator's client and what new kubeconfigs name as the server.
-func (f *createFlags) connect(cmd *cobra.Command) (kubernetes.Interface, kubeconfig.Endpoint, error) {
-	config, err := f.connection(cmd)
-	if err != nil {
-		return nil, kubeconfig.Endpoint{}, err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, kubeconfig.Endpoint{}, fmt.Errorf("use the administrator's kubeconfig: %w", err)
-	}
-	return client, kubeconfig.Endpoint{Server: cmp.Or(f.server, config.Host), CA: config.CAData}, nil
-}
-
-// connection reads the administrator's kubeconfig.
-func (f *createFlags) connection(cmd *cobra.Command) (*rest.Config, error) {
-	var data []byte
-	var err error
-	if f.admin != "" {
-		if data, err = os.ReadFile(f.admin); err != nil {
-			return nil, usageError(fmt.Errorf("read the administrator's kubeconfig: %w", err))
-		}
-	} else if data, err = readAdminKubeconfig(cmd, &f.configFlags); err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
-	if err != nil {
-		return nil, fmt.Errorf("read the administrator's kubeconfig: %w", err)
-	}
-	if err := rest.LoadTLSFiles(config); err != nil {
-		return nil, fmt.Errorf("read the administrator's kubeconfig: %w", err)
-	}
-	config.Timeout = requestTimeout
-	if err := reachable(cmd.Context(), config); err != nil {
-		return nil, &exitError{ExitNotReady, err}
-	}
-	return config, nil
-}
-
-// requestTimeout bounds each request of a command.
-const requestTimeout = 10 * time.Second
-
-// reachable returns an error if the server does not answer.
-func reachable(ctx context.Context, config *rest.Config) error {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("use the administrator's kubeconfig: %w", err)
-	}
-	if _, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx); err != nil {
-		return fmt.Errorf("the server at %s does not answer (%w): is it running?", config.Host, err)
-	}
-	return nil
 }

@@ -35,9 +35,8 @@ invalid, 3 no server was found.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.scrape(cmd, args[0]) },
 	}
-	flags.locate(cmd.Flags())
+	flags.find(cmd.Flags())
 	f := cmd.Flags()
-	f.StringVar(&flags.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server in --config or --data-dir)")
 	f.StringVar(&flags.serviceAccount, "service-account", "monitoring/prometheus", "namespace/name of the service account")
 	flags.expires = lifetime(365 * day)
 	f.Var(&flags.expires, "expires", "life of the token, as 12h or 30d; at least 10m")
@@ -47,7 +46,7 @@ invalid, 3 no server was found.`,
 
 // scrape makes the identity and writes the files.
 func (f *createFlags) scrape(cmd *cobra.Command, dir string) error {
-	client, endpoint, err := f.connect(cmd)
+	client, endpoint, err := f.connect(cmd.Context(), cmd, f.server)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,10 @@ type Endpoint struct {
 	CA []byte
 }
 
+// HostPort returns the host and the port of the URL. In-cluster clients use https and
+// no path.
+func (e Endpoint) HostPort() (host, port string, err error) { return hostPort(e.Server) }
+
 // RenderUser returns a kubeconfig for the credentials. namespace is kubectl's default
 // namespace; it may be empty.
 func RenderUser(endpoint Endpoint, user, namespace string, credentials *Credentials) ([]byte, error) {
@@ -86,7 +90,7 @@ func ValidServer(server string) error {
 	return err
 }
 
-// hostPort splits the URL. In-cluster clients use https and no path.
+// hostPort splits the URL.
 func hostPort(server string) (host, port string, err error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {

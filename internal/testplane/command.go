@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -21,14 +22,14 @@ const (
 type CommandError struct {
 	// Code is CodeNotFound or CodeNotExecutable.
 	Code int
-	err  error
+	Err  error
 }
 
 // Error implements error.
-func (e *CommandError) Error() string { return e.err.Error() }
+func (e *CommandError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *CommandError) Unwrap() error { return e.err }
+func (e *CommandError) Unwrap() error { return e.Err }
 
 // FindCommand returns the path of a program. The error is a [CommandError].
 func FindCommand(name string) (string, error) {
@@ -54,15 +55,27 @@ type Command struct {
 	once sync.Once // of end
 }
 
-// StartCommand starts the program at path with its arguments, the first of which
-// is its name, and the environment. grace is the time between SIGTERM and SIGKILL
-// in End.
-func StartCommand(path string, args, env []string, grace time.Duration) (*Command, error) {
-	p, err := startProcess(path, args, env)
+// CommandOptions describe a command.
+type CommandOptions struct {
+	// Path is that of the program, and Args are its arguments, the first of which is
+	// its name.
+	Path      string
+	Args, Env []string
+	// Grace is the time between SIGTERM and SIGKILL in [Command.End].
+	Grace time.Duration
+	// System has further settings of the process, as its namespaces, and Files are
+	// its files after standard error. Windows ignores both.
+	System *syscall.SysProcAttr
+	Files  []*os.File
+}
+
+// StartCommand starts a program. The error is a [CommandError].
+func StartCommand(options CommandOptions) (*Command, error) {
+	p, err := startProcess(options)
 	if err != nil {
-		return nil, &CommandError{CodeNotExecutable, fmt.Errorf("COMMAND %q cannot be run: %w", path, err)}
+		return nil, &CommandError{CodeNotExecutable, fmt.Errorf("COMMAND %q cannot be run: %w", options.Path, err)}
 	}
-	c := &Command{process: p, grace: grace, ended: make(chan struct{})}
+	c := &Command{process: p, grace: options.Grace, ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
 		c.code = p.wait()

@@ -24,11 +24,14 @@ type process struct {
 	reaped     atomic.Bool
 }
 
-func startProcess(path string, args, env []string) (*process, error) {
-	p := &process{foreground: ownsTerminal()}
-	started, err := os.StartProcess(path, args, &os.ProcAttr{
-		Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: p.foreground, Ctty: stdin},
+func startProcess(options CommandOptions) (*process, error) {
+	p, system := &process{foreground: ownsTerminal()}, syscall.SysProcAttr{}
+	if options.System != nil {
+		system = *options.System
+	}
+	system.Setpgid, system.Foreground, system.Ctty = true, p.foreground, stdin
+	started, err := os.StartProcess(options.Path, options.Args, &os.ProcAttr{
+		Env: options.Env, Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, options.Files...), Sys: &system,
 	})
 	if err != nil {
 		return nil, err

@@ -18,12 +18,12 @@ type process struct {
 	job windows.Handle
 }
 
-func startProcess(path string, args, env []string) (*process, error) {
+func startProcess(options CommandOptions) (*process, error) {
 	job, err := newJob()
 	if err != nil {
 		return nil, fmt.Errorf("make a job for it: %w", err)
 	}
-	p := &process{job: job, cmd: &exec.Cmd{Path: filepath.Clean(path), Args: args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}}
+	p := &process{job: job, cmd: &exec.Cmd{Path: filepath.Clean(options.Path), Args: options.Args, Env: options.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}}
 	if err := p.cmd.Start(); err != nil {
 		_ = windows.CloseHandle(job) // it is empty
 		return nil, err

@@ -159,7 +159,7 @@ func (r *runner) use(ctx context.Context, running appliance.Running) (int, error
 	if len(r.Command) == 0 {
 		return 0, r.wait(running)
 	}
-	command, err := StartCommand(r.path, r.Command, r.environment(running), r.Grace)
+	command, err := StartCommand(CommandOptions{Path: r.path, Args: r.Command, Env: r.environment(running), Grace: r.Grace})
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+)
+
+// adminFlags are the flags of commands that are a client of a server, as its
+// administrator.
+type adminFlags struct {
+	configFlags
+	admin string
+}
+
+// find adds the flags.
+func (f *adminFlags) find(flags *pflag.FlagSet) {
+	f.locate(flags)
+	flags.StringVar(&f.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server in --config or --data-dir)")
+}
+
+// checkAdmin returns an error for flags that exclude each other.
+func (f *adminFlags) checkAdmin() error {
+	if f.admin != "" && (f.file != "" || f.dataDir != "") {
+		return errors.New("--kubeconfig names the server; leave out --config and --data-dir")
+	}
+	return nil
+}
+
+// connect returns the administrator's client and what new credentials name as the
+// server: the given URL, or the administrator's.
+func (f *adminFlags) connect(ctx context.Context, cmd *cobra.Command, server string) (kubernetes.Interface, kubeconfig.Endpoint, error) {
+	config, err := f.connection(ctx, cmd)
+	if err != nil {
+		return nil, kubeconfig.Endpoint{}, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, kubeconfig.Endpoint{}, fmt.Errorf("use the administrator's kubeconfig: %w", err)
+	}
+	return client, kubeconfig.Endpoint{Server: cmp.Or(server, config.Host), CA: config.CAData}, nil
+}
+
+// connection reads the administrator's kubeconfig. It returns an error if the server does
+// not answer.
+func (f *adminFlags) connection(ctx context.Context, cmd *cobra.Command) (*rest.Config, error) {
+	var data []byte
+	var err error
+	if f.admin != "" {
+		if data, err = os.ReadFile(f.admin); err != nil {
+			return nil, usageError(fmt.Errorf("read the administrator's kubeconfig: %w", err))
+		}
+	} else if data, err = readAdminKubeconfig(cmd, &f.configFlags); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	config.Timeout = requestTimeout
+	if err := reachable(ctx, config); err != nil {
+		return nil, &exitError{ExitNotReady, err}
+	}
+	return config, nil
+}
+
+// requestTimeout bounds each request of a command.
+const requestTimeout = 10 * time.Second
+
+// reachable returns an error if the server does not answer.
+func reachable(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("use the administrator's kubeconfig: %w", err)
+	}
+	if _, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx); err != nil {
+		return fmt.Errorf("the server at %s does not answer (%w): is it running?", config.Host, err)
+	}
+	return nil
+}

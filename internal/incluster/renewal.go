@@ -1,0 +1,70 @@
+package incluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+)
+
+// retryDelay is the time between two attempts to renew a token.
+const retryDelay = 5 * time.Second
+
+// minDelay bounds the rate of renewals if the clocks of the server and of this machine
+// differ.
+const minDelay = time.Second
+
+// renewal keeps the token in a directory current.
+type renewal struct {
+	issue func(context.Context) (*Account, error)
+	dir   string
+	log   io.Writer
+	said  string // the failure that was logged last
+}
+
+// run renews the token until ctx ends. account has the one that is there.
+func (r *renewal) run(ctx context.Context, account *Account) {
+	timer := time.NewTimer(due(account))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		renewed, err := r.issue(ctx)
+		if err == nil {
+			err = r.write(renewed)
+		}
+		switch {
+		case err == nil:
+			r.said = ""
+			timer.Reset(due(renewed))
+		case ctx.Err() != nil:
+			return
+		default:
+			r.report(err)
+			timer.Reset(retryDelay)
+		}
+	}
+}
+
+// due is the time until the token is renewed: when a fifth of its life is left, as the
+// kubelet does.
+func due(account *Account) time.Duration {
+	return max(time.Until(account.Credentials.Until)*4/5, minDelay)
+}
+
+// report logs a failure, unless it is the same as the one before.
+func (r *renewal) report(err error) {
+	if text := err.Error(); text != r.said {
+		r.said = text
+		_, _ = fmt.Fprintf(r.log, "kube-hyper-mini in-cluster: renew the token: %s; trying again every %s\n", text, retryDelay) // there is nowhere else to report it
+	}
+}
+
+func (r *renewal) write(account *Account) error {
+	return kubeconfig.WriteInCluster(r.dir, account.Endpoint, account.Namespace, account.Credentials)
+}

@@ -1,0 +1,212 @@
+package incluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
+)
+
+// EnterCommand is the hidden command of this program that calls [Enter].
+const EnterCommand = "in-cluster-enter"
+
+// The directories in the temporary directory of a run.
+const (
+	accountDir = "account" // the files that the program reads
+	stageDir   = "stage"   // where mounts are prepared
+)
+
+// grace is the time between SIGTERM and SIGKILL for the processes that the program
+// leaves in its process group.
+const grace = 10 * time.Second
+
+// Account is the access of a service account.
+type Account struct {
+	Endpoint    kubeconfig.Endpoint
+	Namespace   string
+	Credentials *kubeconfig.Credentials
+}
+
+// Options configure a run.
+type Options struct {
+	// Issue returns the account with a new token. Run calls it before the program
+	// starts, and again before each token expires.
+	Issue func(context.Context) (*Account, error)
+	// Command is the program with its arguments.
+	Command []string
+	// Signals are passed on to the program.
+	Signals <-chan os.Signal
+	// Err gets the failures of renewals.
+	Err io.Writer
+}
+
+// Run runs the program and returns its exit code, or an error with which code means
+// nothing. The temporary directory with the token is removed when the program has
+// ended, also if this process is killed.
+func Run(ctx context.Context, options Options) (code int, err error) {
+	path, err := testplane.FindCommand(options.Command[0])
+	if err != nil {
+		return 0, err // before anything is made
+	}
+	if err := supported(); err != nil {
+		return 0, err
+	}
+	account, err := options.Issue(ctx)
+	if err != nil {
+		return 0, err
+	}
+	dir, err := testplane.MakeDirectory(false)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, dir.Remove()) }()
+	guard, err := testplane.StartGuard(dir.Path())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, guard.Release()) }()
+	r := &renewal{issue: options.Issue, dir: filepath.Join(dir.Path(), accountDir), log: options.Err}
+	if err := r.write(account); err != nil {
+		return 0, err
+	}
+	env, err := environment(account)
+	if err != nil {
+		return 0, err
+	}
+	command, err := start(dir.Path(), path, options.Command, env)
+	if err != nil {
+		return 0, err
+	}
+	err = guard.End(command.Group(), grace)
+	if err == nil {
+		follow(ctx, command, r, account, options.Signals)
+	}
+	command.End()
+	return command.Code(), errors.Join(err, guard.End(0, 0))
+}
+
+// follow renews the token and passes signals on until the command ends.
+func follow(ctx context.Context, command *testplane.Command, r *renewal, account *Account, signals <-chan os.Signal) {
+	ctx, cancel := context.WithCancel(ctx)
+	var renewals sync.WaitGroup
+	renewals.Go(func() { r.run(ctx, account) })
+	defer renewals.Wait()
+	defer cancel()
+	for {
+		select {
+		case <-command.Ended():
+			return
+		case signal := <-signals:
+			command.Signal(signal)
+		}
+	}
+}
+
+// environment is that of this process with the variables of in-cluster configuration,
+// and without KUBECONFIG, which many programs would prefer.
+func environment(account *Account) ([]string, error) {
+	host, port, err := account.Endpoint.HostPort()
+	if err != nil {
+		return nil, err
+	}
+	cmd := &exec.Cmd{Env: append(os.Environ(), "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)}
+	var env []string
+	for _, variable := range cmd.Environ() {
+		if !strings.HasPrefix(variable, clientcmd.RecommendedConfigPathEnvVar+"=") {
+			env = append(env, variable)
+		}
+	}
+	return env, nil
+}
+
+// start starts the program in the first of the namespaces that this user may make. The
+// process that it starts is this program, which mounts the account and then becomes the
+// other program.
+func start(dir, path string, command, env []string) (*testplane.Command, error) {
+	var refused error
+	for _, system := range namespaces() {
+		started, err := startIn(system, dir, path, command, env)
+		if err == nil {
+			return started, nil
+		}
+		refused = err
+		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, errMount) {
+			break
+		}
+	}
+	return nil, refusal(refused)
+}
+
+func startIn(system *syscall.SysProcAttr, dir, path string, command, env []string) (*testplane.Command, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program, to start it again: %w", err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	args := append([]string{"kube-hyper-mini", EnterCommand, dir, path}, command...)
+	started, err := testplane.StartCommand(testplane.CommandOptions{
+		Path: self, Args: args, Env: env, Grace: grace, System: system, Files: []*os.File{write},
+	})
+	var refused syscall.Errno
+	if errors.As(err, &refused) {
+		err = refused // the error names this program
+	}
+	if err = errors.Join(err, write.Close()); err != nil {
+		return nil, errors.Join(err, read.Close())
+	}
+	// The pipe is closed when the process has become the program.
+	failure, err := io.ReadAll(read)
+	if err = errors.Join(err, read.Close()); err == nil && len(failure) == 0 {
+		return started, nil
+	}
+	started.End()
+	if err == nil {
+		err = decode(string(failure))
+	}
+	return nil, err
+}
+
+// errMount means that the process may not mount.
+var errMount = errors.New("may not mount")
+
+// The words that begin a failure in the pipe, if it is one of these kinds.
+const (
+	mountFailure = "mount: " // the process may not mount
+	execFailure  = "exec: "  // the program cannot be run
+)
+
+// decode turns what Enter has written into an error.
+func decode(failure string) error {
+	if text, ok := strings.CutPrefix(failure, mountFailure); ok {
+		return fmt.Errorf("%w: %s", errMount, text)
+	}
+	if text, ok := strings.CutPrefix(failure, execFailure); ok {
+		return &testplane.CommandError{Code: testplane.CodeNotExecutable, Err: errors.New(text)}
+	}
+	return errors.New(failure)
+}
+
+// refusal names what the system lacks.
+func refusal(err error) error {
+	if errors.Is(err, errMount) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) {
+		return fmt.Errorf("make a mount namespace for COMMAND: %w: this user may not make user namespaces (see the sysctls user.max_user_namespaces, "+
+			"kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns; a container needs the right to clone and mount). "+
+			"Allow them, run this as root, or give COMMAND a kubeconfig (kube-hyper-mini kubeconfig create)", err)
+	}
+	return err
+}
