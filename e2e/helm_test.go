@@ -71,14 +71,19 @@ func (c chart) password() string {
 	return c.s.Kubectl("", "get", "secret", "r", "-n", "team", "-o", "jsonpath={.data.password}")
 }
 
+// helmBinary builds helm and returns its path.
+func helmBinary(t *testing.T) string {
+	t.Helper()
+	return harness.Build(t, filepath.Join(harness.Root(t), "e2e", "helm"), "helm.sh/helm/v3/cmd/helm", "helm")
+}
+
 // TestHelm: the life of a release, from install to uninstall, with an upgrade
 // that the server refuses on the way.
 func TestHelm(t *testing.T) {
 	t.Parallel()
-	root := filepath.Join(harness.Root(t), "e2e")
-	dir := filepath.Join(root, "testdata", "chart")
+	dir := filepath.Join(harness.Root(t), "e2e", "testdata", "chart")
 	s := harness.Start(t)
-	helm := chart{t, s, harness.Build(t, filepath.Join(root, "helm"), "helm.sh/helm/v3/cmd/helm", "helm")}
+	helm := chart{t, s, helmBinary(t)}
 
 	harness.Contains(t, helm.run("install", "r", dir, "--create-namespace", "--wait", "--timeout", "2m"), "STATUS: deployed", "kubectl get gadgets -n team")
 	helm.holds("3", "hello", "1")

@@ -30,6 +30,7 @@ func TestKubernetesProfile(t *testing.T) {
 		"garbage collection": dependentsOfWorkloadsGo,
 		"admission":          admissionOfPods,
 		"namespace deletion": namespaceWithWorkloadsGoes,
+		"charts":             chartsInstall,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,6 +43,29 @@ func TestKubernetesProfile(t *testing.T) {
 			t.Errorf("the log has an error:\n%s", s.Log())
 		}
 	})
+}
+
+// chartsInstall: helm installs a chart with a Deployment and a Service, and a webhook that
+// names the Service gets requests where the ServiceEndpoint says.
+func chartsInstall(t *testing.T, s *harness.Server, ns string) {
+	// Its webhook gets requests of the whole server: no other test here has widgets.
+	s.Kubectl("", "apply", "-f", filepath.Join(harness.Root(t), "config", "examples", "widgets.yaml"))
+	out, err := harness.Run(t, "", helmBinary(t), "install", "widgets", filepath.Join(harness.Root(t), "config", "examples", "chart"), "--namespace", ns, "--kubeconfig", s.Kubeconfig)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	harness.Contains(t, out, "STATUS: deployed")
+	harness.Contains(t, s.Kubectl("", "get", "all", "-n", ns), "deployment.apps/widgets", "service/widgets-webhook")
+	address := harness.FreeAddress(t)
+	s.Kubectl(fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServiceEndpoint\nmetadata: {name: widgets-webhook}\nspec: {targets: [\"https://%s\"]}\n", address), "create", "-n", ns, "-f", "-")
+	harness.Eventually(t, "the webhook is asked at "+address, func() error {
+		out, err := s.TryKubectl("", "create", "-n", ns, "-f", filepath.Join(harness.Root(t), "config", "examples", "widget.yaml"), "--dry-run=server")
+		if err != nil && strings.Contains(out, "failed calling webhook") && strings.Contains(out, address) {
+			return nil
+		}
+		return fmt.Errorf("%w: %s", errors.Join(err, errors.New("it was not")), out)
+	})
+	harness.Contains(t, s.Kubectl("", "cluster-info"), "Kubernetes control plane", "is running at", s.RESTConfig().Host)
 }
 
 func workloadsAreData(t *testing.T, s *harness.Server, ns string) {

@@ -60,29 +60,46 @@ func TestRBACEscalation(t *testing.T) {
 	})
 }
 
-// TestRBACAggregation: a role with the right label is part of `view`.
+// TestRBACAggregation: a role with the label for view is part of view, edit and admin,
+// one with the label for edit is part of edit and admin.
 func TestRBACAggregation(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	ns, user, k := namespace(t, s), unique("jane"), newKind()
+	editor, admin := unique("editor"), unique("admin")
 	define(t, s, k, k.definition("Namespaced"))
 	s.Kubectl("", "create", "rolebinding", "view", "-n", ns, "--clusterrole=view", "--user="+user)
+	s.Kubectl("", "create", "rolebinding", "edit", "-n", ns, "--clusterrole=edit", "--user="+editor)
+	s.Kubectl("", "create", "rolebinding", "admin", "-n", ns, "--clusterrole=admin", "--user="+admin)
 	eventuallyCan(t, s, user, ns, "list", "configmaps")
 	refused(t, s, "", []string{"get", k.crd(), "-n", ns, "--as", user}, "Forbidden")
 
-	role := unique("widgets-view")
-	s.Kubectl(fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
+	role := unique("widgets")
+	for _, part := range []struct{ role, verbs string }{{"view", "get, list, watch"}, {"edit", "create, delete, update, patch"}} {
+		s.Kubectl(fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
-  name: %s
-  labels: {rbac.authorization.k8s.io/aggregate-to-view: "true"}
+  name: %[1]s-%[2]s
+  labels: {rbac.authorization.k8s.io/aggregate-to-%[2]s: "true"}
 rules:
-- {apiGroups: [%s], resources: [%s], verbs: [get, list, watch]}
-`, role, k.group, k.plural), "create", "-f", "-")
+- {apiGroups: [%[3]s], resources: [%[4]s], verbs: [%[5]s]}
+`, role, part.role, k.group, k.plural, part.verbs), "create", "-f", "-")
+	}
 	eventuallyCan(t, s, user, ns, "list", k.crd())
 	harness.Contains(t, s.Kubectl("", "get", k.crd(), "-n", ns, "--as", user), "No resources found")
+	for _, writer := range []string{editor, admin} {
+		eventuallyCan(t, s, writer, ns, "create", k.crd())
+		eventuallyCan(t, s, writer, ns, "list", k.crd())
+	}
+	refused(t, s, k.object("some", "spec: {size: 3}"), []string{"create", "-n", ns, "-f", "-", "--as", user}, "forbidden", "cannot create")
+	harness.Contains(t, s.Kubectl(k.object("some", "spec: {size: 3}"), "create", "-n", ns, "-f", "-", "--as", editor), "some created")
+	// ServiceEndpoints are in view from the start, because kubectl get all lists them.
+	harness.Contains(t, s.Kubectl("", "get", "serviceendpoints", "-n", ns, "--as", user), "No resources found")
+	if err := can(t, s, admin, ns, "create", "serviceendpoints.kube-hyper-mini.io", false); err != nil {
+		t.Errorf("an admin of a namespace decides where requests of the server go: %v", err)
+	}
 
-	s.Kubectl("", "delete", "clusterrole", role)
+	s.Kubectl("", "delete", "clusterrole", role+"-view", role+"-edit")
 	harness.Eventually(t, "view has lost the rule", func() error { return can(t, s, user, ns, "list", k.crd(), false) })
 }
 

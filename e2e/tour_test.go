@@ -16,6 +16,8 @@ func TestTour(t *testing.T) {
 	harness.Contains(t, s.Kubectl("", "get", "namespaces"), "default", "kube-system", "Active")
 	harness.Contains(t, s.Kubectl("", "version"), "Server Version: "+harness.KubernetesVersion(t))
 	harness.Contains(t, s.Kubectl("", "create", "namespace", "tour"), "namespace/tour created")
+	harness.Contains(t, s.Kubectl("", "get", "all", "-n", "tour"), "No resources found in tour namespace")
+	refused(t, s, "", []string{"cluster-info"}, `the server doesn't have a resource type "services"`) // as the topic clients says
 	define(t, s, k, k.definition("Namespaced"))
 	harness.Contains(t, s.Kubectl(k.object("first", "spec: {size: 3}"), "apply", "-n", "tour", "-f", "-"), "first created")
 	harness.Contains(t, s.Kubectl("", "get", k.plural, "-n", "tour"), "NAME", "first")
@@ -71,6 +73,9 @@ func enter(t *testing.T, document, heading string, least int) {
 		t.Fatalf("%s has only %d commands", document, len(commands))
 	}
 	session := harness.NewSession(t, harness.Start(t))
+	if document == harness.Topic("clients") {
+		session.Program("helm", helmBinary(t))
+	}
 	for _, command := range commands {
 		session.Enter(command)
 	}

@@ -18,6 +18,7 @@ import (
 type Session struct {
 	t     testing.TB
 	s     *Server
+	dir   string
 	stdin io.WriteCloser
 	out   *lockedBuffer
 	n     int
@@ -58,7 +59,7 @@ func NewSession(t testing.TB, s *Server) *Session {
 	}
 	cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
 	host := s.RESTConfig().Host
-	session := &Session{t: t, s: s, out: &lockedBuffer{}, port: host[strings.LastIndex(host, ":")+1:]}
+	session := &Session{t: t, s: s, dir: dir, out: &lockedBuffer{}, port: host[strings.LastIndex(host, ":")+1:]}
 	cmd.Stdout, cmd.Stderr = session.out, session.out
 	var err error
 	if session.stdin, err = cmd.StdinPipe(); err != nil {
@@ -73,6 +74,12 @@ func NewSession(t testing.TB, s *Server) *Session {
 		cancel()
 	})
 	return session
+}
+
+// Program makes a program available under the name.
+func (c *Session) Program(name, path string) {
+	c.t.Helper()
+	link(c.t, path, filepath.Join(c.dir, "bin", name))
 }
 
 func link(t testing.TB, target, path string) {

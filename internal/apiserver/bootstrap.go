@@ -103,7 +103,7 @@ func (s *Server) install(ctx context.Context, client kubernetes.Interface, confi
 		if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
 			return nil // the configuration disables RBAC
 		}
-		if err := kube.EnsureRBAC(ctx, client, s.log); err != nil {
+		if err := kube.EnsureRBAC(ctx, client, s.log, endpoints.ViewRole()); err != nil {
 			return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
 		}
 		if err := ensureControllersRole(client); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,7 @@ const (
 	versionAnnotation = Group + "/definition-version"
 	// definitionVersion is increased with each change of the definition; a test
 	// compares it with the digest.
-	definitionVersion = 1
+	definitionVersion = 2
 	servedPoll        = 10 * time.Millisecond
 )
 
@@ -162,6 +163,8 @@ func definition() (*unstructured.Unstructured, error) {
 			Group: Group,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{
 				Plural: plural, Singular: "serviceendpoint", Kind: "ServiceEndpoint", ListKind: "ServiceEndpointList", ShortNames: []string{"sep"},
+				// As Services; without a type of this category, kubectl get all is an error.
+				Categories: []string{"all"},
 			},
 			Scope: apiextensionsv1.NamespaceScoped,
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
@@ -189,6 +192,18 @@ func definition() (*unstructured.Unstructured, error) {
 	digest := sha256.Sum256(rendered)
 	crd.SetAnnotations(map[string]string{digestAnnotation: hex.EncodeToString(digest[:8]), versionAnnotation: strconv.Itoa(definitionVersion)})
 	return crd, nil
+}
+
+// ViewRole lets the roles view, edit and admin read ServiceEndpoints. Writing them decides
+// where requests of the server go, and is for administrators.
+func ViewRole() rbacv1.ClusterRole {
+	return rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   "kube-hyper-mini:serviceendpoints:view",
+			Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"},
+		},
+		Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{Group}, Resources: []string{plural}}},
+	}
 }
 
 // objectSchema describes a ServiceEndpoint; kubectl explain shows it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -35,9 +36,10 @@ const rbacWriters = 16
 //   roles. Those from Kubernetes 1.8 and older are left out: no such data exists
 //   here.
 
-// EnsureRBAC brings the bootstrap policy of Kubernetes up to date: it creates missing
-// objects and adds missing rules and subjects. It removes nothing.
-func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logger) error {
+// EnsureRBAC brings the bootstrap policy of Kubernetes, and further cluster roles, up to
+// date: it creates missing objects and adds missing rules and subjects. It removes
+// nothing.
+func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logger, further ...rbacv1.ClusterRole) error {
 	rbac := client.RbacV1()
 	clusterRoles, err := rbac.ClusterRoles().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -54,7 +56,7 @@ func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logg
 	for i := range clusterRoles.Items {
 		existing[clusterRoles.Items[i].Name] = &clusterRoles.Items[i]
 	}
-	for _, role := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
+	for _, role := range slices.Concat(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles(), further) {
 		group.role(reconciliation.ClusterRoleRuleOwner{ClusterRole: &role},
 			&knownRole{reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()}, existing[role.Name], false})
 	}
