@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -166,6 +167,31 @@ func (a *api) discard(ctx context.Context, method, target string, body []byte) e
 		return fmt.Errorf("read the answer to %s %s: %w", method, target, err)
 	}
 	return nil
+}
+
+// retried sends a request again that a server has put off (429). kube-apiserver
+// does so while it fills the watch cache of a type.
+func retried(ctx context.Context, send func() error) error {
+	return retriedAfter(ctx, send, func(*statusError) time.Duration { return poll })
+}
+
+// retriedLater is retried after the time that the server names, as clients of Kubernetes
+// do.
+func retriedLater(ctx context.Context, send func() error) error {
+	return retriedAfter(ctx, send, func(refused *statusError) time.Duration { return max(poll, refused.retryAfter) })
+}
+
+func retriedAfter(ctx context.Context, send func() error, delay func(*statusError) time.Duration) error {
+	for {
+		err := send()
+		var status *statusError
+		if !errors.As(err, &status) || status.code != http.StatusTooManyRequests {
+			return err
+		}
+		if err := pause(ctx, delay(status)); err != nil {
+			return err
+		}
+	}
 }
 
 // watch is an open watch.

@@ -178,21 +178,6 @@ func (r *crdRun) firstRequests(ctx context.Context) ([]float64, error) {
 	return []float64{median(samples[0]), median(samples[1]), median(samples[2])}, nil
 }
 
-// retried sends a request again that a server has put off (429). kube-apiserver
-// does so while it fills the watch cache of a type.
-func retried(ctx context.Context, send func() error) error {
-	for {
-		err := send()
-		var status *statusError
-		if !errors.As(err, &status) || status.code != http.StatusTooManyRequests {
-			return err
-		}
-		if err := pause(ctx, poll); err != nil {
-			return err
-		}
-	}
-}
-
 // inUse fills types with objects and watches each. What further objects take is that of
 // the objects.
 func (r *crdRun) inUse(ctx context.Context) ([]float64, error) {
@@ -249,11 +234,14 @@ func (r *crdRun) listByMany(ctx context.Context) ([]float64, error) {
 	}
 	grown, seconds, err := r.grown(func() error {
 		return r.inParallel(ctx, listingUsers, listingUsers, func(ctx context.Context, client *api, _ int) error {
-			if err := client.discard(ctx, http.MethodGet, crdsPath, nil); err != nil {
+			if err := retriedLater(ctx, func() error { return client.discard(ctx, http.MethodGet, crdsPath, nil) }); err != nil {
 				return err
 			}
-			w, err := client.watch(ctx, crdsPath, "")
-			if err != nil {
+			var w *watch
+			if err := retriedLater(ctx, func() (err error) {
+				w, err = client.watch(ctx, crdsPath, "")
+				return err
+			}); err != nil {
 				return err
 			}
 			defer w.close()
