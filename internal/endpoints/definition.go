@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strconv"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -137,7 +139,8 @@ func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.Uns
 	}
 }
 
-// listAndWatch lists the objects and checks that they can be watched.
+// listAndWatch lists the objects and checks that they can be watched from there on: a
+// watch cache that was made after the list refuses its resource version.
 func listAndWatch(ctx context.Context, request func() *rest.Request) (*unstructured.UnstructuredList, error) {
 	data, err := request().DoRaw(ctx)
 	if err != nil {
@@ -147,11 +150,24 @@ func listAndWatch(ctx context.Context, request func() *rest.Request) (*unstructu
 	if err := list.UnmarshalJSON(data); err != nil {
 		return nil, err
 	}
-	events, err := request().Param("watch", "true").Param("resourceVersion", list.GetResourceVersion()).Stream(ctx)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	events, err := request().Param("watch", "true").Param("resourceVersion", list.GetResourceVersion()).Stream(watching)
 	if err != nil {
 		return nil, err
 	}
-	return list, events.Close()
+	// The server may be writing an event, and would log that it cannot.
+	stop()
+	var first metav1.WatchEvent
+	decoded := json.NewDecoder(events).Decode(&first) == nil // otherwise there was no event
+	_, _ = io.Copy(io.Discard, events)                       // the end of the watch, or of its connection
+	if err := events.Close(); err != nil {
+		return nil, err
+	}
+	if decoded && first.Type == string(watch.Error) {
+		return nil, fmt.Errorf("watch %s: %s", definitionName, first.Object.Raw)
+	}
+	return list, nil
 }
 
 // definition is the CRD with its digest.
