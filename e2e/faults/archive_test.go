@@ -210,8 +210,8 @@ func TestArchive(t *testing.T) {
 		if t.Failed() {
 			t.FailNow()
 		}
+		t.Logf("round %d of %d: restored at revision %d, %d writes so far", round+1, rounds, revision, total)
 	}
-	t.Logf("%d rounds, %d writes", rounds, total)
 	gate.Fail(false)
 	d.anyRevision(count(t, "FAULT_MOMENTS", 3))
 }
