@@ -27,11 +27,16 @@ func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp d
 	}
 	seal := backup.Seal{Recipients: cfg.Backup.EncryptTo}
 	writer := archive.Config{
-		Store: destination, DataDir: dir.Path(),
+		Store: destination, DataDir: dir.Path(), KeyFiles: map[string]string{},
 		Interval: cfg.Archive.Interval.Duration, Retention: cfg.Archive.Retention.Duration,
 		MaxSpool: cfg.Archive.MaxSpool.Value(), TakeOver: cfg.Archive.TakeOver,
 		Seal: seal, Version: stamp.Version,
 		Connect: store.Connection, WaitReady: store.WaitReady, Base: archive.NewBase(archiver, seal), Log: log,
+	}
+	for field, file := range cfg.InputFiles() {
+		if name := "config/files/" + field; archive.IsKeyFile(name) {
+			writer.KeyFiles[name] = file
+		}
 	}
 	if store.Shared() {
 		writer.Election = func() *fleet.Election {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
@@ -18,7 +19,15 @@ import (
 
 // keyFiles are the directories of a base with the keys that encrypt resources: those
 // of the server, and files that its configuration names.
-var keyFiles = []string{"encryption/", "config/files/apiServer.encryption."}
+var keyFiles = []string{encryptionDir + "/", namedKeyFiles}
+
+// namedKeyFiles begins the names of key files that the configuration names.
+const namedKeyFiles = configDir + "/files/apiServer.encryption."
+
+// IsKeyFile reports whether the file of an archive has keys that encrypt resources.
+func IsKeyFile(name string) bool {
+	return slices.ContainsFunc(keyFiles, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
 
 // readBase passes the key files and the revisions of a base to the visitor. It has
 // the database in a temporary directory meanwhile. Nothing is passed unless the
@@ -69,14 +78,12 @@ func (r *Reader) extract(ctx context.Context, plan *Plan, base Base, path string
 		if f.Name == backup.SnapshotName {
 			return copyTo(path, from)
 		}
-		for _, prefix := range keyFiles {
-			if strings.HasPrefix(f.Name, prefix) {
-				data, err := io.ReadAll(from)
-				files = append(files, File{Name: f.Name, Content: data})
-				return err
-			}
+		if !IsKeyFile(f.Name) {
+			return nil
 		}
-		return nil
+		data, err := io.ReadAll(from)
+		files = append(files, File{Name: f.Name, Content: data})
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -218,7 +219,7 @@ func TestRestoredToAnEarlierChain(t *testing.T) {
 func TestDroppedIdentity(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	files, err := newIdentityFiles(dir)
+	files, err := newIdentityFiles(dir, nil)
 	if err == nil {
 		err = errors.Join(os.Mkdir(filepath.Join(dir, "encryption"), 0o700), os.WriteFile(filepath.Join(dir, "encryption", "keys"), []byte("1"), 0o600))
 	}
@@ -234,5 +235,53 @@ func TestDroppedIdentity(t *testing.T) {
 		if err != nil || len(changed) != step.want {
 			t.Errorf("changed files: %v, %v, want %d", changed, err, step.want)
 		}
+	}
+}
+
+// TestNamedKeyFile: a file that the configuration names goes into segments when it
+// changes, stays archived while it is replaced, and is restored beside the saved
+// configuration.
+func TestNamedKeyFile(t *testing.T) {
+	t.Parallel()
+	const name = "config/files/apiServer.encryption.configFile"
+	path := filepath.Join(t.TempDir(), "keys.yaml")
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1")
+	files, err := newIdentityFiles(t.TempDir(), map[string]string{name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := func(want ...string) []File {
+		t.Helper()
+		found, err := files.changed(keyDirs...)
+		var got []string
+		for _, file := range found {
+			got = append(got, string(file.Content))
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("changed files: %q, %v, want %q", got, err, want)
+		}
+		return found
+	}
+	changed()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	changed()
+	write("22")
+	file, content := changed("22")[0], t.TempDir()
+	if err := putFile(content, file); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(filepath.Join(content, "restored-config", "files", "apiServer.encryption.configFile")); err != nil || string(data) != "22" {
+		t.Errorf("restored %q, %v", data, err)
+	}
+	for _, bad := range []string{"config/config.yaml", "config/files/apiServer.encryption.x/../../../a", "etcd/a", "../a"} {
+		wants(t, putFile(content, File{Name: bad}), "which no archive has")
 	}
 }

@@ -14,13 +14,24 @@ import (
 	"github.com/google/uuid"
 )
 
-// identityDirs are the directories of the data directory that bases have, and
-// whose changes go into segments.
-var identityDirs = []string{"encryption", "pki"}
+// The directories of the identity in archives. Those of the certificates and of the local
+// keys are in the data directory; configDir has files that the configuration names.
+const (
+	encryptionDir = "encryption"
+	pkiDir        = "pki"
+	configDir     = "config"
+)
+
+// identityDirs have the files whose changes go into segments.
+var identityDirs = []string{encryptionDir, pkiDir, configDir}
+
+// keyDirs have the keys that encrypt resources.
+var keyDirs = []string{encryptionDir, configDir}
 
 // identityFiles detects changed files of the identity.
 type identityFiles struct {
 	dataDir string
+	named   map[string]string // the files of configDir, by their names in archives
 	seen    map[string]fileState
 	// archived is what was seen when the last segment was closed.
 	archived map[string]fileState
@@ -34,8 +45,8 @@ type fileState struct {
 }
 
 // newIdentityFiles takes the present files as unchanged.
-func newIdentityFiles(dataDir string) (*identityFiles, error) {
-	f := &identityFiles{dataDir: dataDir}
+func newIdentityFiles(dataDir string, named map[string]string) (*identityFiles, error) {
+	f := &identityFiles{dataDir: dataDir, named: named}
 	var err error
 	f.seen, err = f.scan(identityDirs)
 	f.commit()
@@ -52,6 +63,12 @@ func (f *identityFiles) rollback() { f.seen = maps.Clone(f.archived) }
 func (f *identityFiles) scan(dirs []string) (map[string]fileState, error) {
 	states := map[string]fileState{}
 	for _, dir := range dirs {
+		if dir == configDir {
+			if err := f.scanNamed(states); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		entries, err := os.ReadDir(filepath.Join(f.dataDir, dir))
 		if err != nil && !isMissing(err) {
 			return nil, fmt.Errorf("read the identity: %w", err)
@@ -73,6 +90,34 @@ func (f *identityFiles) scan(dirs []string) (map[string]fileState, error) {
 	return states, nil
 }
 
+// scanNamed adds the states of the files that the configuration names. One that is
+// missing keeps its state: it may be replaced just now, and the server uses the content
+// that it has read.
+func (f *identityFiles) scanNamed(states map[string]fileState) error {
+	for name, path := range f.named {
+		info, err := os.Stat(path) // it may be a link
+		switch {
+		case err == nil:
+			states[name] = fileState{info.Size(), info.ModTime()}
+		case !isMissing(err):
+			return fmt.Errorf("read the identity: %w", err)
+		default:
+			if state, seen := f.seen[name]; seen {
+				states[name] = state
+			}
+		}
+	}
+	return nil
+}
+
+// path returns where the file lies.
+func (f *identityFiles) path(name string) string {
+	if path, named := f.named[name]; named {
+		return path
+	}
+	return filepath.Join(f.dataDir, filepath.FromSlash(name))
+}
+
 // changed returns the files of the dirs that have changed since the last call.
 func (f *identityFiles) changed(dirs ...string) ([]File, error) {
 	states, err := f.scan(dirs)
@@ -84,7 +129,7 @@ func (f *identityFiles) changed(dirs ...string) ([]File, error) {
 		if f.seen[name] == state {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(f.dataDir, filepath.FromSlash(name)))
+		content, err := os.ReadFile(f.path(name))
 		if isMissing(err) {
 			continue // the next call finds it
 		}

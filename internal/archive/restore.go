@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -152,13 +152,17 @@ func (r *Restoration) reachable(broken *BrokenError) bool {
 
 // putFile writes a file of the identity below content.
 func putFile(content string, f File) error {
-	room, _, _ := strings.Cut(f.Name, "/")
-	if !slices.Contains([]string{"pki", "encryption"}, room) || !filepath.IsLocal(filepath.FromSlash(f.Name)) {
+	dir, below, _ := strings.Cut(f.Name, "/")
+	named := strings.HasPrefix(f.Name, namedKeyFiles)
+	if dir != pkiDir && dir != encryptionDir && !named || path.Clean(f.Name) != f.Name || !filepath.IsLocal(filepath.FromSlash(f.Name)) {
 		return fmt.Errorf("%w: it has the file %q, which no archive has", ErrDamaged, f.Name)
 	}
-	path := filepath.Join(content, filepath.FromSlash(f.Name))
+	file := filepath.Join(content, filepath.FromSlash(f.Name))
+	if named { // the administrator copies it to where it was
+		file = filepath.Join(content, backup.RestoredConfig, filepath.FromSlash(below))
+	}
 	if f.Removed {
-		if err := os.Remove(path); err != nil && !isMissing(err) {
+		if err := os.Remove(file); err != nil && !isMissing(err) {
 			return fmt.Errorf("restore %s: %w", f.Name, err)
 		}
 		return nil
@@ -167,7 +171,7 @@ func putFile(content string, f File) error {
 	if strings.HasSuffix(f.Name, ".crt") {
 		mode = 0o644
 	}
-	return datadir.WriteFile(path, f.Content, mode)
+	return datadir.WriteFile(file, f.Content, mode)
 }
 
 // mark is the content of RestoredFile.

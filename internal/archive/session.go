@@ -53,7 +53,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := newIdentityFiles(w.config.DataDir)
+	files, err := newIdentityFiles(w.config.DataDir, w.config.KeyFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func (s *session) isLast(number int64, events []*clientv3.Event, digest string) 
 // noteKeys begins a new segment when the keys that encrypt resources have changed,
 // so that values are archived after the keys that they need.
 func (s *session) noteKeys(ctx context.Context) error {
-	files, err := s.files.changed("encryption")
+	files, err := s.files.changed(keyDirs...)
 	if err != nil || len(files) == 0 {
 		return err
 	}

@@ -40,6 +40,9 @@ type Config struct {
 	Store Store
 	// DataDir is the server's. The spool is in its directory "archive".
 	DataDir string
+	// KeyFiles are files outside of DataDir with the keys that encrypt resources, by their
+	// names in archives; see [IsKeyFile].
+	KeyFiles map[string]string
 	// Interval is how long a change waits before its segment is closed.
 	Interval time.Duration
 	// Retention is how far back a restore must reach.

@@ -49,8 +49,8 @@ type Restored struct {
 
 const (
 	incomingDir = "restore.tmp"
-	// restoredConfig is the directory of the saved configuration after a restore.
-	restoredConfig = "restored-config"
+	// RestoredConfig is the directory of the saved configuration after a restore.
+	RestoredConfig = "restored-config"
 	// beforeImport is the directory of the previous content after an import.
 	beforeImport = "before-import"
 )
@@ -91,8 +91,8 @@ func Restore(ctx context.Context, cfg RestoreConfig) (restored *Restored, err er
 	if os.Remove(restored.Old) == nil { // it was empty
 		restored.Old = ""
 	}
-	if _, err := os.Stat(dir.Join(restoredConfig)); err == nil {
-		restored.Config = dir.Join(restoredConfig)
+	if _, err := os.Stat(dir.Join(RestoredConfig)); err == nil {
+		restored.Config = dir.Join(RestoredConfig)
 	}
 	return restored, nil
 }
@@ -207,7 +207,7 @@ func acceptable(m *Manifest, cfg RestoreConfig) error {
 func extractFile(f File, r io.Reader, to string) (err error) {
 	name := f.Name
 	if rest, below := strings.CutPrefix(name, "config/"); below {
-		name = restoredConfig + "/" + rest
+		name = RestoredConfig + "/" + rest
 	}
 	path := filepath.Join(to, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
