@@ -48,7 +48,7 @@ var views = []view{
 	{name: "delete", hash: "#/object/platform.example.org/v1alpha1/xpostgresqls/-/orders-x7k2p", sees: "These go too", click: "Delete"},
 	{name: "schema", hash: "#/schema/cloud.example.org/v1/databases", sees: "Size in gigabytes"},
 	{name: "versions", hash: "#/schema/cloud.example.org/v1/databases?compare=v1beta1", sees: "gigabytes"},
-	{name: "access", hash: "#/access", sees: "Subject"},
+	{name: "access", hash: "#/access", sees: "cluster-admin"},
 	{name: "missing", hash: "#/object/core/v1/configmaps/shop/none", sees: "not found"},
 	{name: "noroute", hash: "#/nothing", sees: "Not found"},
 }
@@ -167,21 +167,15 @@ func TestReadmePictures(t *testing.T) {
 	}
 	s := platform(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	for _, v := range []struct {
-		view
-		height int64
-	}{
-		{view{name: "overview", hash: "#/", sees: "checks passed"}, 532},
-		{view{name: "relations", hash: claim + "?tab=tree", sees: "orders-x7k2p-net"}, 440},
-	} {
-		p.size(1100, v.height, "light")
+	for _, v := range []view{{name: "overview", hash: "#/", sees: "checks passed"}, {name: "relations", hash: claim + "?tab=tree", sees: "orders-x7k2p-net"}} {
+		p.size(1100, 540, "light")
 		p.visit(v.hash)
 		for range 20 {
 			s.Kubectl("", "get", "postgresqls,configmaps", "-A")
 		}
 		p.sees(v.sees)
 		p.lacks("measuring")
-		p.size(1100, max(v.height, evaluate[int64](p, `document.querySelector("#app").scrollHeight`)), "light") // the whole page
+		p.size(1100, evaluate[int64](p, `Math.ceil(Math.max(...[...document.querySelectorAll("main *")].map((e) => e.getBoundingClientRect().bottom))) + 20`), "light") // all of it
 		picture, err := chromedp.Call(p.ctx, protocol.CaptureScreenshot, protocol.CaptureScreenshotParams{Format: protocol.CaptureScreenshotFormatWebp, Quality: new(int64(85))})
 		if err != nil {
 			p.t.Fatalf("take a picture: %v", err)

@@ -31,12 +31,15 @@ export function Access() {
         <dl><dt>User</dt><dd>{mine.data.user.username}</dd><dt>Groups</dt><dd>{(mine.data.user.groups ?? []).join(", ")}</dd></dl>
         <div class="toolbar"><label>In namespace <input value={namespace} aria-label="Namespace" onChange={(event) => setQuery({ ns: event.currentTarget.value })} /></label>
           {mine.data.incomplete && <span class="muted">The authorizer does not list all rules.</span>}</div>
-        <table class="plain"><thead><tr><th>Verbs</th><th>Resources</th><th>API groups</th><th>Names</th></tr></thead>
-          <tbody>{mine.data.rules.map((rule, i) => <tr key={i}><td>{all(rule.verbs)}</td><td>{all(rule.resources)}</td><td>{all(rule.apiGroups?.map((group) => group || "core"))}</td><td>{all(rule.resourceNames, "any")}</td></tr>)}</tbody></table></>}
+        <table class="plain stack"><thead><tr><th>Verbs</th><th>Resources</th><th>API groups</th><th>Names</th></tr></thead>
+          <tbody>{sorted(mine.data.rules).map((rule, i) => <tr key={i}><td data-label="Verbs">{all(rule.verbs)}</td><td data-label="Resources">{all(rule.resources)}</td><td data-label="API groups">{all(rule.apiGroups?.map((group) => group || "core"))}</td><td data-label="Names">{all(rule.resourceNames, "any")}</td></tr>)}</tbody></table></>}
     </section>
     <WhoCan />
   </>;
 }
+
+/** The rules in an order that does not change: the server has none. */
+const sorted = (rules: Rule[]) => rules.map((rule) => ({ rule, text: JSON.stringify([rule.verbs, rule.apiGroups, rule.resources, rule.resourceNames]) })).sort((a, b) => (a.text < b.text ? -1 : 1)).map(({ rule }) => rule);
 
 const all = (values: string[] | undefined, none = "") => (!values?.length ? none : values.map((value) => (value === "*" ? "all" : value)).join(", "));
 
@@ -70,10 +73,10 @@ function WhoCan() {
       {type?.namespaced && <span class="muted">in namespace {namespace}</span>}
     </div>
     {found.error ? <Failure error={found.error} doing="read roles and bindings" /> : !found.data ? <Loading /> :
-      <table class="plain"><thead><tr><th>Subject</th><th>By role</th><th>By binding</th></tr></thead>
-        <tbody>{found.data.map((item, i) => <tr key={i}><td><Pill state="idle">{item.subject.kind}</Pill> {item.subject.namespace ? `${item.subject.namespace}/` : ""}{item.subject.name}</td>
-          <td><a href={roleHref(item.role, item.binding.metadata.namespace)}>{item.role.split("/")[1]}</a>{item.names.length > 0 && <span class="muted"> only {item.names.join(", ")}</span>}</td>
-          <td>{item.binding.metadata.name}{item.binding.metadata.namespace ? "" : <span class="muted"> in all namespaces</span>}</td></tr>)}
+      <table class="plain stack"><thead><tr><th>Subject</th><th>By role</th><th>By binding</th></tr></thead>
+        <tbody>{found.data.map((item, i) => <tr key={i}><td data-label="Subject"><Pill state="idle">{item.subject.kind}</Pill> {item.subject.namespace ? `${item.subject.namespace}/` : ""}{item.subject.name}</td>
+          <td data-label="By role"><a href={roleHref(item.role, item.binding.metadata.namespace)}>{item.role.split("/")[1]}</a>{item.names.length > 0 && <span class="muted"> only {item.names.join(", ")}</span>}</td>
+          <td data-label="By binding">{item.binding.metadata.name}{item.binding.metadata.namespace ? "" : <span class="muted"> in all namespaces</span>}</td></tr>)}
           {found.data.length === 0 && <tr><td colSpan={3}>No role binding allows it.</td></tr>}</tbody></table>}
     <p class="muted">From RBAC's roles and bindings. Members of system:masters may do everything, and webhooks may allow more.</p>
   </section>;

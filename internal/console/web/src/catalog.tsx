@@ -20,7 +20,7 @@ function TypeRow({ type }: { type: ApiType }) {
   }, [typeKey(type)]);
   return (
     <div class="type-row" role="row">
-      <a href={hrefOfType(type)}>{type.kind}</a>
+      <a href={hrefOfType(type)} title={type.kind}>{type.kind}</a>
       <span class="muted wide">{type.versions.join(", ")}</span>
       <span class="muted wide mono">{type.shortNames.join(", ")}</span>
       <span class="muted wide">{type.namespaced ? "namespaced" : "cluster"}</span>
@@ -59,7 +59,7 @@ export function Types() {
     <>
       <div class="title"><h1>Types</h1><span class="muted">{shown.length === known.length ? number(known.length) : `${number(shown.length)} of ${number(known.length)}`}</span></div>
       <div class="toolbar">
-        <input type="search" placeholder="kind, group, short name" aria-label="Filter types" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        <input type="search" placeholder="kind, group, name" aria-label="Filter types" value={text} onInput={(event) => setText(event.currentTarget.value)} />
         <label><input type="checkbox" checked={populated} onChange={(event) => setQuery({ show: event.currentTarget.checked ? "populated" : undefined })} /> with objects only</label>
         {populated && progress < known.length && <span class="muted" aria-live="polite">counted {number(progress)} of {number(known.length)}</span>}
       </div>

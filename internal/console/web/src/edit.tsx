@@ -99,10 +99,10 @@ function Editor({ type, schema, live: opened, namespace }: { type: ApiType; sche
   const conflicts = error instanceof ApiError && error.code === 409 ? error.causes.filter((cause) => cause.reason === "FieldManagerConflict") : [];
   return (
     <>
-      <div class="title"><h1>{live ? `Edit ${live.metadata.name}` : `Create ${type.kind}`}</h1><span class="grow" />
+      <div class="title"><h1>{live ? `Edit ${live.metadata.name}` : `Create ${type.kind}`}</h1><span class="buttons">
         <a class="button" href={live ? hrefOfObject(type, live.metadata) : hrefOfType(type)}>Cancel</a>
         {review ? <><button onClick={() => { setReview(undefined); setError(undefined); }}>Back to the editor</button><button class="primary" disabled={busy} onClick={() => save()}>{live ? "Apply" : "Create"}</button></>
-          : <button class="primary" disabled={busy} onClick={() => check()}>Review</button>}</div>
+          : <button class="primary" disabled={busy} onClick={() => check()}>Review</button>}</span></div>
       {conflicts.length > 0 ? <Conflicts causes={conflicts} onForce={review ? () => save(true) : () => check(true)} />
         : error instanceof ApiError && error.reason === "Conflict" && live ? <div class="failure" role="alert"><strong>The object has changed since you began</strong><p>Compare your text with the current version before you apply it: it may undo the other change. <button onClick={rebase}>Keep the text, use the current version</button></p></div>
         : error && <Failure error={error} doing={review ? (live ? "apply" : "create") : "review"} />}

@@ -70,9 +70,8 @@ function OneObject({ type, namespace, name }: { type: ApiType; namespace: string
       <p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}{namespace && <> in <a href={`${hrefOfType(type)}?ns=${encodeURIComponent(namespace)}`}>{namespace}</a></>}</p>
       <div class="title"><h1>{name}</h1>
         {gone ? <Pill state="bad">deleted</Pill> : object.metadata.deletionTimestamp ? <Pill state="warn">is being deleted</Pill> : state !== "idle" && <Pill state={state}>{state === "good" ? stateOf(object).word : "not ready"}</Pill>}
-        <span class="grow" />
-        {!gone && type.verbs.includes("patch") && <a class="button" href={`#/edit/${typeKey(type)}/${namespace ? encodeURIComponent(namespace) : "-"}/${encodeURIComponent(name)}`}>Edit</a>}
-        {!gone && type.verbs.includes("delete") && <button class="danger" onClick={() => setDeleting(true)}>Delete</button>}</div>
+        <span class="buttons">{!gone && type.verbs.includes("patch") && <a class="button" href={`#/edit/${typeKey(type)}/${namespace ? encodeURIComponent(namespace) : "-"}/${encodeURIComponent(name)}`}>Edit</a>}
+        {!gone && type.verbs.includes("delete") && <button class="danger" onClick={() => setDeleting(true)}>Delete</button>}</span></div>
       <div class="tabs" role="tablist">
         {tabs.map(([id, title]) => <button key={id} role="tab" aria-selected={tab === id} onClick={() => setQuery({ tab: id })}>{title}</button>)}
       </div>

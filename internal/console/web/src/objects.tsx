@@ -34,7 +34,8 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
   const wider = table.columns.some((column) => column.priority > 0);
   const showNamespace = type.namespaced && !namespace;
   const titles = [...(showNamespace ? ["Namespace"] : []), ...columns.map((column) => column.name)];
-  const grid = { gridTemplateColumns: `24px ${titles.map((title) => (title === "Name" ? "minmax(150px, 2fr)" : title.toLowerCase() === "age" ? "70px" : "minmax(80px, 1fr)")).join(" ")}`, minWidth: `${60 + titles.length * 100}px` };
+  const least = (title: string) => (title === "Name" ? 120 : title === "Namespace" ? 76 : title.toLowerCase() === "age" ? 46 : 70);
+  const grid = { gridTemplateColumns: `24px ${titles.map((title) => `minmax(${least(title)}px, ${title === "Name" ? "2fr" : title.toLowerCase() === "age" ? "70px" : "1fr"})`).join(" ")}`, minWidth: `${titles.reduce((sum, title) => sum + least(title) + 12, 52)}px` };
   const numeric = (title: string) => columns.some((column) => column.name === title && (column.type === "integer" || column.type === "number"));
   const chosen = selected.size > 0 ? rows.filter((row) => selected.has(row.object.metadata.uid)) : [];
   const toggle = (uid: string) => setSelected((before) => { const next = new Set(before); if (!next.delete(uid)) next.add(uid); return next; });
@@ -43,9 +44,8 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
     <>
       <div class="title"><h1>{type.kind}</h1><span class="muted">{apiVersion(type)}</span>
         <span class="muted" aria-live="polite">{table.loading && empty ? "" : `${table.exact ? "" : "more than "}${number(table.total)} ${table.total === 1 ? "object" : "objects"}`}</span>
-        <span class="grow" />
-        <a class="button" href={`#/schema/${typeKey(type)}`}>Schema</a>
-        {type.verbs.includes("create") && <a class="button primary" href={`#/new/${typeKey(type)}${namespace ? "?ns=" + encodeURIComponent(namespace) : ""}`}>Create</a>}</div>
+        <span class="buttons"><a class="button" href={`#/schema/${typeKey(type)}`}>Schema</a>
+        {type.verbs.includes("create") && <a class="button primary" href={`#/new/${typeKey(type)}${namespace ? "?ns=" + encodeURIComponent(namespace) : ""}`}>Create</a>}</span></div>
       <Filters type={type} namespace={namespace} labels={labels} query={query}>
         {wider && <label><input type="checkbox" checked={query.has("wide")} onChange={(event) => setQuery({ wide: event.currentTarget.checked ? "yes" : undefined })} /> all columns</label>}
         {chosen.length > 0 && <button class="danger" onClick={() => setDeleting(true)}>Delete {number(chosen.length)}</button>}
@@ -98,7 +98,7 @@ function Filters({ type, namespace, labels, query, children }: { type: ApiType; 
   const [filterText, setFilterText] = useDebounced(query.get("q") ?? "", (value) => setQuery({ q: value }));
   return <div class="toolbar">
     {type.namespaced && <NamespacePicker value={namespace} />}
-    <input type="search" placeholder="labels: app=web,tier" aria-label="Label selector" value={labelText} onInput={(event) => setLabelText(event.currentTarget.value)} />
+    <input type="search" placeholder="labels: app=web" aria-label="Label selector" value={labelText} onInput={(event) => setLabelText(event.currentTarget.value)} />
     <input type="search" placeholder="text in a row" aria-label="Filter rows" value={filterText} onInput={(event) => setFilterText(event.currentTarget.value)} />
     {children}
   </div>;

@@ -153,10 +153,12 @@ export async function consequences(type: ApiType, objects: Metadata[], signal: A
   const controlled = new Map<string, Related>(elsewhere.map((each) => [each.metadata.uid, each]));
   for (const [uid, item] of collect(byOwner, [...reach, ...controlled.keys()])) if (!reach.has(uid)) controlled.set(uid, item);
   return {
-    contained: await contained(type, objects, signal), collected: [...collected.values()], direct: [...direct.values()], controlled: [...controlled.values()],
-    kept: [...new Map(kept.filter((item) => !controlled.has(item.metadata.uid)).map((item) => [item.metadata.uid, item])).values()], partial,
+    contained: await contained(type, objects, signal), collected: sorted(collected), direct: sorted(direct), controlled: sorted(controlled),
+    kept: sorted(new Map(kept.filter((item) => !controlled.has(item.metadata.uid)).map((item) => [item.metadata.uid, item]))), partial,
   };
 }
+
+const sorted = (found: Map<string, Related>) => [...found.values()].sort((a, b) => order(a.type.kind, b.type.kind) || order(a.metadata.name, b.metadata.name));
 
 /** The dependents that go with the roots: those all of whose owners go. */
 function collect(byOwner: Map<string, Related[]>, roots: string[]): Map<string, Related> {
