@@ -235,9 +235,10 @@ func restores(t *testing.T, dir string) {
 // TestDoctorWithoutDataDirectory: a name with a typing error is no finding.
 func TestDoctorWithoutDataDirectory(t *testing.T) {
 	t.Parallel()
-	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "missing"), harness.Binary(t)} {
+	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "missing")} {
 		harness.Contains(t, harness.Runs(t, harness.ExitFailure, "doctor", "--data-dir", dir), "error: ", "--data-dir")
 	}
+	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "doctor", "--data-dir", harness.Binary(t)), "is a file", "--data-dir")
 	harness.Runs(t, harness.ExitUsage, "doctor", "--kubeconfig", "/nonexistent")
 	harness.Runs(t, harness.ExitUsage, "doctor", "--kubeconfig", "x", "--data-dir", "y")
 	file := harness.ConfigFile(t, fmt.Sprintf("dataDir: %s\netcd: {external: {endpoints: ['http://127.0.0.1:1']}}\nserviceEndpoints: [{namespace: a, name: b, targets: ['https://127.0.0.1:1']}]\n", t.TempDir()))

@@ -18,7 +18,7 @@ packages: build
 image: build
 	scripts/image.sh ./kube-hyper-mini $(VERSION)
 
-## release: archives, SBOMs and checksums of the last commit for all platforms, in dist
+## release: archives, packages, SBOMs and checksums of the last commit for all platforms, in dist
 release:
 	scripts/release.sh $(VERSION) $(DIST)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the archives of a release, with checksums and bills of materials, of
-# the last commit: changes that are not committed are not in it. The same
+# Makes the archives of a release, and packages for Linux, with checksums and bills of
+# materials, of the last commit: changes that are not committed are not in it. The same
 # commit gives the same bytes, wherever it is built. Beside each archive lies its
 # provenance (in-toto, SLSA v1). The manifests for a cluster name the image of this
 # version.
@@ -64,7 +64,16 @@ for platform in "$@"; do
 	"$work/release" sbom "$program" "$out/$name.sbom.json"
 	"$work/release" archive "$archive" "$work/$name"
 	PLATFORM=$platform "$work/release" provenance "$archive" "$out/$name.provenance.json"
+	if [ "$os" = linux ]; then
+		HOST_BINARY=$work/host source/scripts/packages.sh "$program" "$version" "$work/packages"
+	fi
 	rm -r "${work:?}/$name"
+done
+packages=()
+for package in "$work/packages"/*; do
+	if [ ! -e "$package" ]; then continue; fi # none is for Linux
+	cp "$package" "$out/"
+	packages+=("$(basename "$package")")
 done
 # The manifests, with the image that this release has.
 name=kube-hyper-mini_${version#v}_kubernetes
@@ -72,7 +81,8 @@ cp -r source/packaging/kubernetes "$work/$name"
 sed -i "s/^  newTag: .*/  newTag: $version/" "$work/$name"/*/kustomization.yaml
 "$work/release" archive "$out/$name.tar.gz" "$work/$name"
 cd "$out"
-sha256sum "kube-hyper-mini_${version#v}"_* >SHA256SUMS
+# Also a package, whose version may be written like that of an archive, once.
+printf '%s\n' "kube-hyper-mini_${version#v}"_* "${packages[@]}" | sort -u | xargs sha256sum >SHA256SUMS
 if [ -n "${SIGNING_KEY:-}" ]; then
 	rm -f SHA256SUMS.sig
 	ssh-keygen -q -Y sign -f "$SIGNING_KEY" -n kube-hyper-mini-release SHA256SUMS

@@ -43,4 +43,8 @@ case $("$name/kube-hyper-mini" version) in
 *) echo "FAILED: not the version of the release" >&2; exit 1 ;;
 esac
 grep -q '"purl": "pkg:golang/k8s.io/kubernetes@v' "$name.sbom.json" || { echo "FAILED: the SBOM does not name Kubernetes" >&2; exit 1; }
+for package in "kube-hyper-mini_0.0.1_$(go env GOHOSTARCH).deb" kube-hyper-mini-0.0.1-1.*.rpm; do
+	grep -q "  $package$" SHA256SUMS || { echo "FAILED: the checksums do not have the package $package: $(cat SHA256SUMS)" >&2; exit 1; }
+done
+echo "ok: the checksums have the packages"
 echo "ok: the SBOM names $(grep -c '"purl"' "$name.sbom.json") packages"

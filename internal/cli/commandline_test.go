@@ -45,6 +45,9 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"kubeconfig", "merge", "--help"}, `unknown command "merge" for "kube-hyper-mini kubeconfig"`},
 		{[]string{"backup", "sav", "--help"}, `did you mean "save"?`},
 		{[]string{"status", "--data-dir", file}, "is a file"},
+		{[]string{"backup", "list", "--data-dir", file}, "is a file"},
+		{[]string{"bundle", "create", "--data-dir", file, file + ".tar.gz"}, "is a file"},
+		{[]string{"doctor", "--data-dir", file}, "is a file"},
 		{[]string{"status", "-o", "xml"}, "allowed: text, json, yaml"},
 	} {
 		out, errs, code := runCLI(t, c.args...)

@@ -115,9 +115,6 @@ func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(cfg.DataDir); err == nil && !info.IsDir() {
-		return nil, usageError(fmt.Errorf("the data directory %s is a file: name the directory with --data-dir", cfg.DataDir))
-	}
 	data, err := os.ReadFile(cfg.Kubeconfig.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, &exitError{ExitNotReady, fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config", cfg.Kubeconfig.Path)}

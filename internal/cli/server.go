@@ -85,7 +85,8 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	return cfg, source, nil
 }
 
-// completed returns the configuration with all paths.
+// completed returns the configuration with all paths. A data directory that is a file is
+// an error.
 func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfiguration, error) {
 	cfg, _, err := flags.load(cmd)
 	if err != nil {
@@ -93,6 +94,9 @@ func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfigurat
 	}
 	if err := cfg.Complete(); err != nil {
 		return nil, usageError(err)
+	}
+	if info, err := os.Stat(cfg.DataDir); err == nil && !info.IsDir() {
+		return nil, usageError(fmt.Errorf("the data directory %s is a file: name the directory with --data-dir", cfg.DataDir))
 	}
 	return cfg, nil
 }
