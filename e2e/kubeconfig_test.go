@@ -30,6 +30,21 @@ func TestKubeconfigCommand(t *testing.T) {
 		t.Errorf("the kubeconfig has the mode %o", info.Mode().Perm())
 	}
 	harness.Contains(t, harness.Runs(t, harness.ExitNotReady, "kubeconfig", "--data-dir", t.TempDir()), "start the server first")
+
+	file := filepath.Join(t.TempDir(), "mini.kubeconfig")
+	for _, more := range [][]string{nil, {"--force"}} {
+		harness.Runs(t, harness.ExitOK, append([]string{"kubeconfig", "-o", file, "--data-dir", s.Dir}, more...)...)
+		if data, err := os.ReadFile(file); err != nil || !bytes.Equal(data, written) {
+			t.Errorf("the file has %s, %v", data, err)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the file: %v, %v", info, err)
+		}
+		if err := os.WriteFile(file, []byte("old"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "kubeconfig", "-o", file, "--data-dir", s.Dir), "the file exists")
 }
 
 // theirs writes a kubeconfig that a user already has.

@@ -12,25 +12,27 @@ import (
 	"k8s.io/client-go/util/homedir"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
 
 func newKubeconfig() *cobra.Command {
 	flags := &configFlags{}
-	var merge, use bool
-	var context, into, server string
+	var merge, use, force bool
+	var context, into, server, output string
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Print the administrator's kubeconfig, or merge it into your own",
-		Long: `Print the administrator's kubeconfig, or merge it into your own.
+		Long: `Print the administrator's kubeconfig, or merge it into your own. --output writes it
+to a file that only you can read.
 
 --server prints it with another address of the server, as that of a container's
 mapped port. The file of the server stays as it is. If the server's certificate does
 not have that host, the kubeconfig names one that the certificate has
 (tls-server-name); for clients that do not support this, start the server with
 --tls-san HOST.`,
-		Example: `  kube-hyper-mini kubeconfig > admin.kubeconfig
+		Example: `  kube-hyper-mini kubeconfig -o admin.kubeconfig
   kube-hyper-mini kubeconfig --server https://127.0.0.1:32768 > admin.kubeconfig
   kube-hyper-mini kubeconfig --merge --context mini --use`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,6 +41,12 @@ not have that host, the kubeconfig names one that the certificate has
 				if !merge && cmd.Flags().Changed(flag) {
 					return usageError(fmt.Errorf("--%s needs --merge; without it the kubeconfig is printed", flag))
 				}
+			}
+			if merge && output != "" {
+				return usageError(errors.New("--merge and --output exclude each other"))
+			}
+			if err := replaceable(output, force); err != nil {
+				return usageError(err)
 			}
 			if merge && into == "" {
 				var err error
@@ -58,15 +66,20 @@ not have that host, the kubeconfig names one that the certificate has
 			if err != nil {
 				return err
 			}
-			if !merge {
-				_, err := cmd.OutOrStdout().Write(data)
-				return err
+			switch {
+			case merge:
+				return mergeKubeconfig(cmd, data, into, context, use)
+			case output != "":
+				return datadir.WriteFile(output, data, 0o600)
 			}
-			return mergeKubeconfig(cmd, data, into, context, use)
+			_, err = cmd.OutOrStdout().Write(data)
+			return err
 		},
 	}
 	flags.locate(cmd.Flags())
 	cmd.Flags().StringVar(&server, "server", "", "URL of the server in the kubeconfig, if it differs from the one that the server has written; https://HOST:PORT")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write, with mode 0600, instead of printing")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the file of --output if there is one")
 	cmd.Flags().BoolVar(&merge, "merge", false, "merge into your kubeconfig instead of printing")
 	cmd.Flags().StringVar(&context, "context", kubeconfig.Name, "name of the context to merge as")
 	cmd.Flags().StringVar(&into, "into", "", "file to merge into (default: $KUBECONFIG or ~/.kube/config)")

@@ -90,7 +90,7 @@ func (f *createFlags) check(args []string) error {
 	if err := f.checkRights(); err != nil {
 		return err
 	}
-	if err := f.checkOutput(); err != nil {
+	if err := replaceable(f.output, f.force); err != nil {
 		return err
 	}
 	if f.serviceAccount == "" {
@@ -125,16 +125,13 @@ func (f *createFlags) checkRights() error {
 	return nil
 }
 
-// checkOutput refuses to replace a file before anything is requested.
-func (f *createFlags) checkOutput() error {
-	if f.force && f.output == "" {
+// replaceable refuses to replace the file of --output without --force.
+func replaceable(output string, force bool) error {
+	switch _, err := os.Lstat(output); {
+	case force && output == "":
 		return errors.New("--force needs --output")
-	}
-	if f.output == "" || f.force {
-		return nil
-	}
-	if _, err := os.Lstat(f.output); err == nil {
-		return fmt.Errorf("--output %s: the file exists; --force replaces it", f.output)
+	case output != "" && !force && err == nil:
+		return fmt.Errorf("--output %s: the file exists; --force replaces it", output)
 	}
 	return nil
 }
