@@ -101,7 +101,7 @@ func newTestServer(t *testing.T) *testServer {
 	f.empty = &emptyTypes{front: f, population: store.Population(), minTimeout: time.Minute}
 	catalog.listen(f.changed)
 	catalog.listen(f.empty.changes.changed)
-	s := &testServer{stores: getter, front: f, registry: &registry{REST: crds, catalog: catalog, alone: isAlone}}
+	s := &testServer{stores: getter, front: f, registry: &registry{REST: crds, catalog: catalog, whole: definitions.reader, alone: isAlone}}
 	s.registry.names = newNames(catalog, stored, filled)
 	crds.CreateStrategy = establishing{crds.CreateStrategy}
 	s.client = serveFront(t, f)

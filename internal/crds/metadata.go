@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// readKey is the context key of the way in which a list or watch reads
-// CustomResourceDefinitions.
+// readKey is the context key of the way in which a list, a watch or the deletion of a
+// collection reads CustomResourceDefinitions.
 type readKey struct{}
 
 // The values of readKey. Without one, upstream's storage is read.
@@ -33,8 +33,8 @@ const (
 
 func readsAs(ctx context.Context, what string) bool { return ctx.Value(readKey{}) == what }
 
-// NegotiateLists marks lists and watches of CustomResourceDefinitions by the content of
-// the response. Tables and metadata, for kubectl get and for the garbage collector, are
+// NegotiateLists marks lists, watches and deletions of collections of
+// CustomResourceDefinitions by the content of the response. Tables and metadata, for kubectl get and for the garbage collector, are
 // read without schemas. Whole CRDs are read page by page.
 func NegotiateLists(next http.Handler) http.Handler {
 	// What kube-apiserver negotiates with.
@@ -57,7 +57,7 @@ func NegotiateLists(next http.Handler) http.Handler {
 func listsDefinitions(r *http.Request) bool {
 	info, ok := request.RequestInfoFrom(r.Context())
 	return ok && info.APIGroup == apiextensions.GroupName && info.Resource == "customresourcedefinitions" && info.Subresource == "" &&
-		(info.Verb == "list" || info.Verb == "watch")
+		(info.Verb == "list" || info.Verb == "watch" || info.Verb == "deletecollection")
 }
 
 // metadataCodec decodes stored CRDs to the internal version, without schemas.
