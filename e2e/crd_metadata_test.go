@@ -111,3 +111,31 @@ func TestInformersOfDefinitions(t *testing.T) {
 	}
 	s.Kubectl("", "delete", "crd", second.crd())
 }
+
+// TestCollectionOfDefinitionsIsDeleted: the response has the deleted CRDs in the encoding
+// that the client asks for.
+func TestCollectionOfDefinitionsIsDeleted(t *testing.T) {
+	t.Parallel()
+	s := shared.Server(t)
+	client := s.Client().Discovery().RESTClient()
+	for _, c := range []struct{ accept, want string }{
+		{"application/json", `"openAPIV3Schema"`},
+		{"application/yaml", "openAPIV3Schema:"},
+		{"application/vnd.kubernetes.protobuf", "CustomResourceDefinitionList"},
+		{"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json", `"metadata"`},
+	} {
+		k := newKind()
+		s.Kubectl(k.definition("Namespaced"), "apply", "-f", "-")
+		text, err := client.Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").
+			Param("fieldSelector", "metadata.name="+k.crd()).SetHeader("Accept", c.accept).DoRaw(t.Context())
+		if err != nil || !strings.Contains(string(text), k.crd()) || !strings.Contains(string(text), c.want) {
+			t.Errorf("%s: %v: %s", c.accept, err, text)
+		}
+		harness.Eventually(t, k.crd()+" to be deleted", func() error {
+			if _, err := s.Dynamic().Resource(crdResource).Get(t.Context(), k.crd(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("got %v", err)
+			}
+			return nil
+		})
+	}
+}
