@@ -25,7 +25,7 @@ const (
 )
 
 // Return returns unused memory to the system until ctx ends, whenever the process has
-// allocated little for a while. The runtime itself waits two minutes for a collection
+// allocated little for a while, or little for what it has unused. The runtime itself waits two minutes for a collection
 // without allocations and then returns memory slowly: 613 CRDs leave 340 MB resident
 // for minutes, of which 100 are in use (bench, crds). When the process becomes idle, it
 // also releases pages of the program, and calls release, which does the same for other
@@ -42,8 +42,11 @@ func Return(ctx context.Context, release func(context.Context) error) {
 		case <-ticker.C:
 		}
 		now := readHeap()
-		if now.allocated-before.allocated >= maxAllocated {
+		if allocated := now.allocated - before.allocated; allocated >= maxAllocated {
 			rests = 0
+			if outgrown(now.unused(), allocated) {
+				debug.FreeOSMemory()
+			}
 		} else {
 			rests++
 			giveBack(now.unused(), rests == 1 || rests == longRest)
@@ -55,6 +58,13 @@ func Return(ctx context.Context, release func(context.Context) error) {
 		}
 		before = now
 	}
+}
+
+// outgrown reports whether a process that is not idle has more unused memory, in bytes,
+// than it will use in the next intervals, if these are like the last one: it has done
+// something large before.
+func outgrown(unused, allocated uint64) bool {
+	return unused > minReturn && unused > 2*allocated
 }
 
 // giveBack returns unused memory, in bytes, if there is enough of it. Less is enough when

@@ -29,3 +29,15 @@ func TestUnusedCountsGarbage(t *testing.T) {
 		t.Errorf("memory was not returned: %+v", after)
 	}
 }
+
+// TestOutgrown: a process that is not idle keeps the memory that it uses.
+func TestOutgrown(t *testing.T) {
+	for _, test := range []struct {
+		unused, allocated uint64
+		want              bool
+	}{{100 << 20, 20 << 20, true}, {100 << 20, 60 << 20, false}, {100 << 20, 1 << 30, false}, {31 << 20, 1 << 20, false}} {
+		if got := outgrown(test.unused, test.allocated); got != test.want {
+			t.Errorf("%d MB unused, %d MB allocated: %t", test.unused>>20, test.allocated>>20, got)
+		}
+	}
+}
