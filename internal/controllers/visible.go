@@ -149,7 +149,7 @@ const never = 24 * time.Hour
 
 // update publishes the visible types and returns the time to the next update if there
 // is no change. contentChanged was taken before: it is closed by later changes only.
-func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{}) (again time.Duration, err error) {
+func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{}) (nextUpdate time.Duration, err error) {
 	lists, _, failure := v.all.snapshot()
 	var populated map[schema.GroupResource]bool
 	var counted int64
@@ -172,15 +172,15 @@ func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	visible, again := v.choose(lists, populated)
+	visible, nextUpdate := v.choose(lists, populated)
 	v.failure, v.shown, v.changed = failure, counted, contentChanged
 	if sameLists(v.lists, visible) {
-		return again, nil
+		return nextUpdate, nil
 	}
 	v.lists = visible
 	close(v.next)
 	v.next = make(chan struct{})
-	return again, nil
+	return nextUpdate, nil
 }
 
 func isSubset(of, all []string) bool {
@@ -203,9 +203,9 @@ func (v *visibleTypes) ownResources(lists []*metav1.APIResourceList) []schema.Gr
 }
 
 // choose returns the visible types and the time to the next choice. The caller holds mu.
-func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[schema.GroupResource]bool) (visible []*metav1.APIResourceList, again time.Duration) {
+func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[schema.GroupResource]bool) (visible []*metav1.APIResourceList, nextUpdate time.Duration) {
 	named, now, own := v.named.current(), v.now(), map[schema.GroupVersionResource]*ownType{}
-	again = never
+	nextUpdate = never
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -229,7 +229,7 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[sch
 			} else if wait := v.remaining(gvr, known, now); wait == 0 {
 				continue
 			} else {
-				again = min(again, wait)
+				nextUpdate = min(nextUpdate, wait)
 			}
 			own[gvr] = known
 			kept.APIResources = append(kept.APIResources, resource)
@@ -239,7 +239,7 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[sch
 		}
 	}
 	v.own = own
-	return visible, again
+	return visible, nextUpdate
 }
 
 // remaining returns how long a type without objects stays visible at least: its monitors

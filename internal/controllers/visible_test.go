@@ -96,11 +96,11 @@ func (remoteOnly) Remote(gv schema.GroupVersion) bool { return gv.Group == "remo
 
 func update(t *testing.T, v *visibleTypes) time.Duration {
 	t.Helper()
-	again, err := v.update(t.Context(), v.content.Changed())
+	nextUpdate, err := v.update(t.Context(), v.content.Changed())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return again
+	return nextUpdate
 }
 
 func expectVisible(t *testing.T, v *visibleTypes, want ...string) {
@@ -136,21 +136,21 @@ func TestTypeStaysVisibleAfterItsLastObject(t *testing.T) {
 	held["a.example.org"] = true
 	update(t, v)
 	content.set(2)
-	if again := update(t, v); again != hideDelay {
-		t.Errorf("the next update is due in %v", again)
+	if nextUpdate := update(t, v); nextUpdate != hideDelay {
+		t.Errorf("the next update is due in %v", nextUpdate)
 	}
 	expectVisible(t, v, "a.example.org/v1")
 	clock.Time = clock.Add(hideDelay)
-	if again := update(t, v); again != visibleRetry {
-		t.Errorf("with an informer that lags behind, the next update is due in %v", again)
+	if nextUpdate := update(t, v); nextUpdate != visibleRetry {
+		t.Errorf("with an informer that lags behind, the next update is due in %v", nextUpdate)
 	}
 	expectVisible(t, v, "a.example.org/v1")
 	delete(held, "a.example.org")
 	content.set(3, "a.example.org")
 	update(t, v)
 	content.set(4)
-	if again := update(t, v); again != hideDelay {
-		t.Errorf("after a new object, the next update is due in %v", again)
+	if nextUpdate := update(t, v); nextUpdate != hideDelay {
+		t.Errorf("after a new object, the next update is due in %v", nextUpdate)
 	}
 	clock.Time = clock.Add(hideDelay)
 	update(t, v)

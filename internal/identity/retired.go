@@ -26,9 +26,9 @@ import (
 const (
 	// authenticationConfigMap has the authorities that aggregated API servers trust.
 	authenticationConfigMap = "extension-apiserver-authentication"
-	// retiredAgain is the delay of a second check of the config map after a change:
+	// retiredRecheck is the delay of a second check of the config map after a change:
 	// upstream's controller may have written it from an older read.
-	retiredAgain = 2 * time.Minute
+	retiredRecheck = 2 * time.Minute
 )
 
 // DropRetired removes authorities that a rotation has replaced from the config map for
@@ -48,9 +48,9 @@ func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 		if err == nil && retired != nil {
 			dropped, err = dropFromConfigMap(ctx, client, retired)
 		}
-		var again <-chan time.Time
+		var recheck <-chan time.Time
 		if retired != nil && !repeated || dropped || err != nil {
-			again = time.After(retiredAgain)
+			recheck = time.After(retiredRecheck)
 		}
 		if err != nil && ctx.Err() == nil {
 			i.log.Warn("replaced authorities are still trusted by aggregated API servers, trying again", "error", err)
@@ -60,7 +60,7 @@ func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 			return
 		case <-changed:
 			repeated = false
-		case <-again:
+		case <-recheck:
 			repeated = true
 		}
 	}
