@@ -11,6 +11,9 @@ set_of_tests() {
 .           TestBadConfiguration                 config
 .           TestCommandLineMistakes              cli
 .           TestStatusCommand                    admin
+.           TestDoctorText                       doctor
+.           TestRunEndsWithItsOwner              testplane
+.           TestKubectlSubcommand                kubectl
 .           TestTopics                           help
 .           TestJSONLog                          logging
 .           TestServiceManager                   systemd
