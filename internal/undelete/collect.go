@@ -93,8 +93,7 @@ func (c *collection) choose(root *Item, definition *definition) []*Item {
 	}
 	for i := 0; i < len(chosen); i++ {
 		for _, dependent := range c.dependents[chosen[i].UID] {
-			// As for the garbage collector, an owner in a namespace has no dependents elsewhere.
-			if chosen[i].Namespace == "" || chosen[i].Namespace == dependent.Namespace {
+			if chosen[i].mayOwn(dependent) {
 				add(dependent)
 			}
 		}

@@ -16,7 +16,12 @@ import (
 func (p *Plan) checkOwners(ctx context.Context, item *Item) (bool, error) {
 	missing, found := "", len(item.owners) == 0
 	for _, reference := range item.owners {
-		if owner := p.byUID[reference.UID]; owner != nil {
+		owner := p.byUID[reference.UID]
+		if owner != nil && !owner.mayOwn(item) {
+			missing = fmt.Sprintf("its owner %s is in another namespace", owner)
+			continue
+		}
+		if owner != nil {
 			found = found || owner.comesBack()
 			if !owner.comesBack() {
 				missing = fmt.Sprintf("its owner %s does not come back", owner)
@@ -41,6 +46,10 @@ func (p *Plan) checkOwners(ctx context.Context, item *Item) (bool, error) {
 	item.becomes(NoOwner, missing)
 	return false, nil
 }
+
+// mayOwn reports whether the garbage collector takes i for an owner of the item: one in a
+// namespace has no dependents elsewhere.
+func (i *Item) mayOwn(item *Item) bool { return i.Namespace == "" || i.Namespace == item.Namespace }
 
 // owner returns the present UID of an owner outside of the plan; empty if it does not
 // exist. An object that was created again with the owner's name counts as the owner.
@@ -74,12 +83,15 @@ func (p *Plan) setUID(old, present types.UID) {
 }
 
 // references returns the owner references of an object with the present UIDs,
-// without owners that do not exist.
+// without owners that do not exist or are in another namespace.
 func (p *Plan) references(item *Item) []metav1.OwnerReference {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var references []metav1.OwnerReference
 	for _, reference := range item.owners {
+		if owner := p.byUID[reference.UID]; owner != nil && !owner.mayOwn(item) {
+			continue
+		}
 		if uid := p.uids[reference.UID]; uid != "" {
 			reference.UID = uid
 			references = append(references, reference)

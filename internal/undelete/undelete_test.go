@@ -75,6 +75,25 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestOwnersAcrossNamespaces: an object in another namespace is no owner, for which the
+// garbage collector would keep an object.
+func TestOwnersAcrossNamespaces(t *testing.T) {
+	t.Parallel()
+	owner := object("Widget", "ns", "owner")
+	p := &Plan{byUID: map[types.UID]*Item{"owner": owner}, uids: map[types.UID]types.UID{"owner": "new"}}
+	for namespace, want := range map[string]bool{"ns": true, "other": false} {
+		item := object("Widget", namespace, "item", "owner")
+		found, err := p.checkOwners(t.Context(), item)
+		if err != nil || found != want || (item.Action == NoOwner) == want || len(p.references(item)) == 1 != want {
+			t.Errorf("in %s: %t, %v, %s %q, references %v", namespace, found, err, item.Action, item.Reason, p.references(item))
+		}
+	}
+	p.orphan = true
+	if found, err := p.checkOwners(t.Context(), object("Widget", "other", "item", "owner")); err != nil || !found {
+		t.Errorf("without the reference: %t, %v", found, err)
+	}
+}
+
 // TestMatches: where the objects of a plan may be.
 func TestMatches(t *testing.T) {
 	t.Parallel()
