@@ -6,11 +6,18 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
 
-// fetchers is the number of segments that are read concurrently.
-const fetchers = 16
+const (
+	// fetchers is the number of segments that are read concurrently: of small objects, S3
+	// delivers more with more requests.
+	fetchers = 64
+	// maxAhead bounds the bytes of segments that are read before they are needed.
+	maxAhead = 64 << 20
+)
 
 // maxSegment bounds the size of a segment that is read, in bytes. Writers close
 // segments at maxSegmentSize, which one transaction may exceed.
@@ -21,14 +28,21 @@ type fetched struct {
 	segment Segment
 	data    []byte
 	err     error
+	release func() // lets others be read in its place
 }
 
-// fetch reads segments in order, some ahead. It ends when ctx does.
+// fetch reads segments in order, some ahead. The reader releases each. It ends when ctx
+// does.
 func fetch(ctx context.Context, store Store, segments []Segment) <-chan chan fetched {
 	queue := make(chan chan fetched, fetchers)
 	go func() {
 		defer close(queue)
+		ahead := semaphore.NewWeighted(maxAhead)
 		for _, segment := range segments {
+			size := min(segment.Object.SizeBytes, maxAhead)
+			if ahead.Acquire(ctx, size) != nil {
+				return // ctx has ended
+			}
 			result := make(chan fetched, 1)
 			select {
 			case queue <- result:
@@ -37,7 +51,7 @@ func fetch(ctx context.Context, store Store, segments []Segment) <-chan chan fet
 			}
 			go func() {
 				data, err := readAll(ctx, store, segment.Object.Name, maxSegment)
-				result <- fetched{segment, data, err}
+				result <- fetched{segment, data, err, func() { ahead.Release(size) }}
 			}()
 		}
 	}()
@@ -145,6 +159,7 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 		if err == nil {
 			err = readEntries(payload, key, limited)
 		}
+		f.release()
 		switch {
 		case errors.Is(err, errReached):
 			return nil

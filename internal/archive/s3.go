@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -121,14 +120,9 @@ func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size i
 
 // Open implements [Store].
 func (s *S3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	object, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
-	if err == nil {
-		_, err = object.Stat() // the request is made here
-	}
+	// GetObject of the client would make two requests.
+	object, _, _, err := minio.Core{Client: s.client}.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
 	if err != nil {
-		if object != nil {
-			err = errors.Join(err, object.Close())
-		}
 		return nil, s.failed("read", name, err)
 	}
 	return object, nil
