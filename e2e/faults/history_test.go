@@ -321,7 +321,8 @@ func TestLinearizable(t *testing.T) {
 		running.Go(func() { u.run(ctx) })
 	}
 	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
-	for round := range count(t, "FAULT_ROUNDS", 1) {
+	rounds := count(t, "FAULT_ROUNDS", 1)
+	for round := range rounds {
 		h.await(t, 30+rand.IntN(100)) // the moment of the kill is what is tested
 		if round%3 == 1 {
 			call := h.now()
@@ -335,6 +336,7 @@ func TestLinearizable(t *testing.T) {
 			restoreFrom(t, h, len(users), server.Dir, archive)
 		}
 		server = s.start()
+		t.Logf("round %d of %d", round+1, rounds)
 	}
 	h.await(t, 50)
 	stop()
