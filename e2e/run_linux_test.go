@@ -223,25 +223,20 @@ func TestRunOfAnUnknownCommand(t *testing.T) {
 
 // TestRunIsKilled: the guard ends the command and removes the directory.
 func TestRunIsKilled(t *testing.T) {
-	r := newRunTest(t)
-	cmd, lines, _ := r.started("--grace", "100ms", "--", "sh", "-c", saveKubeconfig+`trap '' TERM; trap 'echo signaled' USR1; echo started; while :; do sleep 1000; done`)
-	// Signals are passed on once the guard has received the process group.
-	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil || !lines.Scan() {
-		t.Fatalf("%v, %v", err, lines.Err())
-	}
-	harness.Eventually(t, "run, guard, sh and sleep run", func() error {
-		if before := r.processes(); len(before) < 4 {
-			return fmt.Errorf("the processes are %q", before)
-		}
-		return nil
-	})
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	harness.Eventually(t, "nothing is left", r.left)
-	if r.listens(r.port(filepath.Join(r.scratch, "kubeconfig"))) {
-		t.Error("its port is still open")
+	for name, shell := range map[string]string{
+		"while the command runs": saveKubeconfig + `trap '' TERM; sleep 1000 & echo started; while :; do sleep 1000; done`,
+		"by the command":         saveKubeconfig + `echo started; kill -KILL $PPID; while :; do sleep 1000; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunTest(t)
+			cmd, _, _ := r.started("--grace", "100ms", "--", "sh", "-c", shell)
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()
+			harness.Eventually(t, "nothing is left", r.left)
+			if r.listens(r.port(filepath.Join(r.scratch, "kubeconfig"))) {
+				t.Error("its port is still open")
+			}
+		})
 	}
 }
 

@@ -67,9 +67,14 @@ type CommandOptions struct {
 	// its files after standard error. Windows ignores both.
 	System *syscall.SysProcAttr
 	Files  []*os.File
+	// Announce, if it is not nil, is called with the process group before the program
+	// runs in it (with 0 on Windows, where the program runs already). After an error
+	// the program does not run. It excludes Files.
+	Announce func(group int) error
 }
 
-// StartCommand starts a program. The error is a [CommandError].
+// StartCommand starts a program. The error is a [CommandError], or wraps that of
+// Announce.
 func StartCommand(options CommandOptions) (*Command, error) {
 	p, err := startProcess(options)
 	if err != nil {
@@ -82,9 +87,6 @@ func StartCommand(options CommandOptions) (*Command, error) {
 	}()
 	return c, nil
 }
-
-// Group returns the process group of the command; 0 on Windows.
-func (c *Command) Group() int { return c.process.group() }
 
 // Ended is closed when the program has ended. Others in its process group may still
 // run.

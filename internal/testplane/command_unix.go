@@ -25,13 +25,13 @@ type process struct {
 }
 
 func startProcess(options CommandOptions) (*process, error) {
-	p, system := &process{foreground: ownsTerminal()}, syscall.SysProcAttr{}
-	if options.System != nil {
-		system = *options.System
+	if options.Announce != nil {
+		return startAnnounced(options)
 	}
-	system.Setpgid, system.Foreground, system.Ctty = true, p.foreground, stdin
+	p, system := &process{foreground: ownsTerminal()}, options.system()
+	system.Foreground, system.Ctty = p.foreground, stdin
 	started, err := os.StartProcess(options.Path, options.Args, &os.ProcAttr{
-		Env: options.Env, Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, options.Files...), Sys: &system,
+		Env: options.Env, Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, options.Files...), Sys: system,
 	})
 	if err != nil {
 		return nil, err
@@ -43,6 +43,16 @@ func startProcess(options CommandOptions) (*process, error) {
 	return p, started.Release() // wait uses the pid
 }
 
+// system returns the settings of a process that leads a process group.
+func (o *CommandOptions) system() *syscall.SysProcAttr {
+	system := &syscall.SysProcAttr{}
+	if o.System != nil {
+		*system = *o.System
+	}
+	system.Setpgid = true
+	return system
+}
+
 // ownsTerminal reports whether standard input is a terminal whose foreground process
 // group is that of this process.
 func ownsTerminal() bool {
@@ -52,8 +62,6 @@ func ownsTerminal() bool {
 
 // giveTerminal makes a process group the terminal's foreground process group.
 func giveTerminal(group int) { _ = unix.IoctlSetPointerInt(stdin, unix.TIOCSPGRP, group) }
-
-func (p *process) group() int { return p.pid }
 
 // wait returns the exit code. A program that is stopped at a terminal (Ctrl-Z)
 // stops this process too, so that the shell gets the terminal.

@@ -28,11 +28,16 @@ func startProcess(options CommandOptions) (*process, error) {
 		_ = windows.CloseHandle(job) // it is empty
 		return nil, err
 	}
-	if err := p.join(); err != nil {
+	if err = p.join(); err != nil {
+		err = fmt.Errorf("put it into a job: %w", err)
+	} else if options.Announce != nil {
+		err = options.Announce(0)
+	}
+	if err != nil {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
 		_ = windows.CloseHandle(job)
-		return nil, fmt.Errorf("put it into a job: %w", err)
+		return nil, err
 	}
 	return p, nil
 }
@@ -62,8 +67,6 @@ func (p *process) join() error {
 	defer func() { _ = windows.CloseHandle(handle) }()
 	return windows.AssignProcessToJobObject(p.job, handle)
 }
-
-func (p *process) group() int { return 0 }
 
 func (p *process) wait() int {
 	_ = p.cmd.Wait() // the exit code has the result

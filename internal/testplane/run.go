@@ -159,12 +159,11 @@ func (r *runner) use(ctx context.Context, running appliance.Running) (int, error
 	if len(r.Command) == 0 {
 		return 0, r.wait(running)
 	}
-	command, err := StartCommand(CommandOptions{Path: r.path, Args: r.Command, Env: r.environment(running), Grace: r.Grace})
+	command, err := StartCommand(CommandOptions{
+		Path: r.path, Args: r.Command, Env: r.environment(running), Grace: r.Grace,
+		Announce: func(group int) error { return r.plane.guard.End(group, r.Grace) },
+	})
 	if err != nil {
-		return 0, err
-	}
-	if err := r.plane.guard.End(command.Group(), r.Grace); err != nil {
-		command.End()
 		return 0, err
 	}
 	err = r.follow(command)
