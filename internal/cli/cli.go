@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
@@ -61,9 +59,6 @@ func usageError(err error) error {
 // Run executes the command line and returns the exit code of the process. When ctx ends, a
 // running server stops.
 func Run(ctx context.Context, args []string, streams Streams) int {
-	if !slices.Contains(args, kubectlName) {
-		kubectl.DropTranslations()
-	}
 	return execute(ctx, newRoot(streams), args, streams)
 }
 
