@@ -15,6 +15,7 @@ type Checked struct {
 	options     *apiserver.Options
 	newIdentity bool          // see AllowNewIdentity
 	ephemeral   bool          // see Ephemeral
+	gcPercent   int           // see GCPercent
 	whenReady   func(Running) // see WhenReady; or nil
 }
 
@@ -39,6 +40,10 @@ func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 // directory must be new or empty, or left by such a server that was killed.
 func (c *Checked) Ephemeral() { c.ephemeral = true }
 
+// GCPercent sets GOGC of the process of a server that is ready, unless the user has set
+// it. The default is 100.
+func (c *Checked) GCPercent(percent int) { c.gcPercent = percent }
+
 // Check completes and validates the configuration with the checks of every part. It
 // writes nothing. Feature gates are process globals: a process can check one
 // configuration only.
@@ -56,5 +61,5 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checked{config: cfg, options: options}, nil
+	return &Checked{config: cfg, options: options, gcPercent: 100}, nil
 }

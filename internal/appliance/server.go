@@ -40,6 +40,7 @@ type server struct {
 	rotator     *admin.KeyRotator
 	readySince  atomic.Pointer[time.Time]
 	whenReady   func(Running) // or nil
+	releaseGC   func()        // see [memory.Hold]
 }
 
 // Run starts the server and returns when ctx has ended and everything has
@@ -57,12 +58,14 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
+	releaseGC := memory.Hold(checked.gcPercent)
+	defer releaseGC()
 	listener, err := apiserver.Listen(&p.config.Serving)
 	if err != nil {
 		return err
 	}
 	defer listener.Release()
-	s := &server{process: p, controllers: runner, whenReady: checked.whenReady}
+	s := &server{process: p, controllers: runner, whenReady: checked.whenReady, releaseGC: releaseGC}
 	if s.url, err = identity.ServerURL(&p.config.Serving, listener.Addr()); err != nil {
 		return err
 	}
@@ -154,6 +157,7 @@ func (s *server) start(ctx context.Context) error {
 func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
+	s.releaseGC()
 	if refusal := s.store.Maintenance().Refusal(); refusal != "" {
 		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
 	} else {

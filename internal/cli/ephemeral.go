@@ -51,7 +51,6 @@ func serveInTemporary(cmd *cobra.Command, cfg *config.ServerConfiguration, log *
 
 // serveInEmpty runs the server in the named directory.
 func serveInEmpty(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog.Logger) error {
-	testplane.LimitMemory()
 	datadir.DisableSync()
 	testplane.Configure(cfg)
 	checked, err := appliance.Check(cfg)
@@ -59,5 +58,6 @@ func serveInEmpty(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog
 		return usageError(err)
 	}
 	checked.Ephemeral()
+	checked.GCPercent(testplane.GCPercent)
 	return appliance.Run(cmd.Context(), checked, log)
 }

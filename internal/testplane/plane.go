@@ -50,7 +50,6 @@ type PlaneOptions struct {
 // NewPlane makes the temporary directory. The caller calls Close. For the rest of the
 // process, files are not synced to the disk.
 func NewPlane(options PlaneOptions) (*Plane, error) {
-	LimitMemory()
 	datadir.DisableSync()
 	dir, err := MakeDirectory(options.Keep)
 	if err != nil {
@@ -119,6 +118,7 @@ func (p *Plane) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	checked.GCPercent(GCPercent)
 	checked.WhenReady(func(running appliance.Running) { p.ready <- running })
 	ctx, p.stop = context.WithCancel(ctx)
 	go func() {
