@@ -68,6 +68,8 @@ func (p *process) join() error {
 	return windows.AssignProcessToJobObject(p.job, handle)
 }
 
+func (p *process) group() int { return 0 }
+
 func (p *process) wait() int {
 	_ = p.cmd.Wait() // the exit code has the result
 	return p.cmd.ProcessState.ExitCode()
