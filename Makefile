@@ -87,5 +87,6 @@ clean:
 -include packaging/packaging.mk
 -include e2e/conformance/conformance.mk
 -include e2e/envtest/envtest.mk
+-include e2e/clients/clients.mk
 -include e2e/faults/faults.mk
 -include e2e/console/console.mk

@@ -31,6 +31,7 @@ set_of_tests() {
 .           TestStopWithOpenWatches              lifecycle
 aggregation TestConfiguredEndpoints              aggregation, endpoints
 backup      TestRestore                          backup
+incluster   TestInCluster                        incluster
 packaging   TestManifestsAreAppliedBeforeReady   manifests
 TESTS
 }

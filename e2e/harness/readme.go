@@ -23,8 +23,39 @@ func Topic(name string) string {
 // Commands reads the commands of a Markdown document, in their order: those
 // behind the prompts of "console" blocks, and "sh" blocks as one command each,
 // because readers paste them as a whole. With a heading of the second level it
-// reads that section only.
+// reads that section only. Blocks marked "bash" are not among them: see [Scripts].
 func Commands(t testing.TB, document, heading string) []Command {
+	t.Helper()
+	var list []Command
+	for _, block := range blocks(t, document, heading) {
+		switch block.language {
+		case "sh":
+			list = append(list, Command{Line: strings.TrimSpace(block.content)})
+		case "console":
+			list = append(list, console(block.content)...)
+		}
+	}
+	return list
+}
+
+// Scripts reads the "bash" blocks of a section, whose commands need programs that take
+// minutes to build.
+func Scripts(t testing.TB, document, heading string) []Command {
+	t.Helper()
+	var list []Command
+	for _, block := range blocks(t, document, heading) {
+		if block.language == "bash" {
+			list = append(list, Command{Line: strings.TrimSpace(block.content)})
+		}
+	}
+	return list
+}
+
+// block is a block of code.
+type block struct{ language, content string }
+
+// blocks reads the blocks of a document, or of a section of it.
+func blocks(t testing.TB, document, heading string) []block {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(Root(t), document))
 	if err != nil {
@@ -38,15 +69,11 @@ func Commands(t testing.TB, document, heading string) []Command {
 		}
 		text, _, _ = strings.Cut(section, "\n## ")
 	}
-	var list []Command
-	for i, block := range strings.Split(text, "```") {
-		language, content, _ := strings.Cut(block, "\n")
-		switch {
-		case i%2 == 0:
-		case language == "sh":
-			list = append(list, Command{Line: strings.TrimSpace(content)})
-		case language == "console":
-			list = append(list, console(content)...)
+	var list []block
+	for i, part := range strings.Split(text, "```") {
+		if i%2 == 1 {
+			language, content, _ := strings.Cut(part, "\n")
+			list = append(list, block{language, content})
 		}
 	}
 	return list

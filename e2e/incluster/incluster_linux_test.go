@@ -168,7 +168,9 @@ func (u *setup) command(what string) *exec.Cmd {
 }
 
 func (u *setup) run(args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(u.dir, "kube-hyper-mini"), append([]string{"in-cluster"}, args...)...)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+	u.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(u.dir, "kube-hyper-mini"), append([]string{"in-cluster"}, args...)...)
 	cmd.Dir = u.dir
 	cmd.Env = append(os.Environ(), clientVariable+"=yes", "KUBECONFIG=/elsewhere", "TMPDIR="+filepath.Join(u.dir, "tmp"), "HOME="+u.dir)
 	if u.uid != uint32(os.Getuid()) {
