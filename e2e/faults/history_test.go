@@ -304,6 +304,17 @@ func TestLinearizable(t *testing.T) {
 	if os.Getenv("FAULT_ROUNDS") == "" {
 		t.Skip("only at length: set FAULT_ROUNDS")
 	}
+	for left := count(t, "FAULT_ROUNDS", 1); left > 0; left -= historyRounds {
+		t.Run(fmt.Sprintf("%d rounds left", left), func(t *testing.T) { oneHistory(t, min(left, historyRounds)) })
+	}
+}
+
+// historyRounds is how many rounds one history has: the check of 100 rounds in one takes
+// more than minutes.
+const historyRounds = 10
+
+// oneHistory kills and restores a new server in so many rounds, and checks the history.
+func oneHistory(t *testing.T, rounds int) {
 	s := newSite(t, harness.Options{}, 0, 0)
 	h := &history{began: time.Now()}
 	server := s.start()
@@ -321,7 +332,6 @@ func TestLinearizable(t *testing.T) {
 		running.Go(func() { u.run(ctx) })
 	}
 	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
-	rounds := count(t, "FAULT_ROUNDS", 1)
 	for round := range rounds {
 		h.await(t, 30+rand.IntN(100)) // the moment of the kill is what is tested
 		if round%3 == 1 {
