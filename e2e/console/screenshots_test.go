@@ -175,7 +175,13 @@ func TestReadmePictures(t *testing.T) {
 		}
 		p.sees(v.sees)
 		p.lacks("measuring")
-		p.size(1100, evaluate[int64](p, `Math.ceil(Math.max(...[...document.querySelectorAll("main *")].map((e) => e.getBoundingClientRect().bottom))) + 20`), "light") // all of it
+		p.await("the charts have points", func() error {
+			if count := evaluate[int](p, `performance.getEntriesByType("resource").filter((e) => e.name.endsWith("/metrics")).length`); count < 5 {
+				return fmt.Errorf("%d samples", count)
+			}
+			return nil
+		})
+		p.size(1100, evaluate[int64](p, `Math.ceil(document.querySelector("main").lastElementChild.getBoundingClientRect().bottom) + 20`), "light") // all of it
 		picture, err := chromedp.Call(p.ctx, protocol.CaptureScreenshot, protocol.CaptureScreenshotParams{Format: protocol.CaptureScreenshotFormatWebp, Quality: new(int64(85))})
 		if err != nil {
 			p.t.Fatalf("take a picture: %v", err)
