@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -12,10 +13,10 @@ const (
 	interval = 15 * time.Second
 	// minReturn is the unused memory, in bytes, that justifies a collection.
 	minReturn = 32 << 20
-	// minAtRest is the same when the process has just become idle, and again after
-	// longRest.
+	// minAtRest is the same when the process has just become idle.
 	minAtRest = 4 << 20
-	// longRest is in intervals: less than a minute. Until then the pages of the program
+	// longRest is in intervals: less than a minute, and longer than caches are kept that
+	// nothing uses. Until then the pages of the program
 	// are released after each interval, because each use of one makes its neighbours
 	// resident, too.
 	longRest = 3
@@ -25,11 +26,11 @@ const (
 )
 
 // Return returns unused memory to the system until ctx ends, whenever the process has
-// allocated little for a while, or little for what it has unused. The runtime itself waits two minutes for a collection
-// without allocations and then returns memory slowly: 613 CRDs leave 340 MB resident
-// for minutes, of which 100 are in use (bench, crds). When the process becomes idle, it
-// also releases pages of the program, and calls release, which does the same for other
-// files.
+// allocated little for a while, or little for what it has unused. The runtime itself waits
+// two minutes for a collection without allocations and then returns memory slowly: 613
+// CRDs leave 340 MB resident for minutes, of which 100 are in use (bench, crds). When the
+// process becomes idle, it also releases pages of the program, and calls release, which
+// does the same for other files.
 func Return(ctx context.Context, release func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -49,7 +50,7 @@ func Return(ctx context.Context, release func(context.Context) error) {
 			}
 		} else {
 			rests++
-			giveBack(now.unused(), rests == 1 || rests == longRest)
+			giveBack(now.unused(), rests)
 			if rests <= longRest {
 				// If one fails, the pages stay resident until the kernel reclaims them.
 				_ = releaseProgram()
@@ -68,9 +69,16 @@ func outgrown(unused, allocated uint64) bool {
 }
 
 // giveBack returns unused memory, in bytes, if there is enough of it. Less is enough when
-// the process has just become idle.
-func giveBack(unused uint64, settled bool) {
-	if unused > minReturn || settled && unused > minAtRest {
+// the process has just become idle. After longRest it returns what there is: the unused
+// memory does not include what became garbage since the last collection without new
+// allocations, such as caches that were dropped. Pools keep their content for one
+// collection more.
+func giveBack(unused uint64, rests int) {
+	switch {
+	case rests == longRest:
+		runtime.GC()
+		debug.FreeOSMemory()
+	case unused > minReturn, rests == 1 && unused > minAtRest:
 		debug.FreeOSMemory()
 	}
 }

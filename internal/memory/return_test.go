@@ -41,3 +41,20 @@ func TestOutgrown(t *testing.T) {
 		}
 	}
 }
+
+// TestLongRest: memory that was in use at the last collection is returned, too.
+func TestLongRest(t *testing.T) {
+	for range 64 {
+		sink = append(sink, make([]byte, 1<<20))
+	}
+	debug.FreeOSMemory()
+	used := readHeap()
+	sink = nil
+	if unused := readHeap().unused(); unused > minAtRest {
+		t.Fatalf("%d MB are counted as unused", unused>>20)
+	}
+	giveBack(0, longRest)
+	if after := readHeap(); after.objects > used.objects-60<<20 {
+		t.Errorf("%d MB are used after the rest, %d before", after.objects>>20, used.objects>>20)
+	}
+}
