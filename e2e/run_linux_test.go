@@ -320,8 +320,21 @@ func TestRunFromAKeptDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	crds := filepath.Join(r.scratch, "crds")
+	if err := os.Mkdir(crds, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"widget.yaml", "widgets.yaml"} { // the first is ignored
+		text, err := os.ReadFile(filepath.Join("..", "config", "examples", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(crds, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	const look = `"$KUBECTL" get widgets -n team one -o jsonpath={.spec.size}`
-	stdout, stderr, code := r.run("--keep", "--logs", filepath.Join(r.scratch, "log"), "--crds", "../config/examples", "--manifests", dir, "--", "sh", "-c", look)
+	stdout, stderr, code := r.run("--keep", "--logs", filepath.Join(r.scratch, "log"), "--crds", crds, "--manifests", dir, "--", "sh", "-c", look)
 	kept, _, found := strings.Cut(strings.TrimPrefix(stderr, "kept "), ":")
 	if stdout != "3" || code != 0 || !found {
 		t.Fatalf("%d: %s%s", code, stdout, stderr)

@@ -16,6 +16,9 @@ const (
 	// ownerLock is a file in a temporary directory that its process holds the lock of. A
 	// directory that is kept has none.
 	ownerLock = "owner.lock"
+	// sweptSize is the size of that file, in bytes, when another process removes the
+	// directory.
+	sweptSize = 1
 	// makeTries bounds the attempts to make a directory: another process may remove it
 	// before it is locked.
 	makeTries = 10
@@ -52,7 +55,7 @@ func MakeDirectory(keep bool) (*Directory, error) {
 		if keep {
 			return &Directory{path: path}, nil
 		}
-		lock, err := datadir.TryLock(filepath.Join(path, ownerLock))
+		lock, err := lockDirectory(path)
 		switch {
 		case err == nil:
 			return &Directory{path, lock}, nil
@@ -61,6 +64,23 @@ func MakeDirectory(keep bool) (*Directory, error) {
 		}
 	}
 	return nil, fmt.Errorf("make a directory in %s: other processes remove it", parent)
+}
+
+// lockDirectory locks a new directory. It returns datadir.ErrLocked if another process is
+// about to remove it: that process may find the file before it is locked.
+func lockDirectory(path string) (*os.File, error) {
+	lock, err := datadir.TryLock(filepath.Join(path, ownerLock))
+	if err != nil {
+		return nil, err
+	}
+	info, err := lock.Stat()
+	if err == nil && info.Size() == sweptSize {
+		err = datadir.ErrLocked
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
 }
 
 // sweep removes the temporary directories in parent that no process has locked.
@@ -83,8 +103,11 @@ func sweep(parent string) {
 		if err != nil {
 			continue
 		}
-		_ = lock.Close() // Windows removes no open file
-		_ = os.RemoveAll(directory)
+		// A process that locks it between Close and RemoveAll sees that it is being removed.
+		err = lock.Truncate(sweptSize)
+		if err = errors.Join(err, lock.Close()); err == nil { // Windows removes no open file
+			_ = os.RemoveAll(directory)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // TestSweep: a directory whose process was killed is removed by the next one; those in
@@ -44,5 +46,32 @@ func TestSweep(t *testing.T) {
 	}
 	if err := errors.Join(used.Remove(), kept.Remove(), next.Remove()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSweptDirectoryIsNotUsed: another process may find a new directory before it is
+// locked, and remove it after it is locked.
+func TestSweptDirectoryIsNotUsed(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	path, err := os.MkdirTemp("", directoryPrefix)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(path, ownerLock), nil, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, err := os.OpenFile(filepath.Join(path, ownerLock), os.O_RDWR, 0) // its lock comes later
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep(os.TempDir())
+	if info, err := late.Stat(); err != nil || info.Size() != sweptSize {
+		t.Errorf("the file does not show that its directory was removed: %v", err)
+	}
+	if err := errors.Join(late.Close(), os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, ownerLock), make([]byte, sweptSize), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockDirectory(path); !errors.Is(err, datadir.ErrLocked) {
+		t.Errorf("a directory that is being removed is used: %v", err)
 	}
 }
