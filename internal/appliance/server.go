@@ -58,7 +58,10 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	releaseGC := memory.Hold(checked.gcPercent)
+	releaseGC := func() {}
+	if checked.gcPercent != 0 {
+		releaseGC = memory.Hold(checked.gcPercent)
+	}
 	defer releaseGC()
 	listener, err := apiserver.Listen(&p.config.Serving)
 	if err != nil {
