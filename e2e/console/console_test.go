@@ -145,6 +145,9 @@ func TestCreateEditDelete(t *testing.T) {
 	if engine := s.Kubectl("", "get", "database", "made", "-n", "shop", "-o", "jsonpath={.spec.engine}"); engine != "mysql" {
 		t.Errorf("the engine is %q", engine)
 	}
+	if managers := s.Kubectl("", "get", "database", "made", "-n", "shop", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}"); managers != "kube-hyper-mini-console" {
+		t.Errorf("the field managers are %q", managers)
+	}
 
 	// A field that kubectl applied is its own: a conflict, taken over.
 	p.visit("#/edit/cloud.example.org/v1/databases/shop/users")

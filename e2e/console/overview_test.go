@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -126,6 +127,16 @@ spec: {group: absent.example.org, version: v1, groupPriorityMinimum: 100, versio
 	p.shows("main tr", "conversion of gadgets.remote.example.org", "answers")
 	p.click("gadgets.remote.example.org")
 	p.sees("CustomResourceDefinition", "Conditions", "Established")
+}
+
+// TestOverviewOfBackups: the next scheduled backup, the age of the archive's base, and
+// that the archive has all changes.
+func TestOverviewOfBackups(t *testing.T) {
+	t.Parallel()
+	archive := filepath.Join(t.TempDir(), "archive")
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "archive: {destination: "+archive+"}\nbackup: {schedule: \"0 3 * * *\"}\n"))
+	p := open(t, launch(t, "--data-dir", s.Dir), "")
+	p.sees("Last backup", ", next", "complete", "base of", archive)
 }
 
 // TestNotReady: the overview says which check fails, of any API server.
