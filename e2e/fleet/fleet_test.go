@@ -34,6 +34,9 @@ func populated(t *testing.T, s *harness.Server, name string) {
 	t.Helper()
 	harness.Eventually(t, "the controllers have seen namespace "+name, func() error {
 		_, err := s.Client().CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
+		if err == nil {
+			_, err = s.Client().CoreV1().ConfigMaps(name).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
+		}
 		return err
 	})
 }

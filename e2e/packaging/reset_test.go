@@ -104,9 +104,16 @@ func TestResetRefusesOtherDirectories(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"version": "1.0.0"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{home, file, filepath.Dir(home)} {
-		if out, code := harness.CLI(t, "reset", "--yes", "--data-dir", path); code != 1 || !strings.Contains(out, "not a data directory") {
-			t.Errorf("reset of %s: exit code %d:\n%s", path, code, out)
+	for _, refused := range []struct {
+		path, says string
+		code       int
+	}{
+		{home, "not a data directory", harness.ExitFailure},
+		{filepath.Dir(home), "not a data directory", harness.ExitFailure},
+		{file, "is a file", harness.ExitUsage},
+	} {
+		if out, code := harness.CLI(t, "reset", "--yes", "--data-dir", refused.path); code != refused.code || !strings.Contains(out, refused.says) {
+			t.Errorf("reset of %s: exit code %d:\n%s", refused.path, code, out)
 		}
 	}
 	if _, err := os.Stat(file); err != nil {
