@@ -77,6 +77,7 @@ type builder struct {
 	loopback  *kube.Loopback
 	remote    remote
 	cached    storage.CachePolicy
+	caches    *caches
 	writes    *namespaceWrites
 	drain     *drain
 	bootstrap bootstrapToken
@@ -101,7 +102,15 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		config: cfg, options: completed, profile: o.profile, external: o.config.Etcd.External, loopback: kube.NewLoopback(), cached: cached, writes: newNamespaceWrites(),
 		drain: newDrain(legacyscheme.Codecs), stopGrace: o.config.Serving.StopGrace.Duration, bootstrap: newBootstrapToken(),
 	}
-	native, err := b.nativeConfig()
+	server, err := b.server(ctx)
+	if err != nil && b.caches != nil {
+		b.caches.stop()
+	}
+	return server, err
+}
+
+func (b *builder) server(ctx context.Context) (*Server, error) {
+	native, err := b.nativeConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +119,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 
 // nativeConfig builds the configuration that the three servers share, and
 // that of the native APIs.
-func (b *builder) nativeConfig() (*configs, error) {
+func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	kube.RenewIdentityLeaseRarely()
 	factory, err := b.genericConfig()
 	if err != nil {
@@ -124,6 +133,7 @@ func (b *builder) nativeConfig() (*configs, error) {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
 	b.generic.AdmissionControl = bootstrapAdmission{b.generic.AdmissionControl}
+	b.caches = newCaches(ctx, b.config.Storage.AwaitCaches)
 	return b.delegates(native, initializers)
 }
 
@@ -216,6 +226,9 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	}
 	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	installMetrics(aggregator.GenericAPIServer.Handler.NonGoRestfulMux, extensions.Metrics()...)
+	if err := b.caches.endWith(aggregator.GenericAPIServer); err != nil {
+		return nil, err
+	}
 	prepared, err := aggregator.PrepareRun()
 	if err != nil {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)
@@ -223,11 +236,13 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	policies := b.mutatingPolicies()
 	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, policies)
 	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
+	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
 	return &Server{
 		run:        prepared.Run,
 		listener:   b.config.Listener,
 		server:     aggregator.GenericAPIServer,
 		informers:  b.informers,
+		caches:     b.caches,
 		writes:     b.writes,
 		profile:    b.profile,
 		remote:     b.remote,

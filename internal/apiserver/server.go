@@ -33,6 +33,7 @@ type Server struct {
 	server               *genericapiserver.GenericAPIServer
 	informers            informers.SharedInformerFactory
 	resources            *serverstorage.ResourceConfig
+	caches               *caches
 	crds                 *crds.Server
 	writes               *namespaceWrites
 	profile              profile
@@ -48,6 +49,11 @@ type Server struct {
 	progress             progress
 	servedtypes.Follower // of the CRDs and APIServices
 }
+
+// FillCaches starts the informers and waits a moment for their first lists, so that
+// post-start hooks need not poll for them. Call it when the store can be read, before
+// Run and before the first write.
+func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
 
 // Run serves until ctx ends and the requests have been drained. Requests that take
 // longer than the grace are answered with an error. It calls ready when the bootstrap
@@ -76,6 +82,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 
 func (s *Server) serve(ctx context.Context) error {
 	s.listener.served.Store(true)
+	defer s.caches.stop() // the post-start hooks may not have run
 	ended := make(chan struct{})
 	var draining sync.WaitGroup
 	draining.Go(func() { s.endDrain(ctx, ended) })
@@ -109,6 +116,7 @@ func (s *Server) BuildOpenAPI() { s.openAPI.requestBuild() }
 
 // Discard releases the resources of a server that was never run.
 func (s *Server) Discard() {
+	s.caches.stop()
 	s.server.Destroy()
 }
 

@@ -52,7 +52,7 @@ func (a *apiServers) run(ctx context.Context, ready func()) error {
 		server.Discard()
 		return err
 	}
-	a.storage.AwaitCaches(ctx)
+	server.FillCaches(ctx)
 	a.server = server
 	return server.Run(ctx, ready)
 }

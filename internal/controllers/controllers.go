@@ -145,6 +145,7 @@ func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	for _, background := range env.background {
 		running.Go(func() { background(ctx) })
 	}
+	env.fillCaches(ctx)
 	for _, controller := range runs {
 		running.Go(func() { controller(ctx) })
 	}

@@ -19,6 +19,9 @@ import (
 // spread between once and twice that (--min-resync-period).
 const resync = 12 * time.Hour
 
+// cacheFillTimeout bounds the wait for the shared caches before the controllers start.
+const cacheFillTimeout = 300 * time.Millisecond
+
 // environment has what the controllers share.
 type environment struct {
 	runCtx   context.Context // of the controllers
@@ -128,6 +131,15 @@ func (e *environment) end() {
 func (e *environment) startInformers(ctx context.Context) {
 	e.anyInformers.Start(ctx.Done())
 	close(e.informersStarted)
+}
+
+// fillCaches waits for the shared caches, at most cacheFillTimeout: a controller that
+// finds one empty checks again after 100 ms only (cache.WaitForCacheSync). A type that
+// cannot be listed must not delay the other controllers.
+func (e *environment) fillCaches(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cacheFillTimeout)
+	defer cancel()
+	e.config.Informers.WaitForCacheSync(ctx.Done())
 }
 
 // waitForInformers waits for the shared caches. A controller waits for its other

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"sync"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -16,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -60,7 +63,8 @@ type Server struct {
 	population  *storage.Population
 	stores      *stores
 	// filled reports whether the catalog has the first list of the informer.
-	filled cache.ResourceEventHandlerRegistration
+	filled  cache.ResourceEventHandlerRegistration
+	started sync.Once
 }
 
 // New assembles the server before delegate. It mirrors completedConfig.New of
@@ -188,7 +192,7 @@ func (s *Server) addHooks(controllers *controllers, synced chan struct{}) error 
 		run  genericapiserver.PostStartHookFunc
 	}{
 		{"start-apiextensions-informers", func(hook genericapiserver.PostStartHookContext) error {
-			go s.informer.Informer().RunWithContext(hook)
+			s.Start(hook.Done())
 			return nil
 		}},
 		{"start-apiextensions-controllers", func(hook genericapiserver.PostStartHookContext) error {
@@ -237,4 +241,16 @@ func (s *Server) Changes() uint64 { return s.catalog.notified.Load() }
 // status.
 func (s *Server) Get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	return s.definitions.get(ctx, name)
+}
+
+// Start starts the informer once; it runs until stop is closed.
+func (s *Server) Start(stop <-chan struct{}) {
+	s.started.Do(func() { go s.informer.Informer().Run(stop) })
+}
+
+// WaitForCacheSync waits until all CRDs have been read or stop is closed.
+func (s *Server) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
+	return map[reflect.Type]bool{
+		reflect.TypeFor[*apiextensionsv1.CustomResourceDefinition](): cache.WaitFor(wait.ContextForChannel(stop), "", s.filled.HasSyncedChecker()),
+	}
 }

@@ -2,18 +2,15 @@ package storage
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/storage"
 )
 
-const (
-	// cachePoll is the interval at which AwaitCaches checks the watch caches.
-	cachePoll = time.Millisecond
-	// cachesTimeout bounds AwaitCaches.
-	cachesTimeout = 300 * time.Millisecond
-)
+// cachePoll is the interval at which AwaitCaches checks the watch caches.
+const cachePoll = time.Millisecond
 
 // watchCaches has the stores with a watch cache. It is safe for concurrent use.
 type watchCaches struct {
@@ -42,18 +39,16 @@ func (c *watchCaches) ready() bool {
 // AwaitCaches waits until the watch caches of built-in resources have been filled.
 // Until then they refuse lists and watches with a 429, and informers repeat these
 // only after 0.8 to 1.6 seconds (defaultBackoffInit of k8s.io/client-go/tools/cache).
-// It returns after cachesTimeout, or when ctx ends, in any case: with an etcd that does
-// not answer, the informers wait and not the server.
-func (s *Storage) AwaitCaches(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, cachesTimeout)
-	defer cancel()
+// It returns an error if ctx ends before.
+func (s *Storage) AwaitCaches(ctx context.Context) error {
 	ticker := time.NewTicker(cachePoll)
 	defer ticker.Stop()
 	for !s.caches.ready() {
 		select {
 		case <-ctx.Done():
-			return
+			return fmt.Errorf("wait until the watch caches are filled: %w", context.Cause(ctx))
 		case <-ticker.C:
 		}
 	}
+	return nil
 }

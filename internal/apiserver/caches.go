@@ -1,0 +1,92 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Upstream fact: a wait for informers polls every 100 ms
+//
+// Mirrors: k8s.io/client-go/tools/cache.WaitForCacheSync
+//   k8s.io/client-go/tools/cache.syncedPollPeriod
+//   k8s.io/apiserver/pkg/admission.Handler.WaitForReady
+//   k8s.io/apiserver/pkg/server.GenericAPIServer.AddPostStartHook
+// Why: controllers and admission plugins check their caches when they start, and
+//   again after 100 ms. With caches that are filled before, they do not wait.
+// Gain: warm starts of 0.25 instead of 0.30 s, and of 0.31 instead of 0.39 s to a
+//   namespace with its service account (bench start, medians of eight on a quiet
+//   machine). On a busy machine there is none.
+// Breaks: a start takes 0.2 s longer. Nothing fails.
+
+// cacheFillTimeout bounds the wait for the caches before the post-start hooks run.
+const cacheFillTimeout = 300 * time.Millisecond
+
+// informerFactory has the methods of the generated factories that caches uses.
+type informerFactory interface {
+	Start(stop <-chan struct{})
+	WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool
+}
+
+// caches fills the caches of the informers before the post-start hooks run, so that
+// controllers and admission plugins need not poll for them.
+type caches struct {
+	stores    func(context.Context) error // waits for the watch caches of the stores
+	factories []informerFactory
+	ctx       context.Context // of the informers
+	stop      context.CancelFunc
+	filled    atomic.Bool
+	seen      chan struct{} // closed when a poll that began with those of the plugins has succeeded
+}
+
+// newCaches is called right after the admission plugins were made: its wait polls at the
+// same times as theirs. The caller must call stop unless endWith does.
+func newCaches(ctx context.Context, stores func(context.Context) error) *caches {
+	c := &caches{stores: stores, seen: make(chan struct{})}
+	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(c.seen)
+		cache.WaitForCacheSync(c.ctx.Done(), c.filled.Load)
+	}()
+	return c
+}
+
+// endWith stops the informers together with those that post-start hooks start: when the
+// server accepts no more requests, before it destroys the storage.
+func (c *caches) endWith(server *genericapiserver.GenericAPIServer) error {
+	err := server.AddPostStartHook("kube-hyper-mini-caches", func(hook genericapiserver.PostStartHookContext) error {
+		context.AfterFunc(hook, c.stop)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("add the hook that stops the informers: %w", err)
+	}
+	return nil
+}
+
+// fill starts the informers when the watch caches of the stores are filled: an informer
+// that is refused before that retries after a second. It returns when they have listed
+// all objects and the admission plugins have noticed that, or after cacheFillTimeout:
+// code that needs a cache then waits for it, as in kube-apiserver. Audit events of these
+// requests are buffered until the server runs.
+func (c *caches) fill(ctx context.Context) {
+	moment, cancel := context.WithTimeout(ctx, cacheFillTimeout)
+	defer cancel()
+	_ = c.stores(moment) // at the timeout the informers start nevertheless
+	for _, factory := range c.factories {
+		factory.Start(c.ctx.Done())
+	}
+	for _, factory := range c.factories {
+		factory.WaitForCacheSync(moment.Done())
+	}
+	c.filled.Store(true)
+	select {
+	case <-c.seen:
+	case <-moment.Done():
+	}
+}
