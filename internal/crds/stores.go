@@ -102,13 +102,17 @@ func (s *stores) closeAll() {
 // Why: the cache of a type is made at its first request, which would get a 429. Lists
 //   with a limit and without selectors are read from etcd meanwhile.
 // Gain: a type can be listed and watched when its creation is answered. The first page
-//   of 100,000 objects takes milliseconds instead of 10 s on a busy machine.
+//   of 100,000 objects takes 0.1 s instead of 10 s on a busy machine.
 // Breaks: the first list or watch of a type gets a 429 and is repeated after a
 //   second, or the first page waits until all objects are in memory.
 
 const (
 	// readyTimeout bounds how long a list or a watch waits for a watch cache to fill.
 	readyTimeout = 10 * time.Second
+	// pageTimeout is the same for the first page of a list that is read from etcd
+	// meanwhile. The cache begins with an earlier revision then: it refuses watches from
+	// revisions before its own.
+	pageTimeout = 100 * time.Millisecond
 	// readyPoll is the interval of the checks.
 	readyPoll = time.Millisecond
 )
@@ -122,15 +126,18 @@ type readyStore struct{ storage.Interface }
 
 // GetList implements [storage.Interface].
 func (r readyStore) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
-	if !servedFromEtcd(options) {
-		r.wait(ctx)
+	switch {
+	case !servedFromEtcd(options):
+		r.wait(ctx, readyTimeout)
+	case options.Predicate.Continue == "": // the next pages have the revision of the first one
+		r.wait(ctx, pageTimeout)
 	}
 	return r.Interface.GetList(ctx, key, options, list)
 }
 
 // Watch implements [storage.Interface].
 func (r readyStore) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
-	r.wait(ctx)
+	r.wait(ctx, readyTimeout)
 	return r.Interface.Watch(ctx, key, options)
 }
 
@@ -140,13 +147,13 @@ func servedFromEtcd(options storage.ListOptions) bool {
 	return predicate.Limit > 0 && (predicate.Label == nil || predicate.Label.Empty()) && (predicate.Field == nil || predicate.Field.Empty())
 }
 
-// wait returns when the store is ready, or closed, or after readyTimeout; the store then
+// wait returns when the store is ready, or closed, or after the timeout; the store then
 // answers that it is not ready or closed.
-func (r readyStore) wait(ctx context.Context) {
+func (r readyStore) wait(ctx context.Context, timeout time.Duration) {
 	if !r.filling() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()

@@ -171,8 +171,8 @@ func (unready) Watch(context.Context, string, storage.ListOptions) (watch.Interf
 	return nil, storage.ErrStorageNotReady
 }
 
-// TestReadsOfAnUnreadyStore: lists and watches wait for the watch cache, reads
-// of one object and of a page of all objects do not need it.
+// TestReadsOfAnUnreadyStore: lists and watches wait for the watch cache, reads of one
+// object do not need it. The first page of all objects waits for a moment.
 func TestReadsOfAnUnreadyStore(t *testing.T) {
 	store := readyStore{unready{}}
 	list := func(predicate storage.SelectionPredicate) func(context.Context) error {
@@ -189,7 +189,8 @@ func TestReadsOfAnUnreadyStore(t *testing.T) {
 	}{
 		{"get", func(ctx context.Context) error { return store.Get(ctx, "/a", storage.GetOptions{}, nil) }, 0, nil},
 		{"list", list(storage.SelectionPredicate{}), readyTimeout, storage.ErrStorageNotReady},
-		{"first page", list(storage.SelectionPredicate{Limit: 500, Label: labels.Everything(), Field: fields.Everything()}), 0, nil},
+		{"first page", list(storage.SelectionPredicate{Limit: 500, Label: labels.Everything(), Field: fields.Everything()}), pageTimeout, nil},
+		{"next page", list(storage.SelectionPredicate{Limit: 500, Label: labels.Everything(), Field: fields.Everything(), Continue: "next"}), 0, nil},
 		{"page of some", list(storage.SelectionPredicate{Limit: 500, Label: some, Field: fields.Everything()}), readyTimeout, storage.ErrStorageNotReady},
 		{"watch", func(ctx context.Context) error {
 			_, err := store.Watch(ctx, "/", storage.ListOptions{})
@@ -206,4 +207,35 @@ func TestReadsOfAnUnreadyStore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// filledLater is a store whose watch cache is filled when the time has come.
+type filledLater struct {
+	storage.Interface
+	at time.Time
+}
+
+func (f filledLater) ReadinessCheck() error {
+	if time.Now().Before(f.at) {
+		return storage.ErrStorageNotReady
+	}
+	return nil
+}
+
+func (f filledLater) GetList(context.Context, string, storage.ListOptions, runtime.Object) error {
+	if f.ReadinessCheck() != nil {
+		return errors.New("it is read from etcd")
+	}
+	return nil
+}
+
+// TestFirstPageOfASmallType: the page comes from the watch cache, so that the type can
+// be watched from its resource version on.
+func TestFirstPageOfASmallType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := readyStore{filledLater{at: time.Now().Add(pageTimeout / 2)}}
+		if err := store.GetList(t.Context(), "/", storage.ListOptions{Predicate: storage.SelectionPredicate{Limit: 500}}, nil); err != nil {
+			t.Error(err)
+		}
+	})
 }
