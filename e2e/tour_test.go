@@ -72,9 +72,13 @@ func enter(t *testing.T, document, heading string, least int) {
 	if len(commands) < least {
 		t.Fatalf("%s has only %d commands", document, len(commands))
 	}
-	session := harness.NewSession(t, harness.Start(t))
+	programs := map[string]string{}
 	if document == harness.Topic("clients") {
-		session.Program("helm", helmBinary(t))
+		programs["helm"] = helmBinary(t) // before the session, whose time is bounded
+	}
+	session := harness.NewSession(t, harness.Start(t))
+	for name, path := range programs {
+		session.Program(name, path)
 	}
 	for _, command := range commands {
 		session.Enter(command)

@@ -28,18 +28,19 @@ func TestSteps(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		required bool
+		limit    time.Duration
 		measure  func(context.Context) ([]float64, error)
 		want     int // values
 		note     string
 	}{
-		{"works", true, works, 4, ""},
-		{"fails", false, fails, 4, "no such thing"},
-		{"takes too long", false, hangs, 4, "not finished within 10ms"},
-		{"is needed and fails", true, fails, 2, "no such thing"},
+		{"works", true, time.Minute, works, 4, ""},
+		{"fails", false, time.Minute, fails, 4, "no such thing"},
+		{"takes too long", false, 10 * time.Millisecond, hangs, 4, "not finished within 10ms"},
+		{"is needed and fails", true, time.Minute, fails, 2, "no such thing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var progress strings.Builder
-			r := &crdRun{fixture: fixture{&cluster{}, nil}, bench: &bench{settings: settings{crdLimit: 10 * time.Millisecond}, progress: &progress}}
+			r := &crdRun{fixture: fixture{&cluster{}, nil}, bench: &bench{settings: settings{crdLimit: test.limit}, progress: &progress}}
 			values, err := r.steps(t.Context(), []crdStep{testStep("a", test.required, test.measure), testStep("b", false, works)}, crdGoals{})
 			if len(values) != test.want || (err == nil) != (test.want == 4) {
 				t.Fatalf("%v, %v", values, err)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -32,11 +33,18 @@ func TestTypesAndObjects(t *testing.T) {
 	p.run("reload", reload())
 	p.sees("Size ↓")
 	p.order("orders", "users")
-	p.run("select the namespace", script(`(() => {
-		const select = document.querySelector('select[aria-label=Namespace]');
-		select.value = "default";
-		select.dispatchEvent(new Event("change", {bubbles: true}));
-	})()`))
+	p.await("the namespace can be selected", func() error { // the page lists namespaces beside the objects
+		if selected := evaluate[bool](p, `(() => {
+			const select = document.querySelector('select[aria-label=Namespace]');
+			if (![...select.options].some((option) => option.value === "default")) return false;
+			select.value = "default";
+			select.dispatchEvent(new Event("change", {bubbles: true}));
+			return true;
+		})()`); !selected {
+			return errors.New("it has no such option")
+		}
+		return nil
+	})
 	p.sees("0 objects", "No objects.")
 
 	for _, name := range []string{"a", "b", "c"} {
@@ -60,6 +68,7 @@ func TestTypesAndObjects(t *testing.T) {
 	p.sees("Delete Namespace shop?", "All that it contains is deleted", "2 Database", "1 Secret")
 	p.click("Cancel")
 	p.visit("#/object/apiextensions.k8s.io/v1/customresourcedefinitions/-/databases.cloud.example.org")
+	p.sees("CustomResourceDefinition", "databases.cloud.example.org") // the page before has such a button, too
 	p.click("Delete")
 	p.sees("All that it contains is deleted", "2 Database")
 	p.click("Cancel")
