@@ -72,7 +72,7 @@ type RestoreRequest struct {
 // has been completed.
 func RestoreContinuous(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, request RestoreRequest) (*backup.Restored, *archive.Outcome, error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return nil, nil, errors.New("the configuration has an external etcd: restore into a data directory of an embedded one, save a backup of that, and see \"Out of the embedded etcd\" in the README")
+		return nil, nil, errors.New("the configuration has an external etcd: restore into a data directory of an embedded one, save a backup of that, and see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
 	store, err := request.Location.Open()
 	if err != nil {
