@@ -124,3 +124,9 @@ func owner(path string) (uid, gid int, err error) {
 	}
 	return int(stat.Uid), int(stat.Gid), nil
 }
+
+// OwnedByUser reports whether a file belongs to the user of this process.
+func OwnedByUser(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}

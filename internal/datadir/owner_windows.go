@@ -1,7 +1,13 @@
 package datadir
 
+import "io/fs"
+
 // KeepOwner does nothing on Windows.
 func KeepOwner(string) error { return nil }
 
 // ForeignFiles returns nothing on Windows.
 func ForeignFiles(string) (owns string, files []string, err error) { return "", nil, nil }
+
+// OwnedByUser reports true on Windows, where each user has a temporary directory of
+// their own.
+func OwnedByUser(fs.FileInfo) bool { return true }

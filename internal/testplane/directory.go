@@ -83,8 +83,8 @@ func lockDirectory(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// sweep removes the temporary directories in parent that no process has locked.
-// Directories of other users, which it cannot remove, stay.
+// sweep removes the temporary directories of this user in parent that no process has
+// locked. In a directory of another user the lock may be a link to any file.
 func sweep(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -94,10 +94,13 @@ func sweep(parent string) {
 		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), directoryPrefix) {
 			continue
 		}
+		if info, err := entry.Info(); err != nil || !datadir.OwnedByUser(info) {
+			continue
+		}
 		directory := filepath.Join(parent, entry.Name())
 		path := filepath.Join(directory, ownerLock)
-		if _, err := os.Lstat(path); err != nil {
-			continue // kept, or of another user
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+			continue // kept
 		}
 		lock, err := datadir.TryLock(path)
 		if err != nil {

@@ -49,6 +49,36 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// TestSweepAndOtherUsers: directories of other users stay, and files that their locks
+// are links to keep their content.
+func TestSweepAndOtherUsers(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	const content = "of this user"
+	file := filepath.Join(t.TempDir(), "file")
+	linked, foreign := filepath.Join(os.TempDir(), directoryPrefix+"linked"), filepath.Join(os.TempDir(), directoryPrefix+"foreign")
+	if err := errors.Join(
+		os.WriteFile(file, []byte(content), 0o600),
+		os.Mkdir(linked, 0o700), os.Symlink(file, filepath.Join(linked, ownerLock)),
+		os.Mkdir(foreign, 0o700),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if os.Chown(foreign, 65534, 65534) == nil { // root may; a hard link is a file of this user in that directory
+		if err := os.Link(file, filepath.Join(foreign, ownerLock)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep(os.TempDir())
+	if data, err := os.ReadFile(file); err != nil || string(data) != content {
+		t.Errorf("the file has %q, %v", data, err)
+	}
+	for _, path := range []string{linked, foreign} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestSweptDirectoryIsNotUsed: another process may find a new directory before it is
 // locked, and remove it after it is locked.
 func TestSweptDirectoryIsNotUsed(t *testing.T) {
