@@ -160,7 +160,8 @@ func (w *Writer) stillOwner(ctx context.Context, st state) error {
 		return err
 	}
 	if len(numbers) == 0 {
-		return end("chain %d has disappeared from the destination", st.Number)
+		// No end: a new chain would be stored in the directory that a disk is mounted on.
+		return fmt.Errorf("%s does not have chain %d: mount its disk (if the chain was removed, a new one begins when the spool is full)", w.config.Store, st.Number)
 	}
 	newest := numbers[len(numbers)-1]
 	if newest <= st.Number {

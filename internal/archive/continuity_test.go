@@ -98,27 +98,45 @@ func (l *lossy) Create(ctx context.Context, name string, body io.ReadSeeker, siz
 // the chain continues when the disk is there again.
 func TestUnmountedDestination(t *testing.T) {
 	t.Parallel()
-	mount := filepath.Join(t.TempDir(), "mount")
-	store := NewDirectory(mount)
-	f := start(t, store, t.TempDir(), nil)
-	f.caughtUp()
-	if err := errors.Join(os.Rename(mount, mount+".disk"), os.Mkdir(mount, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	f.history(1)
-	await(t, "the account has the error", func() error {
-		if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "mount its disk") || a.LagRevisions == 0 {
-			return errors.New(a.Error)
-		}
-		return nil
-	})
-	if err := errors.Join(os.Remove(mount), os.Rename(mount+".disk", mount)); err != nil {
-		t.Fatalf("something was stored: %v", err)
-	}
-	f.caughtUp()
-	restoresAll(t, f, store)
-	if chains := claims(t, store); len(chains) != 1 {
-		t.Errorf("chains: %+v", chains)
+	for name, c := range map[string]struct {
+		change  func(*Config)
+		restart bool
+	}{
+		"while it runs":                   {},
+		"before it starts":                {restart: true},
+		"before it starts on shared etcd": {change: elects, restart: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mount := filepath.Join(t.TempDir(), "mount")
+			store := NewDirectory(mount)
+			f := start(t, store, t.TempDir(), c.change)
+			f.caughtUp()
+			if c.restart {
+				f.stopWriter()
+			}
+			if err := errors.Join(os.Rename(mount, mount+".disk"), os.Mkdir(mount, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			f.history(1)
+			if c.restart {
+				f.startWriter()
+			}
+			await(t, "the account has the error", func() error {
+				if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "mount its disk") || a.LagRevisions == 0 {
+					return errors.New(a.Error)
+				}
+				return nil
+			})
+			if err := errors.Join(os.Remove(mount), os.Rename(mount+".disk", mount)); err != nil {
+				t.Fatalf("something was stored: %v", err)
+			}
+			f.caughtUp()
+			restoresAll(t, f, store)
+			if chains := claims(t, store); len(chains) != 1 {
+				t.Errorf("chains: %+v", chains)
+			}
+		})
 	}
 }
 
