@@ -38,6 +38,20 @@ func (f *adminFlags) checkAdmin() error {
 	return nil
 }
 
+// checkIssued returns an error for a URL, if one is given, or a life that new credentials
+// cannot have.
+func checkIssued(server string, expires lifetime) error {
+	if server != "" {
+		if err := kubeconfig.ValidServer(server); err != nil {
+			return fmt.Errorf("--server: %w", err)
+		}
+	}
+	if time.Duration(expires) < kubeconfig.MinExpiry {
+		return fmt.Errorf("--expires %s is too short; at least %s", &expires, kubeconfig.MinExpiry)
+	}
+	return nil
+}
+
 // connect returns the administrator's client and what new credentials name as the
 // server: the given URL, or the administrator's.
 func (f *adminFlags) connect(ctx context.Context, cmd *cobra.Command, server string) (kubernetes.Interface, kubeconfig.Endpoint, error) {

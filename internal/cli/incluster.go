@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -77,15 +76,7 @@ func (f *inClusterFlags) check(cmd *cobra.Command, args []string) error {
 	if err := checkServiceAccount(f.serviceAccount); err != nil {
 		return err
 	}
-	if f.server != "" {
-		if err := kubeconfig.ValidServer(f.server); err != nil {
-			return fmt.Errorf("--server: %w", err)
-		}
-	}
-	if time.Duration(f.expires) < kubeconfig.MinExpiry {
-		return fmt.Errorf("--expires %s is too short; at least %s", &f.expires, kubeconfig.MinExpiry)
-	}
-	return nil
+	return checkIssued(f.server, f.expires)
 }
 
 // issue requests a token. It reads the administrator's kubeconfig each time, because the

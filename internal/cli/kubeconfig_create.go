@@ -79,13 +79,8 @@ func (f *createFlags) check(args []string) error {
 	if err := f.checkAdmin(); err != nil {
 		return err
 	}
-	if f.server != "" {
-		if err := kubeconfig.ValidServer(f.server); err != nil {
-			return fmt.Errorf("--server: %w", err)
-		}
-	}
-	if time.Duration(f.expires) < kubeconfig.MinExpiry {
-		return fmt.Errorf("--expires %s is too short; at least %s", &f.expires, kubeconfig.MinExpiry)
+	if err := checkIssued(f.server, f.expires); err != nil {
+		return err
 	}
 	if err := f.checkRights(); err != nil {
 		return err
