@@ -101,7 +101,7 @@ func crdFigureOf(name string, steps []crdStep, sets ...int) figure {
 }
 
 // measureCRDs runs steps on one set. A step that fails or exceeds the limit has no
-// values, and a note that says so.
+// values, and a note with the reason.
 func (b *bench) measureCRDs(ctx context.Context, side side, times int, steps []crdStep) (values []float64, err error) {
 	set, err := readDefinitions(ctx, b.crdArchive, times)
 	if err != nil {

@@ -123,7 +123,7 @@ func TestHangingDestination(t *testing.T) {
 	f.caughtUp()
 	h.hangs.Store(true)
 	f.history(3)
-	await(t, "the account says so", func() error {
+	await(t, "the account has the lag", func() error {
 		if a := f.writer.Account(t.Context()); a.SpoolBytes == 0 || a.LagRevisions == 0 || a.LagSeconds == 0 {
 			return errors.New("no lag")
 		}

@@ -52,7 +52,7 @@ func TestLaggingMember(t *testing.T) {
 		return f.member.Snapshot(ctx)
 	})
 	f.startWriter()
-	await(t, "the account says so", func() error {
+	await(t, "the account has the error", func() error {
 		if text := f.writer.Account(t.Context()).Error; !strings.Contains(text, "its member lags behind") {
 			return errors.New(text)
 		}
