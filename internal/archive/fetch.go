@@ -65,6 +65,29 @@ type chainReader struct {
 	next     int    // the number of the next segment
 	last     int64  // the last revision of the segment before, or of the base
 	previous string // the sum of the segment before; empty for the first that is read
+	twins    map[int]bool
+}
+
+// twins returns the numbers that several segments have: those of another server were copied
+// to the chain.
+func twins(segments []Segment) map[int]bool {
+	found := map[int]bool{}
+	for i := 1; i < len(segments); i++ {
+		if number := segments[i].Sequence; number == segments[i-1].Sequence {
+			found[number] = true
+		}
+	}
+	return found
+}
+
+// leavesOut reports whether the segment is of another chain and has the number of one that
+// may be of this chain.
+func (c *chainReader) leavesOut(f fetched) bool {
+	if f.err != nil || !c.twins[f.segment.Sequence] {
+		return false
+	}
+	header, _, err := readHeader(f.data)
+	return err == nil && header.Chain != c.plan.Chain.Claim.ID
 }
 
 // BrokenError has the place at which a chain is broken, and the last revision that can
@@ -134,7 +157,7 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 	if err != nil {
 		return err
 	}
-	c := &chainReader{plan: p, key: key, next: base.Sequence, last: base.Revision}
+	c := &chainReader{plan: p, key: key, next: base.Sequence, last: base.Revision, twins: twins(segments)}
 	at := base.Time
 	limited := visit
 	limited.revision = func(r Revision) error {
@@ -154,6 +177,11 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 		case f = <-result:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+		if c.leavesOut(f) {
+			p.LeftOut = append(p.LeftOut, f.segment.Object.Name)
+			f.release()
+			continue
 		}
 		header, payload, err := c.check(f)
 		if err == nil {

@@ -36,6 +36,9 @@ type Plan struct {
 	Bases []Base
 	// Newest is the ID of the store's newest chain.
 	Newest string
+	// LeftOut has the segments of another server that lie in the chain, when it has been
+	// read.
+	LeftOut []string
 }
 
 // NewPlan finds the chain for a target. Its errors list what can be restored.
@@ -103,13 +106,17 @@ func outside(ctx context.Context, store Store, target Target) error {
 	case !target.At.IsZero():
 		asked = target.At.Local().Format(time.DateTime)
 	}
-	text := fmt.Sprintf("%s cannot be restored from %s.", asked, store)
+	return fmt.Errorf("%s cannot be restored from %s.%s", asked, store, restorable(windows, 0))
+}
+
+// restorable says what the chains have, except for the one with that number.
+func restorable(windows []Window, except int) (text string) {
 	for _, w := range windows {
-		if w.HasBase {
+		if w.HasBase && w.Chain != except {
 			text += fmt.Sprintf(" Chain %d has %s to %s, revisions %d to %d.", w.Chain, w.From.Local().Format(time.DateTime), w.To.Local().Format(time.DateTime), w.FirstRevision, w.LastRevision)
 		}
 	}
-	return errors.New(text)
+	return text
 }
 
 // Window is the part of the history that one chain has, according to its names.
@@ -190,6 +197,11 @@ func newWindow(chain *Chain, segments []Segment) Window {
 	}
 	for _, name := range chain.Unknown {
 		gap("%s is not of an archive", name)
+	}
+	if double := twins(segments); len(double) > 0 {
+		i := slices.IndexFunc(segments, func(s Segment) bool { return double[s.Sequence] })
+		gap("%d numbers are those of several segments, some of another server, which a restore leaves out; the first are %s and %s",
+			len(double), segments[i].Object.Name, segments[i+1].Object.Name)
 	}
 	return w
 }

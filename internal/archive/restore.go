@@ -41,6 +41,8 @@ type Outcome struct {
 	Changes int
 	// Broken is why the rest of the chain cannot be restored; nil if it is complete.
 	Broken *BrokenError
+	// LeftOut has the segments of another server that lie in the chain.
+	LeftOut []string
 }
 
 // RestoredFile is the file of a restored data directory that names its archive. Its
@@ -56,9 +58,11 @@ func (r *Restoration) Fetch(ctx context.Context, dir string) (string, error) {
 			r.base = base
 			return path, nil
 		}
-		last := i == len(r.Plan.Bases)-1
-		if last || !errors.Is(err, backup.ErrDamaged) && !isMissing(err) {
+		if !errors.Is(err, backup.ErrDamaged) && !isMissing(err) {
 			return "", fmt.Errorf("%s: %w", base.Object.Name, err)
+		}
+		if i == len(r.Plan.Bases)-1 {
+			return "", r.withoutBase(ctx, fmt.Errorf("%s: %w", base.Object.Name, err))
 		}
 		r.Say("the base %s cannot be used, the one before it is: %v", base.Object.Name, err)
 		if err := os.Remove(path); err != nil && !isMissing(err) {
@@ -66,6 +70,15 @@ func (r *Restoration) Fetch(ctx context.Context, dir string) (string, error) {
 		}
 	}
 	return "", errors.New("the chain has no base")
+}
+
+// withoutBase adds to an error what other chains have.
+func (r *Restoration) withoutBase(ctx context.Context, err error) error {
+	windows, listErr := Windows(ctx, r.Plan.Store)
+	if others := restorable(windows, r.Plan.Chain.Number); listErr == nil && others != "" {
+		return fmt.Errorf("%w. What can be restored with --revision or --at:%s", err, others)
+	}
+	return err
 }
 
 // fetchBase copies a base and verifies it.
@@ -127,7 +140,7 @@ func (r *Restoration) Replay(ctx context.Context, snapshot, content string) erro
 		file:     func(f File) error { return putFile(content, f) },
 	}
 	err = r.Plan.read(ctx, r.base, r.Key, visit, r.Progress)
-	r.Outcome = Outcome{Chain: r.Plan.Chain, Revision: to.last, Time: to.at, Changes: to.changes}
+	r.Outcome = Outcome{Chain: r.Plan.Chain, Revision: to.last, Time: to.at, Changes: to.changes, LeftOut: r.Plan.LeftOut}
 	if broken := (*BrokenError)(nil); errors.As(err, &broken) {
 		r.Outcome.Broken = broken
 		if !r.Plan.Target.newest() && !r.reachable(broken) {

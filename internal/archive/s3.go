@@ -27,9 +27,9 @@ const (
 	awsEndpoint = "https://s3.amazonaws.com"
 	// partSize is above that of segments: only large bases have several parts.
 	partSize = 64 << 20
-	// s3Retries is how often the client repeats a request by itself. The writer
-	// repeats the operation.
-	s3Retries = 3
+	// s3Retries is how often the client sends a request. The writer repeats the
+	// operation, which a restore does not.
+	s3Retries = 5
 	// s3Timeout bounds the time until the header of an answer.
 	s3Timeout = 30 * time.Second
 )
@@ -120,12 +120,24 @@ func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size i
 
 // Open implements [Store].
 func (s *S3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	// GetObject of the client would make two requests.
-	object, _, _, err := minio.Core{Client: s.client}.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
+	body, info, err := s.get(ctx, name, minio.GetObjectOptions{})
 	if err != nil {
-		return nil, s.failed("read", name, err)
+		return nil, err
 	}
-	return object, nil
+	return &resumed{ctx: ctx, from: body, size: info.Size, open: func(offset int64) (io.ReadCloser, error) {
+		options := minio.GetObjectOptions{}
+		if offset > 0 {
+			options.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+		}
+		body, _, err := s.get(ctx, name, options)
+		return body, err
+	}}, nil
+}
+
+// get begins to read an object. GetObject of the client would make two requests.
+func (s *S3) get(ctx context.Context, name string, options minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, error) {
+	object, info, _, err := minio.Core{Client: s.client}.GetObject(ctx, s.bucket, s.prefix+name, options)
+	return object, info, s.failed("read", name, err)
 }
 
 // List implements [Store].

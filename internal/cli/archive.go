@@ -102,6 +102,9 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 	if !target.At.IsZero() {
 		say("that is %s before %s, and the archive has no change between the two", target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
 	}
+	if leftOut := outcome.LeftOut; len(leftOut) > 0 {
+		say("WARNING: %d segments of another server were left out, the first is %s", len(leftOut), leftOut[0])
+	}
 	if broken := outcome.Broken; broken != nil {
 		say("WARNING: the archive goes on, and the rest cannot be restored: %v", broken)
 	}
