@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -25,6 +26,7 @@ import (
 type step struct {
 	name, value string
 	version     uint64 // 0 for a deletion, whose answer has no version
+	began       time.Time
 	answered    time.Time
 }
 
@@ -39,7 +41,7 @@ type historian struct {
 func (h *historian) write(ctx context.Context, configMaps typedcorev1.ConfigMapInterface, made *atomic.Int64) {
 	var present []string
 	for n := 0; ctx.Err() == nil; n++ {
-		value := strconv.Itoa(n)
+		value, began := strconv.Itoa(n), time.Now()
 		var err error
 		var answer *corev1.ConfigMap
 		switch dice := rand.IntN(10); {
@@ -61,7 +63,7 @@ func (h *historian) write(ctx context.Context, configMaps typedcorev1.ConfigMapI
 		if answer != nil {
 			h.open.version = version(answer.ResourceVersion)
 		}
-		h.open.answered = time.Now()
+		h.open.began, h.open.answered = began, time.Now()
 		h.steps = append(h.steps, h.open)
 		h.open = step{}
 		made.Add(1)
@@ -125,27 +127,52 @@ func noVersionBetween(steps []step) bool {
 type drill struct {
 	t          *testing.T
 	store      *harness.S3
+	gate       *harness.Gate
 	config     string
 	historians []*historian // of the last round
+	reports    []report     // as above
 	restored   uint64       // the revision after it
 }
 
-var restoredAt = regexp.MustCompile(`as of revision (\d+)`)
+// report is the last revision that the server has reported as archived until a time.
+type report struct {
+	at       time.Time
+	revision uint64
+}
 
-// restore makes a data directory and returns its revision.
-func (d *drill) restore(dir string, flags ...string) uint64 {
+var (
+	restoredAt = regexp.MustCompile(`as of revision (\d+)`)
+	archivedAt = regexp.MustCompile(`revision \d+ of (.*): \d+ changes were replayed`)
+)
+
+// restore makes a data directory. It returns its revision, and the time of that in the
+// archive.
+func (d *drill) restore(dir string, flags ...string) (uint64, time.Time) {
 	d.t.Helper()
-	args := append([]string{"backup", "restore", "--data-dir", dir, "--from", d.store.URL("mini"), "--endpoint", d.store.Endpoint, "--region", "us-east-1"}, flags...)
+	args := append([]string{"backup", "restore", "--data-dir", dir, "--from", d.store.URL("mini"), "--endpoint", d.gate.URL, "--region", "us-east-1"}, flags...)
 	out, code := harness.CLIWith(d.t, d.store.Env, args...)
-	match := restoredAt.FindStringSubmatch(out)
-	if code != 0 || match == nil {
+	if code != 0 {
 		d.t.Fatalf("%q exits with %d: %s", args, code, out)
 	}
-	revision, err := strconv.ParseUint(match[1], 10, 64)
+	match := archivedAt.FindStringSubmatch(out)
+	if match == nil {
+		d.t.Fatalf("%q names no time: %s", args, out)
+	}
+	at, err := time.ParseInLocation("2006-01-02 15:04:05.000", match[1], time.Local)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return revision
+	return revisionIn(d.t, out), at
+}
+
+// revisionIn is the revision in the output of a restore.
+func revisionIn(t *testing.T, out string) uint64 {
+	t.Helper()
+	match := restoredAt.FindStringSubmatch(out)
+	if match == nil {
+		t.Fatalf("the restore names no revision: %s", out)
+	}
+	return version(match[1])
 }
 
 // check compares the server's objects with the historians' records.
@@ -189,31 +216,33 @@ func reportedSafe(t *testing.T, s *harness.Server) time.Time {
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	d := &drill{t: t, store: harness.StartS3(t)}
-	gate := harness.NewGate(t, d.store.Endpoint)
+	d.gate = harness.NewGate(t, d.store.Endpoint)
 	d.config = harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 200ms}\n",
-		d.store.URL("mini"), gate.URL, d.store.CredentialsFile))
+		d.store.URL("mini"), d.gate.URL, d.store.CredentialsFile))
 	dir := filepath.Join(t.TempDir(), "data")
 	server := harness.StartIn(t, dir, "--config", d.config)
+	d.gate.FailAtRandom(10)
 	rounds, total := count(t, "FAULT_ROUNDS", 5), int64(0)
 	for round := range rounds {
-		gate.FailAtRandom(10)
 		safe, made := d.live(server, round)
 		total += made
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
 		dir = filepath.Join(t.TempDir(), "data")
-		revision := d.restore(dir)
-		d.restored = revision
+		d.restored, _ = d.restore(dir)
 		server = harness.StartIn(t, dir, "--config", d.config)
-		d.check(server, revision, safe)
+		d.check(server, d.restored, safe)
 		if t.Failed() {
 			t.FailNow()
 		}
-		t.Logf("round %d of %d: restored at revision %d, %d writes so far", round+1, rounds, revision, total)
+		t.Logf("round %d of %d: restored at revision %d, %d writes so far", round+1, rounds, d.restored, total)
 	}
-	gate.Fail(false)
-	d.anyRevision(count(t, "FAULT_MOMENTS", 3))
+	d.gate.Fail(false)
+	server.Stop()
+	chain := d.chain(rounds + 1)
+	d.anyRevision(chain, count(t, "FAULT_MOMENTS", 2))
+	d.anyTime(chain, count(t, "FAULT_MOMENTS", 5))
 }
 
 // live writes to the server, at least a few times, and kills it at a random
@@ -222,15 +251,16 @@ func TestArchive(t *testing.T) {
 func (d *drill) live(server *harness.Server, round int) (safe time.Time, made int64) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.t.Context())
-	var writers sync.WaitGroup
+	var clients sync.WaitGroup
 	var answered atomic.Int64
 	configMaps := server.Client().CoreV1().ConfigMaps("default")
-	d.historians = nil
+	d.historians, d.reports = nil, nil
 	for i := range 4 {
 		h := &historian{id: fmt.Sprintf("r%d-%d", round, i)}
 		d.historians = append(d.historians, h)
-		writers.Go(func() { h.write(ctx, configMaps, &answered) })
+		clients.Go(func() { h.write(ctx, configMaps, &answered) })
 	}
+	clients.Go(func() { d.poll(ctx, server.Client().RESTClient()) })
 	harness.Eventually(d.t, "writes are acknowledged", func() error {
 		if n := answered.Load(); n < 40 {
 			return fmt.Errorf("%d", n)
@@ -241,37 +271,72 @@ func (d *drill) live(server *harness.Server, round int) (safe time.Time, made in
 	safe = reportedSafe(d.t, server)
 	server.Kill()
 	cancel()
-	writers.Wait()
+	clients.Wait()
 	return safe, answered.Load()
 }
 
-// firstRevision is the first one that can be restored of the last round. A
-// destination that fails gets its base late, after the first writes.
-func (d *drill) firstRevision() uint64 {
+// poll records what the server reports as archived, until it ends.
+func (d *drill) poll(ctx context.Context, server rest.Interface) {
+	for ctx.Err() == nil {
+		text, err := server.Get().AbsPath("/kube-hyper-mini/status").DoRaw(ctx)
+		var status struct{ Archive struct{ Revision uint64 } }
+		if err == nil {
+			err = json.Unmarshal(text, &status)
+		}
+		if err != nil {
+			return
+		}
+		d.reports = append(d.reports, report{time.Now(), status.Archive.Revision})
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// window is a chain in the output of `backup list`.
+type window struct {
+	From, To                    time.Time
+	FirstRevision, LastRevision uint64
+	HasBase                     bool
+	Gaps                        []string
+}
+
+// chain returns the chain of the last round. All chains must be whole, and no server has
+// begun more than one.
+func (d *drill) chain(servers int) window {
 	d.t.Helper()
 	args := []string{"backup", "list", "--from", d.store.URL("mini"), "--endpoint", d.store.Endpoint, "--region", "us-east-1", "-o", "json"}
 	out, code := harness.CLIWith(d.t, d.store.Env, args...)
-	var windows []struct{ FirstRevision, LastRevision uint64 }
+	var windows []window
 	if err := json.Unmarshal([]byte(out), &windows); code != 0 || err != nil {
 		d.t.Fatalf("%q exits with %d: %s, %v", args, code, out, err)
 	}
+	if len(windows) > servers {
+		d.t.Errorf("%d servers have begun %d chains: %s", servers, len(windows), out)
+	}
+	var last window
 	for _, w := range windows {
+		if w.HasBase && len(w.Gaps) > 0 {
+			d.t.Errorf("a chain is not whole: %+v", w)
+		}
 		if w.FirstRevision <= d.restored && d.restored <= w.LastRevision {
-			return w.FirstRevision
+			last = w
 		}
 	}
-	d.t.Fatalf("no chain has the revision %d, which was restored: %s", d.restored, out)
-	return 0
+	if last.LastRevision == 0 {
+		d.t.Fatalf("no chain has the revision %d, which was restored: %s", d.restored, out)
+	}
+	return last
 }
 
 // anyRevision restores random revisions of the last round.
-func (d *drill) anyRevision(moments int) {
+func (d *drill) anyRevision(chain window, moments int) {
 	d.t.Helper()
-	first := d.firstRevision()
 	var versions []uint64
 	for _, h := range d.historians {
 		for _, s := range h.steps {
-			if s.version >= first && s.version <= d.restored {
+			if s.version >= chain.FirstRevision && s.version <= d.restored {
 				versions = append(versions, s.version)
 			}
 		}
@@ -279,11 +344,51 @@ func (d *drill) anyRevision(moments int) {
 	for range min(moments, len(versions)) {
 		revision := versions[rand.IntN(len(versions))]
 		dir := filepath.Join(d.t.TempDir(), "data")
-		if got := d.restore(dir, "--revision", strconv.FormatUint(revision, 10)); got != revision {
+		if got, _ := d.restore(dir, "--revision", strconv.FormatUint(revision, 10)); got != revision {
 			d.t.Errorf("revision %d was restored, want %d", got, revision)
 		}
 		server := harness.StartIn(d.t, dir)
 		d.check(server, revision, time.Time{})
 		server.Stop()
 	}
+}
+
+// anyTime restores random moments of the last round: the last revision that has at most
+// that time in the archive. It has everything that was reported as archived before, and
+// nothing that was begun later.
+func (d *drill) anyTime(chain window, moments int) {
+	d.t.Helper()
+	first, after := chain.From.Truncate(time.Millisecond).Add(time.Millisecond), time.Duration(0)
+	for range moments {
+		at := first.Add(rand.N(max(0, chain.To.Sub(first)) + time.Millisecond)).Truncate(time.Millisecond)
+		dir := filepath.Join(d.t.TempDir(), "data")
+		revision, stamp := d.restore(dir, "--at", at.UTC().Format(time.RFC3339Nano))
+		if stamp.After(at) {
+			d.t.Errorf("at %s: revision %d was restored, which is of %s", at, revision, stamp)
+		}
+		if revision < d.restored {
+			if _, stamp := d.restore(filepath.Join(d.t.TempDir(), "next"), "--revision", strconv.FormatUint(revision+1, 10)); !stamp.After(at) {
+				d.t.Errorf("at %s: revision %d was restored, and the next one is of %s", at, revision, stamp)
+			}
+		}
+		for _, r := range d.reports {
+			if !r.at.After(at) && r.revision > revision {
+				d.t.Errorf("at %s: revision %d was restored, and %d was reported as archived at %s", at, revision, r.revision, r.at)
+			}
+		}
+		for _, h := range d.historians {
+			for _, s := range h.steps {
+				if s.version != 0 && s.version <= revision && !s.began.Before(at.Add(time.Millisecond)) {
+					d.t.Errorf("at %s: revision %d was restored, and has the write of %s that began at %s", at, revision, s.name, s.began)
+				}
+				if s.version > revision && s.version <= d.restored {
+					after = max(after, at.Sub(s.answered))
+				}
+			}
+		}
+		server := harness.StartIn(d.t, dir)
+		d.check(server, revision, time.Time{})
+		server.Stop()
+	}
+	d.t.Logf("%d moments from %s to %s; a write has the time of its acknowledgement, or at most %s more", moments, first, chain.To, after)
 }

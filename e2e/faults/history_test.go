@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,18 +24,24 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// history records the operations of concurrent clients.
+// history records the operations of concurrent clients. Each server that runs is an era.
 type history struct {
 	began    time.Time
 	inFlight sync.RWMutex // read-locked during a request
 
 	mu         sync.Mutex
 	operations []porcupine.Operation
-	ends       []int64 // when a server had ended
+	eras       []era
 	answered   int
 	goal       int
 	reached    chan struct{}
 	problem    error
+}
+
+// era is the time of one server.
+type era struct {
+	version    uint64 // of the list at its begin
+	began, end int64
 }
 
 func (h *history) now() int64 { return int64(time.Since(h.began)) }
@@ -44,6 +50,7 @@ func (h *history) now() int64 { return int64(time.Since(h.began)) }
 func (h *history) record(client int, call int64, in request, out answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	in.era = len(h.eras) - 1
 	h.operations = append(h.operations, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: h.now()})
 	if out.result != unknown {
 		h.answered++
@@ -75,25 +82,42 @@ func (h *history) await(t *testing.T, n int) {
 	}
 }
 
-// ended waits for the requests to a server that has ended, and records its end. A
-// request without an answer can happen until then, and no later.
-func (h *history) ended() {
-	h.inFlight.Lock()
-	defer h.inFlight.Unlock()
+// begin begins an era with the objects of a list. No request is under way.
+func (h *history) begin(list answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ends = append(h.ends, h.now())
+	now := h.now()
+	h.operations = append(h.operations, porcupine.Operation{Input: request{verb: verbBegin, era: len(h.eras)}, Call: now, Output: list, Return: now})
+	h.eras = append(h.eras, era{version: list.version, began: now})
 }
 
-// until returns until when a request without an answer can happen, whose client
-// gave up at a time.
-func (h *history) until(gaveUp int64) int64 {
-	for _, end := range h.ends {
-		if end >= gaveUp {
-			return end
+// pause waits for the requests to a server that has ended, and ends its era. A
+// request without an answer can happen until then, and no later. No other request
+// begins before resume.
+func (h *history) pause() {
+	h.inFlight.Lock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.eras[len(h.eras)-1].end = h.now()
+}
+
+func (h *history) resume() { h.inFlight.Unlock() }
+
+// readAt records that the objects were those of a list at a moment of an era.
+func (h *history) readAt(in int, from, until int64, list answer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.operations = append(h.operations, porcupine.Operation{Input: request{verb: verbList, era: in}, Call: from, Output: list, Return: until})
+}
+
+// eraOf returns the number of the era that has a version; -1 if it is before all.
+func (h *history) eraOf(version uint64) int {
+	for n, e := range slices.Backward(h.eras) {
+		if e.version <= version {
+			return n
 		}
 	}
-	return math.MaxInt64
+	return -1
 }
 
 // check fails the test if the history is not linearizable.
@@ -109,14 +133,14 @@ func (h *history) check(t *testing.T) {
 			continue
 		}
 		lost++
-		o.Return = h.until(o.Return)
+		o.Return = h.eras[o.Input.(request).era].end
 	}
-	t.Logf("%d operations, %d without an answer, %d servers", len(h.operations), lost, len(h.ends))
+	t.Logf("%d operations, %d without an answer, %d servers", len(h.operations), lost, len(h.eras))
 	switch porcupine.CheckOperationsTimeout(model(), h.operations, harness.Patience) {
 	case porcupine.Ok:
 		return
 	case porcupine.Unknown:
-		t.Skip("the check of the history takes too long")
+		t.Fatal("the check of the history takes too long")
 	}
 	_, info := porcupine.CheckOperationsVerbose(model(), h.operations, harness.Patience)
 	file := filepath.Join(os.TempDir(), fmt.Sprintf("history-%d.html", os.Getpid()))
@@ -294,88 +318,164 @@ func (u *user) learn(ctx context.Context, in request, out answer) {
 	}
 }
 
-// TestLinearizable kills and restores a server while clients read and write the
-// same few objects, and checks that the history of their requests is
-// linearizable: each takes effect at one moment between request and answer, also
-// across kills. A backup is a read of all objects at one moment, and a restore
-// writes what it has read.
+// TestLinearizable kills a server, and restores it from backups and from a continuous
+// archive, while clients read and write the same few objects. The history of their
+// requests is linearizable: each takes effect at one moment between request and answer,
+// also across kills. A backup is a read of all objects at one moment. So is what an
+// archive has when the server is lost: no later write is in it, and no earlier one is
+// missing.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("FAULT_ROUNDS") == "" {
-		t.Skip("only at length: set FAULT_ROUNDS")
-	}
-	for left := count(t, "FAULT_ROUNDS", 1); left > 0; left -= historyRounds {
-		t.Run(fmt.Sprintf("%d rounds left", left), func(t *testing.T) { oneHistory(t, min(left, historyRounds)) })
-	}
-}
-
-// historyRounds is how many rounds one history has: the check of 100 rounds in one takes
-// more than minutes.
-const historyRounds = 10
-
-// oneHistory kills and restores a new server in so many rounds, and checks the history.
-func oneHistory(t *testing.T, rounds int) {
-	s := newSite(t, harness.Options{}, 0, 0)
-	h := &history{began: time.Now()}
-	server := s.start()
-	var users []*user
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	stop := func() {
-		cancel()
-		running.Wait()
-	}
-	defer stop()
-	for id := range 6 {
-		u := &user{id: id, maps: s.maps, h: h}
-		users = append(users, u)
-		running.Go(func() { u.run(ctx) })
-	}
-	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
+	l := newLab(t)
+	rounds := count(t, "FAULT_ROUNDS", 4)
 	for round := range rounds {
-		h.await(t, 30+rand.IntN(100)) // the moment of the kill is what is tested
-		if round%3 == 1 {
-			call := h.now()
-			harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", server.Dir, archive)
-			h.record(len(users), call, request{verb: verbSave}, answer{})
-			h.await(t, rand.IntN(50))
+		l.h.await(t, 30+rand.IntN(100)) // the moment of the kill is what is tested
+		switch round % 4 {
+		case 0:
+			l.lose()
+		case 1:
+			l.killed(nil)
+		case 2:
+			l.saveBackup()
+			l.h.await(t, rand.IntN(50))
+			l.killed(nil)
+		case 3:
+			l.killed(l.restoreBackup)
 		}
-		server.Kill()
-		h.ended()
-		if round%3 == 2 {
-			restoreFrom(t, h, len(users), server.Dir, archive)
-		}
-		server = s.start()
 		t.Logf("round %d of %d", round+1, rounds)
 	}
-	h.await(t, 50)
-	stop()
-	if code := server.Stop(); code != 0 {
+	l.h.await(t, 50)
+	l.stop()
+	if code := l.server.Stop(); code != 0 {
 		t.Errorf("the last server ended with exit code %d", code)
 	}
-	h.ended()
-	h.check(t)
+	l.h.pause()
+	l.h.check(t)
 	exact := 0
-	for _, u := range users {
+	for _, u := range l.users {
 		exact += u.exact
 	}
 	t.Logf("%d lists of an old version", exact)
 }
 
-// restoreFrom restores the data directory of a server that has ended, and
-// removes the archive and the previous content.
-func restoreFrom(t *testing.T, h *history, client int, dir, archive string) {
-	t.Helper()
-	call := h.now()
-	restored := harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", dir, archive)
-	h.record(client, call, request{verb: verbRestore}, answer{})
-	_, old, found := strings.Cut(strings.TrimSpace(restored), "the previous content is in ")
-	if !found {
-		t.Fatalf("no previous content: %s", restored)
+// lab is a server with an archive, and clients that record what they do.
+type lab struct {
+	*site
+	h           *history
+	server      *harness.Server
+	users       []*user
+	stop        func() // the users
+	backup      string // file
+	destination string // of the archive
+
+	saved struct { // when the backup was made
+		era          int
+		began, ended int64
 	}
-	for _, path := range []string{archive, old} {
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{h: &history{began: time.Now()}, backup: filepath.Join(t.TempDir(), "backup.tar.gz"), destination: filepath.Join(t.TempDir(), "archive")}
+	config := harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, interval: 100ms}\n", l.destination))
+	l.site = newSite(t, harness.Options{Args: []string{"--config", config}}, 0, 0)
+	l.server = l.start()
+	l.server.WaitLog("the archive has a new base")
+	l.h.begin(l.list())
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for id := range 6 {
+		u := &user{id: id, maps: l.maps, h: l.h}
+		l.users = append(l.users, u)
+		running.Go(func() { u.run(ctx) })
+	}
+	l.stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(l.stop)
+	return l
+}
+
+// list reads all objects while no client does anything.
+func (l *lab) list() answer {
+	l.t.Helper()
+	list, err := (&user{maps: l.maps}).list(l.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return list
+}
+
+// killed kills the server and starts another one on its data directory, which restore
+// has replaced; nil leaves it as it is.
+func (l *lab) killed(restore func() (recorded func(list answer))) {
+	l.t.Helper()
+	l.server.Kill()
+	l.h.pause()
+	defer l.h.resume()
+	last := len(l.h.eras) - 1
+	recorded := func(list answer) { l.h.readAt(last, l.h.eras[last].end, l.h.eras[last].end, list) }
+	if restore != nil {
+		recorded = restore()
+	}
+	l.server = l.start()
+	list := l.list()
+	recorded(list)
+	l.h.begin(list)
+}
+
+// lose kills the server, removes its data directory and restores it from the archive.
+func (l *lab) lose() {
+	l.t.Helper()
+	l.killed(func() func(answer) {
+		if err := os.RemoveAll(l.server.Dir); err != nil {
+			l.t.Fatal(err)
+		}
+		revision := l.restored("--from", l.destination)
+		return func(list answer) {
+			list.version = revision
+			n := l.h.eraOf(revision)
+			if n < 0 && list.all != (answer{}).all {
+				l.t.Errorf("the archive ends at revision %d, before the first write, and has %+v", revision, list.all)
+			}
+			if n >= 0 {
+				l.h.readAt(n, l.h.eras[n].began, l.h.eras[n].end, list)
+			}
+		}
+	})
+}
+
+// saveBackup makes a backup of the running server.
+func (l *lab) saveBackup() {
+	l.t.Helper()
+	l.saved.era, l.saved.began = len(l.h.eras)-1, l.h.now()
+	harness.Runs(l.t, harness.ExitOK, "backup", "save", "--data-dir", l.server.Dir, l.backup)
+	l.saved.ended = l.h.now()
+}
+
+// restoreBackup restores the data directory of a server that has ended, and removes the
+// backup and the previous content.
+func (l *lab) restoreBackup() func(answer) {
+	l.t.Helper()
+	saved, revision := l.saved, l.restored(l.backup)
+	return func(list answer) {
+		list.version = revision
+		l.h.readAt(saved.era, saved.began, saved.ended, list)
+	}
+}
+
+// restored restores the data directory and returns the revision that it then has.
+func (l *lab) restored(args ...string) uint64 {
+	l.t.Helper()
+	out := harness.Runs(l.t, harness.ExitOK, append([]string{"backup", "restore", "--data-dir", l.server.Dir}, args...)...)
+	if _, old, found := strings.Cut(strings.TrimSpace(out), "the previous content is in "); found {
+		if err := os.RemoveAll(old); err != nil {
+			l.t.Fatal(err)
 		}
 	}
+	if err := os.RemoveAll(l.backup); err != nil {
+		l.t.Fatal(err)
+	}
+	return revisionIn(l.t, out)
 }

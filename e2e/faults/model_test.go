@@ -17,18 +17,18 @@ const shared = 4
 type verb string
 
 const (
-	verbCreate  verb = "create"
-	verbUpdate  verb = "update"
-	verbRemove  verb = "delete"
-	verbGet     verb = "get"
-	verbList    verb = "list"
-	verbSave    verb = "save"    // writes a backup of all objects
-	verbRestore verb = "restore" // replaces all objects by the last backup
+	verbCreate verb = "create"
+	verbUpdate verb = "update"
+	verbRemove verb = "delete"
+	verbGet    verb = "get"
+	verbList   verb = "list"
+	verbBegin  verb = "begin" // of an era: the objects are those of the answer
 )
 
 // request is the input of an operation.
 type request struct {
 	verb    verb
+	era     int    // counts the servers of a history
 	key     int    // of an object, less than shared
 	value   string // to write; differs in all writes of a history
 	version uint64 // precondition of an update or delete; 0 is none
@@ -73,15 +73,29 @@ func (c cell) has(version uint64) bool { return c.open || version == c.version }
 
 // state is a state of the model. It is comparable.
 type state struct {
-	cells, saved [shared]cell
-	newest       uint64 // version that was answered
+	cells  [shared]cell
+	newest uint64 // no version is below it
+}
+
+// eras splits a history where no request is under way and all objects are known. The
+// history is linearizable if and only if each era is.
+func eras(operations []porcupine.Operation) [][]porcupine.Operation {
+	var split [][]porcupine.Operation
+	for _, o := range operations {
+		for len(split) <= o.Input.(request).era {
+			split = append(split, nil)
+		}
+		split[o.Input.(request).era] = append(split[o.Input.(request).era], o)
+	}
+	return split
 }
 
 // model returns the sequential specification of a server.
 func model() porcupine.Model {
 	seed := maphash.MakeSeed()
 	m := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{state{}} },
+		Partition: eras,
+		Init:      func() []any { return []any{state{}} },
 		Step: func(before, input, output any) []any {
 			s, in, out := before.(state), input.(request), output.(answer)
 			if out.result != unknown {
@@ -119,11 +133,11 @@ func (s *state) step(in request, out answer) bool {
 			}
 		}
 		return s.advance(out.version, true)
-	case verbSave:
-		s.saved = s.cells
-		return true
-	case verbRestore: // versions go on
-		s.cells = s.saved
+	case verbBegin:
+		for key, seen := range out.all {
+			s.cells[key] = cell{item: seen}
+		}
+		s.newest = out.version
 		return true
 	}
 	switch {
@@ -142,6 +156,7 @@ func (s *state) step(in request, out answer) bool {
 	}
 	if in.verb == verbRemove {
 		*c = cell{}
+		s.newest++ // it has a version, which is not answered
 		return true
 	}
 	*c = cell{item: item{in.value, out.version}}
@@ -177,7 +192,10 @@ func (s *state) lost(in request) {
 		*c = cell{item: item{value: in.value}, open: true}
 	case verbRemove:
 		*c = cell{}
+	default:
+		return
 	}
+	s.newest++
 }
 
 // TestModel: the checker accepts histories that are linearizable, and refuses
@@ -197,9 +215,16 @@ func TestModel(t *testing.T) {
 		copy(out.all[:], all)
 		return out
 	}
+	begun := func(version uint64, all ...item) porcupine.Operation {
+		return op(20, 20, request{verb: verbBegin, era: 1}, listed(version, all...))
+	}
 	created := op(1, 2, request{verb: verbCreate, value: "a"}, wrote(10))
-	saved := op(3, 4, request{verb: verbSave}, answer{})
-	restored := op(20, 21, request{verb: verbRestore}, answer{})
+	later := func(o porcupine.Operation) porcupine.Operation {
+		in := o.Input.(request)
+		in.era = 1
+		o.Input = in
+		return o
+	}
 	for name, c := range map[string]struct {
 		want    bool
 		history []porcupine.Operation
@@ -212,10 +237,10 @@ func TestModel(t *testing.T) {
 			op(3, never, request{verb: verbRemove}, answer{result: unknown}), op(4, 5, request{verb: verbGet}, read("a", 10)), op(6, 7, request{verb: verbGet}, answer{result: notFound})}},
 		"a lost answer, not done": {true, []porcupine.Operation{created,
 			op(3, never, request{verb: verbRemove}, answer{result: unknown}), op(4, 5, request{verb: verbUpdate, value: "b", version: 10}, wrote(11))}},
-		"a restore to a backup": {true, []porcupine.Operation{created, saved,
-			op(5, 6, request{verb: verbRemove}, answer{result: done}), restored, op(22, 23, request{verb: verbGet}, read("a", 10))}},
-		"a write during a backup": {true, []porcupine.Operation{created, op(3, 6, request{verb: verbSave}, answer{}),
-			op(4, 5, request{verb: verbUpdate, value: "b"}, wrote(11)), restored, op(22, 23, request{verb: verbGet}, read("a", 10))}},
+		"a restore to a backup": {true, []porcupine.Operation{created, op(3, 4, request{verb: verbList}, listed(10, item{"a", 10})),
+			op(5, 6, request{verb: verbRemove}, answer{result: done}), begun(100, item{"a", 10}), later(op(22, 23, request{verb: verbGet}, read("a", 10)))}},
+		"a write during a backup": {true, []porcupine.Operation{created, op(3, 6, request{verb: verbList}, listed(10, item{"a", 10})),
+			op(4, 5, request{verb: verbUpdate, value: "b"}, wrote(11)), begun(100, item{"a", 10}), later(op(22, 23, request{verb: verbGet}, read("a", 10)))}},
 
 		"a lost update": {false, []porcupine.Operation{created,
 			op(3, 6, request{verb: verbUpdate, value: "b", version: 10}, wrote(11)), op(4, 7, request{verb: verbUpdate, value: "c", version: 10}, wrote(12))}},
@@ -238,12 +263,19 @@ func TestModel(t *testing.T) {
 		"a list of two moments": {false, []porcupine.Operation{created,
 			op(3, 4, request{verb: verbCreate, key: 1, value: "b"}, wrote(11)), op(5, 6, request{verb: verbUpdate, value: "c"}, wrote(12)),
 			op(3, 7, request{verb: verbList}, listed(12, item{"c", 12}))}},
-		"a restore that lost a write": {false, []porcupine.Operation{created, saved, restored,
-			op(22, 23, request{verb: verbGet}, answer{result: notFound})}},
-		"a restore that has a later write": {false, []porcupine.Operation{created, saved,
-			op(5, 6, request{verb: verbUpdate, value: "b"}, wrote(11)), restored, op(22, 23, request{verb: verbGet}, read("b", 11))}},
-		"a version that is used again after a restore": {false, []porcupine.Operation{created, saved,
-			op(5, 6, request{verb: verbUpdate, value: "b"}, wrote(11)), restored, op(22, 23, request{verb: verbUpdate, value: "c"}, wrote(11))}},
+		"two lists of one version with a delete between them": {false, []porcupine.Operation{created, op(3, 4, request{verb: verbList}, listed(11, item{"a", 10})),
+			op(5, 6, request{verb: verbRemove}, answer{result: done}), op(7, 8, request{verb: verbList}, listed(11))}},
+		"a write done after a restart": {false, []porcupine.Operation{created, op(3, 4, request{verb: verbUpdate, value: "b"}, answer{result: unknown}),
+			op(5, 20, request{verb: verbList}, listed(10, item{"a", 10})), begun(10, item{"a", 10}), later(op(22, 23, request{verb: verbGet}, read("b", 11)))}},
+		"a restart that lost a write": {false, []porcupine.Operation{created, op(3, 20, request{verb: verbList}, listed(10)), begun(10)}},
+		"a restore that lost a write": {false, []porcupine.Operation{created, op(3, 4, request{verb: verbList}, listed(10)), begun(100)}},
+		"a restore that has a later write": {false, []porcupine.Operation{created, op(3, 4, request{verb: verbList}, listed(11, item{"b", 11})),
+			op(5, 6, request{verb: verbUpdate, value: "b"}, wrote(11)), begun(100, item{"b", 11})}},
+		"a restore that has a later write and not an earlier one": {false, []porcupine.Operation{created,
+			op(3, 4, request{verb: verbCreate, key: 1, value: "b"}, wrote(11)), op(5, 6, request{verb: verbUpdate, value: "c"}, wrote(12)),
+			op(1, 20, request{verb: verbList}, listed(12, item{"c", 12})), begun(100, item{"c", 12})}},
+		"a version that is used again after a restore": {false, []porcupine.Operation{created, begun(100, item{"a", 10}),
+			later(op(22, 23, request{verb: verbUpdate, value: "c"}, wrote(11)))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
