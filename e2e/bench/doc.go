@@ -55,5 +55,13 @@
 // all CRDs, or after a process has ended, the next steps have none either. -crd-steps runs
 // some steps only. The archive is unpacked with the xz program, which the machine must have.
 //
+// # The continuous archive
+//
+// The figure archive compares two servers that run side by side, one with an archive in a
+// directory on the same disk. They are loaded in turn, in pairs, and the ratio of a run has
+// an interval of confidence. Processor time per write hardly depends on what else the
+// machine does. The figure archive-restore, which is measured when it is named, writes
+// 100,000 objects, removes the data directory and restores it.
+//
 // Run it on a machine that has nothing else to do.
 package main

@@ -73,6 +73,7 @@ func figures(s settings) []figure {
 		{"lists", crowdRows(fmt.Sprintf("%d lists of %d objects at once", crowdLists, crowdObjects)), measureLists},
 		{"watches", crowdRows(fmt.Sprintf("%d watches that begin with %d objects", crowdWatches, crowdEvents)), measureWatches},
 		{"run", planeRows, measurePlanes},
+		{"archive", archiveRows, measureArchive},
 		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},
 	}
 	if s.crds > 0 {
@@ -86,6 +87,9 @@ func figures(s settings) []figure {
 	}
 	if slices.Contains(strings.Split(s.run, ","), "sizing-objects") { // takes minutes
 		list = append(list, objectsFigure())
+	}
+	if slices.Contains(strings.Split(s.run, ","), "archive-restore") { // as above
+		list = append(list, figure{"archive-restore", restoreRows, measureRestore})
 	}
 	if slices.Contains(strings.Split(s.run, ","), "crds-x16") { // takes minutes and gigabytes
 		list = append(list, crdFigureOf("crds-x16", sizingSteps, 16))

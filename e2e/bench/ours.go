@@ -11,6 +11,11 @@ import (
 
 // startOurs runs kube-hyper-mini.
 func (b *bench) startOurs(ctx context.Context, dir string) (*cluster, error) {
+	return b.startOursWith(ctx, dir, "")
+}
+
+// startOursWith runs kube-hyper-mini with additional fields of the configuration.
+func (b *bench) startOursWith(ctx context.Context, dir, fields string) (*cluster, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -18,8 +23,11 @@ func (b *bench) startOurs(ctx context.Context, dir string) (*cluster, error) {
 	data := filepath.Join(dir, "data")
 	args := []string{"server", "--data-dir", data, "--port", port}
 	if !b.fsync {
+		fields += "etcd:\n  embedded:\n    fsync: false\n"
+	}
+	if fields != "" {
 		config := filepath.Join(dir, "config.yaml")
-		text := "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\netcd:\n  embedded:\n    fsync: false\n"
+		text := "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n" + fields
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			return nil, fmt.Errorf("write kube-hyper-mini's configuration: %w", err)
 		}

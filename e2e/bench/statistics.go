@@ -40,3 +40,21 @@ func spread(sample []float64) float64 {
 	}
 	return reach / middle
 }
+
+// twentyValues is the quantile of Student's t-distribution for an interval of 95 %
+// confidence and the 20 values of a sample.
+const twentyValues = 2.093
+
+// interval returns the geometric mean of a sample of 20 ratios, and its interval of 95 %
+// confidence.
+func interval(ratios []float64) (mean, from, to float64) {
+	n, sum, squares := float64(len(ratios)), 0.0, 0.0
+	for _, ratio := range ratios {
+		sum += math.Log(ratio)
+	}
+	for _, ratio := range ratios {
+		squares += math.Pow(math.Log(ratio)-sum/n, 2)
+	}
+	reach := twentyValues * math.Sqrt(squares/(n-1)/n)
+	return math.Exp(sum / n), math.Exp(sum/n - reach), math.Exp(sum/n + reach)
+}

@@ -70,3 +70,17 @@ func TestCPUSeconds(t *testing.T) {
 		t.Error("cpuSeconds took a line without times")
 	}
 }
+
+func TestInterval(t *testing.T) {
+	var ratios []float64
+	for range 10 {
+		ratios = append(ratios, 0.8, 1.25)
+	}
+	mean, from, to := interval(ratios)
+	// The deviation of the logarithms is ln(1.25) * sqrt(20/19), and its 20th root 0.0512.
+	for _, c := range []struct{ got, want float64 }{{mean, 1}, {from, math.Exp(-2.093 * 0.05119)}, {to, math.Exp(2.093 * 0.05119)}} {
+		if math.Abs(c.got-c.want) > 0.001 {
+			t.Errorf("the interval is %v to %v around %v, want %v", from, to, mean, c.want)
+		}
+	}
+}

@@ -2,9 +2,11 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -147,27 +149,45 @@ func (s *S3) List(ctx context.Context, prefix, after string) ([]Object, error) {
 		options.StartAfter = s.prefix + after
 	}
 	var objects []Object
-	for info := range s.client.ListObjectsIter(ctx, s.bucket, options) {
-		if info.Err != nil {
-			return nil, s.failed("list", prefix, info.Err)
-		}
+	infos, err := s.list(ctx, prefix, options)
+	for _, info := range infos {
 		objects = append(objects, Object{Name: strings.TrimPrefix(info.Key, s.prefix), SizeBytes: info.Size})
 	}
-	return objects, nil
+	return objects, err
 }
 
 // Folders implements [Store].
 func (s *S3) Folders(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
-	for info := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix}) {
-		if info.Err != nil {
-			return nil, s.failed("list", prefix, info.Err)
-		}
+	infos, err := s.list(ctx, prefix, minio.ListObjectsOptions{Prefix: s.prefix + prefix})
+	for _, info := range infos {
 		if name, folder := strings.CutSuffix(strings.TrimPrefix(info.Key, s.prefix+prefix), "/"); folder {
 			names = append(names, name)
 		}
 	}
-	return names, nil
+	return names, err
+}
+
+// list returns a whole listing or an error. It lists again when a response is cut: the
+// client repeats only requests without a response.
+func (s *S3) list(ctx context.Context, prefix string, options minio.ListObjectsOptions) ([]minio.ObjectInfo, error) {
+	for attempt := 0; ; attempt++ {
+		infos, err := listOnce(s.client.ListObjectsIter(ctx, s.bucket, options))
+		var refused minio.ErrorResponse
+		if err == nil || attempt == maxResumptions || ctx.Err() != nil || errors.As(err, &refused) {
+			return infos, s.failed("list", prefix, err)
+		}
+	}
+}
+
+func listOnce(found iter.Seq[minio.ObjectInfo]) (infos []minio.ObjectInfo, err error) {
+	for info := range found {
+		if info.Err != nil {
+			return nil, info.Err
+		}
+		infos = append(infos, info)
+	}
+	return infos, nil
 }
 
 // Remove implements [Store].

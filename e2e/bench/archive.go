@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+const (
+	// archivePairs is how often creates without and with an archive are compared; see
+	// interval.
+	archivePairs = 20
+	// archiveCreates is how many objects each half of a pair creates.
+	archiveCreates = 1000
+	// slowRequest is how long each request to a slow destination takes.
+	slowRequest = 2 * time.Second
+)
+
+// archiveRows are of the continuous archive; the other side has nothing of the kind.
+var archiveRows = []row{
+	{name: "creates by 16 clients, per second, no archive", unit: plain, higher: true},
+	{name: "creates by 16 clients, per second, with an archive", unit: plain, higher: true},
+	{name: "creates with an archive / without", unit: plain, higher: true, limit: 0.97},
+	{name: "creates with an archive / without, 95 % confidence, from", unit: plain, higher: true},
+	{name: "creates with an archive / without, 95 % confidence, to", unit: plain, higher: true},
+	{name: "creates by 16 clients, p99, no archive", unit: inSeconds},
+	{name: "creates by 16 clients, p99, with an archive", unit: inSeconds},
+	{name: "processor time of 1,000 creates, no archive", unit: inSeconds},
+	{name: "processor time of 1,000 creates, with an archive", unit: inSeconds},
+	{name: "processor time with an archive / without", unit: plain, limit: 1.03},
+	{name: fmt.Sprintf("highest resident memory of %d creates, no archive", archivePairs*archiveCreates), unit: inBytes},
+	{name: "highest resident memory, with an archive", unit: inBytes},
+	{name: fmt.Sprintf("highest resident memory, each request to S3 takes %s", slowRequest), unit: inBytes},
+}
+
+// measureArchive compares a server with an archive in a directory on the same disk with one
+// without an archive. Both run; they are loaded in turn.
+func measureArchive(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	if s.name != ours {
+		return slices.Repeat([]float64{math.NaN()}, len(archiveRows)), nil
+	}
+	archive, err := b.newDir("archive")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.remove(archive)) }()
+	err = b.withArchive(ctx, "", func(plain *creator) error {
+		return b.withArchive(ctx, directoryArchive(archive), func(archived *creator) error {
+			values, err = compare(ctx, plain, archived)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	slow, err := b.measureSlowDestination(ctx)
+	return append(values, slow), err
+}
+
+func directoryArchive(dir string) string { return fmt.Sprintf("archive: {destination: %q}\n", dir) }
+
+// creator creates objects in one server.
+type creator struct {
+	fixture
+	made       int
+	rates, p99 []float64
+}
+
+// withArchive starts a server with additional fields of the configuration, which has come
+// to rest.
+func (b *bench) withArchive(ctx context.Context, fields string, use func(*creator) error) error {
+	start := func(ctx context.Context, dir string) (*cluster, error) { return b.startOursWith(ctx, dir, fields) }
+	return b.withFixture(ctx, side{ours, start}, func(f fixture) error {
+		c := &creator{fixture: f}
+		if fields != "" {
+			if err := f.archived(ctx); err != nil {
+				return err
+			}
+		}
+		if err := f.rest(ctx); err != nil {
+			return err
+		}
+		return use(c)
+	})
+}
+
+// burst creates objects with 16 clients.
+func (c *creator) burst(ctx context.Context) error {
+	bodies := make([][]byte, archiveCreates)
+	for i := range bodies {
+		bodies[i] = configMap(objectName(c.made+i), "", nil, payload)
+	}
+	c.made += archiveCreates
+	measured, err := drive(ctx, c.fixture, concurrent, archiveCreates, func(i int) (string, string, []byte) {
+		return http.MethodPost, configMapsPath("default"), bodies[i]
+	})
+	if err != nil {
+		return err
+	}
+	c.rates, c.p99 = append(c.rates, measured[0]), append(c.p99, measured[2])
+	return nil
+}
+
+// compare loads both servers in turn and returns all rows but the last.
+func compare(ctx context.Context, plain, archived *creator) ([]float64, error) {
+	both := []*creator{plain, archived}
+	var before []usage
+	for _, c := range both {
+		if err := c.burst(ctx); err != nil { // connections and caches are made
+			return nil, err
+		}
+		c.rates, c.p99 = nil, nil
+		used, err := c.usage()
+		if err == nil {
+			err = c.resetPeaks()
+		}
+		if err != nil {
+			return nil, err
+		}
+		before = append(before, used)
+	}
+	for range archivePairs {
+		for _, c := range both {
+			if err := c.burst(ctx); err != nil {
+				return nil, err
+			}
+		}
+		slices.Reverse(both) // the other one is first in the next pair
+	}
+	if err := archived.archived(ctx); err != nil {
+		return nil, err
+	}
+	var cpu, peaks []float64
+	for i, c := range []*creator{plain, archived} {
+		after, err := c.usage()
+		if err != nil {
+			return nil, err
+		}
+		peak, _, err := c.peak()
+		if err != nil {
+			return nil, err
+		}
+		cpu = append(cpu, (after.cpu-before[i].cpu)/archivePairs/archiveCreates*1000)
+		peaks = append(peaks, peak)
+	}
+	var ratios []float64
+	for i := range archivePairs {
+		ratios = append(ratios, archived.rates[i]/plain.rates[i])
+	}
+	mean, from, to := interval(ratios)
+	return []float64{
+		median(plain.rates), median(archived.rates), mean, from, to, median(plain.p99), median(archived.p99),
+		cpu[0], cpu[1], cpu[1] / cpu[0], peaks[0], peaks[1],
+	}, nil
+}
+
+// archived returns when the archive has everything.
+func (f fixture) archived(ctx context.Context) error {
+	return f.await(ctx, "the archive", func(ctx context.Context) error {
+		text, err := f.do(ctx, http.MethodGet, "/kube-hyper-mini/status", nil)
+		if err != nil {
+			return err
+		}
+		var status struct {
+			Archive struct {
+				Chain, LagRevisions int64
+				LagSeconds          float64
+			}
+		}
+		if err := json.Unmarshal(text, &status); err != nil {
+			return fmt.Errorf("read the status: %w", err)
+		}
+		if a := status.Archive; a.Chain == 0 || a.LagRevisions > 0 || a.LagSeconds > 0 {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
+}
+
+// measureSlowDestination returns the highest memory of a server under the same load whose
+// archive is in a slow S3.
+func (b *bench) measureSlowDestination(ctx context.Context) (peak float64, err error) {
+	dir, err := b.newDir("s3")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, b.remove(dir)) }()
+	fields, stop, err := b.startSlowS3(ctx, dir)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	err = b.withArchive(ctx, fields, func(c *creator) error {
+		if err := c.burst(ctx); err != nil {
+			return err
+		}
+		if err := c.resetPeaks(); err != nil {
+			return err
+		}
+		for range archivePairs {
+			if err := c.burst(ctx); err != nil {
+				return err
+			}
+		}
+		peak, _, err = c.peak()
+		return err
+	})
+	return peak, err
+}
+
+// startSlowS3 starts an S3 server whose requests take long, and returns the configuration
+// of an archive in it.
+func (b *bench) startSlowS3(ctx context.Context, dir string) (fields string, stop func() error, err error) {
+	const key, secret = "administrator", "a secret"
+	root, err := repository(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	program, data := filepath.Join(b.bin, "bench-versitygw"), filepath.Join(dir, "data")
+	if err := build(ctx, filepath.Join(root, "e2e", "s3server"), "github.com/versity/versitygw/cmd/versitygw", program, ""); err != nil {
+		return "", nil, err
+	}
+	for _, path := range []string{filepath.Join(data, "archive"), filepath.Join(dir, "sidecar")} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return "", nil, fmt.Errorf("make a bucket: %w", err)
+		}
+	}
+	credentials := filepath.Join(dir, "credentials")
+	if err := os.WriteFile(credentials, fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", key, secret), 0o600); err != nil {
+		return "", nil, fmt.Errorf("write the credentials of S3: %w", err)
+	}
+	port, err := freePort()
+	if err != nil {
+		return "", nil, err
+	}
+	address := net.JoinHostPort("127.0.0.1", port)
+	p, err := startProcess(dir, "versitygw", program, "--access", key, "--secret", secret, "--port", address, "--quiet", "posix", "--sidecar", filepath.Join(dir, "sidecar"), data)
+	if err != nil {
+		return "", nil, err
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: address})
+		r.Out.Host = r.In.Host // requests are signed with it
+	}}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if pause(r.Context(), slowRequest) == nil {
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	stop = func() error {
+		front.Close()
+		p.ask()
+		return p.wait()
+	}
+	return fmt.Sprintf("archive: {destination: \"s3://archive/mini\", endpoint: %q, region: us-east-1, credentialsFile: %q}\n", front.URL, credentials), stop, nil
+}
+
+// restoredObjects is how many objects the figure archive-restore restores.
+const restoredObjects = 100_000
+
+var restoreRows = []row{
+	{name: fmt.Sprintf("restore of %d objects from an archive", restoredObjects), unit: inSeconds, limit: 30},
+	{name: "start of the restored server to ready", unit: inSeconds},
+}
+
+// measureRestore destroys a server and restores it. All objects are in segments, which
+// takes longer than from a base.
+func measureRestore(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	if s.name != ours {
+		return slices.Repeat([]float64{math.NaN()}, len(restoreRows)), nil
+	}
+	archive, err := b.newDir("archive")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.remove(archive)) }()
+	err = b.withArchive(ctx, directoryArchive(archive), func(c *creator) error {
+		if err := c.fill(ctx, configMaps, "default", restoredObjects, payload, nil); err != nil {
+			return err
+		}
+		return c.archived(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := b.newDir("restored")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.remove(dir)) }()
+	settleDisk()
+	began := time.Now()
+	if _, err := output(ctx, dir, b.programs.ours, "backup", "restore", "--data-dir", filepath.Join(dir, "data"), "--from", archive); err != nil {
+		return nil, err
+	}
+	values = append(values, since(began))
+	began = time.Now()
+	c, err := b.startOurs(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	values = append(values, since(began))
+	return values, errors.Join(b.checkRestored(ctx, c), c.stop())
+}
+
+// checkRestored counts the objects of the restored server.
+func (b *bench) checkRestored(ctx context.Context, c *cluster) error {
+	client, err := newAPI(c.config)
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	text, err := client.do(ctx, http.MethodGet, configMapsPath("default")+"?limit=1", nil)
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Metadata struct{ RemainingItemCount int }
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return fmt.Errorf("read the list of restored objects: %w", err)
+	}
+	if n := list.Metadata.RemainingItemCount + 1; n < restoredObjects {
+		return fmt.Errorf("%d objects were restored, want %d", n, restoredObjects)
+	}
+	return nil
+}
