@@ -127,7 +127,7 @@ func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.Uns
 	ticker := time.NewTicker(servedPoll)
 	defer ticker.Stop()
 	for {
-		list, err := listAndWatch(ctx, request)
+		list, err := listByWatch(ctx, request)
 		if err == nil {
 			return list, nil
 		}
@@ -139,35 +139,60 @@ func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.Uns
 	}
 }
 
-// listAndWatch lists the objects and checks that they can be watched from there on: a
-// watch cache that was made after the list refuses its resource version.
-func listAndWatch(ctx context.Context, request func() *rest.Request) (*unstructured.UnstructuredList, error) {
+// listByWatch returns the objects that a watch begins with. A watch cache that is made after
+// a plain list would refuse the resource version of that list; this list is complete when
+// the cache is ready.
+func listByWatch(ctx context.Context, request func() *rest.Request) (*unstructured.UnstructuredList, error) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	events, err := request().Param("watch", "true").Param("allowWatchBookmarks", "true").
+		Param("sendInitialEvents", "true").Param("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan)).Stream(watching)
+	if apierrors.IsInvalid(err) {
+		return listed(ctx, request) // the feature gate WatchList is off
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := initialEvents(events)
+	stop()
+	_, _ = io.Copy(io.Discard, events) // the server may be writing an event, and would log that it cannot
+	return list, errors.Join(err, events.Close())
+}
+
+// listed returns the objects of a plain list.
+func listed(ctx context.Context, request func() *rest.Request) (*unstructured.UnstructuredList, error) {
 	data, err := request().DoRaw(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list := &unstructured.UnstructuredList{}
-	if err := list.UnmarshalJSON(data); err != nil {
-		return nil, err
+	return list, list.UnmarshalJSON(data)
+}
+
+// initialEvents reads the events of a watch until it has sent all objects.
+func initialEvents(events io.Reader) (*unstructured.UnstructuredList, error) {
+	list := &unstructured.UnstructuredList{}
+	for decoder := json.NewDecoder(events); ; {
+		var event metav1.WatchEvent
+		if err := decoder.Decode(&event); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", definitionName, err)
+		}
+		if event.Type == string(watch.Error) {
+			return nil, fmt.Errorf("watch %s: %s", definitionName, event.Object.Raw)
+		}
+		object := unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(event.Object.Raw); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", definitionName, err)
+		}
+		if event.Type != string(watch.Bookmark) {
+			list.Items = append(list.Items, object)
+			continue
+		}
+		if object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+			list.SetResourceVersion(object.GetResourceVersion())
+			return list, nil
+		}
 	}
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	events, err := request().Param("watch", "true").Param("resourceVersion", list.GetResourceVersion()).Stream(watching)
-	if err != nil {
-		return nil, err
-	}
-	// The server may be writing an event, and would log that it cannot.
-	stop()
-	var first metav1.WatchEvent
-	decoded := json.NewDecoder(events).Decode(&first) == nil // otherwise there was no event
-	_, _ = io.Copy(io.Discard, events)                       // the end of the watch, or of its connection
-	if err := events.Close(); err != nil {
-		return nil, err
-	}
-	if decoded && first.Type == string(watch.Error) {
-		return nil, fmt.Errorf("watch %s: %s", definitionName, first.Object.Raw)
-	}
-	return list, nil
 }
 
 // definition is the CRD with its digest.

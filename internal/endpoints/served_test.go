@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -43,35 +44,41 @@ func (w *pipeResponse) Write(p []byte) (int, error) {
 	return w.sink.Write(p)
 }
 
-// TestWatchIsProbed: a list whose resource version cannot be watched is requested again,
-// and the server can write all its events.
-func TestWatchIsProbed(t *testing.T) {
+// TestListByWatch: the list is complete when the watch says so, whenever its events come. A
+// watch that is refused is requested again, and the server can write all its events.
+func TestListByWatch(t *testing.T) {
 	t.Parallel()
-	var lists atomic.Int64
+	var watches atomic.Int64
 	failed := make(chan error, 10)
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("watch") == "" {
-			_, _ = fmt.Fprintf(w, `{"apiVersion":"kube-hyper-mini.io/v1alpha1","kind":"ServiceEndpointList","metadata":{"resourceVersion":"%d"},"items":[]}`, 95+lists.Add(1))
-			return
+		query := r.URL.Query()
+		if query.Get("watch") == "" || query.Get("sendInitialEvents") == "" {
+			failed <- fmt.Errorf("the request is %s", r.URL)
 		}
 		w.WriteHeader(http.StatusOK)
-		switch r.URL.Query().Get("resourceVersion") {
-		case "96":
-			_, err := io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old resource version: 96"}}`+"\n")
-			failed <- err
-		case "97":
-			_, err := io.WriteString(w, `{"type":"BOOKMARK","object":{"kind":"ServiceEndpoint","metadata":{"resourceVersion":"98"}}}`+"\n")
+		events := []string{`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410,"message":"too old resource version: 96"}}`}
+		if watches.Add(1) > 1 {
+			events = []string{
+				`{"type":"ADDED","object":{"apiVersion":"kube-hyper-mini.io/v1alpha1","kind":"ServiceEndpoint","metadata":{"name":"one","resourceVersion":"90"}}}`,
+				`{"type":"BOOKMARK","object":{"apiVersion":"kube-hyper-mini.io/v1alpha1","kind":"ServiceEndpoint","metadata":{"resourceVersion":"95"}}}`,
+				`{"type":"BOOKMARK","object":{"apiVersion":"kube-hyper-mini.io/v1alpha1","kind":"ServiceEndpoint","metadata":{"resourceVersion":"97","annotations":{"k8s.io/initial-events-end":"true"}}}}`,
+				`{"type":"ADDED","object":{"apiVersion":"kube-hyper-mini.io/v1alpha1","kind":"ServiceEndpoint","metadata":{"name":"later","resourceVersion":"98"}}}`,
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // the client has the answer, and no event yet
+		for _, event := range events {
+			_, err := io.WriteString(w, event+"\n")
 			failed <- err
 		}
 		<-r.Context().Done()
 	}
 	list, err := listOnceServed(t.Context(), &rest.Config{Host: "https://apiserver.invalid", Transport: pipeTransport{handler}})
-	if err != nil || list.GetResourceVersion() != "97" {
+	if err != nil || list.GetResourceVersion() != "97" || len(list.Items) != 1 || list.Items[0].GetName() != "one" {
 		t.Errorf("listed %+v, %v", list, err)
 	}
-	for range lists.Load() {
+	for range 5 {
 		if err := <-failed; err != nil {
-			t.Errorf("the server could not write an event: %v", err)
+			t.Error(err)
 		}
 	}
 }
