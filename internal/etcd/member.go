@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -104,6 +105,8 @@ type Member struct {
 	done    chan struct{}
 	turn    chan struct{} // see takeTurn
 	local   localServer
+	// releases are the running calls of ReleasePages.
+	releases sync.WaitGroup
 }
 
 // Start opens or creates the member's data. The client can be used at once; its
@@ -230,6 +233,7 @@ func (m *Member) Stop(ctx context.Context) error {
 	go func() {
 		err := m.client.Close()
 		m.local.stop()
+		m.releases.Wait()
 		m.etcd.Close()
 		if errors.Is(err, context.Canceled) {
 			err = nil // what a client without a connection returns

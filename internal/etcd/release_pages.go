@@ -11,7 +11,8 @@ import (
 
 // ReleasePages removes the pages of the database from the resident memory. They stay in
 // the page cache of the system, from which reads map them again. Writes wait for a few
-// milliseconds.
+// milliseconds. After ctx has ended, [Member.Stop] waits for the rest. Do not call it
+// during Stop.
 func (m *Member) ReleasePages(ctx context.Context) error {
 	file, err := filepath.EvalSymlinks(databaseFile(m.dir))
 	if err == nil {
@@ -21,9 +22,9 @@ func (m *Member) ReleasePages(ctx context.Context) error {
 		return fmt.Errorf("release the pages of etcd's database: %w", err)
 	}
 	done := make(chan error, 1)
-	go func() {
+	m.releases.Go(func() {
 		done <- etcdfiles.WhileMapped(m.etcd.Server.Backend(), func() error { return memory.ReleaseFile(file) })
-	}()
+	})
 	select {
 	case err := <-done:
 		return err
