@@ -60,9 +60,10 @@ type RestoreRequest struct {
 	Location archive.Location
 	Target   archive.Target
 	Key      backup.Key
-	// Planned is called before anything is made, Say with messages for the user,
-	// Progress for each segment.
+	// Planned is called before anything is made, Prepared when the archive is verified and
+	// nothing is replaced yet, Say with messages for the user, Progress for each segment.
 	Planned  func(*archive.Plan) error
+	Prepared func(*archive.Outcome, *backup.Manifest)
 	Say      func(format string, args ...any)
 	Progress func(done, total int)
 }
@@ -70,20 +71,20 @@ type RestoreRequest struct {
 // RestoreContinuous makes a state of a continuous archive the content of the
 // configuration's data directory, with what [Restore] guarantees. The configuration
 // has been completed.
-func RestoreContinuous(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, request RestoreRequest) (*backup.Restored, *archive.Outcome, error) {
+func RestoreContinuous(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, request RestoreRequest) (*backup.Restored, error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return nil, nil, errors.New("the configuration has an external etcd: restore into a data directory of an embedded one, save a backup of that, and see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
+		return nil, errors.New("the configuration has an external etcd: restore into a data directory of an embedded one, save a backup of that, and see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
 	store, err := request.Location.Open()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	plan, err := archive.NewPlan(ctx, store, request.Target)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := request.Planned(plan); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	restoration := &archive.Restoration{Plan: plan, Key: request.Key, Say: request.Say, Progress: request.Progress}
 	restore := restoreConfig(cfg, store.String(), request.Key)
@@ -95,6 +96,6 @@ func RestoreContinuous(ctx context.Context, cfg *config.ServerConfiguration, log
 		}
 		return etcd.RestoreSnapshot(snapshot, dir, logging.Zap(log, cfg.Logging.Verbosity))
 	}
-	restored, err := backup.Restore(ctx, restore)
-	return restored, &restoration.Outcome, err
+	restore.Prepared = func(m *backup.Manifest) { request.Prepared(&restoration.Outcome, m) }
+	return backup.Restore(ctx, restore)
 }

@@ -32,6 +32,9 @@ type RestoreConfig struct {
 	// which may have changed the file. Prefix is that of the API servers' keys.
 	Describe bool
 	Prefix   string
+	// Prepared, unless it is nil, is called with the manifest when the new content is
+	// complete, before it replaces the previous one.
+	Prepared func(*Manifest)
 	// Snapshot makes the directory dir of etcd from the file snapshot. content is the
 	// directory with all other files.
 	Snapshot func(snapshot, content, dir string) error
@@ -82,6 +85,9 @@ func Restore(ctx context.Context, cfg RestoreConfig) (restored *Restored, err er
 	}
 	if err := adopt(incoming, dir.Path()); err != nil {
 		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
+	}
+	if cfg.Prepared != nil {
+		cfg.Prepared(m)
 	}
 	old := "before-restore-" + time.Now().UTC().Format("20060102T150405.000Z")
 	if err := dir.Swap(incomingDir, old, cfg.Keep...); err != nil {

@@ -43,6 +43,9 @@ func archiveRows(a *archive.Account) []string {
 	if a.Error != "" {
 		rows = append(rows, "FAILED: "+a.Error)
 	}
+	if a.Warning != "" {
+		rows = append(rows, "WARNING: "+a.Warning)
+	}
 	switch {
 	case a.Standby && a.Leader == "":
 		return append(rows, a.Destination+", no server is elected to write it yet")
@@ -50,7 +53,9 @@ func archiveRows(a *archive.Account) []string {
 		return append(rows, a.Destination+", written by "+a.Leader)
 	}
 	text := fmt.Sprintf("%s, revision %d", a.Destination, a.Revision)
-	if a.LagRevisions > 0 || a.LagSeconds > 0 {
+	if a.LagUnknown {
+		text += fmt.Sprintf(", behind by an unknown number of revisions and %s", seconds(a.LagSeconds))
+	} else if a.LagRevisions > 0 || a.LagSeconds > 0 {
 		text += fmt.Sprintf(", behind by %d revisions and %s", a.LagRevisions, seconds(a.LagSeconds))
 	}
 	if a.SpoolBytes > 0 {
@@ -79,12 +84,16 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 		return ""
 	})
 	defer stop()
-	restored, outcome, err := admin.RestoreContinuous(cmd.Context(), cfg, log, admin.RestoreRequest{
+	return admin.RestoreContinuous(cmd.Context(), cfg, log, admin.RestoreRequest{
 		Location: from.location(cfg), Target: target, Key: key, Say: say,
 		Planned: func(plan *archive.Plan) error {
 			base := plan.Bases[0]
 			say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store, base.Time.Local().Format(time.DateTime), base.Revision)
 			return nil
+		},
+		Prepared: func(outcome *archive.Outcome, m *backup.Manifest) {
+			stop()
+			sayOutcome(say, target, outcome, objects(m), time.Since(began))
 		},
 		Progress: func(done, total int) {
 			text := fmt.Sprintf("%d of %d segments", done, total)
@@ -94,13 +103,21 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 			}
 		},
 	})
-	stop()
-	if err != nil {
-		return nil, err
-	}
-	say("revision %d of %s: %d changes were replayed in %s", outcome.Revision, outcome.Time.Local().Format(preciseTime), outcome.Changes, time.Since(began).Round(time.Millisecond))
-	if !target.At.IsZero() {
+}
+
+// sayOutcome says what a restore is about to put into the data directory.
+func sayOutcome(say func(format string, args ...any), target archive.Target, outcome *archive.Outcome, objects int, took time.Duration) {
+	say("revision %d of %s with %d objects: %d changes were replayed in %s", outcome.Revision, outcome.Time.Local().Format(preciseTime), objects,
+		outcome.Changes, took.Round(time.Millisecond))
+	switch {
+	case !target.At.IsZero():
 		say("that is %s before %s, and the archive has no change between the two", target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
+	case target.Revision != 0 && outcome.Revision != target.Revision:
+		say("that is the last one before revision %d", target.Revision)
+	case target.Revision != 0:
+		say("that is the revision that was asked for")
+	case outcome.Broken == nil:
+		say("that is the newest one in the archive")
 	}
 	if leftOut := outcome.LeftOut; len(leftOut) > 0 {
 		say("WARNING: %d segments of another server were left out, the first is %s", len(leftOut), leftOut[0])
@@ -108,7 +125,6 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 	if broken := outcome.Broken; broken != nil {
 		say("WARNING: the archive goes on, and the rest cannot be restored: %v", broken)
 	}
-	return restored, nil
 }
 
 // preciseTime is time.DateTime with milliseconds.
