@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,9 +35,19 @@ type Election struct {
 func NewElection(client *clientv3.Client, purpose, prefix string) *Election {
 	return &Election{
 		client:   client,
-		prefix:   path.Join("/kube-hyper-mini/elections", purpose, prefix),
+		prefix:   path.Join("/kube-hyper-mini/elections", purpose, component(prefix)),
 		identity: path.Join("/kube-hyper-mini/identity", prefix),
 	}
+}
+
+// component returns a prefix as one component of a key. The candidates of /a/b would be
+// among those of /a otherwise.
+func component(prefix string) string {
+	name := strings.Trim(prefix, "/")
+	if name == "" {
+		name = "/"
+	}
+	return url.PathEscape(name)
 }
 
 // Identity returns a name that all servers of the election have in common, and those
@@ -68,10 +80,24 @@ func (e *Election) Leader(ctx context.Context) (string, error) {
 	return string(response.Kvs[0].Value), nil
 }
 
+// Contested reports whether more than one server takes part in the election.
+func (e *Election) Contested(ctx context.Context) (bool, error) {
+	response, err := e.client.Get(ctx, e.prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return false, fmt.Errorf("count the servers that take part in the election: %w", err)
+	}
+	return response.Count > 1, nil
+}
+
+// ErrLost means that another server may be elected.
+var ErrLost = errors.New("another server may be elected")
+
 // Term is the time in which this server is elected. The nil Term has no end.
 type Term struct {
-	session *concurrency.Session
-	end     func() // cancels what the session waits for
+	session  *concurrency.Session
+	election *concurrency.Election
+	client   *clientv3.Client
+	end      func() // cancels what the session waits for
 }
 
 // Campaign returns when this server is elected; candidate describes it. The caller
@@ -85,8 +111,8 @@ func (e *Election) Campaign(ctx context.Context, candidate string) (*Term, error
 		end()
 		return nil, fmt.Errorf("make a lease for the election: %w", err)
 	}
-	term := &Term{session, end}
-	err = e.campaign(ctx, session, candidate)
+	term := &Term{session, concurrency.NewElection(session, e.prefix), e.client, end}
+	err = term.campaign(ctx, candidate)
 	if err == nil && session.Ctx().Err() != nil { // which the library does not check
 		err = errors.New("the lease has expired")
 	}
@@ -98,11 +124,11 @@ func (e *Election) Campaign(ctx context.Context, candidate string) (*Term, error
 }
 
 // campaign returns when the session is elected, its lease has expired or ctx has ended.
-func (e *Election) campaign(ctx context.Context, session *concurrency.Session, candidate string) error {
-	waiting, cancel := context.WithCancel(session.Ctx())
+func (t *Term) campaign(ctx context.Context, candidate string) error {
+	waiting, cancel := context.WithCancel(t.session.Ctx())
 	defer cancel()
 	elected := make(chan error, 1)
-	go func() { elected <- concurrency.NewElection(session, e.prefix).Campaign(waiting, candidate) }()
+	go func() { elected <- t.election.Campaign(waiting, candidate) }()
 	select {
 	case err := <-elected:
 		return err
@@ -123,6 +149,33 @@ func (t *Term) Lost() <-chan struct{} {
 		return nil
 	}
 	return t.session.Done()
+}
+
+// While returns a context that ends with ctx, and when the term is lost. The caller calls
+// stop.
+func (t *Term) While(ctx context.Context) (working context.Context, stop func()) {
+	working, cancel := context.WithCancelCause(ctx)
+	if t == nil {
+		return working, func() { cancel(nil) }
+	}
+	lost := context.AfterFunc(t.session.Ctx(), func() { cancel(ErrLost) })
+	return working, func() { lost(); cancel(nil) }
+}
+
+// Check asks etcd whether this server is elected. It returns ErrLost if it is not, which
+// may be before [Term.Lost] reports it.
+func (t *Term) Check(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	response, err := t.client.Get(ctx, t.election.Key())
+	if err != nil {
+		return fmt.Errorf("check that this server is elected: %w", err)
+	}
+	if len(response.Kvs) == 0 || response.Kvs[0].CreateRevision != t.election.Rev() {
+		return ErrLost
+	}
+	return nil
 }
 
 // End lets the next server be elected.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,11 +71,17 @@ func (m *Member) Alone(ctx context.Context) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, kv := range list.Kvs {
-		if string(kv.Key) != m.key {
+		if key := string(kv.Key); key != m.key && !nested(key, m.prefix) {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// nested reports whether a key is of a longer prefix of objects, as those of /a/b are below
+// those of /a. Names of keys have no slash.
+func nested(key, prefix string) bool {
+	return strings.Contains(strings.TrimPrefix(key, prefix), "/")
 }
 
 // Leave ends the renewal and removes this server's key. If etcd cannot be

@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -61,6 +63,41 @@ func TestAlone(t *testing.T) {
 	left, err := client.Get(t.Context(), "/kube-hyper-mini/", clientv3.WithPrefix())
 	if err != nil || len(left.Kvs) != 0 {
 		t.Errorf("left behind: %v, %v", left.Kvs, err)
+	}
+}
+
+// TestNestedPrefixes: servers with the objects below /a and those with the objects below /a/b
+// do not count for each other, in the election neither, and refuse different keys.
+func TestNestedPrefixes(t *testing.T) {
+	client := startEtcd(t)
+	inner, outer := join(t, client, "/a/b"), join(t, client, "/a")
+	defer inner.Leave(t.Context())
+	defer outer.Leave(t.Context())
+	wantAlone(t, inner, true)
+	wantAlone(t, outer, true)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, prefix := range []string{"/a/b", "/a"} {
+		election := NewElection(client, "test", prefix)
+		term, err := election.Campaign(ctx, prefix)
+		if err != nil {
+			t.Fatalf("the first server below %s is not elected: %v", prefix, err)
+		}
+		defer term.End()
+		if leader, err := election.Leader(ctx); err != nil || leader != prefix {
+			t.Errorf("below %s, %q is elected, %v", prefix, leader, err)
+		}
+		if contested, err := election.Contested(ctx); err != nil || contested {
+			t.Errorf("below %s, the election is contested, %v", prefix, err)
+		}
+	}
+
+	if err := NewRevokedKeys(client, "/a/b").Add(ctx, map[string]string{"key": "inner"}); err != nil {
+		t.Fatal(err)
+	}
+	if keys, _, err := NewRevokedKeys(client, "/a").List(ctx); err != nil || len(keys) != 0 {
+		t.Errorf("below /a, the revoked keys are %v, %v", keys, err)
 	}
 }
 

@@ -37,6 +37,9 @@ func (r *RevokedKeys) List(ctx context.Context) (keys map[string]string, revisio
 	}
 	keys = map[string]string{}
 	for _, kv := range list.Kvs {
+		if nested(string(kv.Key), r.prefix) {
+			continue
+		}
 		keys[strings.TrimPrefix(string(kv.Key), r.prefix)] = string(kv.Value)
 	}
 	return keys, list.Revision, nil
