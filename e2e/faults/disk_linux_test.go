@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -238,4 +239,66 @@ func TestFileSizeLimit(t *testing.T) {
 	s.options.Wrap = nil
 	s.start()
 	s.check()
+}
+
+// TestFullArchiveDisk: while the disk of the archive is full the server goes on and reports
+// it. When there is room the archive catches up, in the same chain.
+func TestFullArchiveDisk(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	d := newDisk(t, 32)
+	destination := filepath.Join(d.path, "archive")
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, interval: 100ms}\n", destination)))
+	caughtUp := func() {
+		t.Helper()
+		harness.Eventually(t, "the archive has everything", func() error {
+			if a := archiveOf(t, s); a.Chain == 0 || a.LagRevisions != 0 || a.LagSeconds != 0 || a.Error != "" {
+				return fmt.Errorf("%+v", a)
+			}
+			return nil
+		})
+	}
+	caughtUp()
+	d.leave(0)
+	names := []string{"one", "two"}
+	for _, name := range names {
+		if err := put(t, s, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event(t, s, "ArchiveFailed")
+	harness.Contains(t, s.Status(), "FAILED: archive to "+destination, "no space left on device", "make room", "in the spool")
+	d.free()
+	event(t, s, "ArchiveWorks")
+	caughtUp()
+	if a := archiveOf(t, s); a.Chain != 1 {
+		t.Errorf("after it: %+v", a)
+	}
+	s.Kill()
+	restored := filepath.Join(t.TempDir(), "restored")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", restored, "--from", destination), "restored "+restored)
+	again := harness.StartIn(t, restored)
+	for _, name := range names {
+		if _, err := again.Client().CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// archiveAccount is the part of a status about the archive.
+type archiveAccount struct {
+	Chain        int
+	LagSeconds   float64
+	LagRevisions int64
+	Error        string
+}
+
+func archiveOf(t *testing.T, s *harness.Server) archiveAccount {
+	t.Helper()
+	var status struct{ Archive archiveAccount }
+	if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	return status.Archive
 }

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -57,13 +58,17 @@ type Account struct {
 	// LagSeconds is 0 when the destination has all changes. Otherwise, it has
 	// all changes that are older than this.
 	LagSeconds float64 `json:"lagSeconds"`
-	// LagRevisions is the number of revisions that are not in the destination.
+	// LagRevisions is the number of revisions that are not in the destination. LagUnknown
+	// means that etcd does not answer, and may have more of them.
 	LagRevisions int64 `json:"lagRevisions"`
+	LagUnknown   bool  `json:"lagUnknown,omitempty"`
 	// SpoolBytes is the size of the segments on the local disk that are not in
 	// the destination.
 	SpoolBytes int64 `json:"spoolBytes,omitempty"`
 	// Error is why the destination lags behind, and the remedy.
 	Error string `json:"error,omitempty"`
+	// Warning is what else is wrong: old parts cannot be removed.
+	Warning string `json:"warning,omitempty"`
 }
 
 // ledger collects the state of the writer from its parts. It is safe for
@@ -76,6 +81,9 @@ type ledger struct {
 	shipped int64 // the last revision of the present chain in the destination
 	samples []sample
 	safe    time.Time // changes that were acknowledged before are in the destination
+	current int64     // the revision that was read from etcd last
+	asked   time.Time // when that was asked for
+	unread  error     // why the revision could not be read the last time
 }
 
 // sample records that changes acknowledged before the time at have at most this
@@ -99,6 +107,9 @@ func (l *ledger) update(change func(*Account)) {
 func (l *ledger) observes(at time.Time, revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.unread = nil; at.After(l.asked) {
+		l.asked, l.current = at, revision
+	}
 	if n := len(l.samples); n > 0 && l.samples[n-1].revision >= revision {
 		if l.samples[n-1].revision == revision {
 			l.samples[n-1].at = at
@@ -113,6 +124,13 @@ func (l *ledger) observes(at time.Time, revision int64) {
 		l.samples = slices.Delete(l.samples, maxSamples/2, len(l.samples)-1)
 	}
 	l.settle()
+}
+
+// blind records that etcd's revision could not be read.
+func (l *ledger) blind(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unread = err
 }
 
 // stands records whether another server writes the archive.
@@ -180,9 +198,8 @@ func (l *ledger) settle() {
 	}
 }
 
-// read returns the account at this moment. current is etcd's revision, or 0 if it
-// is not known.
-func (l *ledger) read(current, spooled int64) Account {
+// read returns the account at this moment.
+func (l *ledger) read(spooled int64) Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.account
@@ -193,8 +210,12 @@ func (l *ledger) read(current, spooled int64) Account {
 		spoolBytes.Set(float64(spooled))
 		return a
 	}
-	a.LagRevisions = max(0, current-a.Revision)
-	if since := l.safe; a.LagRevisions > 0 || !l.based {
+	a.LagRevisions = max(0, l.current-a.Revision)
+	a.LagUnknown = l.unread != nil
+	if a.LagUnknown && a.Error == "" {
+		a.Error = fmt.Sprintf("the lag is not known: %v", l.unread)
+	}
+	if since := l.safe; a.LagRevisions > 0 || a.LagUnknown || !l.based {
 		if since.IsZero() {
 			since = l.began
 		}

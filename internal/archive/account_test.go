@@ -1,11 +1,68 @@
 package archive
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
+
+// silentKV is an etcd that does not answer reads while it is set.
+type silentKV struct {
+	clientv3.KV
+	silent atomic.Bool
+}
+
+func (s *silentKV) Get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if s.silent.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.KV.Get(ctx, key, options...)
+}
+
+// TestSilentEtcd: while etcd does not answer the account says that the lag is not known, and
+// its seconds grow.
+func TestSilentEtcd(t *testing.T) {
+	t.Parallel()
+	kv := &silentKV{}
+	f := start(t, NewDirectory(t.TempDir()), t.TempDir(), func(c *Config) {
+		connect := c.Connect
+		c.Connect = func() storage.Connection {
+			connection := connect()
+			client := *connection.Client
+			kv.KV, client.KV, connection.Client = client.KV, kv, &client
+			return connection
+		}
+	})
+	f.history(1)
+	f.caughtUp()
+	kv.silent.Store(true)
+	before := f.writer.Account(t.Context())
+	after := f.writer.Account(t.Context())
+	for _, a := range []Account{before, after} {
+		if !a.LagUnknown || a.LagSeconds == 0 || !strings.Contains(a.Error, "the lag is not known") {
+			t.Errorf("while etcd does not answer: %+v", a)
+		}
+	}
+	if after.LagSeconds <= before.LagSeconds {
+		t.Errorf("the lag was %f seconds and is %f", before.LagSeconds, after.LagSeconds)
+	}
+	kv.silent.Store(false)
+	await(t, "the lag is known again", func() error {
+		if a := f.writer.Account(t.Context()); a.LagUnknown || a.LagSeconds != 0 || a.Error != "" {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
+}
 
 // TestLagInMetrics although the status is not asked for. It is not parallel: the
 // metrics are those of the process.

@@ -16,13 +16,15 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
 
-// A new base is made when a replay on the last one would take longer than a
-// minute, assuming that a slow S3 delivers 250 objects a second and that a slow
-// machine replays 50,000 changes a second.
 const (
-	maxReplaySegments = 15_000
-	maxReplayChanges  = 1_000_000
-	maxReplayBytes    = 1 << 30
+	// maxReplay is the time that a replay on the last base may take, as replayTime
+	// estimates it. Then a new base is made.
+	maxReplay = time.Minute
+	// A slow S3 delivers so many objects and bytes a second, and a slow machine replays
+	// so many changes a second.
+	slowSegments = 250
+	slowBytes    = 20 << 20
+	slowChanges  = 25_000
 	// maxBaseAge bounds how many changes a restore reads. Without new bases,
 	// the retention could not remove old changes.
 	maxBaseAge = 24 * time.Hour
@@ -40,23 +42,36 @@ func (s *session) makeBases(ctx context.Context) {
 			continue
 		}
 		if err := s.makeBase(ctx); err != nil {
-			s.fails(ctx, fmt.Errorf("make a base of the archive: %w", err))
+			s.failsToWrite(ctx, fmt.Errorf("make a base of the archive: %w", err))
 			sleep(ctx, backoff)
 			backoff = min(2*backoff, maxBackoff)
 			continue
 		}
 		backoff = minBackoff
-		if err := s.retain(ctx); err != nil && ctx.Err() == nil {
-			s.config.Log.Warn("old parts of the archive stay", "error", err)
-		}
+		s.removeOld(ctx)
 	}
+}
+
+// removeOld removes what the retention does not need. The archive goes on when the
+// destination keeps it: the bucket may have object lock.
+func (s *session) removeOld(ctx context.Context) {
+	err := s.retain(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	kept := ""
+	if err != nil {
+		kept = fmt.Sprintf("old parts of the archive stay: %v", err)
+		s.warns("ArchiveNotShortened", "old parts of the archive stay", err)
+	}
+	s.ledger.update(func(a *Account) { a.Warning = kept })
 }
 
 func (s *session) baseDue() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := s.since
-	return since.made.IsZero() || since.segments >= maxReplaySegments || since.changes >= maxReplayChanges || since.bytes >= maxReplayBytes ||
+	return since.made.IsZero() || since.replayTime() > maxReplay ||
 		since.segments > 0 && time.Since(since.made) > min(maxBaseAge, s.config.Retention)
 }
 
@@ -97,7 +112,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	}
 	s.mu.Unlock()
 	st := s.state
-	st.Based, st.Base, st.Sequence = true, name.Time, name.Sequence
+	st.Based, st.Base, st.Revision, st.Sequence = true, name.Time, name.Revision, name.Sequence
 	if err := writeJSON(s.stateFile(), st); err != nil {
 		return err
 	}
@@ -121,7 +136,7 @@ func (s *session) deliverBase(ctx context.Context, path string, name BaseName) e
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrExists) {
 			return err
 		}
-		s.fails(ctx, fmt.Errorf("make a base of the archive: %w", err))
+		s.failsToWrite(ctx, fmt.Errorf("make a base of the archive: %w", err))
 		sleep(ctx, backoff)
 	}
 }
@@ -176,8 +191,8 @@ func (s *session) retain(ctx context.Context) error {
 	horizon := time.Now().Add(-s.config.Retention)
 	replaced := false // a later chain has a base before the horizon
 	for _, chain := range slices.Backward(chains) {
-		if chain.Claim == nil {
-			continue // its claim is unreadable: it is kept
+		if chain.Claim == nil && !(chain.Unclaimed && replaced) {
+			continue // its claim may be readable later
 		}
 		remove := s.shorten
 		if replaced {

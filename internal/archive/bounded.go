@@ -20,6 +20,9 @@ const (
 	leastRate = 1 << 20
 	// cooperation is how long an operation that was canceled may take to return.
 	cooperation = 100 * time.Millisecond
+	// maxCalls bounds the concurrent operations, and so the goroutines and files of a
+	// destination that hangs.
+	maxCalls = 8
 )
 
 // bounded returns from the operations of a store when their context ends or when they
@@ -29,6 +32,7 @@ type bounded struct {
 	Store
 
 	limit time.Duration // operationLimit
+	calls chan struct{} // has a token for each operation that has not returned
 
 	mu        sync.Mutex
 	abandoned int       // operations that have not returned
@@ -36,7 +40,9 @@ type bounded struct {
 	since     time.Time // when it began
 }
 
-func newBounded(store Store) *bounded { return &bounded{Store: store, limit: operationLimit} }
+func newBounded(store Store) *bounded {
+	return &bounded{Store: store, limit: operationLimit, calls: make(chan struct{}, maxCalls)}
+}
 
 // do calls run in a goroutine. It returns when run does, ctx has ended, or alive has not
 // been called for the limit.
@@ -49,8 +55,16 @@ func (b *bounded) do(ctx context.Context, limit time.Duration, operation string,
 	defer cancel(nil)
 	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%s does not answer: %s took more than %s", b.Store, operation, limit)) })
 	defer timer.Stop()
+	select {
+	case b.calls <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, func() { timer.Reset(limit) }) }()
+	go func() {
+		defer func() { <-b.calls }()
+		ended <- run(ctx, func() { timer.Reset(limit) })
+	}()
 	select {
 	case err := <-ended:
 		if err != nil && !errors.Is(err, ErrExists) && ctx.Err() != nil {
@@ -93,6 +107,23 @@ func (b *bounded) abandon(operation string, began time.Time, ended <-chan error)
 		defer b.mu.Unlock()
 		b.abandoned--
 	}()
+}
+
+// release calls free, also while the store hangs. It does not wait for it then.
+func (b *bounded) release(operation string, free func() error) error {
+	began, limit := time.Now(), b.limit
+	if b.hangs() != nil {
+		limit = cooperation
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- free() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(limit):
+		b.abandon(operation, began, ended)
+		return nil
+	}
 }
 
 // Create implements [Store].
@@ -157,6 +188,9 @@ type boundedBody struct {
 	from      io.ReadCloser
 	buffer    []byte
 	err       error // of an operation that may not have returned
+
+	mu              sync.Mutex
+	reading, closed bool
 }
 
 // Read implements io.Reader.
@@ -174,9 +208,10 @@ func (r *boundedBody) Read(p []byte) (n int, err error) {
 	}
 	read := make(chan result, 1)
 	r.err = r.store.do(r.ctx, r.store.limit, r.operation, func(context.Context, func()) error {
+		r.begins()
 		n, err := r.from.Read(buffer)
 		read <- result{n, err}
-		return nil
+		return r.ends()
 	})
 	if r.err != nil {
 		return 0, r.err
@@ -186,13 +221,36 @@ func (r *boundedBody) Read(p []byte) (n int, err error) {
 	return got.n, got.err
 }
 
-// Close implements io.Closer.
+// begins records a read.
+func (r *boundedBody) begins() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading = true
+}
+
+// ends records the end of a read, and closes the content if that was left to it.
+func (r *boundedBody) ends() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reading = false; r.closed {
+		return r.from.Close()
+	}
+	return nil
+}
+
+// Close implements io.Closer. The content is closed when a read that was abandoned has
+// returned.
 func (r *boundedBody) Close() error {
 	defer r.cancel()
-	if r.err != nil {
-		return nil // the read that has not returned uses it
+	r.mu.Lock()
+	again := r.closed
+	r.closed = true
+	left := r.reading
+	r.mu.Unlock()
+	if left || again {
+		return nil
 	}
-	return r.store.do(r.ctx, r.store.limit, r.operation, func(context.Context, func()) error { return r.from.Close() })
+	return r.store.release(r.operation, r.from.Close)
 }
 
 // List implements [Store].

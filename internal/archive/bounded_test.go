@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,6 +114,93 @@ func TestHangingOperations(t *testing.T) {
 	if err := b.Create(canceled, "a/b/f", bytes.NewReader(nil), 0); !errors.Is(err, context.Canceled) && err != nil {
 		t.Errorf("after the context has ended: %v", err)
 	}
+}
+
+// counting counts the operations that have not returned, and the contents that are open.
+type counting struct {
+	hanging
+	running, open atomic.Int64
+}
+
+func (c *counting) Remove(ctx context.Context, name string) error {
+	c.running.Add(1)
+	defer c.running.Add(-1)
+	return c.hanging.Remove(ctx, name)
+}
+
+func (c *counting) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	body, err := c.hanging.Open(ctx, name)
+	if err == nil {
+		c.open.Add(1)
+		body = &countedBody{body, c}
+	}
+	return body, err
+}
+
+type countedBody struct {
+	io.ReadCloser
+	of *counting
+}
+
+func (b *countedBody) Close() error {
+	b.of.open.Add(-1)
+	return b.ReadCloser.Close()
+}
+
+// TestAbandonedOperations: their number is bounded.
+func TestAbandonedOperations(t *testing.T) {
+	t.Parallel()
+	c := &counting{hanging: hanging{Store: NewDirectory(t.TempDir()), release: make(chan struct{})}}
+	defer close(c.release)
+	c.hangs.Store(true)
+	b := newBounded(c)
+	b.limit = 100 * time.Millisecond
+	var calling sync.WaitGroup
+	for range 10 * maxCalls {
+		calling.Go(func() {
+			if b.Remove(t.Context(), "a") == nil {
+				t.Error("an operation of a store that hangs has succeeded")
+			}
+		})
+	}
+	calling.Wait()
+	if n := c.running.Load(); n == 0 || n > maxCalls {
+		t.Errorf("%d operations have not returned, want 1 to %d", n, maxCalls)
+	}
+}
+
+// TestAbandonedContents are closed when the store answers again.
+func TestAbandonedContents(t *testing.T) {
+	t.Parallel()
+	c := &counting{hanging: hanging{Store: NewDirectory(t.TempDir()), release: make(chan struct{})}}
+	b := newBounded(c)
+	if err := b.Create(t.Context(), "a", strings.NewReader("x"), 1); err != nil {
+		t.Fatal(err)
+	}
+	var bodies []io.ReadCloser
+	for range 2 {
+		body, err := b.Open(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, body)
+	}
+	b.limit = 20 * time.Millisecond
+	c.hangs.Store(true)
+	_, err := bodies[0].Read(make([]byte, 1))
+	wants(t, err, "does not answer")
+	for _, body := range bodies {
+		if err := body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(c.release)
+	await(t, "the contents are closed", func() error {
+		if n := c.open.Load(); n != 0 {
+			return fmt.Errorf("%d are open", n)
+		}
+		return nil
+	})
 }
 
 // TestHangingDestination: changes wait in the spool, the account has the lag, the writer

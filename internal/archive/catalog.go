@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,9 +28,11 @@ type Segment struct {
 type Chain struct {
 	// Number in its name. The writer of the highest one is that of the destination.
 	Number int
-	// Claim is nil if it cannot be read; Problem is the error.
-	Claim   *Claim
-	Problem string
+	// Claim is nil if it cannot be read; Problem is the error. Unclaimed means that there
+	// is none.
+	Claim     *Claim
+	Problem   string
+	Unclaimed bool
 	// Bases in the order of their revisions.
 	Bases []Base
 	// Unknown has the objects whose names this release does not know.
@@ -50,7 +53,7 @@ func Chains(ctx context.Context, store Store) ([]*Chain, error) {
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			chain.Problem = err.Error()
+			chain.Problem, chain.Unclaimed = err.Error(), isMissing(err)
 		}
 		objects, err := store.List(ctx, chainName(number, basesDir)+"/", "")
 		if err != nil {
@@ -82,6 +85,22 @@ func chainNumbers(ctx context.Context, store Store) ([]int, error) {
 		}
 	}
 	return numbers, nil
+}
+
+// newestClaim returns the newest chain whose chain.json can be read; 0 and nil if there is
+// none. unclaimed are the chains after it: their chain.json is missing or damaged.
+func newestClaim(ctx context.Context, store Store, numbers []int) (number int, claim *Claim, unclaimed []int, err error) {
+	for _, number := range slices.Backward(numbers) {
+		claim, err := readClaim(ctx, store, number)
+		switch {
+		case err == nil:
+			return number, claim, unclaimed, nil
+		case !isMissing(err) && !errors.Is(err, ErrDamaged):
+			return 0, nil, nil, err
+		}
+		unclaimed = append(unclaimed, number)
+	}
+	return 0, nil, unclaimed, nil
 }
 
 // maxClaim bounds the size of a chain.json, in bytes.

@@ -16,8 +16,10 @@ import (
 // same number first.
 const claimAttempts = 5
 
-// begin claims a new chain.
+// begin claims a new chain. It fails when the election is lost meanwhile.
 func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
+	ctx, stop := w.term.While(ctx)
+	defer stop()
 	revision, err := w.observe(ctx)
 	if err != nil {
 		return nil, err
@@ -33,6 +35,9 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	}
 	number, err := w.claim(ctx, &claim, from.Newest)
 	if err != nil {
+		return nil, err
+	}
+	if err := w.term.Check(ctx); err != nil {
 		return nil, err
 	}
 	if err := w.spool.clear(); err != nil {
@@ -61,7 +66,7 @@ func (w *Writer) predecessor() *Predecessor {
 	if found, err := readJSON(w.stateFile(), &st); err != nil || !found || st.Destination != w.config.Store.String() {
 		return nil
 	}
-	account := w.ledger.read(0, 0)
+	account := w.ledger.read(w.spool.size())
 	if account.Chain != st.Number || account.Revision == 0 {
 		return nil
 	}
@@ -73,8 +78,13 @@ func (w *Writer) predecessor() *Predecessor {
 // restored from an earlier one; empty if it was not. A claim that an earlier attempt has
 // created, whose answer was lost, replaces the given one.
 func (w *Writer) claim(ctx context.Context, claim *Claim, newest string) (int, error) {
+	reason := claim.Reason
 	for range claimAttempts {
+		claim.Reason = reason
 		number, err := w.mayClaim(ctx, claim, newest)
+		if err == nil {
+			err = w.term.Check(ctx)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -128,22 +138,31 @@ func (w *Writer) mayClaim(ctx context.Context, claim *Claim, restoredNewest stri
 	if len(numbers) == 0 {
 		return 1, nil
 	}
-	newest := numbers[len(numbers)-1]
-	owner, err := readClaim(ctx, w.config.Store, newest)
-	if err != nil {
+	number, owner, unclaimed, err := newestClaim(ctx, w.config.Store, numbers)
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if w.attempt != nil && owner.ID == w.attempt.ID {
+	case owner == nil:
+	case w.attempt != nil && owner.ID == w.attempt.ID:
 		*claim = *w.attempt
-		return newest, nil
+		return number, nil
+	case w.election != nil && owner.Writer == w.id && !w.wrote(owner):
+		if err := w.succeed(ctx, claim, number, owner); err != nil {
+			return 0, err
+		}
+	case !w.mayFollow(owner, claim, restoredNewest):
+		return 0, w.refusal(owner)
 	}
-	if w.election != nil && owner.Writer == w.id && !w.wrote(owner) {
-		return newest + 1, w.succeed(ctx, claim, newest, owner)
+	for _, number := range unclaimed {
+		claim.Reason += fmt.Sprintf("; chain %d has no %s that can be read: it cannot be restored", number, chainFile)
 	}
-	if owner.Writer == w.id || w.former != "" && owner.Writer == w.former || owner.ID == claim.Restored || owner.ID == restoredNewest || owner.Writer == w.config.TakeOver {
-		return newest + 1, nil
-	}
-	return 0, w.refusal(owner)
+	return numbers[len(numbers)-1] + 1, nil
+}
+
+// mayFollow reports whether this server may write after the owner of the newest chain.
+func (w *Writer) mayFollow(owner, claim *Claim, restoredNewest string) bool {
+	return owner.Writer == w.id || w.former != "" && owner.Writer == w.former ||
+		owner.ID == claim.Restored || owner.ID == restoredNewest || owner.Writer == w.config.TakeOver
 }
 
 func (w *Writer) refusal(owner *Claim) error {
@@ -159,24 +178,20 @@ func (w *Writer) stillOwner(ctx context.Context, st state) error {
 	if err != nil {
 		return err
 	}
-	if len(numbers) == 0 {
+	if len(numbers) == 0 && !isBucket(w.config.Store) {
 		// No end: a new chain would be stored in the directory that a disk is mounted on.
 		return fmt.Errorf("%s does not have chain %d: mount its disk (if the chain was removed, a new one begins when the spool is full)", w.config.Store, st.Number)
 	}
-	newest := numbers[len(numbers)-1]
-	if newest <= st.Number {
-		own, err := readClaim(ctx, w.config.Store, st.Number)
-		switch {
-		case isMissing(err):
-			return end("%s has disappeared from the destination", chainName(st.Number, chainFile))
-		case err == nil && own.ID != st.Claim.ID:
-			return end("chain %d of the destination is another one", st.Number)
-		}
+	number, owner, _, err := newestClaim(ctx, w.config.Store, numbers)
+	switch {
+	case err != nil:
 		return err
+	case number < st.Number:
+		return end("%s of the destination has disappeared or cannot be read", chainName(st.Number, chainFile))
+	case number > st.Number:
+		return end("chain %d was begun by the writer %s on %s", number, owner.Writer, owner.Host)
+	case owner.ID != st.Claim.ID:
+		return end("chain %d of the destination is another one", number)
 	}
-	owner, err := readClaim(ctx, w.config.Store, newest)
-	if err != nil {
-		return err
-	}
-	return end("chain %d was begun by the writer %s on %s", newest, owner.Writer, owner.Host)
+	return nil
 }

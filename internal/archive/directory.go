@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
@@ -35,14 +36,14 @@ func (d *Directory) file(name string) string { return filepath.Join(d.path, file
 func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) (err error) {
 	path := d.file(name)
 	if err := d.makeParent(name); err != nil {
-		return fmt.Errorf("archive to %s: %w", d.path, err)
+		return notStored(d.path, err)
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return ErrExists
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), partial) // 0600
 	if err != nil {
-		return fmt.Errorf("archive to %s: %w", d.path, err)
+		return notStored(d.path, err)
 	}
 	written, err := io.Copy(file, &cancelable{ctx, body})
 	if err == nil && written != size {
@@ -61,9 +62,17 @@ func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker,
 		err = datadir.SyncDir(filepath.Dir(path))
 	}
 	if err != nil && !errors.Is(err, ErrExists) {
-		return fmt.Errorf("archive to %s: %w", path, err)
+		return notStored(path, err)
 	}
 	return err
+}
+
+// notStored describes an error of the disk.
+func notStored(path string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		err = fmt.Errorf("%w; make room on its disk, or shorten archive.retention", err)
+	}
+	return fmt.Errorf("archive to %s: %w", path, err)
 }
 
 // makeParent makes the directory of an object. That of a chain is made for its

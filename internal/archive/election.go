@@ -8,10 +8,20 @@ import (
 	"time"
 )
 
+// maxAbstention bounds the time in which a server that cannot write the archive does not
+// take part in the election.
+const maxAbstention = time.Minute
+
+// resignError ends the term of a server that cannot write while another one waits.
+type resignError struct{ error }
+
+// Unwrap returns why it cannot write.
+func (e *resignError) Unwrap() error { return e.error }
+
 // archiveElected archives whenever this server is the elected one, until ctx ends.
 func (w *Writer) archiveElected(ctx context.Context) {
 	w.former = w.id
-	backoff := minBackoff
+	backoff, abstention := minBackoff, minBackoff
 	for ctx.Err() == nil {
 		if err := w.elect(ctx); err != nil {
 			w.fails(ctx, err)
@@ -20,13 +30,36 @@ func (w *Writer) archiveElected(ctx context.Context) {
 			continue
 		}
 		backoff = minBackoff
-		w.archive(ctx)
+		began := time.Now()
+		w.resigned = w.archive(ctx)
 		w.ledger.stands(true)
 		w.term.End()
-		if ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil:
+		case w.resigned == nil:
 			w.config.Log.Warn("this server is not elected to write the archive any more", "destination", w.config.Store)
+		default:
+			w.config.Log.Warn("this server cannot write the archive and lets another one be elected", "destination", w.config.Store, "error", w.resigned)
+			w.ledger.update(func(a *Account) { a.Error = w.resigned.Error() })
+			if time.Since(began) > maxAbstention {
+				abstention = minBackoff
+			}
+			sleep(ctx, abstention)
+			abstention = min(2*abstention, maxAbstention)
 		}
 	}
+}
+
+// resigns reports whether this server, which cannot write, should let another one be
+// elected.
+func (w *Writer) resigns(ctx context.Context) bool {
+	if w.election == nil || w.deposed() {
+		return false
+	}
+	asking, cancel := context.WithTimeout(ctx, observeLimit)
+	defer cancel()
+	contested, err := w.election.Contested(asking)
+	return err == nil && contested
 }
 
 // elect waits until this server is elected. The elected one writes in the name of the
@@ -35,10 +68,12 @@ func (w *Writer) elect(ctx context.Context) (err error) {
 	if w.id, err = w.election.Identity(ctx); err != nil {
 		return err
 	}
-	w.ledger.update(func(a *Account) { a.Error = "" }) // etcd answers
-	w.mu.Lock()
-	w.failed = false
-	w.mu.Unlock()
+	if w.resigned == nil { // otherwise the error stays until this server writes again
+		w.ledger.update(func(a *Account) { a.Error = "" }) // etcd answers
+		w.mu.Lock()
+		w.failed = false
+		w.mu.Unlock()
+	}
 	if w.term, err = w.election.Campaign(ctx, fmt.Sprintf("%s (process %d)", host(), os.Getpid())); err != nil {
 		return err
 	}

@@ -1,9 +1,15 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,10 +24,10 @@ func elects(c *Config) {
 }
 
 // another starts another writer on the same etcd.
-func (f *fixture) another() *fixture {
+func (f *fixture) another(store Store) *fixture {
 	f.t.Helper()
 	second := &fixture{t: f.t, dataDir: f.t.TempDir(), member: f.member, config: f.config}
-	second.config.DataDir, second.config.Base = second.dataDir, second.base(f.member.Snapshot)
+	second.config.DataDir, second.config.Base, second.config.Store = second.dataDir, second.base(f.member.Snapshot), store
 	second.startWriter()
 	f.t.Cleanup(second.stopWriter)
 	return second
@@ -56,7 +62,7 @@ func TestElection(t *testing.T) {
 		t.Errorf("chains after the lease has expired: %+v", chains)
 	}
 
-	second := first.another()
+	second := first.another(store)
 	second.stands()
 	expire(t, first)
 	second.history(1)
@@ -82,6 +88,102 @@ func TestElection(t *testing.T) {
 	if chains := claims(t, store); len(chains) != 3 {
 		t.Errorf("chains after the second server has stopped: %+v", chains)
 	}
+}
+
+// denying is a store that refuses a server while it is set.
+type denying struct {
+	Store
+	denied atomic.Bool
+}
+
+func (d *denying) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	if d.denied.Load() {
+		return &fs.PathError{Op: "open", Path: name, Err: syscall.EACCES}
+	}
+	return d.Store.Create(ctx, name, body, size)
+}
+
+// TestDeniedServer: a server that may not write to the destination lets another one be
+// elected, from its start or later, and its account has the reason.
+func TestDeniedServer(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]bool{"from its start": true, "later": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := NewDirectory(t.TempDir())
+			own := &denying{Store: store}
+			own.denied.Store(before)
+			first := start(t, own, t.TempDir(), elects)
+			if before {
+				await(t, "the account has the error", func() error {
+					if a := first.writer.Account(t.Context()); a.Standby || !strings.Contains(a.Error, "permission denied") {
+						return fmt.Errorf("%+v", a)
+					}
+					return nil
+				})
+			} else {
+				first.caughtUp()
+			}
+			second := first.another(store)
+			own.denied.Store(true)
+			first.history(1)
+			await(t, "the second server writes", func() error {
+				if a := second.writer.Account(t.Context()); a.Standby || a.Chain == 0 {
+					return fmt.Errorf("%+v", a)
+				}
+				return nil
+			})
+			second.caughtUp()
+			restoresAll(t, second, store)
+			await(t, "the first server says why it does not write", func() error {
+				if a := first.writer.Account(t.Context()); !a.Standby || !strings.Contains(a.Error, "permission denied") {
+					return fmt.Errorf("%+v", a)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// slow is a store that calls before, once, before it creates a chain.json.
+type slow struct {
+	Store
+	before func()
+	once   sync.Once
+}
+
+func (s *slow) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	if strings.HasSuffix(name, chainFile) {
+		s.once.Do(s.before)
+	}
+	return s.Store.Create(context.WithoutCancel(ctx), name, body, size)
+}
+
+// TestLostElectionDuringClaim: a server that loses the election while it begins a chain does
+// not claim another one behind its successor.
+func TestLostElectionDuringClaim(t *testing.T) {
+	t.Parallel()
+	store := NewDirectory(t.TempDir())
+	begins, goesOn := make(chan struct{}), make(chan struct{})
+	first := start(t, &slow{Store: store, before: func() { close(begins); <-goesOn }}, t.TempDir(), elects)
+	<-begins
+	second := first.another(store)
+	expire(t, first)
+	second.caughtUp()
+	close(goesOn)
+	first.stands()
+	await(t, "the first server waits to be elected", func() error {
+		if n := candidates(t, first); n != 2 {
+			return fmt.Errorf("%d candidates", n)
+		}
+		return nil
+	})
+	second.history(1)
+	second.caughtUp()
+	if chains := claims(t, store); len(chains) != 1 {
+		t.Errorf("chains: %+v, %+v", chains[0].Claim, chains[len(chains)-1].Claim)
+	}
+	restoresAll(t, second, store)
 }
 
 // electionKeys is the prefix of the candidates' keys.

@@ -51,8 +51,10 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 		return nil, fmt.Errorf("%s has no archive", store)
 	}
 	newest := ""
-	if claim := chains[len(chains)-1].Claim; claim != nil {
-		newest = claim.ID
+	for _, chain := range chains {
+		if chain.Claim != nil {
+			newest = chain.Claim.ID
+		}
 	}
 	var problems []error
 	for _, chain := range slices.Backward(chains) {

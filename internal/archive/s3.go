@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -27,7 +28,9 @@ type S3 struct {
 const (
 	// awsEndpoint is used when no endpoint is configured.
 	awsEndpoint = "https://s3.amazonaws.com"
-	// partSize is above that of segments: only large bases have several parts.
+	// maxPut is the largest size of an object in one request. The client completes larger
+	// ones, in parts, without the condition that their name is new.
+	maxPut   = 5 << 30
 	partSize = 64 << 20
 	// s3Retries is how often the client sends a request. The writer repeats the
 	// operation, which a restore does not.
@@ -66,18 +69,31 @@ func newS3(l Location) (*S3, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &S3{client: client, bucket: target.Host, prefix: prefix, url: strings.TrimSuffix("s3://"+target.Host+"/"+prefix, "/")}, nil
+	return &S3{client: client, bucket: target.Host, prefix: prefix, url: strings.TrimSuffix(bucketScheme+target.Host+"/"+prefix, "/")}, nil
 }
 
+// metadataEndpoint names the service with the metadata of the instance, as in the AWS
+// tools.
+const metadataEndpoint = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+
 // s3Credentials reads the file, if there is one, or else the environment, the
-// user's file of the AWS tools, and the metadata of the instance.
+// user's file of the AWS tools, and the metadata of the instance or the container.
 func s3Credentials(file string) *credentials.Credentials {
 	if file != "" {
 		return credentials.New(&credentials.FileAWSCredentials{Filename: file})
 	}
-	return credentials.NewChainCredentials([]credentials.Provider{
-		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
-	})
+	metadata := &credentials.IAM{}
+	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
+		if os.Getenv(name) != "" {
+			return chained(metadata)
+		}
+	}
+	metadata.Endpoint = os.Getenv(metadataEndpoint)
+	return chained(metadata)
+}
+
+func chained(metadata credentials.Provider) *credentials.Credentials {
+	return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, metadata})
 }
 
 // String implements [Store].
@@ -95,18 +111,26 @@ func (s *S3) failed(operation, name string, err error) error {
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case minio.NoSuchBucket:
 		advice = "; make the bucket, the server does not"
-	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch":
+	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccountProblem", "AllAccessDisabled":
+		err = &deniedError{err}
 		advice = "; check the credentials (archive.credentialsFile, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the instance), which must be allowed to get, put, list and delete objects"
 	case "RequestTimeTooSkewed":
-		advice = "; set the clock of this machine"
+		err = &deniedError{err}
+		advice = "; this machine's clock differs too much from the server's: set it, with a time service as chrony or systemd-timesyncd"
 	}
 	return fmt.Errorf("%s %s/%s: %w%s", operation, s.url, name, err, advice)
 }
 
 // Create implements [Store].
 func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
-	options := minio.PutObjectOptions{PartSize: partSize, NumThreads: 1, ContentType: "application/octet-stream"}
+	// Buckets with object lock refuse objects without a sum.
+	options := minio.PutObjectOptions{PartSize: partSize, NumThreads: 1, DisableMultipart: size <= maxPut, SendContentMd5: true, ContentType: "application/octet-stream"}
 	options.SetMatchETagExcept("*")
+	if size > maxPut {
+		if _, err := s.client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{}); err == nil {
+			return ErrExists
+		}
+	}
 	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, body, size, options)
 	if err != nil {
 		if code := minio.ToErrorResponse(err); code.StatusCode == http.StatusPreconditionFailed || code.Code == minio.PreconditionFailed {

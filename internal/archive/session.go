@@ -33,6 +33,8 @@ type session struct {
 
 	// newSegment has a token when a segment is in the spool.
 	newSegment chan struct{}
+	// stop ends run with an error.
+	stop context.CancelCauseFunc
 
 	mu       sync.Mutex
 	sequence int // of the segment that is being built
@@ -46,6 +48,14 @@ type sinceBase struct {
 	segments int
 	changes  int
 	bytes    int64
+}
+
+// replayTime estimates how long a slow machine takes to read them from a slow S3 and to
+// replay them.
+func (b sinceBase) replayTime() time.Duration {
+	const second = float64(time.Second)
+	reading := max(float64(b.segments)/slowSegments, float64(b.bytes)/slowBytes)
+	return time.Duration((reading + float64(b.changes)/slowChanges) * second)
 }
 
 func newSession(w *Writer, st state, last *tail) (*session, error) {
@@ -64,8 +74,14 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	}
 	if st.Based {
 		s.since = sinceBase{made: st.Base, segments: s.sequence - st.Sequence}
+		if st.Revision != 0 && last != nil { // each revision has a change at least
+			s.since.changes = int(max(0, last.header.Last-st.Revision))
+		}
 	}
-	revision, safe := s.shippedRevision()
+	revision, safe, err := s.shippedRevision()
+	if err != nil {
+		return nil, err
+	}
 	w.ledger.begins(st.Number, st.Based, revision, safe)
 	return s, nil
 }
@@ -80,20 +96,25 @@ func (s *session) lastRevision() int64 {
 
 // shippedRevision is the last revision before those in the spool, and a time before
 // which everything was archived; zero if it is not known.
-func (s *session) shippedRevision() (revision int64, safe time.Time) {
-	if first, ok := s.spool.first(); ok {
-		return first.header.After, time.UnixMilli(first.header.FirstTime).Add(-seenWithin)
+func (s *session) shippedRevision() (revision int64, safe time.Time, err error) {
+	if !s.spool.empty() {
+		first, err := s.spool.oldest()
+		if err != nil {
+			return 0, safe, err
+		}
+		return first.header.After, time.UnixMilli(first.header.FirstTime).Add(-seenWithin), nil
 	}
 	if s.last != nil {
 		safe = time.UnixMilli(s.last.header.LastTime).Add(-seenWithin)
 	}
-	return s.lastRevision(), safe
+	return s.lastRevision(), safe, nil
 }
 
 // run archives until ctx ends, or returns why the chain ends.
 func (s *session) run(ctx context.Context) error {
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	s.stop = cancel
 	fed := make(chan struct{})
 	var workers sync.WaitGroup
 	workers.Go(func() { cancel(s.ship(ctx, working, fed)) })
@@ -115,6 +136,15 @@ func (s *session) run(ctx context.Context) error {
 		return cause
 	}
 	return err
+}
+
+// failsToWrite reports that the destination did not take something. It ends the session
+// when the destination refuses this server and another server waits to be elected.
+func (s *session) failsToWrite(ctx context.Context, err error) {
+	s.fails(ctx, err)
+	if isDenied(err) && s.resigns(ctx) {
+		s.stop(&resignError{err})
+	}
 }
 
 // feed turns changes into segments. It returns when ctx ends, after it has put the

@@ -1,10 +1,10 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -30,21 +30,24 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 	checked := time.Now()
 	backoff := minBackoff
 	for ctx.Err() == nil {
-		pending, ok := s.spool.first()
-		if !ok {
+		if s.spool.empty() {
 			select {
 			case <-s.newSegment:
 				continue
 			case <-ctx.Done():
 				return nil
 			case <-fed:
-				if _, more := s.spool.first(); !more {
+				if s.spool.empty() {
 					return nil
 				}
 				continue
 			}
 		}
-		err := s.verifyTail(ctx, pending)
+		pending, err := s.spool.oldest()
+		if err != nil {
+			return end("the spool has lost a segment: %v", err)
+		}
+		err = s.verifyTail(ctx, pending)
 		if err == nil {
 			err = s.shipSegment(ctx, pending)
 		}
@@ -63,7 +66,7 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 		case process.Err() != nil:
 			return nil // the next process ships the rest
 		}
-		s.fails(ctx, err)
+		s.failsToWrite(ctx, err)
 		sleep(ctx, backoff)
 		backoff = min(2*backoff, maxBackoff)
 	}
@@ -99,19 +102,15 @@ func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
 func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, shipTimeout, fmt.Errorf("%s did not take a segment within %s", s.config.Store, shipTimeout))
 	defer cancel()
-	file, err := os.Open(s.spool.path(p.header))
-	if err != nil {
-		return end("the spool has lost a segment: %v", err)
-	}
 	name := chainName(s.state.Number, segmentsDir, p.header.Name().String())
-	err = errors.Join(s.config.Store.Create(ctx, name, file, p.size), file.Close())
+	err := s.config.Store.Create(ctx, name, bytes.NewReader(p.data), int64(len(p.data)))
 	if errors.Is(err, ErrExists) {
 		err = s.sameSegment(ctx, name, p)
 	}
 	if err != nil {
 		return err
 	}
-	shippedBytes.Add(float64(p.size))
+	shippedBytes.Add(float64(len(p.data)))
 	if err := s.spool.shipped(p); err != nil {
 		return end("%v", err)
 	}
@@ -126,7 +125,7 @@ func (s *session) sameSegment(ctx context.Context, name string, p pendingSegment
 	if err != nil {
 		return err
 	}
-	if sumOf(data) != p.sum {
+	if !bytes.Equal(data, p.data) {
 		return end("another process writes to chain %d: %s has another content", s.state.Number, name)
 	}
 	return nil

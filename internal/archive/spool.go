@@ -5,25 +5,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 )
 
-// spool is the directory with segments on their way to the destination. Files are
-// not synced: after a power failure, etcd has what a file lacks.
+// spool is the directory with segments on their way to the destination. Its memory does
+// not grow with their number. Files are not synced: after a power failure, etcd has what a
+// file lacks.
 type spool struct {
 	dir string
 
-	mu      sync.Mutex
-	pending []pendingSegment // in order
-	bytes   int64
+	mu sync.Mutex
+	// The segments from first on, before next, are pending. Their files have bytes bytes.
+	first, next int
+	bytes       int64
 }
 
 // pendingSegment is a segment in the spool.
 type pendingSegment struct {
 	header *Header
-	sum    string
-	size   int64
+	data   []byte
 }
 
 // tail is the last segment that was made, shipped or not.
@@ -34,14 +34,16 @@ type tail struct {
 
 func (s *spool) pendingDir() string { return filepath.Join(s.dir, "segments") }
 func (s *spool) shippedDir() string { return filepath.Join(s.dir, "shipped") }
-func (s *spool) path(h *Header) string {
-	return filepath.Join(s.pendingDir(), h.Name().String())
-}
+
+// spoolName is the name of a segment's file.
+func spoolName(sequence int) string { return segmentsBefore(sequence) + segmentEnd }
+
+func (s *spool) path(sequence int) string { return filepath.Join(s.pendingDir(), spoolName(sequence)) }
 
 // clear removes everything and makes the directories.
 func (s *spool) clear() error {
 	s.mu.Lock()
-	s.pending, s.bytes = nil, 0
+	s.first, s.next, s.bytes = 0, 0, 0
 	s.mu.Unlock()
 	if err := os.RemoveAll(s.dir); err != nil {
 		return fmt.Errorf("empty the spool of the archive: %w", err)
@@ -60,7 +62,7 @@ func (s *spool) clear() error {
 func (s *spool) load(chain string) (*tail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending, s.bytes = nil, 0
+	s.first, s.next, s.bytes = 0, 0, 0
 	var last *tail
 	for _, dir := range []string{s.shippedDir(), s.pendingDir()} {
 		entries, err := os.ReadDir(dir)
@@ -76,46 +78,69 @@ func (s *spool) load(chain string) (*tail, error) {
 			header, _, err := readHeader(data)
 			follows := err == nil && header.Chain == chain &&
 				(last == nil && (header.Sequence == 1 || dir == s.shippedDir()) || last != nil && header.Sequence == last.header.Sequence+1 && header.Previous == last.sum)
-			if !follows && last != nil && err == nil && header.Sequence <= last.header.Sequence {
-				follows = false // shipped already
-			}
-			if !follows {
+			if !follows { // or shipped already
 				if err := os.Remove(path); err != nil {
 					return nil, fmt.Errorf("clean the spool of the archive: %w", err)
 				}
 				continue
 			}
 			last = &tail{header, sumOf(data)}
+			if err := os.Rename(path, filepath.Join(dir, spoolName(header.Sequence))); err != nil { // earlier releases had other names
+				return nil, fmt.Errorf("read the spool of the archive: %w", err)
+			}
 			if dir == s.pendingDir() {
-				s.pending = append(s.pending, pendingSegment{header, last.sum, int64(len(data))})
-				s.bytes += int64(len(data))
+				s.pend(header.Sequence, len(data))
 			}
 		}
 	}
 	return last, nil
 }
 
+// pend records a pending segment. The caller holds mu.
+func (s *spool) pend(sequence, size int) {
+	if s.first == s.next {
+		s.first = sequence
+	}
+	s.next = sequence + 1
+	s.bytes += int64(size)
+}
+
 // put adds a segment.
 func (s *spool) put(header *Header, segment []byte) error {
-	path := s.path(header)
+	path := s.path(header.Sequence)
 	if err := os.WriteFile(path, segment, 0o600); err != nil {
 		return errors.Join(fmt.Errorf("write to the spool of the archive: %w", err), os.Remove(path))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending = append(s.pending, pendingSegment{header, sumOf(segment), int64(len(segment))})
-	s.bytes += int64(len(segment))
+	s.pend(header.Sequence, len(segment))
 	return nil
 }
 
-// first is the oldest segment that is not shipped.
-func (s *spool) first() (pendingSegment, bool) {
+// empty reports whether no segment is pending.
+func (s *spool) empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.pending) == 0 {
-		return pendingSegment{}, false
+	return s.first == s.next
+}
+
+// oldest returns the oldest pending segment. It fails if the file is not what was written.
+func (s *spool) oldest() (pendingSegment, error) {
+	s.mu.Lock()
+	sequence := s.first
+	s.mu.Unlock()
+	data, err := os.ReadFile(s.path(sequence))
+	if err != nil {
+		return pendingSegment{}, err
 	}
-	return s.pending[0], true
+	header, _, err := readHeader(data)
+	if err == nil && header.Sequence != sequence {
+		err = fmt.Errorf("%w: it is segment %d", ErrDamaged, header.Sequence)
+	}
+	if err != nil {
+		return pendingSegment{}, fmt.Errorf("%s: %w", s.path(sequence), err)
+	}
+	return pendingSegment{header, data}, nil
 }
 
 // size is how many bytes are pending.
@@ -128,13 +153,13 @@ func (s *spool) size() int64 {
 // shipped records that the oldest segment has reached the destination. The file is kept
 // until the next one is shipped: a later process continues from it.
 func (s *spool) shipped(p pendingSegment) error {
-	name := p.header.Name().String()
-	if err := os.Rename(s.path(p.header), filepath.Join(s.shippedDir(), name)); err != nil {
+	name := spoolName(p.header.Sequence)
+	if err := os.Rename(s.path(p.header.Sequence), filepath.Join(s.shippedDir(), name)); err != nil {
 		return fmt.Errorf("keep the last segment in the spool of the archive: %w", err)
 	}
 	s.mu.Lock()
-	s.pending = slices.Delete(s.pending, 0, 1)
-	s.bytes -= p.size
+	s.first++
+	s.bytes -= int64(len(p.data))
 	s.mu.Unlock()
 	entries, err := os.ReadDir(s.shippedDir())
 	if err != nil {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // ErrExists means that an object was not created because its name is taken.
@@ -37,6 +39,27 @@ type Store interface {
 	Remove(ctx context.Context, name string) error
 	// String is the destination as the user writes it.
 	String() string
+}
+
+// isBucket reports whether the store needs no directory to be mounted.
+func isBucket(store Store) bool { return strings.HasPrefix(store.String(), bucketScheme) }
+
+// bucketScheme begins the URL of a bucket.
+const bucketScheme = "s3://"
+
+// deniedError is the error of a bucket that refuses this server.
+type deniedError struct{ error }
+
+// Is reports whether the target is fs.ErrPermission.
+func (e *deniedError) Is(target error) bool { return target == fs.ErrPermission }
+
+// Unwrap returns the error.
+func (e *deniedError) Unwrap() error { return e.error }
+
+// isDenied reports whether the destination refuses this server, and perhaps not another
+// one: its credentials, its clock, or how its disk is mounted.
+func isDenied(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // Location is where an archive lies.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	corev1 "k8s.io/api/core/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
@@ -29,6 +28,9 @@ const (
 	// idleObservation is the time between two reads of the revision of an etcd
 	// that does not change.
 	idleObservation = 5 * time.Second
+	// observeLimit bounds a read of the revision for the status. Without an answer, the
+	// lag is not known.
+	observeLimit = 2 * time.Second
 	// stopDrain is how long a stop waits for the last changes of etcd.
 	stopDrain = 2 * time.Second
 	// stopGrace bounds the time in which a stop ships the last segments.
@@ -80,10 +82,12 @@ type Writer struct {
 	election *fleet.Election // nil if no other server can use the etcd
 	term     *fleet.Term     // nil without an election
 	former   string          // ID with which this server wrote from an etcd of its own
+	resigned error           // why this server ended its last term
 
 	mu     sync.Mutex
 	record Record
-	failed bool // the last attempt
+	failed bool      // the last attempt
+	early  []warning // before events are recorded
 }
 
 // NewWriter returns a writer that does nothing yet.
@@ -95,32 +99,18 @@ func NewWriter(config Config) *Writer {
 	return w
 }
 
-// RecordEvents makes the writer record events from now on, and one for a failure that
-// lasts.
-func (w *Writer) RecordEvents(record Record) {
-	failure := w.ledger.read(0, 0).Error
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.record = record
-	if w.failed {
-		w.recordFailure(failure)
-	}
-}
-
-func (w *Writer) recordFailure(text string) {
-	w.record(corev1.EventTypeWarning, "ArchiveFailed", "The archive lags behind: %s", text)
-}
-
 // Account is the state of the archive at this moment. It reads etcd's
 // revision. Call it once the writer runs.
 func (w *Writer) Account(ctx context.Context) Account {
-	current, err := w.observe(ctx)
-	if err != nil {
-		current = 0
+	if _, err := w.glance(ctx); err != nil && ctx.Err() != nil {
+		w.ledger.blind(err)
 	}
-	account := w.ledger.read(current, w.spool.size())
+	account := w.ledger.read(w.spool.size())
 	if account.Standby {
-		if account.Leader, err = w.election.Leader(ctx); err != nil {
+		asking, cancel := context.WithTimeout(ctx, observeLimit)
+		defer cancel()
+		var err error
+		if account.Leader, err = w.election.Leader(asking); err != nil {
 			account.Error = err.Error()
 		}
 	}
@@ -138,17 +128,28 @@ func (w *Writer) observe(ctx context.Context) (int64, error) {
 	return response.Header.Revision, nil
 }
 
+// glance reads etcd's revision within observeLimit, and records if etcd does not answer.
+func (w *Writer) glance(ctx context.Context) (int64, error) {
+	asking, cancel := context.WithTimeout(ctx, observeLimit)
+	defer cancel()
+	current, err := w.observe(asking)
+	if err != nil && ctx.Err() == nil {
+		w.ledger.blind(err)
+	}
+	return current, err
+}
+
 // observing reads etcd's revision until ctx ends: often while it changes, so that the
 // lag is known.
 func (w *Writer) observing(ctx context.Context) {
 	last := int64(0)
 	for ctx.Err() == nil {
-		current, err := w.observe(ctx)
+		current, err := w.glance(ctx)
 		delay := idleObservation
 		if err == nil && current != last {
 			last, delay = current, w.config.Interval
 		}
-		w.ledger.read(last, w.spool.size()) // sets the metrics
+		w.ledger.read(w.spool.size()) // sets the metrics
 		sleep(ctx, delay)
 	}
 }
@@ -186,16 +187,16 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	var observer sync.WaitGroup
 	observer.Go(func() { w.observing(ctx) })
 	defer observer.Wait()
-	if w.election == nil {
-		w.archive(ctx)
+	if w.election != nil {
+		w.archiveElected(ctx)
 		return nil
 	}
-	w.archiveElected(ctx)
-	return nil
+	return w.archive(ctx) // without an election it ends with ctx
 }
 
-// archive archives until ctx ends or this server is not the elected one any more.
-func (w *Writer) archive(ctx context.Context) {
+// archive archives until ctx ends or this server is not the elected one any more. It
+// returns an error if this server cannot write and another one waits to be elected.
+func (w *Writer) archive(ctx context.Context) error {
 	s, reason := w.continued(ctx)
 	w.attempt = nil
 	backoff := minBackoff
@@ -203,7 +204,13 @@ func (w *Writer) archive(ctx context.Context) {
 		var err error
 		if s == nil {
 			if s, err = w.begin(ctx, reason); err != nil {
+				if w.deposed() || errors.Is(err, fleet.ErrLost) {
+					return nil
+				}
 				w.fails(ctx, err)
+				if w.resigns(ctx) {
+					return err
+				}
 				delay := backoff
 				if refused := (*refusedError)(nil); errors.As(err, &refused) {
 					delay = refusedDelay
@@ -216,12 +223,16 @@ func (w *Writer) archive(ctx context.Context) {
 		}
 		err = s.run(ctx)
 		if ctx.Err() != nil || w.deposed() {
-			return
+			return nil
+		}
+		if resigned := (*resignError)(nil); errors.As(err, &resigned) {
+			return resigned.Unwrap()
 		}
 		reason = err.Error()
-		w.fails(ctx, fmt.Errorf("the archive begins a new chain: %w", err))
+		w.breaks(ctx, err)
 		s = nil
 	}
+	return nil
 }
 
 // continued returns the chain of the previous process, or why a new one begins.
@@ -233,7 +244,7 @@ func (w *Writer) continued(ctx context.Context) (s *session, reason string) {
 		}
 	}
 	if err != nil {
-		w.config.Log.Warn("the archive begins a new chain", "error", err)
+		w.warns("ArchiveChainEnded", "the archive begins a new chain", err)
 		return nil, err.Error()
 	}
 	if s == nil {
@@ -249,40 +260,6 @@ func (w *Writer) firstReason() string {
 		return fmt.Sprintf("the server was restored at revision %d of another chain", from.Revision)
 	}
 	return "the server had no archive here before"
-}
-
-// fails reports a failure, once for each series.
-func (w *Writer) fails(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	shipErrors.Inc()
-	w.ledger.update(func(a *Account) { a.Error = err.Error() })
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.failed {
-		return
-	}
-	w.failed = true
-	w.config.Log.Warn("the archive lags behind", "destination", w.config.Store, "error", err)
-	if w.record != nil {
-		w.recordFailure(err.Error())
-	}
-}
-
-// succeeds ends a series of failures.
-func (w *Writer) succeeds() {
-	w.ledger.update(func(a *Account) { a.Error = "" })
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.failed {
-		return
-	}
-	w.failed = false
-	w.config.Log.Info("the archive works again", "destination", w.config.Store)
-	if w.record != nil {
-		w.record(corev1.EventTypeNormal, "ArchiveWorks", "The archive works again")
-	}
 }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -302,8 +279,10 @@ type state struct {
 	Destination string `json:"destination"`
 	// Based means that the destination has a base of the chain.
 	Based bool `json:"based"`
-	// Base is when the last one was made, and Sequence the first segment after it.
+	// Base is when the last one was made, Revision its last one, and Sequence the first
+	// segment after it.
 	Base     time.Time `json:"base,omitzero"`
+	Revision int64     `json:"revision,omitempty"`
 	Sequence int       `json:"sequence,omitempty"`
 }
 

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -95,6 +98,45 @@ func TestNewChain(t *testing.T) {
 	}
 }
 
+// TestUnclaimedChain: a chain whose chain.json is missing or damaged does not keep a server
+// from its archive. The next chain says so.
+func TestUnclaimedChain(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"damaged": func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			store := NewDirectory(dir)
+			f := start(t, store, t.TempDir(), nil)
+			f.history(1)
+			f.caughtUp()
+			f.stopWriter()
+			if err := spoil(filepath.Join(dir, filepath.FromSlash(chainName(1, chainFile)))); err != nil {
+				t.Fatal(err)
+			}
+			f.history(1)
+			f.startWriter()
+			f.caughtUp()
+			restoresAll(t, f, store)
+			chains := claims(t, store)
+			if len(chains) != 2 || chains[1].Claim == nil {
+				t.Fatalf("chains: %+v", chains)
+			}
+			wants(t, errors.New(chains[1].Claim.Reason), "has disappeared or cannot be read", "chain 1 has no chain.json that can be read")
+			f.stopWriter() // the next process continues the chain
+			f.startWriter()
+			f.history(1)
+			f.caughtUp()
+			if chains := claims(t, store); len(chains) != 2 {
+				t.Errorf("chains: %+v", chains)
+			}
+		})
+	}
+}
+
 // failing is a store that fails while down is set, at times after it has stored.
 type failing struct {
 	Store
@@ -141,11 +183,41 @@ func TestFailingDestination(t *testing.T) {
 	}
 }
 
-// TestFullSpool: the archive begins again with a base.
+// recorder has the events that were recorded.
+type recorder struct {
+	mu     sync.Mutex
+	events []string
+}
+
+func (r *recorder) record(_, reason, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, reason+": "+fmt.Sprintf(format, args...))
+}
+
+// wants waits for an event with the reason and the parts.
+func (r *recorder) wants(t *testing.T, reason string, parts ...string) {
+	t.Helper()
+	await(t, "an event "+reason, func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, event := range r.events {
+			missing := func(part string) bool { return !strings.Contains(event, part) }
+			if strings.HasPrefix(event, reason+": ") && !slices.ContainsFunc(parts, missing) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q", r.events)
+	})
+}
+
+// TestFullSpool: the archive begins again with a base, and events report it.
 func TestFullSpool(t *testing.T) {
 	t.Parallel()
 	store := &failing{Store: NewDirectory(t.TempDir())}
 	f := start(t, store, t.TempDir(), func(c *Config) { c.MaxSpool = 2000 })
+	var recorded recorder
+	f.writer.RecordEvents(recorded.record)
 	f.caughtUp()
 	store.down.Store(true)
 	for range 40 {
@@ -158,8 +230,11 @@ func TestFullSpool(t *testing.T) {
 		return nil
 	})
 	f.history(1)
+	recorded.wants(t, "ArchiveFailed", "503 slow down")
+	recorded.wants(t, "ArchiveChainEnded", "the spool of 2000 bytes is full")
 	store.down.Store(false)
 	f.caughtUp()
+	recorded.wants(t, "ArchiveWorks")
 	chains := claims(t, store)
 	newest := chains[len(chains)-1]
 	if len(chains) < 2 || !strings.Contains(newest.Claim.Reason, "is full") {
