@@ -1,6 +1,7 @@
 package incluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,15 @@ func client(what string) error {
 		fmt.Println("waiting")
 		fmt.Println("got", <-signals)
 		os.Exit(5)
+	case "identify as another user":
+		cmd := exec.Command(os.Args[0], "identify")
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		err := cmd.Run()
+		if code := exitCode(err); code != 0 {
+			os.Exit(code)
+		}
+		return err
 	case "reload":
 		for {
 			token, err := os.ReadFile(filepath.Join(mountPoint, "token"))
@@ -251,13 +261,58 @@ func TestInCluster(t *testing.T) {
 			if err := u.left(); err != nil {
 				t.Error(err)
 			}
+			if uid == 0 {
+				u.changesUser()
+			}
 			u.signalled()
 			u.killed()
 			u.refused()
+			u.byHand()
 		})
 	}
 	if _, err := os.Stat(mountPoint); err == nil {
 		t.Errorf("%s is on this machine now", mountPoint)
+	}
+}
+
+// changesUser: a client that root has started may become another user.
+func (u *setup) changesUser() {
+	u.t.Helper()
+	if err := os.Chmod(u.dir, 0o755); err != nil { // for the client itself
+		u.t.Fatal(err)
+	}
+	cmd := u.command("identify as another user")
+	old := syscall.Umask(0o077) // that of the command
+	out, err := cmd.CombinedOutput()
+	syscall.Umask(old)
+	if strings.Contains(string(out), "invalid argument") {
+		return // in a user namespace there is no other user
+	}
+	if exitCode(err) != 7 {
+		u.t.Errorf("%v\n%s", err, out)
+	}
+	harness.Contains(u.t, string(out), fmt.Sprintf("system:serviceaccount:team:robot in team, user %d,", user))
+}
+
+// byHand: the hidden command mounts nothing if it was not started by in-cluster.
+func (u *setup) byHand() {
+	u.t.Helper()
+	outside, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer func() { _, _ = read.Close(), write.Close() }()
+	for name, files := range map[string][]*os.File{"without a pipe": nil, "with a pipe": {nil, nil, write}} {
+		cmd := u.run()
+		cmd.Args = []string{"kube-hyper-mini", "in-cluster-enter", outside, u.dir, filepath.Join(u.dir, "client"), "client", "identify"}
+		cmd.ExtraFiles = files
+		if out, err := cmd.CombinedOutput(); exitCode(err) != harness.ExitFailure || !strings.Contains(string(out), "for the command in-cluster only") {
+			u.t.Errorf("%s: %v\n%s", name, err, out)
+		}
 	}
 }
 
@@ -354,6 +409,56 @@ func (u *setup) refused() {
 	}
 }
 
+// TestInterruptWhileTheServerHangs: Ctrl-C ends the command at once, before it has
+// credentials.
+func TestInterruptWhileTheServerHangs(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		default: // it asks again
+		}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	u := as(t, nil, uint32(os.Getuid()))
+	u.fakeKubeconfig(server.URL)
+	cmd := u.command("identify")
+	out := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-asked:
+	case err := <-ended:
+		t.Fatalf("it ended before it asked the server: %v\n%s", err, out)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(<-ended); code != 130 || !strings.Contains(out.String(), "interrupt during the start") {
+		t.Errorf("exit code %d, want 130:\n%s", code, out)
+	}
+	if err := u.left(); err != nil {
+		t.Error(err)
+	}
+}
+
+// fakeKubeconfig writes a kubeconfig for a server that is not verified.
+func (u *setup) fakeKubeconfig(url string) {
+	u.t.Helper()
+	kubeconfig := api.NewConfig()
+	kubeconfig.Clusters["fake"] = &api.Cluster{Server: url, InsecureSkipTLSVerify: true}
+	kubeconfig.Contexts["fake"] = &api.Context{Cluster: "fake"}
+	kubeconfig.CurrentContext = "fake"
+	if err := clientcmd.WriteToFile(*kubeconfig, filepath.Join(u.dir, "kubeconfig")); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
 // TestTokenIsRenewed: the client reads another token before the first one expires. The
 // server here gives tokens with a life that is shorter than the API allows.
 func TestTokenIsRenewed(t *testing.T) {
@@ -370,13 +475,7 @@ func TestTokenIsRenewed(t *testing.T) {
 	}))
 	defer server.Close()
 	u := as(t, nil, uint32(os.Getuid()))
-	kubeconfig := api.NewConfig()
-	kubeconfig.Clusters["fake"] = &api.Cluster{Server: server.URL, InsecureSkipTLSVerify: true}
-	kubeconfig.Contexts["fake"] = &api.Context{Cluster: "fake"}
-	kubeconfig.CurrentContext = "fake"
-	if err := clientcmd.WriteToFile(*kubeconfig, filepath.Join(u.dir, "kubeconfig")); err != nil {
-		t.Fatal(err)
-	}
+	u.fakeKubeconfig(server.URL)
 	out, err := u.command("reload").CombinedOutput()
 	if strings.Contains(string(out), "user namespaces") {
 		t.Skip("this user may not make user namespaces")

@@ -33,8 +33,9 @@ KUBECONFIG is not passed on.
 
 Only COMMAND sees the files, in a mount namespace (Linux). That needs no root where
 users may make user namespaces; COMMAND runs as the same user. It sees what is in
-/run, but not what is made directly in /run later. The token is renewed while COMMAND
-runs; programs read it again.
+/run, but not what is made directly in /run later. A COMMAND of root may become another
+user and still read the token. The token is renewed while COMMAND runs; programs read
+it again.
 
 Signals are passed on to COMMAND and its process group. When COMMAND has ended, the
 remaining processes of its group are ended and the token is removed, also if this
@@ -101,9 +102,9 @@ func newInClusterEnter() *cobra.Command {
 		Short:              "Mount the files of in-cluster configuration and become a program",
 		Hidden:             true,
 		DisableFlagParsing: true,
-		Args:               cobra.MinimumNArgs(3),
+		Args:               cobra.MinimumNArgs(4),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := incluster.Enter(args[0], args[1], args[2:]); err != nil {
+			if err := incluster.Enter(args[0], args[1], args[2], args[3:]); err != nil {
 				return err
 			}
 			return &exitError{ExitFailure, errors.New("")} // Run prints the error

@@ -192,7 +192,7 @@ func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, 
 
 func (f *createFlags) write(cmd *cobra.Command, endpoint kubeconfig.Endpoint, user, namespace string, credentials *kubeconfig.Credentials) error {
 	if f.inClusterDir != "" {
-		return kubeconfig.WriteInCluster(f.inClusterDir, endpoint, namespace, credentials)
+		return kubeconfig.WriteInCluster(f.inClusterDir, endpoint, namespace, credentials, kubeconfig.PrivateToken)
 	}
 	data, err := kubeconfig.RenderUser(endpoint, user, namespace, credentials)
 	if err != nil {

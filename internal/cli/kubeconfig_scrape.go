@@ -58,7 +58,7 @@ func (f *createFlags) scrape(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := kubeconfig.WriteInCluster(dir, endpoint, namespace, credentials); err != nil {
+	if err := kubeconfig.WriteInCluster(dir, endpoint, namespace, credentials, kubeconfig.PrivateToken); err != nil {
 		return err
 	}
 	if err := kubeconfig.WriteScrapeJob(dir, endpoint); err != nil {

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
 
-// failureFD is the file in which Enter reports a failure, the first after standard
-// error.
-const failureFD = 3
+// failureFD is the file in which Enter reports a failure.
+const failureFD = testplane.FirstFile
 
 func supported() error { return nil }
 
@@ -38,23 +38,45 @@ func namespaces() []*syscall.SysProcAttr {
 	return []*syscall.SysProcAttr{{Cloneflags: syscall.CLONE_NEWNS}, user}
 }
 
+// mountNamespace identifies the mount namespace of this process.
+func mountNamespace() (string, error) {
+	name, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return "", fmt.Errorf("find the mount namespace of this process: %w", err)
+	}
+	return name, nil
+}
+
+// errByHand means that [Run] has not started this process.
+var errByHand = errors.New("this command is for the command in-cluster only")
+
 // Enter is the work of the started process: it mounts the account in the directory of a
 // run and then replaces itself by the program at path. It returns if that fails, after it
-// has reported the failure to [Run]; its error is one that it could not report.
-func Enter(dir, path string, args []string) error {
+// has reported the failure to [Run]; its error is one that it could not report. outside is
+// the mount namespace of Run: in that one, Enter mounts nothing.
+func Enter(outside, dir, path string, args []string) error {
+	var pipe unix.Stat_t
+	if err := unix.Fstat(failureFD, &pipe); err != nil || pipe.Mode&unix.S_IFMT != unix.S_IFIFO {
+		return errByHand
+	}
+	inside, err := mountNamespace()
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(outside, "mnt:") || inside == outside {
+		return errByHand
+	}
 	syscall.CloseOnExec(failureFD)
 	failures := os.NewFile(failureFD, "failures")
-	if failures == nil {
-		return errors.New("this command is for the command in-cluster only")
-	}
 	runtime.LockOSThread() // capabilities are those of a thread
 	kind := ""
-	err := mountAccount(dir)
-	switch {
+	switch err = mountAccount(dir); {
 	case err == nil:
 		kind, err = execFailure, become(path, args)
 	case errors.Is(err, fs.ErrPermission):
 		kind = mountFailure
+	case errors.Is(err, errChroot):
+		kind = chrootFailure
 	}
 	_, err = failures.WriteString(kind + err.Error())
 	return err
@@ -73,6 +95,9 @@ func become(path string, args []string) error {
 func mountAccount(dir string) error {
 	// Mounts of the machine arrive here; those made here stay here.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		if errors.Is(err, unix.EINVAL) {
+			err = errChroot
+		}
 		return fmt.Errorf("separate the mounts from those of the machine: %w", err)
 	}
 	parent, missing, err := existing(kubeconfig.InClusterMount)
@@ -84,7 +109,7 @@ func mountAccount(dir string) error {
 		if err := cover(parent, filepath.Join(dir, stageDir)); err != nil {
 			return err
 		}
-		if err := os.MkdirAll(target, 0o755); err != nil {
+		if err := makeReadable(target); err != nil {
 			return err
 		}
 	}
@@ -92,6 +117,13 @@ func mountAccount(dir string) error {
 		return fmt.Errorf("mount at %s: %w", target, err)
 	}
 	return nil
+}
+
+// makeReadable makes a directory that all users can read: a program may become another
+// user. The program keeps the umask of this process.
+func makeReadable(path string) error {
+	defer unix.Umask(unix.Umask(0o022))
+	return os.MkdirAll(path, 0o755)
 }
 
 // existing returns the deepest directory of a path that exists, without symbolic links,

@@ -17,5 +17,7 @@ func supported() error {
 
 func namespaces() []*syscall.SysProcAttr { return nil }
 
+func mountNamespace() (string, error) { return "", supported() }
+
 // Enter returns an error: the command exists on Linux only.
-func Enter(string, string, []string) error { return supported() }
+func Enter(string, string, string, []string) error { return supported() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
@@ -65,6 +66,20 @@ func (r *renewal) report(err error) {
 	}
 }
 
+// sharedToken is the mode of the token, as in most pods: a program that root has started
+// may become another user. Other programs cannot reach it: the temporary directory is
+// the user's only, and the mount is seen by the program only.
+const sharedToken = 0o644
+
+// makeAccount makes the directory of the files, which the users of the program can read.
+func makeAccount(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o755) // whatever the umask
+}
+
+// write makes or replaces the files.
 func (r *renewal) write(account *Account) error {
-	return kubeconfig.WriteInCluster(r.dir, account.Endpoint, account.Namespace, account.Credentials)
+	return kubeconfig.WriteInCluster(r.dir, account.Endpoint, account.Namespace, account.Credentials, sharedToken)
 }

@@ -77,6 +77,9 @@ func TestRefusal(t *testing.T) {
 			t.Errorf("%v becomes %v", err, got)
 		}
 	}
+	if got := refusal(decode(chrootFailure + "x")).Error(); !strings.Contains(got, "as after chroot. Run this outside of it") || strings.Contains(got, "sysctls") {
+		t.Errorf("after chroot: %s", got)
+	}
 	for _, err := range []error{errors.New("no memory"), decode("there is no directory /var"), decode(execFailure + "exec format error")} {
 		if got := refusal(err); got != err {
 			t.Errorf("%v becomes %v", err, got)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +55,8 @@ type Options struct {
 
 // Run runs the program and returns its exit code, or an error with which code means
 // nothing. The temporary directory with the token is removed when the program has
-// ended, also if this process is killed.
+// ended, also if this process is killed. A signal before the program runs ends Run with
+// a [testplane.SignalError].
 func Run(ctx context.Context, options Options) (code int, err error) {
 	path, err := testplane.FindCommand(options.Command[0])
 	if err != nil {
@@ -63,7 +65,11 @@ func Run(ctx context.Context, options Options) (code int, err error) {
 	if err := supported(); err != nil {
 		return 0, err
 	}
-	account, err := options.Issue(ctx)
+	var account *Account
+	err = testplane.UntilSignal(ctx, options.Signals, func(ctx context.Context) (err error) {
+		account, err = options.Issue(ctx)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -71,30 +77,39 @@ func Run(ctx context.Context, options Options) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, dir.Remove()) }()
 	guard, err := testplane.StartGuard(dir.Path())
 	if err != nil {
-		return 0, err
+		return 0, errors.Join(err, dir.Remove())
 	}
-	defer func() { err = errors.Join(err, guard.Release()) }()
-	r := &renewal{issue: options.Issue, dir: filepath.Join(dir.Path(), accountDir), log: options.Err}
-	if err := r.write(account); err != nil {
+	r := &runner{options: options, path: path, dir: dir.Path(), guard: guard}
+	code, err = r.run(ctx, account)
+	return code, errors.Join(err, dir.Remove(), guard.Release()) // the guard last: it removes what a killed process has left
+}
+
+// runner is a Run under way.
+type runner struct {
+	options Options
+	path    string // of the program
+	dir     string // the temporary directory
+	guard   *testplane.Guard
+}
+
+func (r *runner) run(ctx context.Context, account *Account) (int, error) {
+	tokens := &renewal{issue: r.options.Issue, dir: filepath.Join(r.dir, accountDir), log: r.options.Err}
+	if err := errors.Join(makeAccount(tokens.dir), tokens.write(account)); err != nil {
 		return 0, err
 	}
 	env, err := environment(account)
 	if err != nil {
 		return 0, err
 	}
-	command, err := start(dir.Path(), path, options.Command, env)
+	command, err := r.start(env)
 	if err != nil {
 		return 0, err
 	}
-	err = guard.End(command.Group(), grace)
-	if err == nil {
-		follow(ctx, command, r, account, options.Signals)
-	}
+	follow(ctx, command, tokens, account, r.options.Signals)
 	command.End()
-	return command.Code(), errors.Join(err, guard.End(0, 0))
+	return command.Code(), r.guard.End(0, 0)
 }
 
 // follow renews the token and passes signals on until the command ends.
@@ -133,38 +148,44 @@ func environment(account *Account) ([]string, error) {
 
 // start starts the program in the first of the namespaces that this user may make. The
 // process that it starts is this program, which mounts the account and then becomes the
-// other program.
-func start(dir, path string, command, env []string) (*testplane.Command, error) {
+// other program. The guard knows its process group before it does anything.
+func (r *runner) start(env []string) (*testplane.Command, error) {
 	var refused error
 	for _, system := range namespaces() {
-		started, err := startIn(system, dir, path, command, env)
+		started, err := r.startIn(system, env)
 		if err == nil {
 			return started, nil
 		}
-		refused = err
+		if !errors.Is(refused, errMount) { // it says more than the error of the next attempt
+			refused = err
+		}
 		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, errMount) {
 			break
 		}
 	}
-	return nil, refusal(refused)
+	return nil, errors.Join(refusal(refused), r.guard.End(0, 0))
 }
 
-func startIn(system *syscall.SysProcAttr, dir, path string, command, env []string) (*testplane.Command, error) {
+func (r *runner) startIn(system *syscall.SysProcAttr, env []string) (*testplane.Command, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to start it again: %w", err)
+	}
+	outside, err := mountNamespace()
+	if err != nil {
+		return nil, err
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
-	args := append([]string{"kube-hyper-mini", EnterCommand, dir, path}, command...)
+	args := append([]string{"kube-hyper-mini", EnterCommand, outside, r.dir, r.path}, r.options.Command...)
 	started, err := testplane.StartCommand(testplane.CommandOptions{
 		Path: self, Args: args, Env: env, Grace: grace, System: system, Files: []*os.File{write},
+		Announce: func(group int) error { return r.guard.End(group, grace) },
 	})
-	var refused syscall.Errno
-	if errors.As(err, &refused) {
-		err = refused // the error names this program
+	if failed := new(fs.PathError); errors.As(err, &failed) && failed.Path == self {
+		err = failed.Err // COMMAND is another program
 	}
 	if err = errors.Join(err, write.Close()); err != nil {
 		return nil, errors.Join(err, read.Close())
@@ -181,19 +202,27 @@ func startIn(system *syscall.SysProcAttr, dir, path string, command, env []strin
 	return nil, err
 }
 
-// errMount means that the process may not mount.
-var errMount = errors.New("may not mount")
+var (
+	// errMount means that the process may not mount.
+	errMount = errors.New("may not mount")
+	// errChroot means that mounts cannot be separated from those of the machine.
+	errChroot = errors.New("the root directory is not a mount point, as after chroot")
+)
 
 // The words that begin a failure in the pipe, if it is one of these kinds.
 const (
-	mountFailure = "mount: " // the process may not mount
-	execFailure  = "exec: "  // the program cannot be run
+	mountFailure  = "mount: "  // errMount
+	chrootFailure = "chroot: " // errChroot
+	execFailure   = "exec: "   // the program cannot be run
 )
 
 // decode turns what Enter has written into an error.
 func decode(failure string) error {
 	if text, ok := strings.CutPrefix(failure, mountFailure); ok {
 		return fmt.Errorf("%w: %s", errMount, text)
+	}
+	if strings.HasPrefix(failure, chrootFailure) {
+		return errChroot
 	}
 	if text, ok := strings.CutPrefix(failure, execFailure); ok {
 		return &testplane.CommandError{Code: testplane.CodeNotExecutable, Err: errors.New(text)}
@@ -203,10 +232,14 @@ func decode(failure string) error {
 
 // refusal names what the system lacks.
 func refusal(err error) error {
-	if errors.Is(err, errMount) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) {
+	const remedy = "give COMMAND a kubeconfig (kube-hyper-mini kubeconfig create)"
+	switch {
+	case errors.Is(err, errChroot):
+		return fmt.Errorf("make a mount namespace for COMMAND: %w. Run this outside of it, or %s", err, remedy)
+	case errors.Is(err, errMount), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSYS):
 		return fmt.Errorf("make a mount namespace for COMMAND: %w: this user may not make user namespaces (see the sysctls user.max_user_namespaces, "+
 			"kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns; a container needs the right to clone and mount). "+
-			"Allow them, run this as root, or give COMMAND a kubeconfig (kube-hyper-mini kubeconfig create)", err)
+			"Allow them, run this as root, or %s", err, remedy)
 	}
 	return err
 }

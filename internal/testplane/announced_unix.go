@@ -15,11 +15,11 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane/early"
 )
 
-// startAnnounced starts a child that waits in package early, announces its process group,
+// startProcess starts a child that waits in package early, announces its process group,
 // and then has the child become the program: if this process is killed before, the child
 // ends, and if it is killed later, its guard knows the group.
-func startAnnounced(options CommandOptions) (*process, error) {
-	child, err := startChild(options.system())
+func startProcess(options CommandOptions) (*process, error) {
+	child, err := startChild(options)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ type child struct {
 	result  io.ReadCloser
 }
 
-func startChild(system *syscall.SysProcAttr) (*child, error) {
+func startChild(options CommandOptions) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to start a process of it: %w", err)
@@ -62,8 +62,8 @@ func startChild(system *syscall.SysProcAttr) (*child, error) {
 	}
 	started, err := os.StartProcess(program, []string{"kube-hyper-mini"}, &os.ProcAttr{
 		Env:   append(os.Environ(), early.Command),
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, early.MessageFile: messageRead, early.ResultFile: resultWrite},
-		Sys:   system,
+		Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr, early.MessageFile: messageRead, early.ResultFile: resultWrite}, options.Files...),
+		Sys:   options.system(),
 	})
 	closeErr := errors.Join(messageRead.Close(), resultWrite.Close())
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane/early"
 )
 
 // The exit codes of a command that cannot be started, as a shell has them.
@@ -17,6 +19,9 @@ const (
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
 )
+
+// FirstFile is the file descriptor of the first of a command's Files.
+const FirstFile = early.FreeFile
 
 // CommandError means that a command could not be started.
 type CommandError struct {
@@ -64,12 +69,12 @@ type CommandOptions struct {
 	// Grace is the time between SIGTERM and SIGKILL in [Command.End].
 	Grace time.Duration
 	// System has further settings of the process, as its namespaces, and Files are
-	// its files after standard error. Windows ignores both.
+	// its files from [FirstFile] on. Windows ignores both.
 	System *syscall.SysProcAttr
 	Files  []*os.File
-	// Announce, if it is not nil, is called with the process group before the program
-	// runs in it (with 0 on Windows, where the program runs already). After an error
-	// the program does not run. It excludes Files.
+	// Announce is called with the process group before the program runs in it (with 0
+	// on Windows, where the program runs already). After an error the program does not
+	// run.
 	Announce func(group int) error
 }
 

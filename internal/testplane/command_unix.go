@@ -5,7 +5,6 @@ package testplane
 import (
 	"errors"
 	"os"
-	"os/signal"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,25 +21,6 @@ type process struct {
 	// foreground means that the group has the terminal.
 	foreground bool
 	reaped     atomic.Bool
-}
-
-func startProcess(options CommandOptions) (*process, error) {
-	if options.Announce != nil {
-		return startAnnounced(options)
-	}
-	p, system := &process{foreground: ownsTerminal()}, options.system()
-	system.Foreground, system.Ctty = p.foreground, stdin
-	started, err := os.StartProcess(options.Path, options.Args, &os.ProcAttr{
-		Env: options.Env, Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, options.Files...), Sys: system,
-	})
-	if err != nil {
-		return nil, err
-	}
-	p.pid = started.Pid
-	if p.foreground {
-		signal.Ignore(syscall.SIGTTOU) // otherwise taking back the terminal would stop this process
-	}
-	return p, started.Release() // wait uses the pid
 }
 
 // system returns the settings of a process that leads a process group.

@@ -30,7 +30,7 @@ func startProcess(options CommandOptions) (*process, error) {
 	}
 	if err = p.join(); err != nil {
 		err = fmt.Errorf("put it into a job: %w", err)
-	} else if options.Announce != nil {
+	} else {
 		err = options.Announce(0)
 	}
 	if err != nil {

@@ -216,6 +216,13 @@ func (r *runner) untilEnd(ctx context.Context, f func(context.Context) error) er
 	return err
 }
 
+// UntilSignal calls f, and cancels its context when a signal arrives that ends a run
+// without a command. It then returns a [SignalError], otherwise the error of f.
+func UntilSignal(ctx context.Context, signals <-chan os.Signal, f func(context.Context) error) error {
+	r := &runner{RunOptions: RunOptions{Signals: signals}}
+	return r.untilEnd(ctx, f)
+}
+
 // awaitEnd returns why the run is to end, or nil when done is closed.
 func (r *runner) awaitEnd(done <-chan struct{}) error {
 	for {

@@ -24,6 +24,9 @@ const (
 	// ResultFile is the file descriptor that it writes the number of the error to, in
 	// ResultSize bytes, if the program cannot be run; otherwise it is closed.
 	ResultFile = 4
+	// FreeFile is the first file descriptor that the program may have besides its
+	// standard streams.
+	FreeFile = 5
 	// ResultSize is the length of that number, little-endian.
 	ResultSize = 4
 )
