@@ -60,7 +60,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	}
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.anyInformers = newInformerSet(cfg.Informers, informerClient)
-	env.anyInformers.typedStop, env.anyInformers.log = cfg.informersStop, cfg.Log
+	env.anyInformers.typedStop, env.anyInformers.log, env.anyInformers.content = cfg.informersStop, cfg.Log, cfg.Population
 	if cfg.Objects != nil {
 		env.anyInformers.follow = func(resource schema.GroupVersionResource) (Feed, error) {
 			if cfg.Types.Remote(resource.GroupVersion()) {

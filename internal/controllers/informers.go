@@ -33,8 +33,10 @@ type informerSet struct {
 	// follow returns the feed of a custom resource of this server, and nil for other
 	// types; it may be nil.
 	follow func(schema.GroupVersionResource) (Feed, error)
-	log    *slog.Logger
-	now    func() time.Time
+	// content knows the revisions of built-in resources; it may be nil.
+	content Population
+	log     *slog.Logger
+	now     func() time.Time
 	// typedStop stops the typed informers; if nil, they stop with the others. A factory
 	// starts an informer only once: after a lost lease, the controllers of the next
 	// term use the same ones.

@@ -95,6 +95,36 @@ func TestInformersEndAfterTheirLastMonitor(t *testing.T) {
 	cancel()
 }
 
+// syncedAt is an informer that has handled all changes up to a revision.
+type syncedAt struct {
+	cache.SharedIndexInformer
+	revision string
+}
+
+func (s syncedAt) LastSyncResourceVersion() string { return s.revision }
+
+// TestMonitorOfATypeWithoutChanges: a storage version migration need not wait for the
+// next bookmark of a watch.
+func TestMonitorOfATypeWithoutChanges(t *testing.T) {
+	for _, c := range []struct {
+		resource, synced string
+		content          Population
+		want             string
+	}{
+		{"configmaps", "7", &store{revision: 12}, "12"},
+		{"secrets", "7", &store{revision: 12}, "7"}, // it has changes since
+		{"configmaps", "opaque", &store{revision: 12}, "opaque"},
+		{"configmaps", "7", nil, "7"},
+	} {
+		set := testInformers(t, time.Now)
+		set.content = c.content
+		m := &monitor{SharedIndexInformer: syncedAt{revision: c.synced}, monitors: set.newMonitors(), resource: schema.GroupVersionResource{Version: "v1", Resource: c.resource}}
+		if got := m.GetController().LastSyncResourceVersion(); got != c.want {
+			t.Errorf("%s at %s: %s, want %s", c.resource, c.synced, got, c.want)
+		}
+	}
+}
+
 // countedInformer counts its handlers.
 type countedInformer struct {
 	cache.SharedIndexInformer

@@ -212,8 +212,8 @@ var requests = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "a
 // RoundTrip implements [http.RoundTripper].
 func (c countedPatches) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := c.next.RoundTrip(r)
-	if err != nil || r.Method != http.MethodPatch {
-		return response, err
+	if err != nil || r.Method != http.MethodPatch || response.StatusCode != http.StatusOK {
+		return response, err // a conflict means that another client has changed or deleted the object
 	}
 	if info, unknown := requests.NewRequestInfo(r); unknown == nil {
 		c.progress.rewrote(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})

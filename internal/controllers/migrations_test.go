@@ -28,13 +28,16 @@ func migration(resource string, conditions ...migrationv1beta1.MigrationConditio
 	return m
 }
 
-type answered struct{ err error }
+type answered struct {
+	code int
+	err  error
+}
 
 func (a answered) RoundTrip(*http.Request) (*http.Response, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
-	return &http.Response{StatusCode: http.StatusOK}, nil
+	return &http.Response{StatusCode: a.code}, nil
 }
 
 // TestMigrationProgress: the terminal shows a migration while it runs, the log its end.
@@ -50,10 +53,11 @@ func TestMigrationProgress(t *testing.T) {
 		})
 		go m.run(ctx)
 		handler := m.handler()
-		send := func(method, path string, err error) {
+		answer := func(method, path string, a answered) {
 			r, _ := http.NewRequest(method, "https://localhost"+path, nil)
-			_, _ = m.counts(answered{err}).RoundTrip(r)
+			_, _ = m.counts(a).RoundTrip(r)
 		}
+		send := func(method, path string, err error) { answer(method, path, answered{http.StatusOK, err}) }
 		wait := func() {
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
@@ -72,6 +76,8 @@ func TestMigrationProgress(t *testing.T) {
 		send(http.MethodPatch, path, nil)
 		send(http.MethodPatch, path, nil)
 		send(http.MethodPatch, path, errors.New("no connection"))
+		answer(http.MethodPatch, path, answered{code: http.StatusConflict})
+		answer(http.MethodPatch, path, answered{code: http.StatusTooManyRequests})
 		send(http.MethodGet, path, nil)
 		send(http.MethodPatch, "/apis/example.com/v1/gadgets/w", nil)
 		wait()

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Upstream fact: how garbage collector and quota use an informer
+// Upstream fact: how garbage collector, quota and migrations use an informer
 //
 // Mirrors: k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.controllerFor
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.syncMonitors
@@ -20,13 +21,16 @@ import (
 //   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
 //   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.SyncMonitors
 //   k8s.io/controller-manager/pkg/informerfactory.InformerFactory
-// Why: both add one handler to the informer of a type, take its controller,
+//   k8s.io/kubernetes/pkg/controller/storageversionmigrator.SVMController.sync
+// Why: a storage version migration begins when the monitor of its type has reached
+//   the revision of a list, and asks for that after growing delays. The first two add one handler to the informer of a type, take its controller,
 //   and stop that when the type is gone. The shared factory of Kubernetes
 //   never ends an informer. While the monitor of another type cannot be made, new
 //   monitors are not run, and are dropped silently when their type is gone.
-// Gain: types without objects, and CRDs that were deleted, cost no informer.
+// Gain: types without objects, and CRDs that were deleted, cost no informer. A migration
+//   of a type without changes begins at once, not with the next bookmark of a watch.
 // Breaks: an informer stops too early, so that dependents are not collected, or
-//   never.
+//   never. A migration skips objects that its monitor has not got.
 
 // monitors is the [informerfactory.InformerFactory] of one controller. The handler of a
 // type is removed removeDelay after the controller has stopped its monitor. It is safe
@@ -261,6 +265,16 @@ func (m *monitor) remove() {
 // monitorController is a monitor as the [cache.Controller] that upstream runs while it
 // monitors the type.
 type monitorController struct{ *monitor }
+
+// LastSyncResourceVersion implements [cache.Controller].
+func (c monitorController) LastSyncResourceVersion() string {
+	text := c.SharedIndexInformer.LastSyncResourceVersion()
+	revision, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || c.monitors.set.content == nil {
+		return text // of another server
+	}
+	return strconv.FormatInt(c.monitors.set.content.Handled(c.resource.GroupResource(), revision), 10)
+}
 
 // Run implements [cache.Controller].
 func (c monitorController) Run(stop <-chan struct{}) {

@@ -58,6 +58,9 @@ type Population interface {
 	Revision(ctx context.Context) (int64, error)
 	// Counted returns the revision up to which all changes are counted.
 	Counted() int64
+	// Handled returns the revision that the cache of a built-in resource has reached,
+	// which has handled its changes up to the given revision.
+	Handled(resource schema.GroupResource, revision int64) int64
 	// Reach waits until all changes up to the revision are counted.
 	Reach(ctx context.Context, revision int64) error
 }

@@ -75,6 +75,13 @@ func (s *store) Counted() int64 {
 	return s.revision
 }
 
+func (s *store) Handled(resource schema.GroupResource, revision int64) int64 {
+	if resource.Resource == "configmaps" {
+		return s.Counted()
+	}
+	return revision
+}
+
 func (s *store) Reach(context.Context, int64) error { return nil }
 
 // testVisible returns the visible types of a server, its clock, and which types

@@ -72,6 +72,13 @@ func (s *Storage) prefix(resource schema.GroupResource) string {
 	return store.CustomResourcePrefix(resource)
 }
 
+// isBuiltIn reports whether the resource is stored here and is no custom resource.
+func (s *Storage) isBuiltIn(resource schema.GroupResource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.builtIn[resource]
+}
+
 // builtInPrefixes returns the prefixes without a group: those of built-in resources.
 func (s *Storage) builtInPrefixes() map[string]struct{} {
 	s.mu.Lock()

@@ -47,10 +47,11 @@ type Population struct {
 	lost     bool             // the next watch cannot continue the last one
 	revision int64            // the counts are those of this revision
 	prefixes map[string]struct{}
-	counts   map[string]int64 // by key prefix below the common one
-	counted  map[string]bool  // whether the count includes the objects from before the watch
-	first    int64            // the watch has the changes after this revision
-	last     map[string]int64 // by prefix: the revision of the last creation or deletion
+	counts   map[string]int64  // by key prefix below the common one
+	counted  map[string]bool   // whether the count includes the objects from before the watch
+	first    int64             // the watch has the changes after this revision
+	last     map[string]int64  // by prefix: the revision of the last creation or deletion
+	written  map[string]*int64 // by prefix: the revision of the last change
 	empty    map[string][]*EmptyResource
 	feeds    map[string][]*Feed // by prefix
 	change   chan struct{}      // closed when a count becomes 0 or leaves it
@@ -151,7 +152,7 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *e
 		}
 		p.cluster, p.lost, p.revision = now.ClusterId, false, now.Revision
 		p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.builtInPrefixes()
-		p.first, p.last = p.revision, map[string]int64{}
+		p.first, p.last, p.written = p.revision, map[string]int64{}, map[string]*int64{}
 		p.endAllEmpty()
 		p.breakFeeds()
 	}
@@ -170,6 +171,7 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 		for _, feed := range p.feeds[string(prefix)] {
 			feed.add(event)
 		}
+		p.wrote(prefix, event.Kv.ModRevision)
 		if event.Type == clientv3.EventTypePut && !event.IsCreate() {
 			continue
 		}
@@ -194,6 +196,34 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 	if changed {
 		p.changed()
 	}
+}
+
+// wrote notes a change. The caller holds mu.
+func (p *Population) wrote(prefix []byte, revision int64) {
+	if last := p.written[string(prefix)]; last != nil {
+		*last = revision
+		return
+	}
+	p.written[string(prefix)] = &revision
+}
+
+// Handled returns the revision that the cache of a built-in resource has reached, which
+// has handled its changes up to the given revision: the store's, if the resource has no
+// change since. A watch gets no event then, and a bookmark once a minute.
+func (p *Population) Handled(resource schema.GroupResource, revision int64) int64 {
+	if !p.storage.isBuiltIn(resource) {
+		return revision
+	}
+	prefix := p.storage.prefix(resource)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.watching == nil || revision < p.first {
+		return revision
+	}
+	if last := p.written[prefix]; last != nil && *last > revision {
+		return revision
+	}
+	return max(revision, p.revision)
 }
 
 // prefixOf returns the prefix of a key: the name of a built-in resource, or

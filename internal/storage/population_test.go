@@ -100,6 +100,37 @@ func TestPopulationCountsExistingObjects(t *testing.T) {
 	expectPopulated(t, p, remove(t, client, "/registry/example.com/widgets/default/a"), configMaps)
 }
 
+// TestPopulationKnowsWhatACacheHasHandled: a cache of a resource without changes has
+// reached the revision of the store.
+func TestPopulationKnowsWhatACacheHasHandled(t *testing.T) {
+	p, client := newPopulation(t)
+	if got := p.Handled(configMaps, 1); got != 1 {
+		t.Errorf("before the watch: %d", got)
+	}
+	expectPopulated(t, p, 0)
+	changed := put(t, client, "/registry/configmaps/default/a", "/registry/configmaps/default/a")
+	current := put(t, client, "/registry/example.com/widgets/default/a")
+	if err := p.Reach(t.Context(), current); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		resource schema.GroupResource
+		revision int64
+		want     int64
+	}{
+		{configMaps, changed, current},
+		{configMaps, current + 5, current + 5},
+		{configMaps, changed - 1, changed - 1}, // it has not handled the last change
+		{apiServices, changed - 1, current},
+		{apiServices, 0, 0},         // from before the watch
+		{widgets, changed, changed}, // custom resources have feeds
+	} {
+		if got := p.Handled(c.resource, c.revision); got != c.want {
+			t.Errorf("%s at revision %d: %d, want %d", c.resource, c.revision, got, c.want)
+		}
+	}
+}
+
 // TestPopulationReachesRevisionsOutsideItsPrefix: the watch has no event then.
 func TestPopulationReachesRevisionsOutsideItsPrefix(t *testing.T) {
 	p, client := newPopulation(t)
