@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/issuers"
 )
 
 // TestUntrustedIssuer: only the token of an issuer that is not trusted is explained.
@@ -36,17 +38,16 @@ func TestUntrustedIssuer(t *testing.T) {
 		token(`{"iss":"https://trusted.example.org"}`):                 "",
 		token(`{"iss":"https://other.example.org"}`):                   `the issuer "https://other.example.org"; trusted are ["https://own.example.org" "https://flag.example.org" "https://trusted.example.org"]`,
 		token(`{"iss":"two\nlines"}`):                                  `"two\nlines"`,
-		"b" + token(`{"iss":"` + strings.Repeat("x", 1000) + `"}`)[1:]: strings.Repeat("x", maxIssuer) + `..."`,
+		"b" + token(`{"iss":"` + strings.Repeat("x", 1000) + `"}`)[1:]: strings.Repeat("x", 200) + `..."`,
 	} {
 		request := &http.Request{Header: http.Header{}} // as that of a TokenReview: nothing else
 		request.Header.Set("Authorization", header)
-		err := untrustedIssuer(request, func() ([]string, error) { return trustedIssuers(authentication) })
+		err := untrustedIssuer(request, func() ([]string, error) { return trustedIssuers(authentication, issuers.NewFile(file)) })
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80q: %v, want %q", header, err, want)
 		}
 	}
-	authentication.AuthenticationConfigFile = file + ".missing"
-	if _, err := trustedIssuers(authentication); err == nil {
+	if _, err := trustedIssuers(authentication, issuers.NewFile(file+".missing")); err == nil {
 		t.Error("a missing file gives no error")
 	}
 }

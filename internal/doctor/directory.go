@@ -61,7 +61,7 @@ func (d *directory) examine(ctx context.Context) error {
 	if len(d.config.ServiceEndpoints) > 0 {
 		d.check("references", func(add func(Finding)) error { return d.configuredTargets(ctx, add) })
 	}
-	if trusted, err := issuers(d.config); err != nil || len(trusted) > 0 {
+	if trusted, err := configuredIssuers(d.config); err != nil || len(trusted) > 0 {
 		d.check("token issuers", func(add func(Finding)) error {
 			if err != nil {
 				return err

@@ -13,13 +13,13 @@ import (
 	"strings"
 
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
-	"sigs.k8s.io/yaml"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/issuers"
 )
 
-// issuers returns the OpenID Connect issuers that the configuration trusts.
-func issuers(cfg *config.ServerConfiguration) ([]apiserverv1.Issuer, error) {
+// configuredIssuers returns the OpenID Connect issuers that the configuration trusts.
+func configuredIssuers(cfg *config.ServerConfiguration) ([]apiserverv1.Issuer, error) {
 	var list []apiserverv1.Issuer
 	if url := string(cfg.APIServer.Flags["oidc-issuer-url"]); url != "" {
 		issuer := apiserverv1.Issuer{URL: url}
@@ -32,22 +32,8 @@ func issuers(cfg *config.ServerConfiguration) ([]apiserverv1.Issuer, error) {
 		}
 		list = append(list, issuer)
 	}
-	file := cfg.APIServer.Authentication.ConfigFile
-	if file == "" {
-		return list, nil
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the authentication configuration: %w", err)
-	}
-	var content apiserverv1.AuthenticationConfiguration // its older versions have the same fields
-	if err := yaml.Unmarshal(data, &content); err != nil {
-		return nil, fmt.Errorf("read the authentication configuration %s: %w", file, err)
-	}
-	for _, entry := range content.JWT {
-		list = append(list, entry.Issuer)
-	}
-	return list, nil
+	of, err := issuers.Read(cfg.APIServer.Authentication.ConfigFile)
+	return append(list, of...), err
 }
 
 // errIssuer is the error of an issuer that has another name than in the configuration.
@@ -61,7 +47,7 @@ func unreachableIssuers(ctx context.Context, list []apiserverv1.Issuer, add func
 			continue
 		}
 		f := Finding{
-			Severity: Failure, Object: "issuer " + issuer.URL, Problem: "the server cannot fetch the keys that verify its tokens: " + err.Error(),
+			Severity: Failure, Object: "issuer " + issuer.URL, Problem: "the server cannot fetch the keys that verify its tokens: " + shortened(err.Error()),
 			Remedy: "start the issuer, or correct its url in the authentication configuration; look at names and firewalls between it and this machine",
 		}
 		switch {
@@ -75,6 +61,16 @@ func unreachableIssuers(ctx context.Context, list []apiserverv1.Issuer, add func
 		add(f)
 	}
 	return ctx.Err()
+}
+
+// maxProblem bounds the length of an error with texts of an issuer, in bytes.
+const maxProblem = 1000
+
+func shortened(text string) string {
+	if len(text) > maxProblem {
+		return text[:maxProblem] + "..."
+	}
+	return text
 }
 
 // fetchKeys requests the discovery document and the keys, as the server does.
@@ -101,7 +97,7 @@ func fetchKeys(ctx context.Context, issuer apiserverv1.Issuer) error {
 		return err
 	}
 	if discovery.Issuer != issuer.URL {
-		return fmt.Errorf("%s is of %w: %q", url, errIssuer, discovery.Issuer)
+		return fmt.Errorf("%s is of %w: %s", url, errIssuer, issuers.Quoted(discovery.Issuer))
 	}
 	if discovery.Keys == "" {
 		return fmt.Errorf("%s has no jwks_uri", url)
@@ -115,7 +111,7 @@ const maxDocument = 1 << 20
 func fetchJSON(ctx context.Context, client *http.Client, url string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("request %s: %w", url, err)
+		return fmt.Errorf("request a document of the issuer: %w", err) // it names the URL, quoted
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -123,7 +119,7 @@ func fetchJSON(ctx context.Context, client *http.Client, url string, into any) e
 	}
 	defer func() { _ = response.Body.Close() }() // it was read
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, response.Status)
+		return fmt.Errorf("%s answers %d %s", url, response.StatusCode, http.StatusText(response.StatusCode)) // the status line may have any text
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxDocument)).Decode(into); err != nil {
 		return fmt.Errorf("read %s: %w", url, err)

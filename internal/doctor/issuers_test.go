@@ -60,6 +60,37 @@ func TestIssuers(t *testing.T) {
 	}
 }
 
+// TestHostileIssuer: what a finding has of an issuer's texts is quoted and short.
+func TestHostileIssuer(t *testing.T) {
+	long, document := strings.Repeat("x", 100_000), ""
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if document != "" {
+			fmt.Fprint(w, document)
+			return
+		}
+		connection, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		fmt.Fprint(connection, "HTTP/1.1 500 \x1b[31mrun this "+long+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+		_ = connection.Close()
+	}))
+	defer server.Close()
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	for _, document = range []string{
+		"", `{"issuer": "` + long + `"}`, `{"issuer": "a\n  remedy: run this"}`,
+		`{"issuer": "` + server.URL + `", "jwks_uri": "https://127.0.0.1:1/` + long + `"}`, `{"issuer": "` + server.URL + `", "jwks_uri": "a\nb"}`,
+	} {
+		f := found(t, func(add func(Finding)) error {
+			return unreachableIssuers(t.Context(), []apiserverv1.Issuer{{URL: server.URL, CertificateAuthority: ca}}, add)
+		})
+		if f == nil || len(f.Problem) > 2*maxProblem || strings.ContainsAny(f.Problem, "\x1b\n") {
+			t.Errorf("%.50q: %.2000q", document, f)
+		}
+	}
+}
+
 // TestConfiguredIssuers: issuers are read from the file and from the flags.
 func TestConfiguredIssuers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
@@ -73,21 +104,21 @@ jwt:
 		t.Fatal(err)
 	}
 	cfg := config.Default()
-	if list, err := issuers(cfg); err != nil || len(list) != 0 {
+	if list, err := configuredIssuers(cfg); err != nil || len(list) != 0 {
 		t.Errorf("without issuers: %+v, %v", list, err)
 	}
 	cfg.APIServer.Authentication.ConfigFile = file
-	list, err := issuers(cfg)
+	list, err := configuredIssuers(cfg)
 	if err != nil || len(list) != 2 || list[1].URL != "https://two.example.org" || list[1].DiscoveryURL == nil {
 		t.Errorf("of the file: %+v, %v", list, err)
 	}
 	cfg = config.Default()
 	cfg.APIServer.Flags = map[string]config.Scalar{"oidc-issuer-url": "https://flag.example.org", "oidc-ca-file": config.Scalar(file)}
-	if list, err = issuers(cfg); err != nil || len(list) != 1 || list[0].URL != "https://flag.example.org" || list[0].CertificateAuthority != content {
+	if list, err = configuredIssuers(cfg); err != nil || len(list) != 1 || list[0].URL != "https://flag.example.org" || list[0].CertificateAuthority != content {
 		t.Errorf("of the flags: %+v, %v", list, err)
 	}
 	cfg.APIServer.Flags["oidc-ca-file"] = config.Scalar(file + ".missing")
-	if _, err := issuers(cfg); err == nil || !strings.Contains(err.Error(), "oidc-ca-file") {
+	if _, err := configuredIssuers(cfg); err == nil || !strings.Contains(err.Error(), "oidc-ca-file") {
 		t.Errorf("a missing file: %v", err)
 	}
 }

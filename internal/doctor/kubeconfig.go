@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/issuers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
@@ -137,7 +138,7 @@ func (k *credentials) user(info *api.AuthInfo) string {
 			}
 		}
 	}
-	if end := parseClaims(token).end(); !end.IsZero() && k.now.After(end) {
+	if end := issuers.ParseClaims(token).End(); !end.IsZero() && k.now.After(end) {
 		return "the token has expired at " + end.Local().Format(time.DateTime)
 	}
 	return ""

@@ -2,19 +2,17 @@ package doctor
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/issuers"
 )
 
 // refused reports whether the server refuses the credentials of the kubeconfig, with a
@@ -34,7 +32,7 @@ func (s *server) refused(ctx context.Context) bool {
 			Remedy: "have an administrator make new ones: " + program + " kubeconfig create USER",
 		}
 		if claims := s.sent.claims(); claims != nil {
-			f.Problem = "it refuses the token: " + claims.describe(s.now())
+			f.Problem = "it refuses the token: " + claims.Describe(s.now())
 			f.Remedy = "log in again; if it refuses that token too, compare issuer and audience with apiServer.authentication.configFile of the server. " +
 				`Its log says why it refuses a token: "Unable to authenticate the request"`
 		}
@@ -72,65 +70,10 @@ func (f tokenFollower) RoundTrip(request *http.Request) (*http.Response, error) 
 }
 
 // claims returns those of the token; nil if none was sent that has claims.
-func (t *sentToken) claims() *claims {
+func (t *sentToken) claims() *issuers.Claims {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return parseClaims(t.token)
-}
-
-// claims are those of a JSON Web Token, which nothing has verified.
-type claims struct {
-	Issuer   string   `json:"iss"`
-	Subject  string   `json:"sub"`
-	Audience audience `json:"aud"`
-	Expires  float64  `json:"exp"`
-}
-
-// audience is a string or a list of strings.
-type audience []string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (a *audience) UnmarshalJSON(data []byte) error {
-	var one string
-	if json.Unmarshal(data, &one) == nil {
-		*a = audience{one}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]string)(a))
-}
-
-// parseClaims returns nil for other tokens.
-func parseClaims(token string) *claims {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return nil
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	c := &claims{}
-	if err != nil || json.Unmarshal(payload, c) != nil {
-		return nil
-	}
-	return c
-}
-
-// end returns when the token expires; zero if it does not.
-func (c *claims) end() time.Time {
-	if c == nil || c.Expires == 0 {
-		return time.Time{}
-	}
-	return time.Unix(int64(c.Expires), 0)
-}
-
-func (c *claims) describe(now time.Time) string {
-	text := fmt.Sprintf("its issuer is %q, its audience %q, its subject %q", c.Issuer, []string(c.Audience), c.Subject)
-	switch end := c.end(); {
-	case end.IsZero():
-	case now.After(end):
-		text += ", and it has expired at " + end.Local().Format(time.DateTime)
-	default:
-		text += ", and it expires at " + end.Local().Format(time.DateTime)
-	}
-	return text
+	return issuers.ParseClaims(t.token)
 }
 
 // answers reports whether the server answers requests without credentials.
