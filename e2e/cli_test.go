@@ -214,5 +214,5 @@ func TestStatusOfRemoteServers(t *testing.T) {
 		return nil
 	})
 	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir)
-	harness.Contains(t, s.Status(), "last at ")
+	harness.Contains(t, s.Status(), ", sent to a client")
 }

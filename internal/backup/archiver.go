@@ -52,15 +52,14 @@ var registerMetrics = sync.OnceFunc(func() {
 type Account struct {
 	// Schedule is backup.schedule; empty for none.
 	Schedule string `json:"schedule,omitempty"`
-	// Newest is the time of the newest archive, scheduled or not, of those that were
-	// in the directory at the start and those that were made since.
-	Newest time.Time `json:"newest,omitzero"`
 	// Next is the time of the next one; zero without a schedule.
 	Next time.Time `json:"next,omitzero"`
-	// Last is the time of the last scheduled one that succeeded, and File its path.
+	// Last is the time of the last archive that was made, scheduled or not: of those
+	// that were in the directory at the start and those since. File is its path; it is
+	// empty if a client has the archive.
 	Last time.Time `json:"last,omitzero"`
 	File string    `json:"file,omitempty"`
-	// Error of the last one, if it failed.
+	// Error of the last scheduled one, if it failed.
 	Error string `json:"error,omitempty"`
 }
 
@@ -118,8 +117,17 @@ func (a *Archiver) TakeTurn(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// Produce makes an archive of the data.
-func (a *Archiver) Produce(options Options) Produce { return a.produce(a.stamp, options) }
+// Produce makes an archive of the data for a client.
+func (a *Archiver) Produce(options Options) Produce {
+	produce := a.produce(a.stamp, options)
+	return func(ctx context.Context, w io.Writer) error {
+		err := produce(ctx, w)
+		if err == nil && options.Reason != ReasonContinuous {
+			a.made(time.Now(), "")
+		}
+		return err
+	}
+}
 
 // produce makes an archive of data with the stamp.
 func (a *Archiver) produce(stamp datadir.Stamp, options Options) Produce {
@@ -142,19 +150,17 @@ func (a *Archiver) produce(stamp datadir.Stamp, options Options) Produce {
 		if err := a.room(ctx, a.dir.Path()); err != nil {
 			return err
 		}
-		if _, err = Write(ctx, w, source, options); err == nil && options.Reason != ReasonContinuous {
-			a.made(time.Now())
-		}
+		_, err = Write(ctx, w, source, options)
 		return err
 	}
 }
 
-// made records an archive for the account.
-func (a *Archiver) made(at time.Time) {
+// made records an archive for the account; file is empty if a client has it.
+func (a *Archiver) made(at time.Time, file string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if at.After(a.account.Newest) {
-		a.account.Newest = at
+	if at.After(a.account.Last) {
+		a.account.Last, a.account.File = at, file
 	}
 }
 
@@ -181,6 +187,7 @@ func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string,
 	if _, err := Save(ctx, path, seal, a.produce(stamp, Options{Reason: reason})); err != nil {
 		return "", err
 	}
+	a.made(time.Now(), path)
 	if _, err := Prune(dir, reason, keep); err != nil {
 		a.log.Warn("removing old backups failed", "error", err)
 	}
@@ -209,8 +216,8 @@ func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 // KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
 func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 	registerMetrics()
-	if _, at, err := LatestAny(a.config.Backup.Dir); err == nil { // Latest reports the error below
-		a.made(at)
+	if path, at, err := LatestAny(a.config.Backup.Dir); err == nil { // Latest reports the error below
+		a.made(at, path)
 	}
 	if a.config.Backup.Schedule == "" {
 		return
@@ -220,13 +227,10 @@ func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 		a.log.Error("parsing backup.schedule failed: no backups are made", "error", err) // Validate has parsed it before
 		return
 	}
-	path, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)
+	_, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)
 	if err != nil {
 		a.log.Warn("finding the last backup failed: the schedule starts now", "error", err)
 	}
-	a.mu.Lock()
-	a.account.Last, a.account.File = last, path
-	a.mu.Unlock()
 	if last.IsZero() {
 		last = time.Now()
 	} else {
@@ -283,7 +287,7 @@ func (a *Archiver) scheduled(ctx context.Context, record Record) {
 		record(corev1.EventTypeWarning, "BackupFailed", "The scheduled backup failed: %v", err)
 		return
 	}
-	a.account.Last, a.account.File, a.account.Error = time.Now(), path, ""
+	a.account.Error = ""
 	backupTime.WithLabelValues("success").SetToCurrentTime()
 	backupDuration.Set(time.Since(began).Seconds())
 	if info, err := os.Stat(path); err == nil { // otherwise it was moved

@@ -94,14 +94,13 @@ func backupRows(b backup.Account) []string {
 	if b.Error != "" {
 		rows = append(rows, "FAILED: "+b.Error)
 	}
-	if !b.Last.IsZero() {
-		rows = append(rows, fmt.Sprintf("%s, %s", b.Last.Local().Format(time.DateTime), b.File))
-	}
-	switch {
-	case b.Newest.IsZero():
+	switch at := b.Last.Local().Format(time.DateTime); {
+	case b.Last.IsZero():
 		rows = append(rows, "none yet")
-	case b.Newest.After(b.Last.Add(time.Second)): // one that was not scheduled
-		rows = append(rows, "last at "+b.Newest.Local().Format(time.DateTime))
+	case b.File == "":
+		rows = append(rows, at+", sent to a client")
+	default:
+		rows = append(rows, at+", "+b.File)
 	}
 	switch {
 	case b.Schedule == "":
