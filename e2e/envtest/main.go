@@ -9,14 +9,17 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 )
 
@@ -37,13 +40,21 @@ const withoutControllers = "KUBE_HYPER_MINI_CONTROLLERS=none"
 // counts is Ginkgo's account of a suite.
 var counts = regexp.MustCompile(`(\d+) Passed \| (\d+) Failed \| (\d+) Pending \| (\d+) Skipped`)
 
+// options are the flags.
+type options struct {
+	binary, assets, suites string
+	fast                   bool
+}
+
 func main() {
-	binary := flag.String("binary", "", "kube-hyper-mini to test instead of building it")
-	assets := flag.String("assets", "", "directory with kube-apiserver, etcd and kubectl to run on instead, as those of kube-apiserver")
-	part := flag.Bool("fast", false, "run the suites of CI only")
+	var o options
+	flag.StringVar(&o.binary, "binary", "", "kube-hyper-mini to test instead of building it")
+	flag.StringVar(&o.assets, "assets", "", "directory with kube-apiserver, etcd and kubectl to run on instead, as those of kube-apiserver")
+	flag.StringVar(&o.suites, "suites", "", "the suites to run, as pkg/cache,pkg/webhook (default: all)")
+	flag.BoolVar(&o.fast, "fast", false, "run the suites of CI only")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	passed, err := run(ctx, *binary, *assets, *part)
+	passed, err := run(ctx, o)
 	stop()
 	switch {
 	case err != nil:
@@ -54,36 +65,84 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, binary, assets string, part bool) (passed bool, err error) {
+// selected returns the suites to run.
+func (o options) selected() ([]string, error) {
+	switch {
+	case o.suites == "" && o.fast:
+		return fast, nil
+	case o.suites == "":
+		return all, nil
+	}
+	names := strings.Split(o.suites, ",")
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("-suites: there is no suite %q; the suites are %s", name, strings.Join(all, ", "))
+		}
+	}
+	return names, nil
+}
+
+func run(ctx context.Context, o options) (passed bool, err error) {
+	suites, err := o.selected()
+	if err != nil {
+		return false, err
+	}
 	work, err := os.MkdirTemp("", "envtest-suites-")
 	if err != nil {
 		return false, fmt.Errorf("make a working directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	assets := o.assets
 	if assets == "" {
 		assets = filepath.Join(work, "assets")
-		if err := install(ctx, binary, work, assets); err != nil {
+		if err := install(ctx, o.binary, work, assets); err != nil {
 			return false, err
 		}
+	} else if assets, err = filepath.Abs(assets); err != nil { // the suites have other working directories
+		return false, fmt.Errorf("-assets: %w", err)
 	}
 	source, err := copySource(ctx, work)
 	if err != nil {
 		return false, err
 	}
-	suites := all
-	if part {
-		suites = fast
-	}
-	total, failed, began := 0, 0, time.Now()
+	var results []result
 	for _, suite := range suites {
-		ok, bad, err := runSuite(ctx, suite, source, work, assets)
+		r, err := runSuite(ctx, suite, source, work, assets)
 		if err != nil {
 			return false, err
 		}
-		total, failed = total+ok+bad, failed+bad
+		results = append(results, r)
 	}
-	fmt.Printf("envtest: %d passed, %d failed of %d specs in %d suites, %s with the builds\n", total-failed, failed, total, len(suites), time.Since(began).Round(time.Second))
-	return failed == 0, nil
+	return report(os.Stdout, results)
+}
+
+// result is that of a suite.
+type result struct {
+	suite         string
+	passed, total int
+	took          time.Duration
+	failed        bool // also if all specs that ran have passed
+}
+
+// report prints a table of the suites and reports whether all have passed.
+func report(w io.Writer, results []result) (passed bool, err error) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	all := result{suite: fmt.Sprintf("%d suites", len(results))}
+	_, _ = fmt.Fprintln(table, "passed\tspecs\tseconds\t\t suite") // Flush reports what failed
+	row := func(r result) {
+		note := ""
+		if r.failed {
+			note = "FAILED"
+		}
+		_, _ = fmt.Fprintf(table, "%d\t%d\t%.1f\t%s\t %s\n", r.passed, r.total, r.took.Seconds(), note, r.suite)
+	}
+	for _, r := range results {
+		row(r)
+		all.passed, all.total, all.took = all.passed+r.passed, all.total+r.total, all.took+r.took
+		all.failed = all.failed || r.failed
+	}
+	row(all)
+	return !all.failed, table.Flush()
 }
 
 // install builds the product and makes the programs.
@@ -116,31 +175,34 @@ func copySource(ctx context.Context, work string) (string, error) {
 	return dir, err
 }
 
-// runSuite builds and runs one suite, and counts the specs that passed and failed.
-func runSuite(ctx context.Context, suite, source, work, assets string) (passed, failed int, err error) {
+// runSuite builds and runs one suite, and counts the specs that were to run. Those that
+// the suite leaves out by itself (pending, skipped) are not among them.
+func runSuite(ctx context.Context, suite, source, work, assets string) (result, error) {
+	r := result{suite: suite}
 	binary := filepath.Join(work, strings.ReplaceAll(suite, "/", "_")+".test")
 	if err := command(ctx, ".", "go", "test", "-c", "-o", binary, module+"/"+suite); err != nil {
-		return 0, 0, err
+		return r, err
 	}
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, binary, "-ginkgo.no-color")
 	cmd.Dir = filepath.Join(source, filepath.FromSlash(suite))
 	cmd.Env = append(append([]string{withoutControllers}, os.Environ()...), "KUBEBUILDER_ASSETS="+assets)
 	out, runErr := cmd.CombinedOutput()
+	r.took = time.Since(began)
+	if ctx.Err() != nil {
+		return r, fmt.Errorf("run %s: %w", suite, context.Cause(ctx))
+	}
 	found := counts.FindSubmatch(out)
 	if found == nil {
-		return 0, 0, fmt.Errorf("run %s: no account of its specs: %w\n%s", suite, runErr, out)
+		return r, fmt.Errorf("run %s: no account of its specs: %w\n%s", suite, runErr, out)
 	}
 	number := func(i int) int { n, _ := strconv.Atoi(string(found[i])); return n } // the expression has digits only
-	passed, failed = number(1), number(2)
-	fmt.Printf("%-36s %4d passed %3d failed %6.1fs\n", suite, passed, failed, time.Since(began).Seconds())
-	if failed > 0 || runErr != nil {
-		fmt.Printf("%s\n", out)
+	r.passed, r.total, r.failed = number(1), number(1)+number(2), number(2) > 0 || runErr != nil
+	fmt.Printf("%s: %d of %d specs passed in %.1f s (%d pending, %d skipped)\n", suite, r.passed, r.total, r.took.Seconds(), number(3), number(4))
+	if r.failed {
+		fmt.Printf("%s\n%v\n", out, runErr)
 	}
-	if runErr != nil && failed == 0 {
-		return 0, 0, fmt.Errorf("run %s: %w", suite, runErr)
-	}
-	return passed, failed, nil
+	return r, nil
 }
 
 // command runs a program in a directory.
