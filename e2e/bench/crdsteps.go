@@ -16,8 +16,9 @@ const (
 	crdClients     = 8  // that create CRDs
 	crdProbes      = 20 // types that are listed once all CRDs are there
 	coldTypes      = 5  // types for each first request
-	usedTypes      = 10
+	usedTypes      = 20
 	usedObjects    = 100
+	furtherObjects = 400 // of each type, of which follows what an object takes
 	listingUsers   = 10
 	crdPoll        = 100 * time.Millisecond // is a request for a whole CRD, which takes the server's time
 	crdNamespace   = "default"
@@ -178,11 +179,12 @@ func (r *crdRun) firstRequests(ctx context.Context) ([]float64, error) {
 	return []float64{median(samples[0]), median(samples[1]), median(samples[2])}, nil
 }
 
-// inUse fills types with objects and watches each. What further objects take is that of
-// the objects.
+// inUse fills types with objects and watches each. It subtracts the memory of the objects,
+// which is that of further ones. It counts anonymous memory, each time after the same rest: the
+// pages of the program and of the database that were used meanwhile are in the page cache.
 func (r *crdRun) inUse(ctx context.Context) ([]float64, error) {
 	used := pick(r.set, usedTypes, func(d definition) bool { return d.namespaced && d.bare })
-	before, err := r.idle(ctx)
+	before, err := r.atRest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -195,28 +197,41 @@ func (r *crdRun) inUse(ctx context.Context) ([]float64, error) {
 			return nil, err
 		}
 		defer w.close()
-		if err := r.createObjects(ctx, d, 0); err != nil {
+		if err := r.createObjects(ctx, d, 0, usedObjects); err != nil {
 			return nil, err
 		}
 	}
-	after, err := r.idle(ctx)
+	after, err := r.atRest(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range used {
-		if err := r.createObjects(ctx, d, usedObjects); err != nil {
+		if err := r.createObjects(ctx, d, usedObjects, furtherObjects); err != nil {
 			return nil, err
 		}
 	}
-	twice, err := r.idle(ctx)
+	full, err := r.atRest(ctx)
 	n := float64(len(used))
-	types, objects := after.memory-before.memory, max(0, twice.memory-after.memory)
-	return []float64{types / n, (types - objects) / n, (after.goroutines - before.goroutines) / n}, err
+	types, objects := (after.memory-before.memory)/n, (full.memory-after.memory)/n*usedObjects/furtherObjects
+	return []float64{types, types - objects, (after.goroutines - before.goroutines) / n}, err
 }
 
-// createObjects creates usedObjects objects of a type, which are numbered from first on.
-func (r *crdRun) createObjects(ctx context.Context, d definition, first int) error {
-	return r.inParallel(ctx, crdClients, usedObjects, func(ctx context.Context, client *api, i int) error {
+// atRest is the anonymous memory and the number of goroutines after a minute of rest.
+func (r *crdRun) atRest(ctx context.Context) (idleUsage, error) {
+	if err := pause(ctx, afterwards); err != nil {
+		return idleUsage{}, err
+	}
+	used, err := r.usage()
+	if err != nil {
+		return idleUsage{}, err
+	}
+	goroutines, err := r.goroutines(ctx)
+	return idleUsage{memory: used.anonymous, goroutines: goroutines}, err
+}
+
+// createObjects creates n objects of a type, which are numbered from first on.
+func (r *crdRun) createObjects(ctx context.Context, d definition, first, n int) error {
+	return r.inParallel(ctx, crdClients, n, func(ctx context.Context, client *api, i int) error {
 		return client.discard(ctx, http.MethodPost, d.path(crdNamespace), d.object(objectName(first+i)))
 	})
 }

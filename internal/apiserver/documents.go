@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
@@ -50,7 +51,9 @@ func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken 
 		lazy.v2, lazy.v3, err = kube.MergeOpenAPI(server, taken, lazy.mux)
 		return err
 	}
-	handler := crdopenapi.NewHandler(lazy, definitions, version.Kubernetes(), slog.Default())
+	// A group version that is not served at a path of its own is one of CRDs.
+	others := func(groupVersion string) bool { return slices.Contains(server.ListedPaths(), "/"+groupVersion) }
+	handler := crdopenapi.NewHandler(lazy, others, definitions, version.Kubernetes(), slog.Default())
 	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(lazy, handler, func(r *http.Request) string {
 		current, err := handler.ListVersion(r)
 		if err != nil {

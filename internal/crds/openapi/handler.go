@@ -38,6 +38,7 @@ const (
 // use.
 type Handler struct {
 	base    http.Handler
+	others  func(groupVersion string) bool
 	source  Source
 	release string
 	log     *slog.Logger
@@ -52,10 +53,12 @@ type Handler struct {
 }
 
 // NewHandler adds the custom resources of source to the documents of base. A
-// group version that base serves is left to base. release names the program
-// that builds the documents, for their hashes.
-func NewHandler(base http.Handler, source Source, release string, log *slog.Logger) *Handler {
-	return &Handler{base: base, source: source, release: release, log: log, cache: newCache()}
+// group version that base serves is left to base. others reports whether base may
+// serve a group version, such as "apis/example.com/v1": only then a request for its v3
+// document waits for the list of base, which takes longer than the document. release
+// names the program that builds the documents, for their hashes.
+func NewHandler(base http.Handler, others func(groupVersion string) bool, source Source, release string, log *slog.Logger) *Handler {
+	return &Handler{base: base, others: others, source: source, release: release, log: log, cache: newCache()}
 }
 
 // ServeHTTP implements [http.Handler] as kube-openapi's handler and handler3
@@ -169,14 +172,16 @@ func (h *Handler) serveGroupVersion(w http.ResponseWriter, r *http.Request, know
 		h.base.ServeHTTP(w, r)
 		return
 	}
-	list, err := h.baseIndex(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	if _, other := list.Paths[path]; other {
-		h.base.ServeHTTP(w, r)
-		return
+	if h.others(path) {
+		list, err := h.baseIndex(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		if _, other := list.Paths[path]; other {
+			h.base.ServeHTTP(w, r)
+			return
+		}
 	}
 	encoding := negotiate(r, v3Encodings)
 	if encoding == nil {
@@ -270,9 +275,9 @@ func (h *Handler) buildV3(ctx context.Context, gv *groupVersion, e *encoding) ([
 	if err != nil {
 		return nil, err
 	}
-	taken := newClaims()
+	known, taken := newSkeletons(), newClaims()
 	return h.build(ctx, gv.names, out, func(d *apiextensionsv1.CustomResourceDefinition) ([]*part, error) {
-		p, err := v3Part(d, gv.version, taken)
+		p, err := v3Part(d, gv.version, known, taken)
 		return []*part{p}, err
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
-	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
@@ -20,11 +19,20 @@ const (
 	parametersSection
 )
 
+var v3Options = builder.Options{IncludeSelectableFields: true}
+
 // v3Part builds the v3 document of one version of a definition, as
 // k8s.io/apiextensions-apiserver/pkg/controller/openapiv3 does (buildV3Spec), less
 // the members that other definitions of the document have claimed.
-func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *claims) (*part, error) {
-	built, err := builder.BuildOpenAPIV3(definition, version, builder.Options{IncludeSelectableFields: true})
+func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string, known *skeletons, taken *claims) (*part, error) {
+	if of, ok := shapeOf(definition, version); ok {
+		s, err := known.get(of)
+		if err != nil {
+			return nil, err
+		}
+		return s.part(definition, version, taken)
+	}
+	built, err := builder.BuildOpenAPIV3(definition, version, v3Options)
 	if err != nil {
 		return nil, err
 	}
@@ -35,28 +43,42 @@ func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string
 	if built.Components != nil {
 		schemas = claimed(built.Components.Schemas, schemasSection, taken)
 	}
+	return newV3Part(paths, schemas), nil
+}
+
+func newV3Part(paths, schemas map[string]json.Marshaler) *part {
 	return &part{
 		sections: []map[string]json.Marshaler{paths, schemas},
 		protobuf: func() ([]byte, error) {
-			encoded, err := built.MarshalJSON()
+			encoded, err := json.Marshal(struct {
+				v3Head
+				Paths      map[string]json.Marshaler            `json:"paths"`
+				Components map[string]map[string]json.Marshaler `json:"components"`
+			}{newV3Head(), paths, map[string]map[string]json.Marshaler{"schemas": schemas}})
 			if err != nil {
 				return nil, err
 			}
 			return handler3.ToV3ProtoBinary(encoded)
 		},
-	}, nil
+	}
 }
 
-// newV3Encoder begins a v3 document with upstream's version and title of
-// documents of custom resources. In protobuf each part brings them along.
+// v3Head has upstream's version and title of v3 documents of custom resources.
+type v3Head struct {
+	Version string    `json:"openapi"`
+	Info    spec.Info `json:"info"`
+}
+
+func newV3Head() v3Head {
+	return v3Head{"3.0.0", spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}}}
+}
+
+// newV3Encoder begins a v3 document. In protobuf each part brings the head along.
 func newV3Encoder(e *encoding) (encoder, error) {
 	if e.protobuf {
 		return newProtobufEncoder(nil)
 	}
-	head, err := (&spec3.OpenAPI{
-		Version: "3.0.0",
-		Info:    &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}},
-	}).MarshalJSON()
+	head, err := json.Marshal(newV3Head())
 	if err != nil {
 		return nil, fmt.Errorf("encode the head of an OpenAPI document: %w", err)
 	}
