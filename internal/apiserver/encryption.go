@@ -5,7 +5,8 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/storage/value"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // Encrypt encrypts a test value as the server encrypts objects of the resource at the
@@ -14,5 +15,5 @@ func (s *Server) Encrypt(ctx context.Context, resource schema.GroupResource) ([]
 	if s.encryption == nil {
 		return nil, errors.New("the server was started without encryption")
 	}
-	return s.encryption.TransformerForResource(resource).TransformToStorage(ctx, []byte("a value"), value.DefaultContext("a key"))
+	return s.encryption.TransformerForResource(resource).TransformToStorage(ctx, []byte("a value"), store.ValueContext("a key"))
 }

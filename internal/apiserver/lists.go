@@ -20,16 +20,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
-)
 
-// Upstream fact: which objects a watch cache takes into memory
-//
-// Mirrors: k8s.io/apiserver/pkg/storage/cacher.computeListLimit
-//   k8s.io/apiserver/pkg/storage/cacher.newCacheIntervalFromStore
-// Why: no exported function tells how many objects a list or a watch reads.
-// Gain: 500 informers that start at once, with limit=500 and resourceVersion=0, count
-//   with all their objects (bench, lists and watches: highest resident memory).
-// Breaks: requests are counted with too many or too few objects.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
+)
 
 const (
 	// largeList is the number of objects from which on lists are limited.
@@ -138,21 +131,21 @@ func (g *listGate) objects(r *http.Request, info *request.RequestInfo) int64 {
 		return 0
 	}
 	query := r.URL.Query()
-	switch version := query.Get("resourceVersion"); {
+	switch {
 	case info.Verb == "list":
-	case info.Verb == "watch" && (version == "" || version == "0" || query.Get("sendInitialEvents") == "true"):
+	case info.Verb == "watch" && store.WatchBeginsWithList(query):
 	default:
 		return 0
 	}
 	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
-	// Upstream reports an invalid number. A watch cache ignores the limit of any version.
-	limited := err == nil && limit > 0 && info.Verb == "list" && query.Get("resourceVersion") != "0"
+	// The API server reports an invalid number.
+	limited := err == nil && limit > 0 && info.Verb == "list" && store.ListIsLimited(query)
 	if limited && limit < largeList {
 		return limit
 	}
 	key := countKey{schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Namespace}
 	if info.Verb == "watch" {
-		key.namespace = "" // a watch cache copies the events of all namespaces, and then filters
+		key.namespace = "" // see store.WatchBeginsWithList
 	}
 	objects := g.stored(r.Context(), key)
 	if limited {

@@ -5,12 +5,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // Change is one key of one revision.
@@ -51,41 +52,6 @@ type File struct {
 	Removed bool `json:"removed,omitempty"`
 }
 
-// The numbers of mvccpb.KeyValue's fields; see internal/upstream/etcd.
-const (
-	fieldKey = iota + 1
-	fieldCreateRevision
-	fieldModRevision
-	fieldVersion
-	fieldValue
-	fieldLease
-)
-
-// appendRecord appends the protobuf encoding of what etcd stores for the event.
-func appendRecord(b []byte, event *clientv3.Event) []byte {
-	kv := event.Kv
-	b = protowire.AppendTag(b, fieldKey, protowire.BytesType)
-	b = protowire.AppendBytes(b, kv.Key)
-	if event.Type == mvccpb.DELETE {
-		return b
-	}
-	integer := func(number protowire.Number, value int64) {
-		if value != 0 {
-			b = protowire.AppendTag(b, number, protowire.VarintType)
-			b = protowire.AppendVarint(b, uint64(value))
-		}
-	}
-	integer(fieldCreateRevision, kv.CreateRevision)
-	integer(fieldModRevision, kv.ModRevision)
-	integer(fieldVersion, kv.Version)
-	if len(kv.Value) > 0 {
-		b = protowire.AppendTag(b, fieldValue, protowire.BytesType)
-		b = protowire.AppendBytes(b, kv.Value)
-	}
-	integer(fieldLease, kv.Lease)
-	return b
-}
-
 // Entries of a payload: a kind and its content.
 const (
 	entryRevision = 1
@@ -105,7 +71,7 @@ func appendRevision(b []byte, number int64, at time.Time, events []*clientv3.Eve
 		if event.Type == mvccpb.DELETE {
 			deleted = 1
 		}
-		scratch = appendRecord(scratch[:0], event)
+		scratch = etcdfiles.AppendRecord(scratch[:0], event.Kv, event.Type == mvccpb.DELETE)
 		b = append(b, deleted)
 		b = protowire.AppendBytes(b, scratch)
 	}
@@ -187,36 +153,10 @@ func (d *decoder) revision() Revision {
 
 // parse reads the parts of the record.
 func (c *Change) parse() error {
-	for rest := c.Record; len(rest) > 0; {
-		number, kind, n := protowire.ConsumeTag(rest)
-		if n < 0 {
-			return fmt.Errorf("a record: %w", protowire.ParseError(n))
-		}
-		rest = rest[n:]
-		var bytes []byte
-		var integer uint64
-		if kind == protowire.BytesType {
-			bytes, n = protowire.ConsumeBytes(rest)
-		} else {
-			integer, n = protowire.ConsumeVarint(rest)
-		}
-		if n < 0 {
-			return fmt.Errorf("a record: %w", protowire.ParseError(n))
-		}
-		rest = rest[n:]
-		switch number {
-		case fieldKey:
-			c.Key = bytes
-		case fieldValue:
-			c.Value = bytes
-		case fieldVersion:
-			c.Version = int64(integer)
-		case fieldLease:
-			c.Lease = int64(integer)
-		}
+	state, err := etcdfiles.ParseState(c.Record)
+	if err != nil {
+		return err
 	}
-	if len(c.Key) == 0 {
-		return errors.New("a record has no key")
-	}
+	c.Key, c.Value, c.Version, c.Lease = state.Key, state.Value, state.Version, state.Lease
 	return nil
 }

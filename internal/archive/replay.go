@@ -1,33 +1,16 @@
 package archive
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
-	"google.golang.org/protobuf/encoding/protowire"
-)
 
-// Upstream fact: how etcd writes revisions and leases into its database
-//
-// Mirrors: go.etcd.io/etcd/server/v3/storage/mvcc.storeTxnWrite.put
-//   go.etcd.io/etcd/server/v3/storage/mvcc.storeTxnWrite.delete
-//   go.etcd.io/etcd/server/v3/storage/schema.MustUnsafePutLease
-//   go.etcd.io/etcd/server/v3/lease/leasepb.Lease
-// Why: a restore writes archived changes into a snapshot with the revisions that
-//   they had. Transactions on a running member would get revisions of their own,
-//   and each would wait for the disk.
-// Gain: not measured against writes on a member. BenchmarkRestore measures this way:
-//   100,000 objects are restored in 12 s on a loaded machine.
-// Breaks: restored objects are wrong or missing. The tests compare a replay with
-//   the snapshot of the member that made the changes.
+	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
+)
 
 const (
 	// batchSize is how many changes a transaction of the database has.
@@ -52,14 +35,7 @@ type replay struct {
 
 // openReplay opens a snapshot file, which ends with its sum.
 func openReplay(path string) (*replay, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("replay: %w", err)
-	}
-	if info.Size()%512 != sha256.Size {
-		return nil, errors.New("replay: the snapshot does not end with its sum")
-	}
-	if err := os.Truncate(path, info.Size()-sha256.Size); err != nil {
+	if err := etcdfiles.RemoveSum(path); err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
 	// The file is not used before finish has synced it.
@@ -101,11 +77,7 @@ func (r *replay) apply(revision Revision) error {
 	keys := r.tx.Bucket(schema.Key.Name())
 	keys.FillPercent = 0.9 // keys are appended
 	for sub, change := range revision.Changes {
-		key := mvcc.RevToBytes(mvcc.Revision{Main: revision.Number, Sub: int64(sub)}, mvcc.NewRevBytes())
-		if change.Deleted {
-			key = append(key, 't')
-		}
-		if err := keys.Put(key, change.Record); err != nil {
+		if err := keys.Put(etcdfiles.RevisionKey(revision.Number, int64(sub), change.Deleted), change.Record); err != nil {
 			return fmt.Errorf("replay revision %d: %w", revision.Number, err)
 		}
 		if change.Lease != 0 {
@@ -129,7 +101,7 @@ func (r *replay) apply(revision Revision) error {
 func (r *replay) putLeases() error {
 	bucket := r.tx.Bucket(schema.Lease.Name())
 	for id := range r.used {
-		key := binary.BigEndian.AppendUint64(nil, uint64(id))
+		key := etcdfiles.LeaseKey(id)
 		if bucket.Get(key) != nil {
 			continue
 		}
@@ -137,12 +109,7 @@ func (r *replay) putLeases() error {
 		if ttl <= 0 {
 			ttl = defaultTTL
 		}
-		var lease []byte
-		for number, value := range map[protowire.Number]int64{1: id, 2: ttl} {
-			lease = protowire.AppendTag(lease, number, protowire.VarintType)
-			lease = protowire.AppendVarint(lease, uint64(value))
-		}
-		if err := bucket.Put(key, lease); err != nil {
+		if err := bucket.Put(key, etcdfiles.Lease(id, ttl)); err != nil {
 			return fmt.Errorf("replay lease %x: %w", id, err)
 		}
 	}
@@ -164,15 +131,7 @@ func (r *replay) finish() (err error) {
 	if err = errors.Join(err, r.db.Close()); err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
-	file, err := os.OpenFile(r.path, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("replay: %w", err)
-	}
-	sum := sha256.New()
-	if _, err = io.Copy(sum, file); err == nil {
-		_, err = file.Write(sum.Sum(nil))
-	}
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err := etcdfiles.AddSum(r.path); err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
 	return nil

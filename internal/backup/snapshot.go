@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,19 +15,8 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
-
-// Upstream fact: the prefix of an encrypted value
-//
-// Mirrors: k8s.io/apiserver/pkg/server/options/encryptionconfig.aesGCMTransformerPrefixV1
-//   k8s.io/apiserver/pkg/server/options/encryptionconfig.secretboxTransformerPrefixV1
-// Why: a manifest has the number of encrypted objects, which is counted without keys.
-// Gain: a user sees that a backup needs the encryption keys.
-// Breaks: the count is 0.
-
-// encryptedPrefix is the prefix of values that upstream's transformers have encrypted
-// (k8s.io/apiserver/pkg/server/options/encryptionconfig).
-var encryptedPrefix = []byte("k8s:enc:")
 
 // spool copies the snapshot of etcd to the file and returns its description.
 func spool(ctx context.Context, file *os.File, open func(context.Context) (io.ReadCloser, error), prefix string) (*Snapshot, error) {
@@ -64,7 +52,7 @@ func describe(path, prefix string) (*Snapshot, error) {
 			return errors.New("the file is not a database of etcd")
 		}
 		err := count(keys.Cursor(), prefix, snapshot)
-		snapshot.Revision = max(snapshot.Revision, compactedRevision(tx))
+		snapshot.Revision = max(snapshot.Revision, etcdfiles.CompactedRevision(tx))
 		return err
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
@@ -100,7 +88,7 @@ func count(cursor *bolt.Cursor, prefix string, snapshot *Snapshot) error {
 		resource := resourceOf(string(kv.Key), prefix)
 		counted := snapshot.Resources[resource]
 		counted.Objects++
-		if bytes.HasPrefix(kv.Value, encryptedPrefix) {
+		if store.IsEncrypted(kv.Value) {
 			counted.Encrypted++
 		}
 		snapshot.Resources[resource] = counted
@@ -108,18 +96,12 @@ func count(cursor *bolt.Cursor, prefix string, snapshot *Snapshot) error {
 	return nil
 }
 
-// resourceOf returns the resource of a key. The keys of built-in resources are
-// PREFIX/RESOURCE/..., those of custom resources PREFIX/GROUP/RESOURCE/..., where the
-// group has a dot.
+// resourceOf returns the resource of a key.
 func resourceOf(key, prefix string) string {
 	rest, below := strings.CutPrefix(key, strings.TrimSuffix(prefix, "/")+"/")
 	if !below {
 		return "(others)"
 	}
-	first, rest, _ := strings.Cut(rest, "/")
-	if !strings.Contains(first, ".") {
-		return first
-	}
-	resource, _, _ := strings.Cut(rest, "/")
-	return resource + "." + first
+	resource, _ := store.CutKey(rest)
+	return resource.String()
 }

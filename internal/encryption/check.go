@@ -1,7 +1,6 @@
 package encryption
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // checkedValues bounds how many values of a resource CheckReadable reads.
@@ -62,8 +63,8 @@ func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resourc
 	}
 	readable, unreadable := map[string]bool{}, map[string]string{} // by key; the first object that cannot be decrypted
 	for _, stored := range answer.Kvs {
-		key := keyOf(stored.Value)
-		if key == "" || readable[key] || strings.HasPrefix(key, kmsPrefix) {
+		key := store.KeyPrefix(stored.Value)
+		if key == "" || readable[key] || strings.HasPrefix(key, store.KMSPrefix) {
 			continue
 		}
 		_, err := ring.decrypt(ctx, string(stored.Key), stored.Value)
@@ -83,25 +84,6 @@ func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resourc
 		}
 	}
 	return nil
-}
-
-// keyOf returns the prefix of an encrypted value up to its key's name and the
-// colon, whether the key is known or not; empty for plain text.
-func keyOf(stored []byte) string {
-	// k8s:enc:PROVIDER:VERSION:NAME:
-	const colons = 5
-	if !bytes.HasPrefix(stored, []byte(encryptedPrefix)) {
-		return ""
-	}
-	end := 0
-	for range colons {
-		next := bytes.IndexByte(stored[end:], ':')
-		if next < 0 {
-			return ""
-		}
-		end += next + 1
-	}
-	return string(stored[:end])
 }
 
 // describe names a key for messages: secretbox key "one".

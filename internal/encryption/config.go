@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 const keyBytes = 32
@@ -125,11 +126,10 @@ func (c *configuration) checkCovers(resources []string) error {
 		c.file, strings.Join(missing, ", "))
 }
 
-// entryFor returns the entry that upstream uses for the resource, "name" or
-// "name.group": an exact one, then *.group, then *.*.
+// entryFor returns the entry that the server uses for the resource, "name" or
+// "name.group".
 func (c *configuration) entryFor(resource string) *apiserverv1.ResourceConfiguration {
-	_, group, _ := strings.Cut(resource, ".")
-	for _, name := range []string{resource, "*." + group, "*.*"} {
+	for _, name := range store.EncryptionEntries(resource) {
 		for i, entry := range c.Resources {
 			if slices.Contains(entry.Resources, name) {
 				return &c.Resources[i]

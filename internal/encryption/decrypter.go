@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // Decrypter decrypts values of etcd with the local keys of several
@@ -33,11 +35,11 @@ func (d *Decrypter) Add(name string, content []byte) error {
 // Decrypt returns the plain text of a value that etcd stores under key. Plain text
 // is returned as it is. The error names the missing key.
 func (d *Decrypter) Decrypt(ctx context.Context, key string, stored []byte) ([]byte, error) {
-	name := keyOf(stored)
+	name := store.KeyPrefix(stored)
 	if name == "" {
 		return stored, nil
 	}
-	if strings.HasPrefix(name, kmsPrefix) {
+	if strings.HasPrefix(name, store.KMSPrefix) {
 		return nil, errors.New("it is encrypted by a KMS plugin, and only the server can decrypt it")
 	}
 	var failures []error

@@ -12,32 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	aestransformer "k8s.io/apiserver/pkg/storage/value/encrypt/aes"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/secretbox"
-)
 
-// Upstream fact: the prefixes of encrypted values, and the entry of a resource
-//
-// Mirrors: k8s.io/apiserver/pkg/server/options/encryptionconfig.aesCBCTransformerPrefixV1
-//   k8s.io/apiserver/pkg/server/options/encryptionconfig.aesGCMTransformerPrefixV1
-//   k8s.io/apiserver/pkg/server/options/encryptionconfig.secretboxTransformerPrefixV1
-//   k8s.io/apiserver/pkg/server/options/encryptionconfig.kmsTransformerPrefixV2
-//   k8s.io/apiserver/pkg/server/options/encryptionconfig.aesPrefixTransformer
-//   k8s.io/apiserver/pkg/server/options/encryptionconfig.secretboxPrefixTransformer
-//   k8s.io/apiserver/pkg/server/options/encryptionconfig.transformerFromOverrides
-// Why: a rotation finds the key of each stored value by its prefix, and the entry
-//   of its resource in the file. The constants and functions are not exported.
-// Gain: keys are rotated without a restart, and a start with the wrong keys is
-//   refused.
-// Breaks: a rotation does not rewrite values of a new form and removes their key.
-//   TestRotate compares with the transformers of Kubernetes.
-
-// The prefixes of values in etcd, followed by the key's name and a colon
-// (constants of k8s.io/apiserver/pkg/server/options/encryptionconfig).
-const (
-	encryptedPrefix = "k8s:enc:"
-	aescbcPrefix    = "k8s:enc:aescbc:v1:"
-	aesgcmPrefix    = "k8s:enc:aesgcm:v1:"
-	secretboxPrefix = "k8s:enc:secretbox:v1:"
-	kmsPrefix       = "k8s:enc:kms:"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // errNoKey means that a value is encrypted with a key that a keyring lacks.
@@ -83,11 +59,11 @@ func providerKeys(provider apiserverv1.ProviderConfiguration) []providerKey {
 	}
 	switch {
 	case provider.Secretbox != nil:
-		add(secretboxPrefix, provider.Secretbox.Keys)
+		add(store.SecretboxPrefix, provider.Secretbox.Keys)
 	case provider.AESGCM != nil:
-		add(aesgcmPrefix, provider.AESGCM.Keys)
+		add(store.AESGCMPrefix, provider.AESGCM.Keys)
 	case provider.AESCBC != nil:
-		add(aescbcPrefix, provider.AESCBC.Keys)
+		add(store.AESCBCPrefix, provider.AESCBC.Keys)
 	}
 	return list
 }
@@ -97,7 +73,7 @@ func newTransformer(key providerKey) (value.Transformer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its secret is not base64: %w", err)
 	}
-	if key.provider == secretboxPrefix {
+	if key.provider == store.SecretboxPrefix {
 		if len(secret) != keyBytes {
 			return nil, fmt.Errorf("its secret has %d bytes, secretbox needs %d", len(secret), keyBytes)
 		}
@@ -107,7 +83,7 @@ func newTransformer(key providerKey) (value.Transformer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key.provider == aesgcmPrefix {
+	if key.provider == store.AESGCMPrefix {
 		return aestransformer.NewGCMTransformer(block)
 	}
 	return aestransformer.NewCBCTransformer(block), nil
@@ -127,7 +103,7 @@ func (r keyring) prefixOf(stored []byte) string {
 // decrypt returns the plain text of a value that etcd has under key. The error
 // is errNoKey when the ring lacks the value's key.
 func (r keyring) decrypt(ctx context.Context, key string, stored []byte) ([]byte, error) {
-	if !bytes.HasPrefix(stored, []byte(encryptedPrefix)) {
+	if !store.IsEncrypted(stored) {
 		return stored, nil
 	}
 	prefix := r.prefixOf(stored)
@@ -136,7 +112,7 @@ func (r keyring) decrypt(ctx context.Context, key string, stored []byte) ([]byte
 	}
 	var errs []error
 	for _, transformer := range r[prefix] {
-		plain, _, err := transformer.TransformFromStorage(ctx, stored[len(prefix):], value.DefaultContext(key))
+		plain, _, err := transformer.TransformFromStorage(ctx, stored[len(prefix):], store.ValueContext(key))
 		if err == nil {
 			return plain, nil
 		}
@@ -147,7 +123,7 @@ func (r keyring) decrypt(ctx context.Context, key string, stored []byte) ([]byte
 
 // encrypt returns what etcd stores under key, with the prefix's first key.
 func (r keyring) encrypt(ctx context.Context, prefix, key string, plain []byte) ([]byte, error) {
-	encrypted, err := r[prefix][0].TransformToStorage(ctx, plain, value.DefaultContext(key))
+	encrypted, err := r[prefix][0].TransformToStorage(ctx, plain, store.ValueContext(key))
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package encryption
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 const (
@@ -119,7 +120,7 @@ func (w *rewriter) outdated(object *mvccpb.KeyValue) bool {
 		return false
 	case slices.Contains(w.state.Old, prefix):
 		return true
-	case prefix == "" && bytes.HasPrefix(object.Value, []byte(encryptedPrefix)):
+	case prefix == "" && store.IsEncrypted(object.Value):
 		return false // by a KMS plugin, or with a key that the file does not have
 	}
 	entry, exact := w.entryOf(string(object.Key))
@@ -133,7 +134,7 @@ func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 	value, err := w.ring.decrypt(ctx, key, object.Value)
 	if err != nil {
 		return fmt.Errorf("%s cannot be decrypted with %s in %s, which stays for that reason: put the right key back from a backup, or delete the object with `etcdctl del`, and rotate again: %w",
-			key, describe(keyOf(object.Value)), w.File, err)
+			key, describe(store.KeyPrefix(object.Value)), w.File, err)
 	}
 	if entry, _ := w.entryOf(key); entry == nil || !writesPlain(*entry) {
 		if value, err = w.ring.encrypt(ctx, w.state.New, key, value); err != nil {
@@ -160,18 +161,17 @@ func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 // resource itself. Built-in resources are stored below their name without the group, so
 // wildcards of their groups cannot be distinguished: nil.
 func (w *rewriter) entryOf(key string) (entry *apiserverv1.ResourceConfiguration, exact bool) {
-	first, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(key, w.Root), "/"), "/")
-	second, _, _ := strings.Cut(rest, "/")
+	stored, _ := store.CutKey(strings.TrimPrefix(key, w.Root))
 	for i, candidate := range w.config.Resources {
 		for _, resource := range candidate.Resources {
 			name, group, _ := strings.Cut(resource, ".")
-			if strings.Contains(first, ".") && group == first && name == second || !strings.Contains(first, ".") && name == first {
+			if name == stored.Resource && (stored.Group == "" || group == stored.Group) {
 				return &w.config.Resources[i], true
 			}
 		}
 	}
-	if !strings.Contains(first, ".") {
+	if stored.Group == "" {
 		return nil, false
 	}
-	return w.config.entryFor(second + "." + first), false
+	return w.config.entryFor(stored.String()), false
 }

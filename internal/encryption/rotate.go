@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 const (
@@ -99,7 +100,7 @@ func (r *Rotation) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.progress.Key = strings.TrimSuffix(strings.TrimPrefix(state.New, secretboxPrefix), ":")
+	r.progress.Key = strings.TrimSuffix(strings.TrimPrefix(state.New, store.SecretboxPrefix), ":")
 	if err := r.reached(PhaseNewKey); err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (r *Rotation) begin() (*configuration, *rotationState, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	state = &rotationState{New: secretboxPrefix + key.Name + ":", Old: old}
+	state = &rotationState{New: store.SecretboxPrefix + key.Name + ":", Old: old}
 	data, err := json.Marshal(state)
 	if err != nil {
 		return nil, nil, fmt.Errorf("render the state of the rotation: %w", err)

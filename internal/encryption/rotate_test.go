@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 func newEtcd(t *testing.T) *clientv3.Client {
@@ -54,12 +55,12 @@ func (a apiServer) transformer(resource schema.GroupResource) value.Transformer 
 }
 
 func (a apiServer) encrypt(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
-	return a.transformer(resource).TransformToStorage(ctx, []byte("x"), value.DefaultContext("x"))
+	return a.transformer(resource).TransformToStorage(ctx, []byte("x"), store.ValueContext("x"))
 }
 
 func (a apiServer) put(key, text string, resource schema.GroupResource) {
 	a.t.Helper()
-	stored, err := a.transformer(resource).TransformToStorage(a.t.Context(), []byte(text), value.DefaultContext(key))
+	stored, err := a.transformer(resource).TransformToStorage(a.t.Context(), []byte(text), store.ValueContext(key))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func (a apiServer) get(key string, resource schema.GroupResource) (text string, 
 	if err != nil || len(answer.Kvs) != 1 {
 		a.t.Fatalf("get %s: %v, %v", key, answer, err)
 	}
-	plain, _, err := a.transformer(resource).TransformFromStorage(a.t.Context(), answer.Kvs[0].Value, value.DefaultContext(key))
+	plain, _, err := a.transformer(resource).TransformFromStorage(a.t.Context(), answer.Kvs[0].Value, store.ValueContext(key))
 	if err != nil {
 		a.t.Fatalf("%s cannot be decrypted: %v", key, err)
 	}
@@ -155,7 +156,7 @@ func TestRotate(t *testing.T) {
 			t.Errorf("etcd has %.60q of %s", got, key)
 		}
 	}
-	if _, got := a.get("/registry/configmaps/default/a", configMaps); bytes.HasPrefix(got, []byte(encryptedPrefix)) {
+	if _, got := a.get("/registry/configmaps/default/a", configMaps); store.IsEncrypted(got) {
 		t.Errorf("a config map, which is no longer encrypted, is %.60q", got)
 	}
 	if Interrupted(a.file) {
@@ -199,7 +200,7 @@ func TestRotateContinues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if keys := c.localKeys(); len(keys) != 1 || keys[0] != secretboxPrefix+newKey+":" || !last.Continued {
+			if keys := c.localKeys(); len(keys) != 1 || keys[0] != store.SecretboxPrefix+newKey+":" || !last.Continued {
 				t.Errorf("the keys are %v, the first run made %s; %+v", keys, newKey, last)
 			}
 		})
@@ -261,7 +262,7 @@ resources:
 		t.Errorf("the providers of secrets are %+v", p)
 	}
 	for _, key := range []string{"/registry/secrets/default/a", "/registry/secrets/default/b", "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a"} {
-		if _, got := a.get(key, stored[key]); keyOf(got) != c.writingKeys()[0] {
+		if _, got := a.get(key, stored[key]); store.KeyPrefix(got) != c.writingKeys()[0] {
 			t.Errorf("etcd has %.60q of %s", got, key)
 		}
 	}
@@ -368,7 +369,7 @@ func TestCheckReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := c.secretboxKeys()[0]
-	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/0-damaged", secretboxPrefix+key.Name+":damaged"); err != nil {
+	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/0-damaged", store.SecretboxPrefix+key.Name+":damaged"); err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct{ old, new, want string }{

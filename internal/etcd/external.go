@@ -11,13 +11,11 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 const (
-	// The keepalive is that of the API server's own client
-	// (k8s.io/apiserver/pkg/storage/storagebackend/factory).
-	keepaliveTime    = 30 * time.Second
-	keepaliveTimeout = 10 * time.Second
 	// maxReconnect bounds the delay between two attempts to connect with a member.
 	maxReconnect = 3 * time.Second
 	connectRetry = 500 * time.Millisecond
@@ -39,8 +37,8 @@ type External struct {
 func Connect(ctx context.Context, cfg External) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints:            cfg.Endpoints,
-		DialKeepAliveTime:    keepaliveTime,
-		DialKeepAliveTimeout: keepaliveTimeout,
+		DialKeepAliveTime:    store.KeepaliveTime,
+		DialKeepAliveTimeout: store.KeepaliveTimeout,
 		Logger:               cfg.Logger,
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: maxReconnect},

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	services "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // storedTypes are those that Kubernetes stores in protobuf.
@@ -38,13 +40,9 @@ var currentVersions = map[string]schema.GroupVersion{
 	apiregistrationv1.GroupName: apiregistrationv1.SchemeGroupVersion,
 }
 
-// protobufPrefix begins values in protobuf, as upstream's storage writes them
-// (k8s.io/apimachinery/pkg/runtime/serializer/protobuf).
-var protobufPrefix = []byte("k8s\x00")
-
 // decode returns the object of a value in plain text.
 func decode(plain []byte) (*unstructured.Unstructured, error) {
-	if bytes.HasPrefix(plain, protobufPrefix) {
+	if store.IsProtobuf(plain) {
 		object, err := decodeProtobuf(plain)
 		if err == nil {
 			object, err = convert(object)
@@ -106,7 +104,7 @@ func convert(object runtime.Object) (runtime.Object, error) {
 
 // decodeMetadata returns the metadata of a value in plain text.
 func decodeMetadata(plain []byte) (*metav1.PartialObjectMetadata, error) {
-	if !bytes.HasPrefix(plain, protobufPrefix) {
+	if !store.IsProtobuf(plain) {
 		if !bytes.HasPrefix(plain, []byte("{")) {
 			return nil, errNotAnObject
 		}

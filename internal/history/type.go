@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // Type is a type of objects.
@@ -106,16 +108,8 @@ func isBuiltIn(group string) bool {
 // if its type is stored as most types are: built-in ones under their resource, custom
 // resources under group and resource. The scope of a type that is gone is unknown.
 func (o Object) hasUsualKey(rest string) bool {
-	first, after, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
-	group := ""
-	if strings.Contains(first, ".") {
-		group = first
-		first, after, _ = strings.Cut(after, "/")
-		if group != o.Group {
-			return false
-		}
-	}
-	if first != o.Resource || group == "" && !isBuiltIn(o.Group) {
+	resource, after := store.CutKey(rest)
+	if resource.Resource != o.Resource || resource.Group != "" && resource.Group != o.Group || resource.Group == "" && !isBuiltIn(o.Group) {
 		return false
 	}
 	return "/"+after == o.suffix() || o.Kind == "" && after == o.Name

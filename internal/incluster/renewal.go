@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // retryDelay is the time between two attempts to renew a token.
@@ -19,10 +20,10 @@ const minDelay = time.Second
 
 // renewal keeps the token in a directory current.
 type renewal struct {
-	issue func(context.Context) (*Account, error)
-	dir   string
-	log   io.Writer
-	said  string // the failure that was logged last
+	issue  func(context.Context) (*Account, error)
+	dir    string
+	log    io.Writer
+	logged logging.Changes // failures
 }
 
 // run renews the token until ctx ends. account has the one that is there.
@@ -41,7 +42,7 @@ func (r *renewal) run(ctx context.Context, account *Account) {
 		}
 		switch {
 		case err == nil:
-			r.said = ""
+			r.logged.Forget(r.dir)
 			timer.Reset(due(renewed))
 		case ctx.Err() != nil:
 			return
@@ -60,8 +61,7 @@ func due(account *Account) time.Duration {
 
 // report logs a failure, unless it is the same as the one before.
 func (r *renewal) report(err error) {
-	if text := err.Error(); text != r.said {
-		r.said = text
+	if text := err.Error(); r.logged.Changed(r.dir, text) {
 		_, _ = fmt.Fprintf(r.log, "kube-hyper-mini in-cluster: renew the token: %s; trying again every %s\n", text, retryDelay) // there is nowhere else to report it
 	}
 }

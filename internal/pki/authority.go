@@ -132,7 +132,7 @@ func belongsTo(key crypto.Signer, list []*x509.Certificate) *x509.Certificate {
 	return found
 }
 
-// makeAuthority makes a key and a certificate. The key comes into place last.
+// makeAuthority makes a key and a certificate. The key is written last.
 func (s *Store) makeAuthority(name, commonName string) (*authority, error) {
 	key, err := makeKey(s.nextKey(name))
 	if err != nil {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // Gate regulates access to a store that this process maintains. Its methods are
@@ -49,59 +50,13 @@ func (c *Connection) gate() Gate {
 
 // GatedKV returns the KV that the API servers write with: a write blocks while the
 // database is defragmented, and gets an error while the store refuses writes.
-func (c *Connection) GatedKV() clientv3.KV { return gatedKV{c.Client.KV, c} }
+func (c *Connection) GatedKV() clientv3.KV { return c.gated(c.Client.KV) }
 
-// gatedKV blocks writes during a defragmentation and turns etcd's NOSPACE, which
-// clients would see as an internal error, into a Status with code 507 that names
-// the remedy. All writes of the API servers are transactions.
-type gatedKV struct {
-	clientv3.KV
-	connection *Connection
+func (c *Connection) gated(kv clientv3.KV) clientv3.KV {
+	return store.GuardTransactions(kv, c.enter, c.explain)
 }
 
-// Txn implements [clientv3.KV].
-func (p gatedKV) Txn(ctx context.Context) clientv3.Txn {
-	return &gatedTxn{Txn: p.KV.Txn(ctx), connection: p.connection}
-}
-
-type gatedTxn struct {
-	clientv3.Txn
-	connection *Connection
-	puts       bool
-}
-
-// If implements [clientv3.Txn].
-func (t *gatedTxn) If(comparisons ...clientv3.Cmp) clientv3.Txn {
-	t.Txn = t.Txn.If(comparisons...)
-	return t
-}
-
-// Then implements [clientv3.Txn].
-func (t *gatedTxn) Then(operations ...clientv3.Op) clientv3.Txn {
-	t.Txn = t.Txn.Then(operations...)
-	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
-	return t
-}
-
-// Else implements [clientv3.Txn].
-func (t *gatedTxn) Else(operations ...clientv3.Op) clientv3.Txn {
-	t.Txn = t.Txn.Else(operations...)
-	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
-	return t
-}
-
-// Commit implements [clientv3.Txn].
-func (t *gatedTxn) Commit() (*clientv3.TxnResponse, error) {
-	leave, err := t.connection.enter(t.puts)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	response, err := t.Txn.Commit()
-	return response, t.connection.explain(err)
-}
-
-// gatedLease is gatedKV for leases, which expire events.
+// gatedLease is the same for leases, which expire events.
 type gatedLease struct {
 	clientv3.Lease
 	connection *Connection
@@ -129,6 +84,8 @@ func (c *Connection) enter(puts bool) (leave func(), err error) {
 // because etcd has no room. Kubernetes has no reason for it.
 const ReasonInsufficientStorage metav1.StatusReason = "InsufficientStorage"
 
+// explain turns NOSPACE of etcd, which clients would see as an internal error, into a
+// Status with code 507 that names the remedy.
 func (c *Connection) explain(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err

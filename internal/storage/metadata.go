@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apiserver/pkg/storage/value"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // Upstream fact: how a custom resource is stored
@@ -23,6 +24,7 @@ import (
 //   and nothing else needs the types that no client uses.
 // Gain: a type with objects that no client uses has no serving machinery.
 // Breaks: objects are not collected, and the log says that they cannot be decoded.
+//   TestFeed and TestFeedOfOtherEncodings fail.
 
 // storedMetadata is the part of the metadata that a feed has. Managed fields and
 // annotations may be larger than the rest of an object.
@@ -46,7 +48,7 @@ func (f *Feed) decode(ctx context.Context, stored *mvccpb.KeyValue) (*metav1.Par
 	text := stored.Value
 	var err error
 	if f.decrypt != nil {
-		if text, _, err = f.decrypt.TransformFromStorage(ctx, text, value.DefaultContext(stored.Key)); err != nil {
+		if text, _, err = f.decrypt.TransformFromStorage(ctx, text, store.ValueContext(string(stored.Key))); err != nil {
 			return nil, fmt.Errorf("decrypt %s of etcd: %w", stored.Key, err)
 		}
 	}

@@ -79,7 +79,7 @@ func TestHealthAndStatus(t *testing.T) {
 // must not get an older one than the event's.
 func TestReadsSeeWatchedWrites(t *testing.T) {
 	s, client := newStorage(t)
-	kv, watcher := gatedKV{client.KV, &s.connection}, s.connection.NewWatcher()
+	kv, watcher := s.connection.gated(client.KV), s.connection.NewWatcher()
 	events := watcher.Watch(t.Context(), "key")
 	const writes = 2000
 	go func() {

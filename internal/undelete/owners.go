@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// checkOwners reports whether one of the owners of an object exists or comes back. If
-// none does, the garbage collector would delete the object: its action becomes NoOwner.
+// checkOwners reports whether one of the owners of an object exists or is restored. If
+// none is, the garbage collector would delete the object: its action becomes NoOwner.
 func (p *Plan) checkOwners(ctx context.Context, item *Item) (bool, error) {
 	missing, found := "", len(item.owners) == 0
 	for _, reference := range item.owners {

@@ -22,7 +22,7 @@ import (
 // workers is the number of concurrent requests.
 const workers = 16
 
-// Request says what to bring back.
+// Request names the objects to restore.
 type Request struct {
 	Object history.Object
 	// Target is the moment; the zero Target is the one before the deletion.

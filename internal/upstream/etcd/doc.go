@@ -1,3 +1,3 @@
-// Package etcd reads the files of an etcd member without etcd, and turns etcd's fatal
-// failures into errors.
+// Package etcd reads and writes the files of an etcd member without etcd, and turns etcd's
+// fatal failures into errors.
 package etcd

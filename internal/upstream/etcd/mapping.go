@@ -15,9 +15,9 @@ import "go.etcd.io/etcd/server/v3/storage/backend"
 // Why: bbolt maps the database into memory, where each page that was read stays
 //   resident, and maps it elsewhere when it grows. Nothing exported tells when.
 // Gain: 2,452 CRDs that were read leave no pages in the resident memory.
-// Breaks: memory of something else at the address of the former mapping is
-//   released: the process would lose data. etcd maps 10 GB at once, so that only
-//   a larger database and a defragmentation map it again.
+// Breaks: memory of something else at the address of the former mapping is released:
+//   the process would lose data. etcd maps 10 GB at once, so that only a larger database
+//   and a defragmentation map it again. TestReleasePages fails.
 
 // WhileMapped calls use while the mapping of the database does not change. Writes wait
 // meanwhile.

@@ -28,8 +28,8 @@ import (
 // Gain: a damaged database is refused with the way to restore a backup, instead
 //   of a crash at every start (e2e/faults, TestDamagedFiles). Independent trials
 //   found 43 of 45 damaged pages after a kill.
-// Breaks: sound data is refused at the start after a crash. bbolt changes
-//   Version when it changes the layout.
+// Breaks: sound data is refused at the start after a crash. bbolt changes Version when
+//   it changes the layout. TestDamagedFiles fails.
 
 const (
 	pageHeader    = 16

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -12,20 +13,30 @@ import (
 //
 // Mirrors: go.etcd.io/etcd/server/v3/storage/mvcc.BucketKeyToBytes
 //   go.etcd.io/etcd/server/v3/storage/mvcc.BytesToBucketKey
+//   go.etcd.io/etcd/server/v3/storage/mvcc.RevToBytes
 //   go.etcd.io/etcd/server/v3/storage/mvcc.markTombstone
 //   go.etcd.io/etcd/server/v3/storage/mvcc.storeTxnWrite.put
+//   go.etcd.io/etcd/server/v3/storage/mvcc.storeTxnWrite.delete
 //   go.etcd.io/etcd/api/v3/mvccpb.KeyValue
-// Why: a check of the database and of a backup looks at each record. The fields
-//   are read by their numbers, because the generated methods of 3.6 are gone in
-//   3.7.
-// Gain: a start refuses a database whose records do not match their keys.
-// Breaks: sound data is refused at the start after a crash, or a backup.
+// Why: a check of the database and of a backup looks at each record, and the archive has
+//   records, which a restore writes into a snapshot with the revisions that they had:
+//   transactions on a running member would get revisions of their own, and each would
+//   wait for the disk. The fields are read and written by their numbers, because the
+//   generated methods of 3.6 are gone in 3.7.
+// Gain: a start refuses a database whose records do not match their keys. 100,000 objects
+//   are restored in 12 s on a loaded machine (BenchmarkRestore).
+// Breaks: sound data is refused at the start after a crash, or a backup; restored objects
+//   are wrong or missing. TestRestoreOfEachRevision compares with the member that made
+//   the changes.
 
 // Numbers of the fields of mvccpb.KeyValue.
 const (
-	fieldKey         = 1
-	fieldModRevision = 3
-	fieldValue       = 5
+	fieldKey = iota + 1
+	fieldCreateRevision
+	fieldModRevision
+	fieldVersion
+	fieldValue
+	fieldLease
 )
 
 // A key in the database is a revision: main, '_', sub, and 't' if the record is
@@ -78,6 +89,73 @@ func ParseRecord(key, value []byte) (Record, error) {
 		return Record{}, fmt.Errorf("the record is of revision %d", revision)
 	}
 	return record, nil
+}
+
+// RevisionKey is the key of a record in the database's bucket of keys: the sub-th change
+// of the revision.
+func RevisionKey(revision, sub int64, deleted bool) []byte {
+	key := binary.BigEndian.AppendUint64(nil, uint64(revision))
+	key = append(key, '_')
+	key = binary.BigEndian.AppendUint64(key, uint64(sub))
+	if deleted {
+		key = append(key, 't')
+	}
+	return key
+}
+
+// AppendRecord appends to b what the database has for a change: the key, and unless it was
+// deleted its state.
+func AppendRecord(b []byte, kv *mvccpb.KeyValue, deleted bool) []byte {
+	b = protowire.AppendTag(b, fieldKey, protowire.BytesType)
+	b = protowire.AppendBytes(b, kv.Key)
+	if deleted {
+		return b
+	}
+	integer := func(number protowire.Number, value int64) {
+		if value != 0 {
+			b = protowire.AppendTag(b, number, protowire.VarintType)
+			b = protowire.AppendVarint(b, uint64(value))
+		}
+	}
+	integer(fieldCreateRevision, kv.CreateRevision)
+	integer(fieldModRevision, kv.ModRevision)
+	integer(fieldVersion, kv.Version)
+	if len(kv.Value) > 0 {
+		b = protowire.AppendTag(b, fieldValue, protowire.BytesType)
+		b = protowire.AppendBytes(b, kv.Value)
+	}
+	integer(fieldLease, kv.Lease)
+	return b
+}
+
+// State is the part of a record that the archive uses. The slices are those of the input.
+type State struct {
+	Key, Value []byte
+	// Version counts the writes since the key was created, from 1; 0 for a deletion.
+	Version int64
+	// Lease is the ID of the lease, or 0.
+	Lease int64
+}
+
+// ParseState reads a record that AppendRecord has written.
+func ParseState(record []byte) (State, error) {
+	var state State
+	err := fields(record, func(number protowire.Number, bytes []byte, integer uint64) {
+		switch number {
+		case fieldKey:
+			state.Key = bytes
+		case fieldValue:
+			state.Value = bytes
+		case fieldVersion:
+			state.Version = int64(integer)
+		case fieldLease:
+			state.Lease = int64(integer)
+		}
+	})
+	if err == nil && len(state.Key) == 0 {
+		err = errors.New("a record has no key")
+	}
+	return state, err
 }
 
 // fields calls visit for each field of an encoded message: with its bytes, or

@@ -30,7 +30,8 @@ import (
 //   etcd checks neither.
 // Gain: a truncated log is refused at the start, and a first start that was
 //   interrupted can be repeated (e2e/faults, TestDamagedFiles).
-// Breaks: a sound log is refused, or a truncated one is accepted.
+// Breaks: a sound log is refused, or a truncated one is accepted. TestDamagedFiles and
+//   TestStartAfterAnInterruptedFirstStart fail.
 
 // Numbers of the fields of raftpb.Entry and walpb.Snapshot.
 const (

@@ -22,6 +22,7 @@ import (
 // Why: the decorators of Kubernetes call the factory that dials etcd.
 // Gain: see the fact about the store of one resource.
 // Breaks: watch caches lack a setting that kube-apiserver gives to its own.
+//   TestReadsSeeWatchedWrites fails.
 
 // Raw makes the store of a resource; [New] does.
 type Raw func(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error)

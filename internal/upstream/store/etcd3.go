@@ -27,7 +27,7 @@ import (
 //   writes and 1.3 times the reads per second of one connection over a unix
 //   socket, and 1.7 and 1.8 times those of kube-apiserver with etcd.
 // Breaks: stores lack something that kube-apiserver adds to its own, such as the
-//   encryption check or the handling of corrupt objects.
+//   encryption check or the handling of corrupt objects. TestHasObjectsOfAStore fails.
 
 // New makes the store of a resource over the client, which it changes and uses
 // alone; the connection underneath may be shared. The returned function ends the

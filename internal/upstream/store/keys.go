@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"path"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,17 +20,30 @@ import (
 //   k8s.io/apiserver/pkg/server/options.SimpleStorageFactory.ResourcePrefix
 //   k8s.io/apiextensions-apiserver/pkg/cmd/server/options.NewCRDRESTOptionsGetter
 // Why: the namespace controller looks for one key of each resource instead of
-//   listing every type that discovery has.
+//   listing every type that discovery has. Backups, history and key rotation tell the
+//   resource of an object by its key.
 // Gain: an empty namespace is deleted in 30 ms with no CRDs and in 41 ms with
 //   600, against 7.1 s with kube-apiserver (bench, namespace-empty-crds).
 // Breaks: objects are not found, and stay behind when their namespace is
-//   deleted. CheckCustomResourcePrefix fails the start first, or
-//   TestHasObjectsOfAStore.
+//   deleted, or a backup counts them as others. CheckCustomResourcePrefix fails the
+//   start first, or TestHasObjectsOfAStore.
 
 // NamespaceKeys is the beginning of the keys of a resource's objects in a
 // namespace. Prefix is that of all keys, resourcePrefix that of the resource.
 func NamespaceKeys(prefix, resourcePrefix, namespace string) string {
 	return path.Join("/", prefix, resourcePrefix, namespace) + "/"
+}
+
+// CutKey splits a key, without the prefix of all keys: into the resource, whose group is
+// empty for most built-in ones, and the rest, which is the name or the namespace and the
+// name. The groups that keys have contain a dot.
+func CutKey(key string) (resource schema.GroupResource, rest string) {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	if !strings.Contains(first, ".") {
+		return schema.GroupResource{Resource: first}, rest
+	}
+	second, rest, _ := strings.Cut(rest, "/")
+	return schema.GroupResource{Group: first, Resource: second}, rest
 }
 
 // CustomResourcePrefix returns the key prefix of a custom resource below the common

@@ -22,8 +22,8 @@ import (
 //   is in-process has none.
 // Gain: a scrape of /metrics does not wait for an address at which nothing
 //   listens, and consistent reads come from the watch cache.
-// Breaks: apiserver_storage_size_bytes is missing, /metrics takes seconds, or
-//   each consistent read goes to etcd.
+// Breaks: apiserver_storage_size_bytes is missing, /metrics takes seconds, or each
+//   consistent read goes to etcd. TestWatchProgressIsDetected and TestMetrics fail.
 
 // Status returns the status of the store.
 type Status func(context.Context) (*clientv3.StatusResponse, error)

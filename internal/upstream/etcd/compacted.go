@@ -1,4 +1,4 @@
-package backup
+package etcd
 
 import (
 	"encoding/binary"
@@ -15,11 +15,11 @@ import (
 //   removed that record, which was a deletion.
 // Gain: a snapshot of a member that lags behind is told from a compacted one.
 // Breaks: the revision of a snapshot is too low, and a base of the continuous archive
-//   is refused as that of a member that lags behind.
+//   is refused as that of a member that lags behind. TestCompactedSnapshot fails.
 
-// compactedRevision returns the revision up to which the database was compacted, 0
+// CompactedRevision returns the revision up to which the database was compacted, 0
 // without one. It had that revision at the time.
-func compactedRevision(tx *bolt.Tx) int64 {
+func CompactedRevision(tx *bolt.Tx) int64 {
 	meta := tx.Bucket(schema.Meta.Name())
 	if meta == nil {
 		return 0

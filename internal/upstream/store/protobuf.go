@@ -1,0 +1,20 @@
+package store
+
+import "bytes"
+
+// Upstream fact: how values in protobuf begin
+//
+// Mirrors: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.protoEncodingPrefix
+//   k8s.io/apimachinery/pkg/runtime/serializer/protobuf.Serializer.Decode
+//   k8s.io/apimachinery/pkg/runtime/serializer/protobuf.Serializer.RecognizesData
+// Why: stored values are in protobuf or JSON, and nothing beside them says in which.
+// Gain: schemas of stored CRDs are skipped before they are decoded, and versions of
+//   objects are read from the archive.
+// Breaks: CRDs are decoded with their schemas, and `history` finds no objects of built-in
+//   types. TestStoredDefinitionsAreDecodedWithoutSchemas fails.
+
+// ProtobufPrefix begins the values that Kubernetes stores in protobuf.
+const ProtobufPrefix = "k8s\x00"
+
+// IsProtobuf reports whether a stored value, in plain text, is in protobuf.
+func IsProtobuf(plain []byte) bool { return bytes.HasPrefix(plain, []byte(ProtobufPrefix)) }

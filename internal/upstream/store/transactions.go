@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Upstream fact: all writes of the API servers are transactions
+//
+// Mirrors: go.etcd.io/etcd/client/v3/kubernetes.Client.OptimisticPut
+//   go.etcd.io/etcd/client/v3/kubernetes.Client.OptimisticDelete
+//   k8s.io/apiserver/pkg/storage/etcd3.Compact
+//   go.etcd.io/etcd/server/v3/etcdserver/apply.applierV3Capped
+//   go.etcd.io/etcd/server/v3/etcdserver/apply.applierV3Capped.Txn
+// Why: writes wait during a defragmentation, which would let them time out, and are
+//   refused with the remedy while there is no room. etcd itself takes deletions then,
+//   which make room.
+// Gain: no write is lost or times out during a defragmentation, and a client of a full
+//   database gets 507 with the remedy.
+// Breaks: writes of another form are not held, and time out. TestWritesAreTransactions
+//   fails.
+
+// GuardTransactions returns a KV whose transactions call begin before they are committed,
+// and the function that begin returns afterwards. puts tells whether the transaction may
+// put keys. explain replaces the error of a transaction.
+func GuardTransactions(kv clientv3.KV, begin func(puts bool) (end func(), err error), explain func(error) error) clientv3.KV {
+	return guardedKV{kv, begin, explain}
+}
+
+type guardedKV struct {
+	clientv3.KV
+	begin   func(puts bool) (end func(), err error)
+	explain func(error) error
+}
+
+// Txn implements [clientv3.KV].
+func (g guardedKV) Txn(ctx context.Context) clientv3.Txn {
+	return &guardedTxn{Txn: g.KV.Txn(ctx), kv: g}
+}
+
+type guardedTxn struct {
+	clientv3.Txn
+	kv   guardedKV
+	puts bool
+}
+
+// If implements [clientv3.Txn].
+func (t *guardedTxn) If(comparisons ...clientv3.Cmp) clientv3.Txn {
+	t.Txn = t.Txn.If(comparisons...)
+	return t
+}
+
+// Then implements [clientv3.Txn].
+func (t *guardedTxn) Then(operations ...clientv3.Op) clientv3.Txn {
+	t.Txn = t.Txn.Then(operations...)
+	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
+	return t
+}
+
+// Else implements [clientv3.Txn].
+func (t *guardedTxn) Else(operations ...clientv3.Op) clientv3.Txn {
+	t.Txn = t.Txn.Else(operations...)
+	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
+	return t
+}
+
+// Commit implements [clientv3.Txn].
+func (t *guardedTxn) Commit() (*clientv3.TxnResponse, error) {
+	end, err := t.kv.begin(t.puts)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	response, err := t.Txn.Commit()
+	return response, t.kv.explain(err)
+}
