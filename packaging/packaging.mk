@@ -20,6 +20,7 @@ image: build
 
 ## release: archives, packages, SBOMs and checksums of the last commit for all platforms, in dist
 release:
+	@grep -q '^## \[$(VERSION:v%=%)\]' packaging/CHANGELOG.md || { echo "packaging/CHANGELOG.md has no section for $(VERSION): tag a commit whose changelog has one (see Releases in .github/CONTRIBUTING.md)" >&2; exit 1; }
 	scripts/release.sh $(VERSION) $(DIST)
 
 ## packaging-test: packages, image and release for real (Debian, root; apt-get install systemd systemd-container buildah iproute2 procps ca-certificates openssh-client rpm)
