@@ -24,23 +24,13 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
-
-// Upstream fact: when a remote APIService is available
-//
-// Mirrors: k8s.io/kube-aggregator/pkg/controllers/status/remote.AvailableConditionController.sync
-//   k8s.io/kube-aggregator/pkg/controllers/status/remote.AvailableConditionController.updateAPIServiceStatus
-//   k8s.io/kube-aggregator/pkg/controllers/status/metrics.Metrics
-// Why: the controller of Kubernetes needs Services and EndpointSlices.
-// Gain: aggregated API servers can be used.
-// Breaks: the condition means something else than with kube-apiserver.
 
 const (
 	// availabilityWorkers is more than upstream's 5: the check of a server that drops
 	// packets occupies a worker for seconds and must not delay the others.
 	availabilityWorkers = 20
-	// recheckPeriod is upstream's resync of this controller.
-	recheckPeriod = 30 * time.Second
 	// minRecheck and maxRecheck bound the wait before a failed server is checked again.
 	// Upstream's bounds are 5 ms and 30 s. Here only a check detects that a server is
 	// back, and its requests are refused until then.
@@ -93,7 +83,7 @@ func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
 		AddFunc:    a.enqueue,
 		UpdateFunc: func(_, current any) { a.enqueue(current) },
 		DeleteFunc: a.enqueue,
-	}, recheckPeriod)
+	}, kube.RecheckPeriod)
 	if err != nil {
 		return nil, fmt.Errorf("watch APIServices: %w", err)
 	}
@@ -192,7 +182,7 @@ func (a *Availability) forget(name string) {
 func (a *Availability) logChange(service *apiregistrationv1.APIService, found apiregistrationv1.APIServiceCondition) {
 	previous, known := a.logged.Swap(service.Name, found.Reason)
 	if !known && helper.IsAPIServiceConditionTrue(service, apiregistrationv1.Available) {
-		previous = reasonPassed // an earlier process has logged it
+		previous = kube.ReasonPassed // an earlier process has logged it
 	}
 	switch {
 	case previous == found.Reason:

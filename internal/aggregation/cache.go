@@ -5,17 +5,15 @@ import (
 	"maps"
 	"net/http"
 	"sync"
-	"time"
 
 	"k8s.io/apiserver/pkg/server/mux"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-openapi/pkg/handler3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 const (
-	// openAPITimeout is upstream's bound (specDownloadTimeout): a server may build the
-	// document at the first request.
-	openAPITimeout = time.Minute
 	// maxDocument bounds the memory for a document, in bytes. OpenAPI of all of
 	// Kubernetes is 6 MB.
 	maxDocument = 64 << 20
@@ -28,10 +26,6 @@ const (
 	groupsPath    = "/apis"
 	openAPIV2Path = "/openapi/v2"
 	openAPIV3Path = "/openapi/v3"
-
-	// Upstream's identities for the two kinds of documents.
-	discoveryUser = "system:kube-aggregator"
-	openAPIUser   = "system:aggregator"
 )
 
 // documentCache holds the discovery and OpenAPI documents of the server of an
@@ -62,7 +56,7 @@ type answer struct {
 
 func newDocumentCache(service *apiregistrationv1.APIService) *documentCache {
 	c := &documentCache{
-		v3: handler3.NewOpenAPIService(), v3Mux: mux.NewPathRecorderMux(service.Name), v3Path: openAPIV3Path + discoveryPath(service),
+		v3: handler3.NewOpenAPIService(), v3Mux: mux.NewPathRecorderMux(service.Name), v3Path: openAPIV3Path + kube.DiscoveryPath(service),
 		available: isAvailable(service), answers: map[string]*answer{},
 	}
 	_ = c.v3.RegisterOpenAPIV3VersionedService(openAPIV3Path, c.v3Mux) // always nil

@@ -61,14 +61,6 @@ func (c *Caller) request(ctx context.Context, service *apiregistrationv1.APIServ
 	return request, nil
 }
 
-// discoveryPath is the discovery path of the APIService's group version.
-func discoveryPath(service *apiregistrationv1.APIService) string {
-	if service.Spec.Group == "" {
-		return "/api/" + service.Spec.Version
-	}
-	return "/apis/" + service.Spec.Group + "/" + service.Spec.Version
-}
-
 // reference returns the `service:` reference of a remote APIService.
 func reference(service *apiregistrationv1.APIService) endpoints.Reference {
 	return endpoints.Reference{Namespace: service.Spec.Service.Namespace, Name: service.Spec.Service.Name}

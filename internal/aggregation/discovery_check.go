@@ -15,29 +15,23 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// checkTimeout is upstream's bound for a discovery check.
-const checkTimeout = 5 * time.Second
+var errSlow = fmt.Errorf("no answer within %s", kube.CheckTimeout)
 
-var errSlow = fmt.Errorf("no answer within %s", checkTimeout)
-
-// Reasons of the Available condition. ServiceNotFound, FailedDiscoveryCheck
-// and Passed are upstream's; upstream has FailedDiscoveryCheck for the others
-// too.
+// Reasons of the Available condition besides those of Kubernetes, which has
+// FailedDiscoveryCheck for them.
 const (
-	reasonNotFound  = "ServiceNotFound"       // the reference does not resolve
-	reasonConnect   = "FailedConnection"      // no target accepts a connection
-	reasonTLS       = "FailedTLSVerification" // the certificate does not match caBundle or name
-	reasonDiscovery = "FailedDiscoveryCheck"  // the answer is not discovery
-	reasonPassed    = "Passed"
+	reasonConnect = "FailedConnection"      // no target accepts a connection
+	reasonTLS     = "FailedTLSVerification" // the certificate does not match caBundle or name
 )
 
 // check requests the discovery document of the group version from the server.
 func (a *Availability) check(ctx context.Context, service *apiregistrationv1.APIService) apiregistrationv1.APIServiceCondition {
 	err := a.ask(ctx, service)
 	if err == nil {
-		return apiregistrationv1.APIServiceCondition{Status: apiregistrationv1.ConditionTrue, Reason: reasonPassed, Message: "all checks passed"}
+		return kube.PassedCondition()
 	}
 	return apiregistrationv1.APIServiceCondition{Status: apiregistrationv1.ConditionFalse, Reason: reason(err), Message: err.Error()}
 }
@@ -47,7 +41,7 @@ func (a *Availability) ask(ctx context.Context, service *apiregistrationv1.APISe
 	if err != nil {
 		return err
 	}
-	client.Timeout = checkTimeout
+	client.Timeout = kube.CheckTimeout
 	err = a.discover(ctx, client, service)
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -64,9 +58,8 @@ func (a *Availability) ask(ctx context.Context, service *apiregistrationv1.APISe
 }
 
 func (a *Availability) discover(ctx context.Context, client *http.Client, service *apiregistrationv1.APIService) error {
-	path, ref := discoveryPath(service), reference(service)
-	// Upstream's identity for the check, which is allowed everything.
-	request, err := a.config.Caller.request(ctx, service, path, discoveryUser, user.SystemPrivilegedGroup)
+	path, ref := kube.DiscoveryPath(service), reference(service)
+	request, err := a.config.Caller.request(ctx, service, path, kube.DiscoveryUser, user.SystemPrivilegedGroup)
 	if err != nil {
 		return err
 	}
@@ -125,12 +118,12 @@ func reason(err error) string {
 	)
 	switch {
 	case errors.As(err, &unknown):
-		return reasonNotFound
+		return kube.ReasonNotFound
 	case errors.As(err, &unreachable):
 		return reasonConnect
 	case errors.As(err, &certificate), errors.As(err, &invalid), errors.As(err, &hostname), errors.As(err, &authority),
 		errors.As(err, &alert), errors.As(err, &record):
 		return reasonTLS
 	}
-	return reasonDiscovery
+	return kube.ReasonDiscovery
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 var ref = endpoints.Reference{Namespace: "ns", Name: "svc"}
@@ -16,10 +17,10 @@ var ref = endpoints.Reference{Namespace: "ns", Name: "svc"}
 func TestReasons(t *testing.T) {
 	wrap := func(err error) error { return &url.Error{Op: "Get", URL: "https://targets-1.svc.ns.svc", Err: err} }
 	for want, err := range map[string]error{
-		reasonNotFound:  wrap(&endpoints.UnresolvedError{Reference: ref}),
-		reasonConnect:   wrap(&endpoints.ConnectError{Reference: ref}),
-		reasonTLS:       wrap(&tls.CertificateVerificationError{Err: errors.New("x")}),
-		reasonDiscovery: wrap(context.DeadlineExceeded),
+		kube.ReasonNotFound:  wrap(&endpoints.UnresolvedError{Reference: ref}),
+		reasonConnect:        wrap(&endpoints.ConnectError{Reference: ref}),
+		reasonTLS:            wrap(&tls.CertificateVerificationError{Err: errors.New("x")}),
+		kube.ReasonDiscovery: wrap(context.DeadlineExceeded),
 	} {
 		if got := reason(describe(ref, "/apis", err)); got != want {
 			t.Errorf("%v has the reason %s, want %s", err, got, want)

@@ -10,47 +10,24 @@ import (
 	"k8s.io/client-go/tools/cache"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
-	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
 	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
-	openapiv2 "k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator"
-	openapiv3 "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
-
-// Upstream fact: which parts request discovery and OpenAPI of remote servers
-//
-// Mirrors: k8s.io/kube-aggregator/pkg/apiserver.DiscoveryAggregationController
-//   k8s.io/kube-aggregator/pkg/apiserver.discoveryManager.fetchFreshDiscoveryForService
-//   k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.SpecAggregator
-//   k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.SpecProxier
-//   k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.Downloader.Download
-// Why: the parts of Kubernetes that merge the documents send requests to the
-//   servers while they hold locks that block all readers of the merged documents.
-// Gain: with an aggregated server that does not answer, the slowest request
-//   for OpenAPI takes 0.05 s instead of 60 s (bench, silent-remote).
-// Breaks: documents of remote servers are missing or old.
 
 const (
 	// documentWorkers is the number of concurrent fetches. A server that does not
 	// answer occupies a worker for the timeout of a document.
 	documentWorkers = 20
-	// refreshPeriod is upstream's, of discovery and OpenAPI.
-	refreshPeriod = time.Minute
 	// minRefetch and maxRefetch bound the wait after a failure.
 	minRefetch = time.Second
 	maxRefetch = time.Minute
 )
 
-// Sinks are upstream's parts that merge the documents of all API servers. They call a
-// handler for each remote APIService, and hold locks meanwhile that block all readers
-// of the merged documents.
-type Sinks struct {
-	Discovery aggregatorapiserver.DiscoveryAggregationController
-	OpenAPIV2 openapiv2.SpecAggregator
-	OpenAPIV3 openapiv3.SpecProxier
-}
+// Sinks are the parts of Kubernetes that merge the documents of all API servers.
+type Sinks = kube.Sinks
 
 // Documents fetches the discovery, OpenAPI v2 and v3 documents of remote API servers,
 // and answers the sinks from these copies. Upstream's sinks send requests to the
@@ -173,7 +150,7 @@ func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 		d.cacheOf(service)
 		d.markRequested(name)
 	case d.refresh(ctx, service):
-		return reconcile.After(refreshPeriod)
+		return reconcile.After(kube.DocumentsPeriod)
 	default:
 		return reconcile.Retry()
 	}
@@ -249,8 +226,7 @@ func (d *Documents) forget(name string) {
 	if !known {
 		return
 	}
-	d.sinks.OpenAPIV2.RemoveAPIService(name)
-	d.sinks.OpenAPIV3.RemoveAPIServiceSpec(name)
+	d.sinks.ForgetOpenAPI(name)
 }
 
 func isAvailable(service *apiregistrationv1.APIService) bool {

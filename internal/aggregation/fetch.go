@@ -19,6 +19,8 @@ import (
 	"k8s.io/kube-openapi/pkg/openapiconv"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // fetching is one fetch of a server's documents.
@@ -76,20 +78,20 @@ func (f *fetching) fetch(ctx context.Context, path, accept string, bound time.Du
 // discovery fetches all groups in one document, or the one group version from
 // a server that does not have that.
 func (f *fetching) discovery(ctx context.Context) error {
-	a, _, err := f.fetch(ctx, groupsPath, discovery.AcceptV2+","+discovery.AcceptV2Beta1, checkTimeout, discoveryUser, user.SystemPrivilegedGroup)
+	a, _, err := f.fetch(ctx, groupsPath, discovery.AcceptV2+","+discovery.AcceptV2Beta1, kube.CheckTimeout, kube.DiscoveryUser, user.SystemPrivilegedGroup)
 	if err == nil && a != nil && strings.Contains(a.contentType, "g=apidiscovery.k8s.io") {
 		return nil
 	}
 	// Upstream then requests the document of the group version; the check of
 	// availability has it.
-	_, _, err = f.fetch(ctx, discoveryPath(f.service), runtime.ContentTypeJSON, checkTimeout, discoveryUser, user.SystemPrivilegedGroup)
+	_, _, err = f.fetch(ctx, kube.DiscoveryPath(f.service), runtime.ContentTypeJSON, kube.CheckTimeout, kube.DiscoveryUser, user.SystemPrivilegedGroup)
 	return err
 }
 
 // openAPI fetches both versions and passes new documents to the sinks. The v3 document
 // of a server that has only v2 is made from v2, as upstream does.
 func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
-	v3, changed, err := f.fetch(ctx, f.v3Path, runtime.ContentTypeJSON, openAPITimeout, openAPIUser)
+	v3, changed, err := f.fetch(ctx, f.v3Path, runtime.ContentTypeJSON, kube.OpenAPITimeout, kube.OpenAPIUser)
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 		}
 		f.put(f.v3Path, v3.read())
 	}
-	v2, changed, err := f.fetch(ctx, openAPIV2Path, runtime.ContentTypeJSON, openAPITimeout, openAPIUser)
+	v2, changed, err := f.fetch(ctx, openAPIV2Path, runtime.ContentTypeJSON, kube.OpenAPITimeout, kube.OpenAPIUser)
 	if err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 
 // passV3 passes a new document to the sink.
 func (f *fetching) passV3(sink openapiv3.SpecProxier, document *spec3.OpenAPI) error {
-	f.v3.UpdateGroupVersion(strings.TrimPrefix(discoveryPath(f.service), "/"), document)
+	f.v3.UpdateGroupVersion(strings.TrimPrefix(kube.DiscoveryPath(f.service), "/"), document)
 	sink.AddUpdateAPIService(f.v3Mux, f.service)
 	f.inV3 = true
 	return sink.UpdateAPIServiceSpec(f.service.Name)

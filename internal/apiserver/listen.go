@@ -6,21 +6,13 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/net/netutil"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/connections"
 )
-
-// Upstream fact: the server closes its listener, and panics if another caller has
-//
-// Mirrors: k8s.io/apiserver/pkg/server.RunServer
-// Why: the port is taken before the server is built. If the start fails before
-//   the server runs, the listener must be closed here, and otherwise not.
-// Gain: a taken port is an error in the first milliseconds of a start.
-// Breaks: a stop panics, or a failed start leaves the port open.
 
 // connectionShare / connectionShareOf of the files that the process may open are
 // for connections of clients. At that limit, further clients wait to be accepted.
@@ -28,19 +20,7 @@ import (
 const connectionShare, connectionShareOf = 3, 4
 
 // Listener is the port of the API, taken before anything else starts.
-type Listener struct {
-	net.Listener
-	served atomic.Bool // a server runs on it and closes it
-}
-
-// Release closes the listener if no server has run on it. A running server closes
-// it itself, and panics when another caller does
-// (k8s.io/apiserver/pkg/server.RunServer).
-func (l *Listener) Release() {
-	if !l.served.Load() {
-		_ = l.Close() // no connection was accepted
-	}
-}
+type Listener = connections.Served
 
 // limitConnections bounds how many connections the listener accepts at a time.
 func limitConnections(listener net.Listener) net.Listener {

@@ -11,36 +11,19 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	mutatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// Upstream fact: policies that mutate need the list of OpenAPI documents
-//
-// Mirrors: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.typeConverterManager.Run
-//   k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.typeConverterManager.GetTypeConverter
-//   k8s.io/apiserver/pkg/admission/plugin/policy/mutating.NewDispatcher
-// Why: the plugin reads /openapi/v3 at its start and every five seconds, with the
-//   client of the server itself. Until then the requests that a policy matches are
-//   refused with 503. A server with such policies is ready when the plugin has
-//   read the list; others do not build OpenAPI at their start.
-//   A request for a list that the plugin has read already is held: with CRDs, making
-//   and reading the list takes more of the processor than all else at rest.
-// Gain: the first write after the start is mutated, and servers without such
-//   policies start in 0.27 s (bench, start). With 9,808 CRDs, 2 % of a core at rest.
-// Breaks: the plugin reads another path, and a start waits for
-//   [schemasTimeout]; or it needs more, and writes are refused after the start.
-
 // schemasTimeout bounds how long a start waits until the plugin has read the
-// list of OpenAPI documents. It tries every five seconds.
+// list of OpenAPI documents.
 const schemasTimeout = 20 * time.Second
 
 const (
 	// maxPolicyListHold bounds how long a request of the plugin is held.
 	maxPolicyListHold = 30 * time.Second
-	// policyListCheck is how often a held request looks for a change: as often as the
-	// plugin would request the list.
-	policyListCheck = 5 * time.Second
+	// policyListCheck is the interval at which a held request looks for a change.
+	policyListCheck = kube.PolicySchemasInterval
 )
 
 // mutatingPolicies lets a start wait until stored policies that mutate are in
@@ -73,12 +56,10 @@ func (b *builder) mutatingPolicies() *mutatingPolicies {
 }
 
 // observe closes read when handler has answered the plugin's request for the list of
-// OpenAPI documents. Only the plugin requests it as the server itself. A request for the
-// list that the plugin has read is held. version is empty if it is not known.
+// OpenAPI documents. A request for the list that the plugin has read is held. version is empty if it is not known.
 func (m *mutatingPolicies) observe(openAPI *lazyOpenAPI, handler http.Handler, version func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requester, ok := request.UserFrom(r.Context())
-		if !ok || requester.GetName() != user.APIServerUser || r.URL.Path != "/openapi/v3" {
+		if !kube.ReadsPolicySchemas(r) {
 			handler.ServeHTTP(w, r)
 			return
 		}

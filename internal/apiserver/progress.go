@@ -2,10 +2,10 @@ package apiserver
 
 import (
 	"log/slog"
-	"regexp"
-	"strings"
 	"sync"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 const (
@@ -33,7 +33,7 @@ func (p *progress) failed(log *slog.Logger, err error) {
 	if p.now == nil {
 		p.now = time.Now
 	}
-	now, reason := p.now(), failedChecks(err)
+	now, reason := p.now(), kube.FailedChecks(err)
 	if p.since.IsZero() {
 		p.since = now
 	}
@@ -58,29 +58,4 @@ func (p *progress) reason() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lastFail
-}
-
-// Upstream fact: how the health endpoints mark a failed check
-//
-// Mirrors: k8s.io/apiserver/pkg/server/healthz.handleRootHealth
-// Why: the endpoints return text, from which a start takes the names of the
-//   checks that it waits for.
-// Gain: the log and `status` name what a long start waits for.
-// Breaks: they name the whole response of the endpoint.
-
-// failedCheck is how the health endpoints mark a check
-// (k8s.io/apiserver/pkg/server/healthz.handleRootHealth).
-var failedCheck = regexp.MustCompile(`\[-\](\S+) failed`)
-
-// failedChecks returns the names of the failed checks if the error is the response of a
-// health endpoint, otherwise the text of the error.
-func failedChecks(err error) string {
-	var names []string
-	for _, match := range failedCheck.FindAllStringSubmatch(err.Error(), -1) {
-		names = append(names, match[1])
-	}
-	if len(names) == 0 {
-		return err.Error()
-	}
-	return strings.Join(names, ", ")
 }

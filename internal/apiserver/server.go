@@ -81,7 +81,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 }
 
 func (s *Server) serve(ctx context.Context) error {
-	s.listener.served.Store(true)
+	s.listener.MarkServed()
 	defer s.caches.stop() // the post-start hooks may not have run
 	ended := make(chan struct{})
 	var draining sync.WaitGroup

@@ -10,18 +10,6 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
 
-// Upstream fact: how service account tokens are signed and verified
-//
-// Mirrors: k8s.io/kubernetes/pkg/serviceaccount.JWTTokenGenerator
-//   k8s.io/kubernetes/pkg/serviceaccount.StaticPublicKeysGetter
-//   k8s.io/kubernetes/pkg/serviceaccount.PublicKeysGetter
-//   k8s.io/kubernetes/pkg/controlplane/apiserver/options.Options.Complete
-// Why: the generator and the getter of Kubernetes hold keys that cannot
-//   change.
-// Gain: token keys are rotated without a restart.
-// Breaks: tokens of a rotated key are refused. The e2e test of the rotation
-//   fails.
-
 // TokenKeys sign and verify service account tokens with keys that can change while the
 // server runs. The keys of JWTTokenGenerator and StaticPublicKeysGetter of
 // k8s.io/kubernetes/pkg/serviceaccount, which it mirrors, cannot. Its methods may be

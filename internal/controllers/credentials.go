@@ -6,14 +6,7 @@ import (
 	"os"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/bootstrap"
@@ -25,17 +18,9 @@ import (
 	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 	"k8s.io/utils/clock"
-)
 
-// Upstream fact: the cleaner of legacy tokens lists the pods that mount them
-//
-// Mirrors: k8s.io/kubernetes/pkg/controller/serviceaccount.NewLegacySATokenCleaner
-//   k8s.io/kubernetes/pkg/controller/serviceaccount.LegacySATokenCleaner.Run
-//   k8s.io/client-go/tools/cache.ToListWatcherWithWatchListSemantics
-// Why: no pods are served, and an informer that never syncs would hold the
-//   cleaner.
-// Gain: unused legacy tokens are removed.
-// Breaks: the cleaner does not run.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
+)
 
 const (
 	// The numbers and durations are kube-controller-manager's defaults.
@@ -118,44 +103,14 @@ func buildLegacyTokenCleaner(_ context.Context, env *environment) (func(context.
 		return nil, "", err
 	}
 	core := env.config.Informers.Core().V1()
-	pods := newNoPods()
+	pods := kube.NewNoPods()
 	c, err := serviceaccountcontroller.NewLegacySATokenCleaner(core.ServiceAccounts(), core.Secrets(), pods, client, clock.RealClock{},
 		serviceaccountcontroller.LegacySATokenCleanerOptions{CleanUpPeriod: legacyTokenCleanPeriod, SyncInterval: serviceaccountcontroller.DefaultCleanerSyncInterval})
 	if err != nil {
 		return nil, "", err
 	}
-	return func(ctx context.Context) { concurrently(ctx, pods.informer.RunWithContext, c.Run) }, "", nil
+	return func(ctx context.Context) { concurrently(ctx, pods.Informer().RunWithContext, c.Run) }, "", nil
 }
-
-// noPods is the pod informer of a server without pods: synced and empty. The token
-// cleaner uses it to find tokens that pods mount.
-type noPods struct{ informer cache.SharedIndexInformer }
-
-func newNoPods() noPods {
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil },
-		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-			return watch.NewFake(), nil
-		},
-	}
-	return noPods{cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, listOnly{}), &corev1.Pod{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
-}
-
-// listOnly is a source that cannot stream lists.
-type listOnly struct{}
-
-// IsWatchListSemanticsUnSupported implements client-go's check of that name.
-func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
-
-// Informer implements [coreinformers.PodInformer].
-func (p noPods) Informer() cache.SharedIndexInformer { return p.informer }
-
-// Lister implements [coreinformers.PodInformer].
-func (p noPods) Lister() corelisters.PodLister {
-	return corelisters.NewPodLister(p.informer.GetIndexer())
-}
-
-var _ coreinformers.PodInformer = noPods{}
 
 // buildCSRSigning builds the signer of kubernetes.io/kube-apiserver-client requests. The
 // other signers are for kubelets.

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
@@ -164,8 +166,8 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	if err := env.watch(counted, newNamedTypes().handler()); err != nil {
 		t.Fatal(err)
 	}
-	quotas := &quotaInformer{ResourceQuotaInformer: countedQuotas{counted: counted}}
-	env.atEnd(quotas.removeHandler)
+	quotas := &kube.QuotaInformer{ResourceQuotaInformer: countedQuotas{counted: counted}}
+	env.atEnd(quotas.RemoveHandler)
 	if _, err := quotas.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
 		t.Fatal(err)
 	}

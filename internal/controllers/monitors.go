@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"context"
 	"strconv"
 	"sync"
 	"time"
@@ -10,27 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-)
 
-// Upstream fact: how garbage collector, quota and migrations use an informer
-//
-// Mirrors: k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.controllerFor
-//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.syncMonitors
-//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.startMonitors
-//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.resyncMonitors
-//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
-//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.SyncMonitors
-//   k8s.io/controller-manager/pkg/informerfactory.InformerFactory
-//   k8s.io/kubernetes/pkg/controller/storageversionmigrator.SVMController.sync
-// Why: a storage version migration begins when the monitor of its type has reached
-//   the revision of a list, and asks for that after growing delays. The first two add one handler to the informer of a type, take its controller,
-//   and stop that when the type is gone. The shared factory of Kubernetes
-//   never ends an informer. While the monitor of another type cannot be made, new
-//   monitors are not run, and are dropped silently when their type is gone.
-// Gain: types without objects, and CRDs that were deleted, cost no informer. A migration
-//   of a type without changes begins at once, not with the next bookmark of a watch.
-// Breaks: an informer stops too early, so that dependents are not collected, or
-//   never. A migration skips objects that its monitor has not got.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
+)
 
 // monitors is the [informerfactory.InformerFactory] of one controller. The handler of a
 // type is removed removeDelay after the controller has stopped its monitor. It is safe
@@ -150,8 +131,8 @@ func (m *monitors) end(ended *monitor) {
 }
 
 // monitor is the handler of one controller on the shared informer of a type. Upstream
-// runs the [cache.Controller] of the informer while it monitors the type; that is
-// monitorController.
+// runs the [cache.Controller] of the informer while it monitors the type; that is a
+// [kube.MonitorController].
 type monitor struct {
 	cache.SharedIndexInformer
 	monitors *monitors
@@ -170,7 +151,19 @@ type monitor struct {
 }
 
 // GetController implements [cache.SharedInformer].
-func (m *monitor) GetController() cache.Controller { return monitorController{m} }
+func (m *monitor) GetController() cache.Controller {
+	return kube.MonitorController{SharedInformer: m, Began: m.run, Ended: m.release, Revision: m.revision}
+}
+
+// revision returns the resource version up to which the monitor has handled all changes.
+func (m *monitor) revision() string {
+	text := m.SharedIndexInformer.LastSyncResourceVersion()
+	revision, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || m.monitors.set.content == nil {
+		return text // of another server
+	}
+	return strconv.FormatInt(m.monitors.set.content.Handled(m.resource.GroupResource(), revision), 10)
+}
 
 // AddEventHandlerWithResyncPeriod implements [cache.SharedInformer]. Upstream
 // adds one handler to each monitor.
@@ -261,27 +254,3 @@ func (m *monitor) remove() {
 		_ = m.SharedIndexInformer.RemoveEventHandler(m.registration)
 	}
 }
-
-// monitorController is a monitor as the [cache.Controller] that upstream runs while it
-// monitors the type.
-type monitorController struct{ *monitor }
-
-// LastSyncResourceVersion implements [cache.Controller].
-func (c monitorController) LastSyncResourceVersion() string {
-	text := c.SharedIndexInformer.LastSyncResourceVersion()
-	revision, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || c.monitors.set.content == nil {
-		return text // of another server
-	}
-	return strconv.FormatInt(c.monitors.set.content.Handled(c.resource.GroupResource(), revision), 10)
-}
-
-// Run implements [cache.Controller].
-func (c monitorController) Run(stop <-chan struct{}) {
-	c.run()
-	<-stop
-	c.release()
-}
-
-// RunWithContext implements [cache.Controller].
-func (c monitorController) RunWithContext(ctx context.Context) { c.Run(ctx.Done()) }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 )
 
 // recorder is the garbage collector's handler.
@@ -63,7 +64,7 @@ func deleting(name string, revision int, finalizers ...string) *metav1.PartialOb
 }
 
 // testOrder has a type with an object whose monitor has not been synced.
-func testOrder(t *testing.T) (*orderedHandler, recorder, *atomic.Bool) {
+func testOrder(t *testing.T) (cache.ResourceEventHandler, *deletionOrder, recorder, *atomic.Bool) {
 	t.Helper()
 	content := newStore()
 	v, _, _ := testVisible(newServer("a.example.org/v1"), content)
@@ -82,11 +83,11 @@ func testOrder(t *testing.T) (*orderedHandler, recorder, *atomic.Bool) {
 		<-ended
 	})
 	r := recorder{make(chan string, 10)}
-	return order.handler(schema.GroupVersionResource{Group: "b.example.org", Version: "v1", Resource: "owners"}, r).(*orderedHandler), r, synced
+	return order.handler(schema.GroupVersionResource{Group: "b.example.org", Version: "v1", Resource: "owners"}, r), order, r, synced
 }
 
 func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
-	h, r, synced := testOrder(t)
+	h, _, r, synced := testOrder(t)
 	h.OnAdd(stored("owner", 1), true)
 	h.OnUpdate(stored("owner", 1), deleting("owner", 50, metav1.FinalizerOrphanDependents))
 	h.OnUpdate(deleting("owner", 50, metav1.FinalizerOrphanDependents), deleting("owner", 60, metav1.FinalizerOrphanDependents, "another"))
@@ -106,7 +107,7 @@ func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
 // TestOtherEventsDoNotWait: those of other objects, and the end of one that is
 // held.
 func TestOtherEventsDoNotWait(t *testing.T) {
-	h, r, synced := testOrder(t)
+	h, _, r, synced := testOrder(t)
 	h.OnUpdate(stored("owner", 1), deleting("owner", 50, metav1.FinalizerOrphanDependents))
 	h.OnUpdate(stored("other", 1), stored("other", 51))
 	h.OnUpdate(stored("held", 1), deleting("held", 52, "example.com/another"))
@@ -119,9 +120,9 @@ func TestOtherEventsDoNotWait(t *testing.T) {
 
 // TestEventsDoNotWaitAfterTheEnd: the garbage collector has ended.
 func TestEventsDoNotWaitAfterTheEnd(t *testing.T) {
-	h, _, _ := testOrder(t)
-	order := newDeletionOrder(h.order.visible, h.order.synced)
-	h.order = order
+	_, running, r, _ := testOrder(t)
+	order := newDeletionOrder(running.visible, running.synced)
+	h := order.handler(schema.GroupVersionResource{Group: "b.example.org", Version: "v1", Resource: "owners"}, r)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	order.run(ctx)
@@ -133,8 +134,8 @@ func TestEventsDoNotWaitAfterTheEnd(t *testing.T) {
 
 // TestTypeThatCannotBeListedDelaysEventsBriefly: its monitor may never sync.
 func TestTypeThatCannotBeListedDelaysEventsBriefly(t *testing.T) {
-	h, r, _ := testOrder(t)
-	visible := h.order.visible
+	h, order, r, _ := testOrder(t)
+	visible := order.visible
 	visible.mu.Lock()
 	for _, own := range visible.own {
 		own.since = own.since.Add(-maxHold)

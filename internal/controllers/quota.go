@@ -4,37 +4,20 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/informers"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
-)
 
-// Upstream fact: how the quota controller uses its informer and evaluators
-//
-// Mirrors: k8s.io/kubernetes/pkg/controller/resourcequota.NewController
-//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync
-//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.addQuota
-//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.syncResourceQuota
-//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
-//   k8s.io/kubernetes/pkg/quota/v1/evaluator/core.NewEvaluators
-// Why: the controller adds the evaluator of a type with its monitor, and
-//   calculates a quota once. Types without objects have no monitor, so evaluators
-//   are added before, and a quota is calculated again through the handler that
-//   the controller adds to the informer.
-// Gain: quotas of types without monitors (bench, crds); without it a quota on a
-//   new type is wrong for minutes.
-// Breaks: a quota that names a type without a monitor refuses its objects, or is
-//   not calculated again.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
+)
 
 const (
 	quotaWorkers = 5 // kube-controller-manager's default
@@ -57,8 +40,11 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
 	}
 	evaluators := &evaluators{types: env.types, informers: env.anyInformers, ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators())}
-	quotas := &quotaInformer{ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas(), evaluators: evaluators}
-	env.atEnd(quotas.removeHandler)
+	quotas := &kube.QuotaInformer{
+		ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas(),
+		Before:                func(quota any) { evaluators.require(names(quota)) },
+	}
+	env.atEnd(quotas.RemoveHandler)
 	discover := func() ([]*metav1.APIResourceList, error) {
 		lists, err := env.visible.namespaced()
 		evaluators.add(lists) // otherwise upstream adds its own, with the monitors
@@ -86,7 +72,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 				env.visible.follow(ctx, monitors, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
 			},
 			evaluators.run,
-			func(ctx context.Context) { quotas.recalculate(ctx, env.visible, monitors.synced) })
+			func(ctx context.Context) { recalculate(ctx, quotas, env.visible, monitors.synced) })
 	}, "", nil
 }
 
@@ -146,78 +132,9 @@ func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.Generic
 	return e.informers.lister(resource), nil
 }
 
-// quotaInformer is the informer of resource quotas. It can make the controller calculate
-// a quota again. Upstream calculates a quota without types that have no monitor yet,
-// and calculates it again minutes later; a new monitor does not report objects that
-// were deleted before it started.
-type quotaInformer struct {
-	coreinformers.ResourceQuotaInformer
-	evaluators *evaluators
-
-	mu           sync.Mutex
-	handler      cache.ResourceEventHandler
-	registration cache.ResourceEventHandlerRegistration
-}
-
-// Informer implements [coreinformers.ResourceQuotaInformer].
-func (q *quotaInformer) Informer() cache.SharedIndexInformer {
-	return handlerCapture{q.ResourceQuotaInformer.Informer(), q}
-}
-
-// handlerCapture keeps the handler of the controller in its quotaInformer.
-type handlerCapture struct {
-	cache.SharedIndexInformer
-	of *quotaInformer
-}
-
-// AddEventHandlerWithResyncPeriod implements [cache.SharedInformer].
-func (c handlerCapture) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	handler = evaluatedFirst{handler, c.of.evaluators}
-	c.of.mu.Lock()
-	c.of.handler = handler
-	c.of.mu.Unlock()
-	registration, err := c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
-	if err != nil {
-		return nil, err
-	}
-	c.of.mu.Lock()
-	c.of.registration = registration
-	c.of.mu.Unlock()
-	return registration, nil
-}
-
-// removeHandler removes the handler of the controller.
-func (q *quotaInformer) removeHandler() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.registration != nil {
-		// An error means that the informer has stopped.
-		_ = q.ResourceQuotaInformer.Informer().RemoveEventHandler(q.registration)
-	}
-}
-
-// evaluatedFirst adds the evaluators of the types that a quota names before the
-// controller calculates the quota.
-type evaluatedFirst struct {
-	cache.ResourceEventHandler
-	evaluators *evaluators
-}
-
-// OnAdd implements [cache.ResourceEventHandler].
-func (e evaluatedFirst) OnAdd(obj any, isInInitialList bool) {
-	e.evaluators.require(names(obj))
-	e.ResourceEventHandler.OnAdd(obj, isInInitialList)
-}
-
-// OnUpdate implements [cache.ResourceEventHandler].
-func (e evaluatedFirst) OnUpdate(previous, current any) {
-	e.evaluators.require(names(current))
-	e.ResourceEventHandler.OnUpdate(previous, current)
-}
-
 // recalculate makes the controller calculate quotas again when the types that they name
 // have got monitors, until ctx ends.
-func (q *quotaInformer) recalculate(ctx context.Context, visible *visibleTypes, synced func(schema.GroupVersionResource) bool) {
+func recalculate(ctx context.Context, quotas *kube.QuotaInformer, visible *visibleTypes, synced func(schema.GroupVersionResource) bool) {
 	monitored := map[schema.GroupResource]bool{}
 	for ctx.Err() == nil {
 		namedChanged := visible.named.changed()
@@ -236,7 +153,9 @@ func (q *quotaInformer) recalculate(ctx context.Context, visible *visibleTypes, 
 			}
 		}
 		maps.DeleteFunc(monitored, func(resource schema.GroupResource, _ bool) bool { return !named[resource] })
-		q.calculate(added)
+		if len(added) > 0 {
+			quotas.Recalculate(func(quota *corev1.ResourceQuota) bool { return namesAny(quota, added) })
+		}
 		delay := never
 		if waiting {
 			delay = newMonitorPoll
@@ -252,23 +171,14 @@ func (q *quotaInformer) recalculate(ctx context.Context, visible *visibleTypes, 
 	}
 }
 
-// calculate makes the controller calculate the quotas that name one of the types.
-func (q *quotaInformer) calculate(types map[schema.GroupResource]bool) {
-	q.mu.Lock()
-	handler := q.handler
-	q.mu.Unlock()
-	if handler == nil || len(types) == 0 {
-		return
-	}
-	quotas, _ := q.Lister().List(labels.Everything()) // a lister of a cache returns no error
-	for _, quota := range quotas {
-		for resource := range quotaTypes(quota) {
-			if types[resource] {
-				handler.OnAdd(quota, false)
-				break
-			}
+// namesAny reports whether the quota names one of the types.
+func namesAny(quota *corev1.ResourceQuota, types map[schema.GroupResource]bool) bool {
+	for resource := range quotaTypes(quota) {
+		if types[resource] {
+			return true
 		}
 	}
+	return false
 }
 
 // neverStarted has the informers that the constructors of upstream's evaluators of pods

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // storedRetry is the delay after a failed list.
@@ -110,17 +112,17 @@ func (c storedChecker) Done() <-chan struct{} { return c.done }
 func (i *storedInformer) RunWithContext(ctx context.Context) {
 	defer i.stopped.Store(true)
 	defer i.feed.Close()
-	logged := "" // the error that was logged last, until a list succeeds
+	var logged logging.Changes // failures, until a list succeeds
+	resource := i.resource.GroupResource().String()
 	for ctx.Err() == nil {
 		listed, err := i.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if listed {
-			logged = "" // changes were missed: the storage logs it once for all types
-		} else if text := err.Error(); text != logged {
-			logged = text
-			i.log.Warn("reading the objects of a type from etcd failed, trying again: the garbage collector and quotas miss their changes", "type", i.resource.GroupResource().String(), "error", err)
+			logged.Forget(resource) // changes were missed: the storage logs it once for all types
+		} else if logged.Changed(resource, err.Error()) {
+			i.log.Warn("reading the objects of a type from etcd failed, trying again: the garbage collector and quotas miss their changes", "type", resource, "error", err)
 		}
 		pause(ctx, i.retry)
 	}

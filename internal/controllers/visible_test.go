@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
 )
 
 // store is a Population that a test sets.
@@ -329,5 +328,3 @@ func TestTypeMapper(t *testing.T) {
 		t.Errorf("a group that is gone: %v", err)
 	}
 }
-
-var _ cache.ResourceEventHandler = (*orderedHandler)(nil)

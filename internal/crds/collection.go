@@ -3,22 +3,13 @@ package crds
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
-)
 
-// Upstream fact: how a collection of CRDs is deleted
-//
-// Mirrors: k8s.io/apiserver/pkg/registry/generic/registry.Store.DeleteCollection
-//   k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.REST.Delete
-// Why: upstream holds all deleted CRDs with their schemas, for the response. It
-//   deletes with the store's method, not with that of the REST storage of CRDs.
-// Gain: the deletion of 2,452 CRDs takes the memory of a page of them.
-// Breaks: the deletion of a collection of CRDs does not do what kube-apiserver does.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
+)
 
 // DeleteCollection implements [rest.CollectionDeleter]. Whole CRDs are read page by page:
 // for the deletion, and again for the response, at the same revision.
@@ -31,23 +22,13 @@ func (r *registry) DeleteCollection(ctx context.Context, validate rest.ValidateO
 		return nil, err
 	}
 	list := obj.(*storedDefinitionList)
-	deletions, deleting := errgroup.WithContext(ctx)
-	deletions.SetLimit(max(r.DeleteCollectionWorkers, 1))
-	err = list.each(deleting, func(d *storedDefinition) error {
-		name := d.Name
-		deletions.Go(func() error {
-			_, _, err := r.Store.Delete(deleting, name, validate, options.DeepCopy())
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return err
+	each := func(ctx context.Context, visit func(name string)) error {
+		return list.each(ctx, func(d *storedDefinition) error {
+			visit(d.Name)
+			return context.Cause(ctx)
 		})
-		return context.Cause(deleting)
-	})
-	if failure := deletions.Wait(); failure != nil {
-		return nil, failure
 	}
-	if err != nil {
+	if err := customresources.DeleteEach(ctx, r.Store, each, validate, options); err != nil {
 		return nil, err
 	}
 	return list, nil

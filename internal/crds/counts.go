@@ -6,24 +6,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
-)
 
-// Upstream fact: how the objects of a store are counted
-//
-// Mirrors: k8s.io/apiserver/pkg/registry/generic/registry.Store.startObservingCount
-// Why: it takes a goroutine and a timer for each version of a custom resource, and would
-//   open stores that no client uses.
-// Gain: one goroutine counts for all types.
-// Breaks: apiserver_resource_objects and the cost of lists in flow control are wrong for
-//   custom resources.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
+)
 
 const (
 	// countInterval is the shortest interval at which the objects of open stores are counted
 	// (--etcd-count-metric-poll-period).
 	countInterval = time.Minute
-	// countJitter lengthens each interval by up to so many times, as upstream does.
-	countJitter = 1.2
 	// countDelay is the time from the opening of a store to its first count: its watch
 	// cache is filled meanwhile.
 	countDelay = time.Second
@@ -44,7 +34,7 @@ func (s *stores) count(ctx context.Context) {
 		case <-timer.C:
 		}
 		s.countAll(ctx)
-		timer.Reset(wait.Jitter(countInterval, countJitter))
+		timer.Reset(wait.Jitter(countInterval, store.CountJitter))
 	}
 }
 
@@ -61,21 +51,19 @@ func (s *stores) countAll(ctx context.Context) {
 	open := maps.Clone(s.open)
 	s.mu.Unlock()
 	for lazy, tracker := range open {
-		store := lazy.used()
-		if store == nil {
+		opened := lazy.used()
+		if opened == nil {
 			continue
 		}
-		stats, err := store.Stats(ctx)
+		stats, err := opened.Stats(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		s.mu.Lock()
 		if _, still := s.open[lazy]; still { // otherwise forget has deleted the metrics
-			metrics.UpdateStoreStats(lazy.resource, stats, err)
+			store.RecordCount(lazy.resource, stats, err)
 		}
 		s.mu.Unlock()
-		if err == nil && tracker != nil {
-			tracker.Set(lazy.resource.String(), stats)
-		}
+		store.TrackCount(tracker, lazy.resource, stats, err)
 	}
 }

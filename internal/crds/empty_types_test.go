@@ -20,6 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // listEmpty lists the type, which has no objects, and returns the revision.
@@ -356,5 +358,5 @@ func plainOf(t *testing.T, query, accept, version string) bool {
 	}
 	r := httptest.NewRequest(http.MethodGet, "/apis/example.com/"+version+"/widgets?"+query, nil)
 	r.Header.Set("Accept", accept)
-	return newPlainRequest(r, info, widgets()) != nil
+	return customresources.NewPlainRequest(r, info, widgets()) != nil
 }

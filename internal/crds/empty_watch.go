@@ -2,40 +2,27 @@ package crds
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	kubestorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 const (
 	// holdTimeout bounds how long a request waits for the counts of objects to
 	// reach a revision.
 	holdTimeout = 3 * time.Second
-	// bookmarkInterval is the interval of a watch's bookmarks, as in upstream's watch
-	// cache.
-	bookmarkInterval = time.Minute
-	// lastBookmark is the time between the last bookmark and the end of a watch.
-	lastBookmark = 2 * time.Second
 )
 
 var storageVersioner = kubestorage.APIObjectVersioner{}
@@ -43,8 +30,6 @@ var storageVersioner = kubestorage.APIObjectVersioner{}
 func holdContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, holdTimeout)
 }
-
-func formatRevision(revision int64) string { return strconv.FormatInt(revision, 10) }
 
 // definitionChanges ends the watches of types without objects when their CRD changes.
 type definitionChanges struct {
@@ -90,124 +75,44 @@ func sameServing(before, after *apiextensionsv1.CustomResourceDefinition) bool {
 		equality.Semantic.DeepEqual(before.Status.AcceptedNames, after.Status.AcceptedNames)
 }
 
-// stream is the response to a watch.
-type stream struct {
-	w       http.ResponseWriter
-	flusher http.Flusher
-	request *plainRequest
-}
-
-// newStream sends the header of the response.
-func newStream(w http.ResponseWriter, p *plainRequest) *stream {
-	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
-	w.Header().Set("Transfer-Encoding", "chunked")
-	w.WriteHeader(http.StatusOK)
-	s := &stream{w: w, request: p}
-	s.flusher, _ = w.(http.Flusher)
-	s.flush()
-	return s
-}
-
-func (s *stream) flush() {
-	if s.flusher != nil {
-		s.flusher.Flush()
-	}
-}
-
-// send sends an event.
-func (s *stream) send(kind watch.EventType, object any) error {
-	text, err := json.Marshal(struct {
-		Type   watch.EventType `json:"type"`
-		Object any             `json:"object"`
-	}{kind, object})
-	if err != nil {
-		return fmt.Errorf("encode an event: %w", err)
-	}
-	if _, err := s.w.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("send an event: %w", err)
-	}
-	s.flush()
-	return nil
-}
-
-// bookmark sends the revision to the client; annotations may be nil.
-func (s *stream) bookmark(revision int64, annotations map[string]string) error {
-	object := metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{APIVersion: s.request.version().String(), Kind: s.request.crd.Status.AcceptedNames.Kind},
-		ObjectMeta: metav1.ObjectMeta{ResourceVersion: formatRevision(revision), Annotations: annotations},
-	}
-	return s.send(watch.Bookmark, object)
-}
-
-// refuseOld answers a watch from a revision whose history is not known, with the same
-// event as upstream's watch cache. Clients list again.
-func (e *emptyTypes) refuseOld(w http.ResponseWriter, r *http.Request, p *plainRequest, oldest int64) {
-	flowcontrol.WatchInitialized(r.Context())
-	expired := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%d)", p.options.ResourceVersion, oldest))
-	status := expired.Status()
-	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	// The error is that of a connection that the client has closed.
-	_ = newStream(w, p).send(watch.Error, status)
-	p.record(r)
-}
-
-// record counts an answered watch.
-func (p *plainRequest) record(r *http.Request) {
-	metrics.MonitorRequest(r, "WATCH", p.info.APIGroup, p.info.APIVersion, p.info.Resource, "", metrics.CleanScope(p.info),
-		metrics.APIServerComponent, false, "", http.StatusOK, 0, time.Since(p.received))
-}
-
 // watch waits for the first object; then upstream's handler continues the watch.
-func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *plainRequest, empty *storage.EmptyResource, revision int64) {
+func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *customresources.PlainRequest, empty *storage.EmptyResource, revision int64) {
 	release := sync.OnceFunc(empty.Release)
 	defer release()
-	ended := e.changes.end(p.crd.Name)
-	if current := e.front.catalog.get(p.crd.Name); current == nil || !sameServing(p.crd, current) {
-		newStream(w, p) // the CRD has changed meanwhile: the client watches again
+	ended := e.changes.end(p.CRD.Name)
+	if current := e.front.catalog.get(p.CRD.Name); current == nil || !sameServing(p.CRD, current) {
+		customresources.NewStream(w, p) // the CRD has changed meanwhile: the client watches again
 		return
 	}
 	timeout := time.Duration(float64(e.minTimeout) * (rand.Float64() + 1))
-	if seconds := p.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
+	if seconds := p.Options.TimeoutSeconds; seconds != nil && *seconds > 0 {
 		timeout = time.Duration(*seconds) * time.Second
 	}
 	held := &emptyWatch{
-		stream: newStream(w, p), empty: empty, revision: revision, ended: ended,
-		deadline: time.Now().Add(timeout), bookmarks: p.options.AllowWatchBookmarks,
+		stream: customresources.NewStream(w, p), empty: empty, revision: revision, ended: ended,
+		deadline: time.Now().Add(timeout), bookmarks: p.Options.AllowWatchBookmarks,
 	}
 	flowcontrol.WatchInitialized(r.Context()) // a waiting watch occupies no seat
 	var first bool
-	metrics.RecordLongRunning(r, p.info, metrics.APIServerComponent, func() { first = held.run(r.Context()) })
+	metrics.RecordLongRunning(r, p.Info, metrics.APIServerComponent, func() { first = held.run(r.Context()) })
 	last := empty.Revision()
 	remaining := time.Until(held.deadline)
 	if !first || last == 0 || remaining <= 0 {
-		p.record(r)
+		p.Record(r)
 		return
 	}
-	leave, err := e.front.enter(r.Context(), p.crd.Name)
+	leave, err := e.front.enter(r.Context(), p.CRD.Name)
 	if err != nil {
 		return // the client has gone
 	}
 	defer leave()
-	e.front.handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(&continuedResponse{inner: w, begun: release}), continuedFrom(r, last, remaining))
-}
-
-// continuedFrom is the request for the rest of a watch.
-func continuedFrom(r *http.Request, revision int64, remaining time.Duration) *http.Request {
-	query := r.URL.Query()
-	query.Del("sendInitialEvents")
-	query.Del("resourceVersionMatch")
-	query.Set("resourceVersion", formatRevision(revision))
-	query.Set("timeoutSeconds", strconv.Itoa(1+int(remaining.Seconds())))
-	rest := r.WithContext(r.Context())
-	rest.URL = &url.URL{}
-	*rest.URL = *r.URL
-	rest.URL.RawQuery = query.Encode()
-	return rest
+	rest, request := customresources.Continue(w, r, last, remaining, release)
+	e.front.handler.ServeHTTP(rest, request)
 }
 
 // emptyWatch is a watch of a type without objects.
 type emptyWatch struct {
-	stream    *stream
+	stream    *customresources.Stream
 	empty     *storage.EmptyResource
 	revision  int64 // the last one that was sent to the client
 	ended     <-chan struct{}
@@ -217,8 +122,8 @@ type emptyWatch struct {
 
 // run returns true when the first object has come, and false when the watch has ended.
 func (w *emptyWatch) run(ctx context.Context) bool {
-	if initial := w.stream.request.options.SendInitialEvents; w.bookmarks && initial != nil && *initial {
-		if err := w.stream.bookmark(w.revision, map[string]string{metav1.InitialEventsAnnotationKey: "true"}); err != nil {
+	if initial := w.stream.Request.Options.SendInitialEvents; w.bookmarks && initial != nil && *initial {
+		if err := w.stream.Bookmark(w.revision, map[string]string{metav1.InitialEventsAnnotationKey: "true"}); err != nil {
 			return false // the client has gone
 		}
 	}
@@ -251,10 +156,10 @@ func (w *emptyWatch) run(ctx context.Context) bool {
 func (w *emptyWatch) nextBookmark() time.Duration {
 	remaining := time.Until(w.deadline)
 	switch {
-	case !w.bookmarks || remaining <= lastBookmark:
+	case !w.bookmarks || remaining <= customresources.LastBookmark:
 		return remaining
 	default:
-		return min(bookmarkInterval, remaining-lastBookmark)
+		return min(customresources.BookmarkInterval, remaining-customresources.LastBookmark)
 	}
 }
 
@@ -265,50 +170,5 @@ func (w *emptyWatch) mark() error {
 		return nil
 	}
 	w.revision = revision
-	return w.stream.bookmark(revision, nil)
-}
-
-// errNotContinued ends a watch whose rest would not continue what was sent to the
-// client.
-var errNotContinued = errors.New("the watch is not continued")
-
-// continuedResponse is the [http.ResponseWriter] for the rest of a watch whose header
-// has been sent. If upstream's handler refuses the rest, it writes nothing: the watch
-// ends, and the client begins another one.
-type continuedResponse struct {
-	inner   http.ResponseWriter
-	begun   func() // called when upstream's handler watches
-	header  http.Header
-	refused bool
-	decided bool
-}
-
-// Unwrap implements [responsewriter.UserProvidedDecorator].
-func (c *continuedResponse) Unwrap() http.ResponseWriter { return c.inner }
-
-// Header implements [http.ResponseWriter]. It is not sent.
-func (c *continuedResponse) Header() http.Header {
-	if c.header == nil {
-		c.header = http.Header{}
-	}
-	return c.header
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (c *continuedResponse) WriteHeader(code int) {
-	if c.decided {
-		return
-	}
-	c.decided = true
-	c.refused = code != http.StatusOK || c.header.Get("Content-Type") != runtime.ContentTypeJSON
-	c.begun()
-}
-
-// Write implements [http.ResponseWriter].
-func (c *continuedResponse) Write(text []byte) (int, error) {
-	c.WriteHeader(http.StatusOK)
-	if c.refused {
-		return 0, errNotContinued
-	}
-	return c.inner.Write(text)
+	return w.stream.Bookmark(revision, nil)
 }

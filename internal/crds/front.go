@@ -18,23 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/tools/cache"
-)
 
-// Upstream fact: when the handler of custom resources gets CRDs from its lister
-//
-// Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP
-//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
-//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition
-//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.removeStorage_locked
-//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.removeDeadStorage
-//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.GetCustomResourceListerCollectionDeleter
-// Why: it gets a CRD by the name in the path, to route, and then by the
-//   name of what it got, to build the type. It builds a type anew when its CRD
-//   changes, and drops one when its CRD is gone.
-// Gain: a type that is not in use has no storage, no cache and no schemas in
-//   memory.
-// Breaks: custom resources are not found, or served by an old version of their
-//   CRD.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
+)
 
 const (
 	// idleAfter is the time after its last request until a type is released.
@@ -44,24 +30,7 @@ const (
 	// fetchTimeout bounds the reading of a CRD for upstream's handler, whose call has
 	// no context.
 	fetchTimeout = 30 * time.Second
-	// seenDelay is the time that other servers may need to learn that a CRD is
-	// established (crdHandler.serveResource of
-	// k8s.io/apiextensions-apiserver/pkg/apiserver).
-	seenDelay = 2 * time.Second
-	// wholePrefix begins the names for which the lister of upstream's handler returns
-	// whole CRDs. The handler gets a CRD twice (crdHandler.ServeHTTP and
-	// getOrCreateServingInfoFor): by the name in the request's path, to route it, and
-	// by the name of that CRD, to build the storage of the type.
-	wholePrefix = "whole/"
 )
-
-// servingHandler is what NewCustomResourceDefinitionHandler of
-// k8s.io/apiextensions-apiserver/pkg/apiserver returns. It builds the serving
-// machinery of a type at its first request.
-type servingHandler interface {
-	http.Handler
-	finalizer.CRClientGetter
-}
 
 // front passes requests to upstream's handler. It is the handler's source of CRDs,
 // counts the requests of each type, and has the handler drop what it has built for a
@@ -80,7 +49,7 @@ type front struct {
 	// to the handler.
 	empty *emptyTypes
 
-	handler servingHandler
+	handler customresources.Handler
 	// events is the handler's receiver of changes; the handler sets it.
 	events cache.ResourceEventHandler
 
@@ -202,45 +171,31 @@ func (f *front) viewed(name string) (*apiextensionsv1.CustomResourceDefinition, 
 		return nil, apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), name)
 	}
 	if f.tooNew(crd) {
-		view := *crd
-		view.Name = wholePrefix + crd.Name
-		return &view, nil
+		return customresources.RoutingView(crd, true), nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.types[name]
 	if t == nil {
-		return routing(crd), nil
+		return customresources.RoutingView(crd, false), nil
 	}
 	if t.viewOf != crd {
-		t.view, t.viewOf = routing(crd), crd
+		t.view, t.viewOf = customresources.RoutingView(crd, false), crd
 	}
 	return t.view, nil
 }
 
 // tooNew reports whether other servers may not have received yet that the CRD is
-// established. The handler delays the requests of such a CRD
-// (crdHandler.serveResource).
+// established. The handler delays the requests of such a CRD.
 func (f *front) tooNew(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	established := apiextensionshelpers.FindCRDCondition(crd, apiextensionsv1.Established)
-	if established == nil || time.Since(established.LastTransitionTime.Time) > seenDelay {
+	if established == nil || time.Since(established.LastTransitionTime.Time) > customresources.SeenDelay {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
 	alone, err := f.alone(ctx)
 	return err != nil || !alone
-}
-
-// routing copies a CRD of the catalog for the handler, without its age.
-func routing(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
-	view := *crd
-	view.Name = wholePrefix + crd.Name
-	view.Status.Conditions = append([]apiextensionsv1.CustomResourceDefinitionCondition(nil), crd.Status.Conditions...)
-	for i := range view.Status.Conditions {
-		view.Status.Conditions[i].LastTransitionTime = metav1.Time{}
-	}
-	return &view
 }
 
 // changed is called after each change of the catalog.
@@ -281,12 +236,9 @@ func outdated(built, now *apiextensionsv1.CustomResourceDefinition) bool {
 }
 
 // drop has the handler drop what it has built for a CRD, if anything. Requests in
-// progress end first; watches are ended. It waits for a type that is being built. An
-// update to an empty specification differs from every other specification
-// (crdHandler.updateCustomResourceDefinition).
+// progress end first; watches are ended. It waits for a type that is being built.
 func (f *front) drop(uid types.UID) {
-	empty := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{UID: uid}}
-	f.events.OnUpdate(empty, empty)
+	customresources.Drop(f.events, uid)
 }
 
 // releaseIdle releases idle types until ctx ends.
@@ -374,8 +326,7 @@ func (f *front) GetCustomResourceListerCollectionDeleter(crd *apiextensionsv1.Cu
 			return noObjects{}, nil
 		}
 	}
-	asked := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{UID: crd.UID, Name: wholePrefix + crd.Name}}
-	client, err := f.handler.GetCustomResourceListerCollectionDeleter(asked)
+	client, err := f.handler.GetCustomResourceListerCollectionDeleter(customresources.WholeName(crd))
 	if err != nil {
 		return nil, fmt.Errorf("serve %s to delete its objects: %w", crd.Name, err)
 	}

@@ -41,6 +41,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 var widgetResource = schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "widgets"}
@@ -78,7 +79,7 @@ func newTestServer(t *testing.T) *testServer {
 	store := storage.New(storage.Connection{Client: member.Client(), NewWatcher: member.NewWatcher, Endpoint: "embedded", Single: true},
 		storage.Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute}, slog.New(slog.DiscardHandler))
 	getter := newStores(testGetter(t, store))
-	protobuf, err := newProtobufStorage(testGetter(t, store))
+	protobuf, err := customresources.NewProtobufStorage(testGetter(t, store))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func newTestServer(t *testing.T) *testServer {
 	}
 	catalog := newCatalog()
 	f := &front{catalog: catalog, definitions: definitions, discovery: http.NotFoundHandler(), delegate: http.NotFoundHandler(), alone: isAlone, types: map[string]*servedType{}}
-	f.handler, err = apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, handlerInformer{front: f}, f.delegate, getter,
+	f.handler, err = apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, f.informer(), f.delegate, getter,
 		admission.NewChainHandler(), nil, utilwebhook.NewDefaultServiceResolver(), nil, 1,
 		authorizerfactory.NewAlwaysAllowAuthorizer(), time.Minute, time.Minute, nil, 1<<20)
 	if err != nil {

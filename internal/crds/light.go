@@ -1,17 +1,17 @@
 package crds
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // lighten drops from crd, in place, what takes memory and is for serving and
@@ -70,12 +70,8 @@ type lightCodec struct {
 
 // Decode implements [runtime.Decoder]. into must be a v1 CRD or nil.
 func (c lightCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	skipped := schemaFields
-	if c.metadata {
-		skipped = wholeMetadataFields
-	}
 	internal := &apiextensions.CustomResourceDefinition{}
-	_, kind, err := c.stored.Decode(withoutFields(data, skipped), defaults, internal)
+	_, kind, err := c.stored.Decode(customresources.WithoutSchemas(data, c.metadata), defaults, internal)
 	if err != nil {
 		return nil, kind, err
 	}
@@ -105,87 +101,3 @@ func (lightCodec) Encode(obj runtime.Object, _ io.Writer) error {
 
 // Identifier implements [runtime.Encoder].
 func (lightCodec) Identifier() runtime.Identifier { return "lightCustomResourceDefinition" }
-
-// Upstream fact: the protobuf fields of a stored CRD
-//
-// Mirrors: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.CustomResourceDefinition
-//   k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.CustomResourceDefinitionSpec
-//   k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.CustomResourceDefinitionVersion
-//   k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.CustomResourceDefinitionSpec
-//   k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.CustomResourceDefinitionVersion
-//   k8s.io/apimachinery/pkg/runtime.Unknown
-// Why: schemas are left out by the numbers of their fields, before decoding. The
-//   decoders of Kubernetes decode whole objects.
-// Gain: CRDs without schemas: 57 MB of live heap with 613 CRDs (bench, crds).
-// Breaks: a new field with the number of a skipped one is lost, or a new large
-//   field stays in memory. TestStoredDefinitionsAreDecodedWithoutSchemas compares
-//   all fields.
-
-// fieldSet names protobuf fields to leave out: nil leaves the field out,
-// otherwise it is a message of which some fields are left out.
-type fieldSet map[protowire.Number]fieldSet
-
-var (
-	// versionFields are those of CustomResourceDefinitionVersion: schema,
-	// additionalPrinterColumns, selectableFields.
-	versionFields = fieldSet{4: nil, 6: nil, 9: nil}
-	// specFields are those of CustomResourceDefinitionSpec: in v1beta1
-	// validation, additionalPrinterColumns and selectableFields apply to all
-	// versions; v1 does not use these numbers.
-	specFields = fieldSet{5: nil, 7: versionFields, 8: nil, 11: nil}
-	// schemaFields are those of CustomResourceDefinition, with
-	// metadata.managedFields.
-	schemaFields        = fieldSet{1: {17: nil}, 2: specFields}
-	wholeMetadataFields = fieldSet{2: specFields}
-)
-
-// protobufPrefix begins what runtime/serializer/protobuf writes.
-var protobufPrefix = []byte("k8s\x00")
-
-// withoutFields leaves fields out of an object in Kubernetes' protobuf envelope
-// (runtime.Unknown: the object is field 2), and schemas out of one in JSON. It returns
-// malformed data unchanged: decoding it returns the error.
-func withoutFields(data []byte, skipped fieldSet) []byte {
-	message, ok := bytes.CutPrefix(data, protobufPrefix)
-	if !ok {
-		return withoutJSON(data)
-	}
-	out := append(make([]byte, 0, 2048), protobufPrefix...)
-	if out, ok = appendWithout(out, message, fieldSet{2: skipped}); !ok {
-		return data
-	}
-	return out
-}
-
-// appendWithout appends message to out without the skipped fields, and reports
-// whether message is well-formed.
-func appendWithout(out, message []byte, skipped fieldSet) ([]byte, bool) {
-	for len(message) > 0 {
-		number, kind, tag := protowire.ConsumeTag(message)
-		if tag < 0 {
-			return nil, false
-		}
-		value := protowire.ConsumeFieldValue(number, kind, message[tag:])
-		if value < 0 {
-			return nil, false
-		}
-		field := message[:tag+value]
-		message = message[tag+value:]
-		inner, listed := skipped[number]
-		switch {
-		case !listed:
-			out = append(out, field...)
-		case inner == nil: // left out
-		case kind == protowire.BytesType:
-			content, _ := protowire.ConsumeBytes(field[tag:])
-			rewritten, ok := appendWithout(nil, content, inner)
-			if !ok {
-				return nil, false
-			}
-			out = protowire.AppendBytes(append(out, field[:tag]...), rewritten)
-		default:
-			return nil, false
-		}
-	}
-	return out, true
-}

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 func ptr[T any](value T) *T { return &value }
@@ -71,7 +73,7 @@ func internal(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) *apie
 }
 
 func TestStoredDefinitionsAreDecodedWithoutSchemas(t *testing.T) {
-	storage, err := newProtobufStorage(nil)
+	storage, err := customresources.NewProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func TestStoredDefinitionsAreDecodedWithoutSchemas(t *testing.T) {
 		return apiextensionsapiserver.Codecs.LegacyCodec(versions...)
 	}
 	for name, codec := range map[string]runtime.Codec{
-		"protobuf":     storage.codec,
+		"protobuf":     storage.Codec,
 		"JSON v1beta1": legacy(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion),
 		"JSON v1":      legacy(apiextensionsv1.SchemeGroupVersion),
 	} {
@@ -96,11 +98,11 @@ func TestStoredDefinitionsAreDecodedWithoutSchemas(t *testing.T) {
 				if shared := bytes.Count(data, []byte("of v1")); name == "protobuf" && kind == "one schema" && shared != 1 {
 					t.Errorf("a shared schema is stored %d times", shared)
 				}
-				if bytes.Contains(withoutFields(data, schemaFields), []byte("of v")) {
+				if bytes.Contains(customresources.WithoutSchemas(data, false), []byte("of v")) {
 					t.Error("the schemas are not skipped")
 				}
 				got := &apiextensionsv1.CustomResourceDefinition{}
-				if _, _, err := (lightCodec{stored: storage.codec}).Decode(data, nil, got); err != nil {
+				if _, _, err := (lightCodec{stored: storage.Codec}).Decode(data, nil, got); err != nil {
 					t.Fatal(err)
 				}
 				want := widgets()
@@ -109,7 +111,7 @@ func TestStoredDefinitionsAreDecodedWithoutSchemas(t *testing.T) {
 				if !reflect.DeepEqual(got, want) {
 					t.Errorf("got  %+v\nwant %+v", got, want)
 				}
-				if _, _, err := (lightCodec{stored: storage.codec, metadata: true}).Decode(data, nil, got); err != nil {
+				if _, _, err := (lightCodec{stored: storage.Codec, metadata: true}).Decode(data, nil, got); err != nil {
 					t.Fatal(err)
 				}
 				if !reflect.DeepEqual(got.ObjectMeta, crd.ObjectMeta) {
@@ -121,16 +123,16 @@ func TestStoredDefinitionsAreDecodedWithoutSchemas(t *testing.T) {
 }
 
 func TestDefinitionsAreStoredCompletely(t *testing.T) {
-	storage, err := newProtobufStorage(nil)
+	storage, err := customresources.NewProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := runtime.Encode(storage.codec, internal(t, widgets()))
+	data, err := runtime.Encode(storage.Codec, internal(t, widgets()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	stored := &apiextensions.CustomResourceDefinition{}
-	if err := runtime.DecodeInto(storage.codec, data, stored); err != nil {
+	if err := runtime.DecodeInto(storage.Codec, data, stored); err != nil {
 		t.Fatal(err)
 	}
 	got, err := toV1(stored)
@@ -142,19 +144,19 @@ func TestDefinitionsAreStoredCompletely(t *testing.T) {
 }
 
 func TestMalformedStoredDefinitions(t *testing.T) {
-	storage, err := newProtobufStorage(nil)
+	storage, err := customresources.NewProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := runtime.Encode(storage.codec, internal(t, widgets()))
+	data, err := runtime.Encode(storage.Codec, internal(t, widgets()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, malformed := range map[string][]byte{
 		"no object": []byte("null?"), "JSON that ends": []byte(`{"kind":"CustomResourceDefinition"`),
-		"protobuf that ends": data[:len(data)/2], "only the prefix": protobufPrefix,
+		"protobuf that ends": data[:len(data)/2], "only the prefix": []byte("k8s\x00"),
 	} {
-		if _, _, err := (lightCodec{stored: storage.codec}).Decode(malformed, nil, &apiextensionsv1.CustomResourceDefinition{}); err == nil {
+		if _, _, err := (lightCodec{stored: storage.Codec}).Decode(malformed, nil, &apiextensionsv1.CustomResourceDefinition{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // readKey is the context key of the way in which a list, a watch or the deletion of a
@@ -65,7 +67,7 @@ type metadataCodec struct{ runtime.Codec }
 
 // Decode implements [runtime.Decoder].
 func (c metadataCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	return c.Codec.Decode(withoutFields(data, wholeMetadataFields), defaults, into)
+	return c.Codec.Decode(customresources.WithoutSchemas(data, true), defaults, into)
 }
 
 func (d *definitions) metadataStore(options genericregistry.RESTOptions) (storage.Interface, error) {

@@ -10,19 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/util/webhook"
-)
 
-// Upstream fact: what the controllers of CRDs write after the creation of a CRD
-//
-// Mirrors: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.calculateNamesAndConditions
-//   k8s.io/apiextensions-apiserver/pkg/controller/establish.EstablishingController.sync
-//   k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.strategy.PrepareForCreate
-// Why: a new CRD is written three times, by two controllers one after the
-//   other. The strategy of the creation does the same in the first write when
-//   no names collide.
-// Gain: a CRD is established by the write that creates it.
-// Breaks: a condition has another reason or message than with kube-apiserver.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
+)
 
 // names prevents CRDs of one group from accepting the same names when they are written
 // at the same time. It is safe for concurrent use. It does not include concurrent
@@ -46,11 +36,10 @@ func newNames(catalog *catalog, exists func(context.Context, string) (bool, erro
 
 // claim holds names from before a write until the catalog has its result.
 type claim struct {
-	names     *names
-	owner     string // the CRD
-	group     string
-	resources []string
-	kinds     []string
+	names *names
+	owner string // the CRD
+	group string
+	held  customresources.Names
 }
 
 // claimKey is the context key of the claim of a creation.
@@ -87,10 +76,9 @@ func (c *claim) take(ctx context.Context, owner, group string, names apiextensio
 	defer c.names.mu.Unlock()
 	c.drop()
 	c.owner, c.group = owner, group
-	c.resources = nonEmpty(append([]string{names.Plural, names.Singular}, names.ShortNames...))
-	c.kinds = nonEmpty([]string{names.Kind, names.ListKind})
+	c.held = customresources.NamesOf(names)
 	for other := range c.names.claimed[group] {
-		if other.owner != owner && (overlap(c.resources, other.resources) || overlap(c.kinds, other.kinds)) {
+		if other.owner != owner && c.held.Overlap(other.held) {
 			return false
 		}
 	}
@@ -104,17 +92,13 @@ func (c *claim) take(ctx context.Context, owner, group string, names apiextensio
 	return true
 }
 
-// accepted reports whether another CRD has accepted any of the names. The rules
-// are those of NamingConditionController of
-// k8s.io/apiextensions-apiserver/pkg/controller/status.
+// accepted reports whether another CRD has accepted any of the names.
 func (c *claim) accepted(ctx context.Context) bool {
 	for _, crd := range c.names.catalog.group(c.group) {
 		if crd.Name == c.owner {
 			continue
 		}
-		theirs := crd.Status.AcceptedNames
-		if !slices.Contains(c.resources, theirs.Plural) && !slices.Contains(c.resources, theirs.Singular) &&
-			!overlap(c.resources, theirs.ShortNames) && !slices.Contains(c.kinds, theirs.Kind) && !slices.Contains(c.kinds, theirs.ListKind) {
+		if !c.held.Collide(crd.Status.AcceptedNames) {
 			continue
 		}
 		// The catalog may not have received a deletion yet.
@@ -123,15 +107,6 @@ func (c *claim) accepted(ctx context.Context) bool {
 		}
 	}
 	return false
-}
-
-func nonEmpty(names []string) []string {
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
-}
-
-// overlap reports whether two lists have a name in common.
-func overlap(a, b []string) bool {
-	return slices.ContainsFunc(a, func(name string) bool { return slices.Contains(b, name) })
 }
 
 // establishing is upstream's strategy for creation, which also does what upstream's
@@ -147,28 +122,7 @@ func (e establishing) PrepareForCreate(ctx context.Context, obj runtime.Object) 
 	if !isCRD || !claims || !c.take(ctx, crd.Name, crd.Spec.Group, crd.Spec.Names) {
 		return
 	}
-	crd.Status.AcceptedNames = *crd.Spec.Names.DeepCopy()
-	apiextensions.SetCRDCondition(crd, apiextensions.CustomResourceDefinitionCondition{
-		Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue,
-		Reason: "NoConflicts", Message: "no conflicts found",
-	})
-	apiextensions.SetCRDCondition(crd, established(crd))
-}
-
-// established is the condition that upstream's EstablishingController
-// (k8s.io/apiextensions-apiserver/pkg/controller/establish) sets.
-func established(crd *apiextensions.CustomResourceDefinition) apiextensions.CustomResourceDefinitionCondition {
-	if conversion := crd.Spec.Conversion; conversion != nil && conversion.WebhookClientConfig != nil &&
-		len(webhook.ValidateCABundle(field.NewPath(""), conversion.WebhookClientConfig.CABundle)) > 0 {
-		return apiextensions.CustomResourceDefinitionCondition{
-			Type: apiextensions.Established, Status: apiextensions.ConditionFalse,
-			Reason: "InvalidCABundle", Message: "The conversion webhook CABundle is invalid",
-		}
-	}
-	return apiextensions.CustomResourceDefinitionCondition{
-		Type: apiextensions.Established, Status: apiextensions.ConditionTrue,
-		Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
-	}
+	customresources.Establish(crd)
 }
 
 // guard refuses a status update that accepts names which another CRD has. Upstream's

@@ -25,16 +25,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
-
-// Upstream fact: how the apiextensions server is assembled
-//
-// Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.completedConfig.New
-//   k8s.io/apiextensions-apiserver/pkg/apiserver.NewCustomResourceDefinitionHandler
-// Why: its informer, and with it each CRD with its schemas, stays in memory.
-// Gain: memory follows the types in use, not those installed.
-// Breaks: a controller, a hook or a path of the apiextensions server is
-//   missing.
 
 // Config configures the server.
 type Config struct {
@@ -67,21 +59,14 @@ type Server struct {
 	started sync.Once
 }
 
-// New assembles the server before delegate. It mirrors completedConfig.New of
-// k8s.io/apiextensions-apiserver/pkg/apiserver.
+// New assembles the server before delegate.
 func New(config Config, delegate genericapiserver.DelegationTarget) (*Server, error) {
-	generic := config.Upstream.GenericConfig.Complete()
-	generic.EnableDiscovery = false
-	server, err := generic.New("apiextensions-apiserver", delegate)
+	assembly, err := customresources.NewAssembly(config.Upstream, delegate)
 	if err != nil {
-		return nil, fmt.Errorf("create the generic server: %w", err)
-	}
-	s := &Server{GenericAPIServer: server, catalog: newCatalog(), population: config.Population}
-	// Until all CRDs have been read, a path that is not found gets a 503, not a 404.
-	synced := make(chan struct{})
-	if err := server.RegisterMuxAndDiscoveryCompleteSignal("CRDInformerHasNotSynced", synced); err != nil {
 		return nil, err
 	}
+	generic, server := assembly.Generic, assembly.Server
+	s := &Server{GenericAPIServer: server, catalog: newCatalog(), population: config.Population}
 	group, err := s.installAPI(config, generic)
 	if err != nil {
 		return nil, err
@@ -94,17 +79,17 @@ func New(config Config, delegate genericapiserver.DelegationTarget) (*Server, er
 	if err != nil {
 		return nil, fmt.Errorf("create the client for CustomResourceDefinitions: %w", err)
 	}
-	controllers, err := s.serve(config, generic, group, handler, crdClient)
+	controllers, err := s.serve(config, assembly, group, handler, crdClient)
 	if err != nil {
 		return nil, err
 	}
-	return s, s.addHooks(controllers, synced)
+	return s, assembly.AddHooks(s.Start, controllers.run, s.filled.HasSyncedChecker())
 }
 
 // installAPI serves CustomResourceDefinitions.
 func (s *Server) installAPI(config Config, generic genericapiserver.CompletedConfig) (*genericapiserver.APIGroupInfo, error) {
 	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, apiextensionsapiserver.Scheme, metav1.ParameterCodec, apiextensionsapiserver.Codecs)
-	getter, err := newProtobufStorage(generic.RESTOptionsGetter)
+	getter, err := customresources.NewProtobufStorage(generic.RESTOptionsGetter)
 	if err != nil {
 		return nil, err
 	}
@@ -142,28 +127,23 @@ func (s *Server) exists(ctx context.Context, name string) (bool, error) {
 }
 
 // serve serves custom resources and their discovery, and makes the controllers.
-func (s *Server) serve(config Config, generic genericapiserver.CompletedConfig, group *genericapiserver.APIGroupInfo, delegate http.Handler, crdClient clientset.Interface) (*controllers, error) {
-	extra := config.Upstream.ExtraConfig
-	s.stores = newStores(extra.CRDRESTOptionsGetter)
+func (s *Server) serve(config Config, assembly *customresources.Assembly, group *genericapiserver.APIGroupInfo, delegate http.Handler, crdClient clientset.Interface) (*controllers, error) {
+	s.stores = newStores(config.Upstream.ExtraConfig.CRDRESTOptionsGetter)
 	groups := &groups{catalog: s.catalog, delegate: delegate, dirty: map[schema.GroupVersion]bool{}}
 	s.front = &front{
 		catalog: s.catalog, definitions: s.definitions, discovery: groups, delegate: delegate,
 		alone: config.Alone, populated: config.Populated, types: map[string]*servedType{},
 	}
 	s.front.empty = &emptyTypes{
-		front: s.front, population: config.Population, minTimeout: time.Duration(generic.MinRequestTimeout) * time.Second,
+		front: s.front, population: config.Population, minTimeout: time.Duration(assembly.Generic.MinRequestTimeout) * time.Second,
 	}
 	controllers, establishing, err := s.newControllers(crdClient.ApiextensionsV1(), config.Alone)
 	if err != nil {
 		return nil, err
 	}
-	// The front answers the requests of these discovery handlers.
-	handler, err := apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, handlerInformer{front: s.front}, delegate,
-		s.stores, generic.AdmissionControl, establishing, extra.ServiceResolver, extra.AuthResolverWrapper, extra.MasterCount,
-		s.GenericAPIServer.Authorizer, generic.RequestTimeout, time.Duration(generic.MinRequestTimeout)*time.Second,
-		group.StaticOpenAPISpec, generic.MaxRequestBodyBytes)
+	handler, err := assembly.NewHandler(s.front.informer(), delegate, s.stores, establishing, group)
 	if err != nil {
-		return nil, fmt.Errorf("create the handler of custom resources: %w", err)
+		return nil, err
 	}
 	if s.front.events == nil {
 		return nil, errors.New("create the handler of custom resources: it does not follow CustomResourceDefinitions")
@@ -182,38 +162,6 @@ func (s *Server) serve(config Config, generic genericapiserver.CompletedConfig, 
 	s.GenericAPIServer.RegisterDestroyFunc(s.stores.closeAll)
 	s.GenericAPIServer.RegisterDestroyFunc(s.definitions.destroy)
 	return controllers, nil
-}
-
-// addHooks starts the informer and the controllers with the server, which is healthy
-// when all CRDs have been read.
-func (s *Server) addHooks(controllers *controllers, synced chan struct{}) error {
-	hooks := []struct {
-		name string
-		run  genericapiserver.PostStartHookFunc
-	}{
-		{"start-apiextensions-informers", func(hook genericapiserver.PostStartHookContext) error {
-			s.Start(hook.Done())
-			return nil
-		}},
-		{"start-apiextensions-controllers", func(hook genericapiserver.PostStartHookContext) error {
-			for _, run := range controllers.run {
-				go run(hook)
-			}
-			return nil
-		}},
-		{"crd-informer-synced", func(hook genericapiserver.PostStartHookContext) error {
-			if cache.WaitFor(hook, "", s.filled.HasSyncedChecker()) {
-				close(synced)
-			}
-			return nil
-		}},
-	}
-	for _, hook := range hooks {
-		if err := s.GenericAPIServer.AddPostStartHook(hook.name, hook.run); err != nil {
-			return fmt.Errorf("add the hook %s: %w", hook.name, err)
-		}
-	}
-	return nil
 }
 
 // Definitions is the informer of all CRDs. What it holds has no schemas, printer

@@ -2,35 +2,17 @@ package crds
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
-
-// Upstream fact: an object may encode itself
-//
-// Mirrors: k8s.io/apimachinery/pkg/runtime.CacheableObject
-//   k8s.io/apimachinery/pkg/runtime/serializer/versioning.codec.encode
-//   k8s.io/apiserver/pkg/endpoints/handlers.watchEncoder.Encode
-//   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.deferredResponseWriter.Write
-//   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject
-//   k8s.io/apiserver/pkg/server/filters.WithPanicRecovery
-//   k8s.io/apiserver/pkg/storage/etcd3.watcher.Watch
-// Why: upstream holds all decoded CRDs of a list twice, in the internal version
-//   and in that of the answer.
-// Gain: a list of 2,452 CRDs takes the memory of a page of them.
-// Breaks: lists and watches of CRDs fail, or take the memory of all CRDs.
-
-// listBuffer is the size of writes of a list, in bytes. Upstream compresses a
-// response whose first write is larger than 128 kB.
-const listBuffer = 256 << 10
 
 // storedDefinition is a CRD of a list or watch of whole CRDs. It is decoded without
 // schemas, and decoded whole when it is encoded for a client. It implements
@@ -92,7 +74,7 @@ func (c *storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	if !ok {
 		return nil, nil, fmt.Errorf("decode a CustomResourceDefinition into %T: only %T is supported", into, stored)
 	}
-	_, kind, err := c.Codec.Decode(withoutFields(data, wholeMetadataFields), defaults, &stored.CustomResourceDefinition)
+	_, kind, err := c.Codec.Decode(customresources.WithoutSchemas(data, true), defaults, &stored.CustomResourceDefinition)
 	stored.codec, stored.data = c, data
 	return stored, kind, err
 }
@@ -147,23 +129,20 @@ func (l *storedDefinitionList) each(ctx context.Context, visit func(*storedDefin
 	}
 }
 
-// The end of a list in JSON, and what precedes its items.
-var listEnd, itemsBegin = []byte("]}\n"), []byte(`"items":[`)
-
 // CacheEncode implements [runtime.CacheableObject]. CRDs are encoded one by one, in a
 // list each, of which the items are cut out: so they look as they do in one list.
 func (l *storedDefinitionList) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
-	head, ok, err := listHead(l.ListMeta, encode)
+	head, ok, err := customresources.ListHead(l.ListMeta, encode)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return l.encodeWhole(encode, w)
 	}
-	response := &begunWriter{Writer: w}
-	out := bufio.NewWriterSize(response, listBuffer)
+	response := &customresources.ListResponse{Writer: w}
+	out := bufio.NewWriterSize(response, customresources.ListBuffer)
 	if err := l.encodeItems(id, encode, out, head); err != nil {
-		response.abort()
+		response.Abort()
 		return err
 	}
 	return out.Flush()
@@ -171,7 +150,7 @@ func (l *storedDefinitionList) CacheEncode(id runtime.Identifier, encode func(ru
 
 // encodeItems writes the list to out, page by page. head precedes the items.
 func (l *storedDefinitionList) encodeItems(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, out *bufio.Writer, head []byte) error {
-	itemHead, _, err := listHead(metav1.ListMeta{}, encode)
+	itemHead, _, err := customresources.ListHead(metav1.ListMeta{}, encode)
 	if err != nil {
 		return err
 	}
@@ -185,67 +164,18 @@ func (l *storedDefinitionList) encodeItems(id runtime.Identifier, encode func(ru
 		}
 		separator = []byte(",")
 		return d.codec.encodings.write(out, d.key("item of "+id), func(w io.Writer) error {
-			return d.encodeItem(encode, w, itemHead)
+			whole, err := d.whole()
+			if err != nil {
+				return err
+			}
+			return customresources.EncodeItem(whole, encode, w, itemHead)
 		})
 	})
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(listEnd)
+	_, err = out.Write(customresources.ListEnd)
 	return err
-}
-
-// begunWriter records whether a response has begun.
-type begunWriter struct {
-	io.Writer
-	begun, failed bool
-}
-
-// Write implements [io.Writer].
-func (b *begunWriter) Write(p []byte) (int, error) {
-	b.begun = true
-	n, err := b.Writer.Write(p)
-	b.failed = b.failed || err != nil
-	return n, err
-}
-
-// abort ends the connection, or the stream of HTTP/2, of a response that has begun:
-// upstream would complete it with a Status after the items, as a success. The panic is
-// how [net/http] does that; upstream's timeout filter uses it, too.
-func (b *begunWriter) abort() {
-	if b.begun && !b.failed {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// encodeItem encodes the CRD as an item of a list that begins with head.
-func (d *storedDefinition) encodeItem(encode func(runtime.Object, io.Writer) error, w io.Writer, head []byte) error {
-	whole, err := d.whole()
-	if err != nil {
-		return err
-	}
-	var list bytes.Buffer
-	if err := encode(&apiextensions.CustomResourceDefinitionList{Items: []apiextensions.CustomResourceDefinition{*whole}}, &list); err != nil {
-		return err
-	}
-	item, begins := bytes.CutPrefix(list.Bytes(), head)
-	item, ends := bytes.CutSuffix(item, listEnd)
-	if !begins || !ends {
-		return fmt.Errorf("encode CustomResourceDefinition %s in a list: the encoder writes something else around it than in an empty list", d.Name)
-	}
-	_, err = w.Write(item)
-	return err
-}
-
-// listHead is what precedes the items of a list. It reports false if the encoder does
-// not write compact JSON.
-func listHead(meta metav1.ListMeta, encode func(runtime.Object, io.Writer) error) (head []byte, ok bool, err error) {
-	var empty bytes.Buffer
-	if err := encode(&apiextensions.CustomResourceDefinitionList{ListMeta: meta, Items: []apiextensions.CustomResourceDefinition{}}, &empty); err != nil {
-		return nil, false, err
-	}
-	head, ok = bytes.CutSuffix(empty.Bytes(), listEnd)
-	return head, ok && bytes.HasPrefix(head, []byte("{")) && bytes.HasSuffix(head, itemsBegin), nil
 }
 
 // encodeWhole encodes all CRDs at once, as upstream does.

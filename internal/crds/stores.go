@@ -21,14 +21,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
-// Upstream fact: the handler of custom resources closes its stores
-//
-// Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.destroy
-//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.tearDown
-// Why: the method that closes them at the shutdown is not exported.
-// Gain: a stop leaves no watch on etcd.
-// Breaks: a stop waits for watches of custom resources. TestStopWithOpenWatches fails.
-
 // newStores returns the getter over upstream's.
 func newStores(upstream genericregistry.RESTOptionsGetter) *stores {
 	return &stores{RESTOptionsGetter: upstream, open: map[*lazyStore]flowcontrolrequest.StorageObjectCountTracker{}, opened: make(chan struct{}, 1)}

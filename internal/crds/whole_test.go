@@ -28,6 +28,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // manyDefinitions are more than two pages.
@@ -296,12 +298,12 @@ func TestWatchEndsWithItsRequest(t *testing.T) {
 
 // TestMalformedDefinitionInAList: the list fails.
 func TestMalformedDefinitionInAList(t *testing.T) {
-	protobuf, err := newProtobufStorage(nil)
+	protobuf, err := customresources.NewProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	codec := &storedCodec{Codec: protobuf.codec}
-	data, err := runtime.Encode(protobuf.codec, internal(t, widgets()))
+	codec := &storedCodec{Codec: protobuf.Codec}
+	data, err := runtime.Encode(protobuf.Codec, internal(t, widgets()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/connections"
 )
 
 const (
@@ -62,7 +64,7 @@ func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 		if err != nil || !pooled {
 			return connection, err
 		}
-		return &pooledConn{Conn: connection, current: func() bool { return slices.Contains(r.targets(ref), target) }}, nil
+		return &connections.Pooled{Conn: connection, Current: func() bool { return slices.Contains(r.targets(ref), target) }}, nil
 	}
 }
 

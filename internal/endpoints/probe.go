@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
@@ -45,7 +46,7 @@ type prober struct {
 	store    cache.Store
 	loop     *reconcile.Loop[Reference]
 	log      *slog.Logger
-	denied   sync.Map // reference and target -> true, of those that were logged
+	denied   logging.Changes // targets that are not allowed, by reference and target
 }
 
 // status of a ServiceEndpoint.
@@ -140,7 +141,7 @@ func (p *prober) statusError(ref Reference, target string, err error) error {
 	if !errors.As(err, &denied) {
 		return err
 	}
-	if _, logged := p.denied.LoadOrStore(ref.String()+" "+target, true); !logged {
+	if p.denied.Changed(ref.String()+" "+target, "") {
 		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref, "target", target, "reason", denied)
 	}
 	if denied.Resolved {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"net"
 	"net/url"
@@ -19,20 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/connections"
 )
-
-// Upstream fact: when clients of `service:` references call the resolver
-//
-// Mirrors: k8s.io/apiserver/pkg/util/webhook.ClientManager.HookClient
-//   k8s.io/apiserver/pkg/util/webhook.ClientManager.hookClientConfig
-//   k8s.io/kube-aggregator/pkg/apiserver.proxyHandler.ServeHTTP
-// Why: the client of a webhook is cached, with one pool of connections, and calls
-//   the resolver when it dials. The proxy of the aggregator calls it for each
-//   request.
-// Gain: webhooks and aggregated API servers without Services; a change of targets
-//   applies at once.
-// Breaks: connections to removed targets are used, or requests in progress are
-//   cut.
 
 // syncTimeout bounds the time that a connection waits for the first list of
 // ServiceEndpoints.
@@ -226,27 +213,18 @@ func (r *Resolver) find(ctx context.Context, ref Reference) ([]string, error) {
 	}
 }
 
-// Webhooks returns the resolver for clients that keep one pool of HTTP/1.1 connections
-// for a reference and call the resolver when they dial:
-// k8s.io/apiserver/pkg/util/webhook. A pooled connection refuses new requests when its
-// target is no longer one of the reference's; the client then dials again.
+// Webhooks returns the resolver for clients of webhooks. Their pooled connections refuse
+// new requests when the target is no longer one of the reference's; the client then dials
+// again (see [connections.Pooled]).
 func (r *Resolver) Webhooks() webhook.ServiceResolver {
 	return resolveFunc(func(ref Reference) string { return ref.host() })
 }
 
-// Aggregator returns the resolver for clients that call it for each request and may use
-// HTTP/2: the aggregator's proxy. The host changes with the targets: a change begins a
-// new pool of connections, and requests in progress continue.
+// Aggregator returns the resolver for the aggregator's proxy. The host changes with the
+// targets (see [connections.PoolHost]).
 func (r *Resolver) Aggregator() webhook.ServiceResolver {
-	return resolveFunc(func(ref Reference) string {
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(strings.Join(r.targets(ref), " "))) // cannot fail
-		return poolPrefix + strconv.FormatUint(uint64(h.Sum32()), 16) + "." + ref.host()
-	})
+	return resolveFunc(func(ref Reference) string { return connections.PoolHost(ref.host(), r.targets(ref)) })
 }
-
-// poolPrefix begins the label that identifies a set of targets.
-const poolPrefix = "targets-"
 
 // resolveFunc makes a host of a reference.
 type resolveFunc func(Reference) string
@@ -264,11 +242,11 @@ func (f resolveFunc) ResolveEndpoint(namespace, name string, port int32) (*url.U
 // parse reverses the two resolvers. pooled means that the client keeps the connection
 // when the targets change.
 func parse(host string) (ref Reference, pooled, ok bool) {
-	labels := strings.Split(host, ".")
-	if len(labels) == 4 && strings.HasPrefix(labels[0], poolPrefix) {
-		ref, _, ok = parse(strings.Join(labels[1:], "."))
+	if host, ok := connections.CutPool(host); ok {
+		ref, _, ok = parse(host)
 		return ref, false, ok
 	}
+	labels := strings.Split(host, ".")
 	if len(labels) != 3 || labels[2] != "svc" {
 		return Reference{}, false, false
 	}

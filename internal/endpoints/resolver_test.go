@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/connections"
 )
 
 // listen accepts connections until the test ends.
@@ -237,7 +238,7 @@ func TestPooledConnectionIsNotUsedAfterAMove(t *testing.T) {
 	client, server := net.Pipe()
 	defer func() { _, _ = client.Close(), server.Close() }()
 	current := true
-	c := &pooledConn{Conn: client, current: func() bool { return current }}
+	c := &connections.Pooled{Conn: client, Current: func() bool { return current }}
 	go func() {
 		b := make([]byte, 1)
 		for range 3 {
@@ -258,7 +259,7 @@ func TestPooledConnectionIsNotUsedAfterAMove(t *testing.T) {
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(); !errors.Is(err, errMoved) {
+	if err := write(); !errors.Is(err, connections.ErrMoved) {
 		t.Errorf("a new request gets: %v", err)
 	}
 }

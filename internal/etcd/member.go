@@ -23,32 +23,6 @@ import (
 // remedy is the advice for data that cannot be read.
 const remedy = "restore a backup with \"kube-hyper-mini backup restore FILE\", or move the data directory away to start empty"
 
-// Upstream fact: a member without listeners, and how it elects itself
-//
-// Mirrors: go.etcd.io/etcd/server/v3/embed.StartEtcd
-//   go.etcd.io/etcd/server/v3/embed.Config.Validate
-//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.adjustTicks
-//   go.etcd.io/etcd/server/v3/etcdserver/api/v3client.New
-//   go.etcd.io/raft/v3.raft.resetRandomizedElectionTimeout
-// Why: only this process uses the member, so that it needs no port. The
-//   advertised URLs must have a host and a port, at which nothing listens. At its
-//   start a single member is one to five ticks away from its election.
-// Gain: etcd is not reachable from the network, and it is elected in 30 to 150 ms
-//   while the API servers are built, instead of 0.1 to 1 s.
-// Breaks: the member does not start, or a start takes longer.
-
-const (
-	memberName = "kube-hyper-mini"
-	// Raft names a member by host:port. Nothing listens there.
-	advertised = "http://kube-hyper-mini.invalid:2380"
-
-	// The election of the only member takes one to five ticks, 30 to 150 ms,
-	// during which the API servers are built. etcd's defaults take 0.1 to 1 s.
-	// Shorter ticks would wake an idle process more often and save nothing.
-	tickMillis     = 30
-	electionMillis = 5 * tickMillis // the least that etcd accepts
-)
-
 const (
 	// catchUpEntries is the number of log entries that etcd keeps in memory for
 	// followers. A single member has no followers. The default is 5,000 entries,
@@ -164,23 +138,15 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make etcd's directory: %w", err)
 	}
-	advertise, err := url.Parse(advertised)
-	if err != nil {
-		return nil, fmt.Errorf("parse etcd's advertised URL: %w", err)
-	}
 	c := embed.NewConfig()
-	c.Name = memberName
 	c.Dir = cfg.Dir
-	c.TickMs, c.ElectionMs = tickMillis, electionMillis
-	c.ListenPeerUrls, c.ListenClientUrls, c.ListenClientHttpUrls, c.ListenMetricsUrls = nil, nil, nil, nil
-	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{*advertise}, []url.URL{*advertise}
+	etcdfiles.BecomeSingleMember(c)
 	if l := cfg.Listener; l != nil {
 		// The advertised URL does not change: it is stored in the data.
 		c.ListenClientUrls = []url.URL{{Scheme: "https", Host: l.Address}}
 		c.ClientTLSInfo = transport.TLSInfo{CertFile: l.CertFile, KeyFile: l.KeyFile, TrustedCAFile: l.ClientCAFile, ClientCertAuth: true}
 		c.EnableGRPCGateway = false // it would dial the member with the member's own certificate
 	}
-	c.InitialCluster = memberName + "=" + advertised
 	// etcd may apply a write that exceeds its quota and still answer NOSPACE. Its
 	// quota is larger than the configured one, at which the keeper refuses writes.
 	c.QuotaBackendBytes = cfg.QuotaBytes + cfg.QuotaBytes/10 + quotaReserve

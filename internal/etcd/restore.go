@@ -6,6 +6,8 @@ import (
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
+
+	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // minRevisionBump is what a restore adds to the revision if the clock is behind it.
@@ -36,10 +38,10 @@ func RestoreSnapshot(file, dir string, logger *zap.Logger) error {
 	}
 	err = manager.Restore(snapshot.RestoreConfig{
 		SnapshotPath:        file,
-		Name:                memberName,
+		Name:                etcdfiles.MemberName,
 		OutputDataDir:       dir,
-		PeerURLs:            []string{advertised},
-		InitialCluster:      memberName + "=" + advertised,
+		PeerURLs:            []string{etcdfiles.Advertised},
+		InitialCluster:      etcdfiles.MemberName + "=" + etcdfiles.Advertised,
 		InitialClusterToken: "kube-hyper-mini",
 		RevisionBump:        revisionBump(status.Revision, time.Now()),
 		MarkCompacted:       true,

@@ -9,52 +9,10 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
-	"k8s.io/kubernetes/pkg/kubeapiserver"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/workloads"
 )
-
-// Upstream fact: where kube-apiserver stores the types of this profile
-//
-// Mirrors: k8s.io/kubernetes/pkg/kubeapiserver.SpecialDefaultResourcePrefixes
-//   k8s.io/apiserver/pkg/server/storage.DefaultStorageFactory.ResourcePrefix
-// Why: a server of the profile generic must not serve a store that holds objects
-//   of types that it lacks: their namespaces would be deleted without them.
-// Gain: a start with the wrong profile is refused, with the names of the objects,
-//   for the price of one read.
-// Breaks: objects of a new type are not found. TestStoredTypesAreComplete fails.
-
-// stored are the types that only this profile stores, by their group. IP addresses
-// are left out: the server makes them for services.
-var stored = map[string][]string{
-	"": {"endpoints", "limitranges", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates",
-		"replicationcontrollers", "services"},
-	"apps":              {"controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"},
-	"autoscaling":       {"horizontalpodautoscalers"},
-	"batch":             {"cronjobs", "jobs"},
-	"discovery.k8s.io":  {"endpointslices"},
-	"networking.k8s.io": {"ingressclasses", "ingresses", "networkpolicies", "servicecidrs"},
-	"node.k8s.io":       {"runtimeclasses"},
-	"policy":            {"poddisruptionbudgets"},
-	"resource.k8s.io":   {"deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates", "resourcepoolstatusrequests", "resourceslices"},
-	"scheduling.k8s.io": {"podgroups", "priorityclasses", "workloads"},
-	"storage.k8s.io":    {"csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments", "volumeattributesclasses"},
-}
-
-// own has the objects that a server of this profile creates by itself.
-var own = []string{
-	"endpointslices/default/kubernetes",
-	"priorityclasses/system-cluster-critical",
-	"priorityclasses/system-node-critical",
-	serviceCIDR,
-	"services/endpoints/default/kubernetes",
-	"services/specs/default/kubernetes",
-}
-
-// serviceCIDR is the key of an object that each store has which was used with this
-// profile.
-const serviceCIDR = "servicecidrs/" + defaultservicecidr.DefaultServiceCIDRName
 
 // namedObjects is the number of objects of a type that Stored names.
 const namedObjects = 3
@@ -65,7 +23,7 @@ const namedObjects = 3
 // read. Objects that the server makes by itself do not count.
 func Stored(ctx context.Context, kv clientv3.KV, prefix string) ([]string, error) {
 	root := path.Join("/", prefix) + "/"
-	used, err := kv.Get(ctx, root+serviceCIDR, clientv3.WithCountOnly())
+	used, err := kv.Get(ctx, root+workloads.ServiceCIDR, clientv3.WithCountOnly())
 	if err != nil {
 		return nil, fmt.Errorf("look for objects of the profile kubernetes: %w", err)
 	}
@@ -73,7 +31,7 @@ func Stored(ctx context.Context, kv clientv3.KV, prefix string) ([]string, error
 		return nil, nil
 	}
 	var found []string
-	for group, resources := range stored {
+	for group, resources := range workloads.StoredTypes {
 		for _, name := range resources {
 			resource := schema.GroupResource{Group: group, Resource: name}
 			description, err := describe(ctx, kv, root, resource)
@@ -91,8 +49,8 @@ func Stored(ctx context.Context, kv clientv3.KV, prefix string) ([]string, error
 
 // describe counts and names the objects of one type; empty if there are none.
 func describe(ctx context.Context, kv clientv3.KV, root string, resource schema.GroupResource) (string, error) {
-	below := root + keyPrefix(resource) + "/"
-	response, err := kv.Get(ctx, below, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(namedObjects+int64(len(own))))
+	below := root + workloads.KeyPrefix(resource) + "/"
+	response, err := kv.Get(ctx, below, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(namedObjects+int64(len(workloads.OwnObjects))))
 	if err != nil {
 		return "", fmt.Errorf("look for %s: %w", resource, err)
 	}
@@ -100,7 +58,7 @@ func describe(ctx context.Context, kv clientv3.KV, root string, resource schema.
 	for _, found := range response.Kvs {
 		key := string(found.Key)
 		switch {
-		case slices.Contains(own, strings.TrimPrefix(key, root)):
+		case slices.Contains(workloads.OwnObjects, strings.TrimPrefix(key, root)):
 			count--
 		case len(names) < namedObjects:
 			names = append(names, strings.TrimPrefix(key, below))
@@ -113,14 +71,6 @@ func describe(ctx context.Context, kv clientv3.KV, root string, resource schema.
 		names = append(names, "...")
 	}
 	return fmt.Sprintf("%d %s (%s)", count, resource, strings.Join(names, ", ")), nil
-}
-
-// keyPrefix returns the prefix of the resource's keys below the common prefix.
-func keyPrefix(resource schema.GroupResource) string {
-	if special, ok := kubeapiserver.SpecialDefaultResourcePrefixes[resource]; ok {
-		return special
-	}
-	return resource.Resource
 }
 
 // CheckStored returns an error if the store has objects of built-in types that the

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/workloads"
 )
 
 // TestStoredTypesAreComplete compares the list with the kinds of the scheme that
@@ -44,7 +45,7 @@ func TestStoredTypesAreComplete(t *testing.T) {
 			delete(known, resource)
 		}
 	}
-	for group, resources := range stored {
+	for group, resources := range workloads.StoredTypes {
 		for _, name := range resources {
 			resource := schema.GroupResource{Group: group, Resource: name}
 			if name == "endpoints" { // the guess of its plural is another

@@ -4,20 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-)
 
-// Upstream fact: the API server notifies systemd itself
-//
-// Mirrors: k8s.io/apiserver/pkg/server.preparedGenericAPIServer.NonBlockingRunWithContext
-//   github.com/coreos/go-systemd/v22/daemon.SdNotify
-// Why: it sends READY=1 before the controllers run, and unsets NOTIFY_SOCKET.
-//   Take removes the variable first.
-// Gain: systemd starts dependent units when the server is ready.
-// Breaks: systemd gets READY=1 too early. TestServiceManager fails.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/connections"
+)
 
 // writeTimeout bounds the time that a message waits for room in the service manager's
 // socket: a service manager that does not read must not block a stop.
@@ -29,15 +21,14 @@ type Notifier struct {
 	watchdog time.Duration
 }
 
-// Take reads systemd's variables and removes them from the environment. The API
-// server sends READY=1 itself when it finds them, before the controllers run
-// (k8s.io/apiserver/pkg/server.RunPostStartHooks), so call Take before it starts.
+// Take reads systemd's variables and removes them from the environment. Call it before
+// the API server starts (see [connections.TakeNotifySocket]).
 func Take() (Notifier, error) {
-	n := Notifier{socket: os.Getenv("NOTIFY_SOCKET")}
-	if err := os.Unsetenv("NOTIFY_SOCKET"); err != nil {
-		return n, fmt.Errorf("remove NOTIFY_SOCKET from the environment: %w", err)
+	socket, err := connections.TakeNotifySocket()
+	n := Notifier{socket: socket}
+	if err != nil {
+		return n, err
 	}
-	var err error
 	if n.watchdog, err = daemon.SdWatchdogEnabled(true); err != nil {
 		return n, fmt.Errorf("read the watchdog's settings from the environment: %w", err)
 	}

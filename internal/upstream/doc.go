@@ -4,12 +4,14 @@
 // of hooks, texts of messages.
 //
 //   - kube: the API servers and the controllers
+//   - customresources: the server of custom resources
+//   - workloads: the assembly of kube-apiserver
 //   - store: how the API servers store objects in etcd
 //   - etcd: the embedded member and its files
+//   - connections: the connections of others to this program
 //   - logs: the messages of klog and zap
 //
-// Each file states one fact in a comment of this form, and a file elsewhere in
-// internal may do the same:
+// Each file states one fact in a comment of this form; no file elsewhere does:
 //
 //	// Upstream fact: a few words
 //	//

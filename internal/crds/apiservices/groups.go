@@ -17,6 +17,8 @@ import (
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // Groups answers the discovery of groups with the APIServices of the aggregator and
@@ -49,7 +51,7 @@ func (g *Groups) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	own := v1.SchemeGroupVersion // has no APIService, and comes first
-	answer := &metav1.APIGroupList{Groups: []metav1.APIGroup{group([]*v1.APIService{serviceOf(own)})}}
+	answer := &metav1.APIGroupList{Groups: []metav1.APIGroup{group([]*v1.APIService{kube.CRDAPIService(own)})}}
 	for _, services := range helper.SortedByGroupAndVersion(all) {
 		if services[0].Spec.Group != "" {
 			answer.Groups = append(answer.Groups, group(services))
@@ -89,7 +91,7 @@ func (g *Groups) shared(name string) []*v1.APIService {
 			continue
 		}
 		services = append(services, service)
-		if service.UID == "" { // serviceOf
+		if service.UID == "" { // of kube.CRDAPIService
 			managed++
 		}
 	}
@@ -110,8 +112,8 @@ func (g *Groups) services(versions []schema.GroupVersion) ([]*v1.APIService, err
 		known[service.Name] = true
 	}
 	for _, gv := range versions {
-		if !known[nameOf(gv)] {
-			all = append(all, serviceOf(gv))
+		if !known[kube.APIServiceName(gv)] {
+			all = append(all, kube.CRDAPIService(gv))
 		}
 	}
 	return all, nil

@@ -21,30 +21,12 @@ import (
 	client "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
 	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// Upstream fact: which APIServices are made for CRDs
-//
-// Mirrors: k8s.io/kubernetes/pkg/controlplane/controller/crdregistration.crdRegistrationController.handleVersionUpdate
-//   k8s.io/kube-aggregator/pkg/controllers/autoregister.autoRegisterController.checkAPIService
-//   k8s.io/kube-aggregator/pkg/apiserver.apisHandler.ServeHTTP
-//   k8s.io/kube-aggregator/pkg/apiserver.apiGroupHandler.ServeHTTP
-//   k8s.io/kube-aggregator/pkg/apiserver.convertToDiscoveryAPIGroup
-// Why: the time of the controllers of Kubernetes grows with the square of the
-//   number of group versions.
-// Gain: of 2,452 CRDs, a warm start takes 2.0 s of processor time less (bench,
-//   crds).
-// Breaks: APIServices of CRDs have another priority or label, or `/apis` lists
-//   groups in another order.
-
 const (
-	// groupPriority and versionPriority are those of upstream's registration
-	// (crdRegistrationController.handleVersionUpdate).
-	groupPriority   = 1000
-	versionPriority = 100
-
 	queueName = "crd_apiservices"
 	workers   = 2
 	resync    = 5 * time.Minute // as upstream's informer
@@ -67,12 +49,12 @@ type Source interface {
 // Registrar maintains an APIService for each group version that CRDs serve. It does not
 // change an APIService of that name without the label of managed ones.
 type Registrar struct {
-	source     Source
-	client     client.APIServicesGetter
-	managed    cache.SharedIndexInformer
-	loop       *reconcile.Loop[schema.GroupVersion]
-	log        *slog.Logger
-	lastLogged sync.Map // group version -> text of the last logged error
+	source  Source
+	client  client.APIServicesGetter
+	managed cache.SharedIndexInformer
+	loop    *reconcile.Loop[schema.GroupVersion]
+	log     *slog.Logger
+	logged  logging.Changes // failures, by the name of the APIService
 }
 
 // NewRegistrar returns a registrar that does not run yet. others is the informer of
@@ -146,43 +128,31 @@ func (r *Registrar) handle(ctx context.Context, gv schema.GroupVersion) reconcil
 	err := r.register(ctx, gv)
 	switch {
 	case err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		r.lastLogged.Delete(gv)
+		r.logged.Forget(kube.APIServiceName(gv))
 		return reconcile.Done()
-	case ctx.Err() == nil:
-		if last, _ := r.lastLogged.Swap(gv, err.Error()); last != err.Error() {
-			r.log.Warn("an APIService of custom resources is not up to date; this is tried again", "apiservice", nameOf(gv), "err", err)
-		}
+	case ctx.Err() == nil && r.logged.Changed(kube.APIServiceName(gv), err.Error()):
+		r.log.Warn("writing the APIService of a custom resource failed, trying again", "apiservice", kube.APIServiceName(gv), "error", err)
 	}
 	return reconcile.Retry()
 }
 
 // register makes, corrects or deletes the APIService of a group version.
 func (r *Registrar) register(ctx context.Context, gv schema.GroupVersion) error {
-	obj, stored, err := r.managed.GetStore().GetByKey(nameOf(gv))
+	obj, stored, err := r.managed.GetStore().GetByKey(kube.APIServiceName(gv))
 	if err != nil {
-		return fmt.Errorf("look up the APIService %s: %w", nameOf(gv), err)
+		return fmt.Errorf("look up the APIService %s: %w", kube.APIServiceName(gv), err)
 	}
 	served := slices.Contains(r.source.VersionsOf(gv.Group), gv)
 	switch {
 	case !stored && served:
-		_, err = r.client.APIServices().Create(ctx, serviceOf(gv), metav1.CreateOptions{})
+		_, err = r.client.APIServices().Create(ctx, kube.CRDAPIService(gv), metav1.CreateOptions{})
 	case stored && !served:
 		uid := obj.(*v1.APIService).UID
-		err = r.client.APIServices().Delete(ctx, nameOf(gv), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uid))})
-	case stored && !reflect.DeepEqual(obj.(*v1.APIService).Spec, serviceOf(gv).Spec):
+		err = r.client.APIServices().Delete(ctx, kube.APIServiceName(gv), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uid))})
+	case stored && !reflect.DeepEqual(obj.(*v1.APIService).Spec, kube.CRDAPIService(gv).Spec):
 		corrected := obj.(*v1.APIService).DeepCopy()
-		corrected.Spec = serviceOf(gv).Spec
+		corrected.Spec = kube.CRDAPIService(gv).Spec
 		_, err = r.client.APIServices().Update(ctx, corrected, metav1.UpdateOptions{})
 	}
 	return err
-}
-
-func nameOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
-
-// serviceOf is the APIService of a group version that CRDs serve.
-func serviceOf(gv schema.GroupVersion) *v1.APIService {
-	return &v1.APIService{
-		ObjectMeta: metav1.ObjectMeta{Name: nameOf(gv), Labels: kube.CRDAPIServices()},
-		Spec:       v1.APIServiceSpec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: groupPriority, VersionPriority: versionPriority},
-	}
 }

@@ -83,7 +83,7 @@ var (
 
 // remote is an APIService of a user, which leads to another server.
 func remote(gv schema.GroupVersion) *v1.APIService {
-	service := serviceOf(gv)
+	service := kube.CRDAPIService(gv)
 	service.UID, service.Labels = "of the user", nil
 	service.Spec.Service = &v1.ServiceReference{Namespace: "default", Name: "remote"}
 	return service
@@ -91,7 +91,7 @@ func remote(gv schema.GroupVersion) *v1.APIService {
 
 // managed is what the registrar has stored.
 func managed(gv schema.GroupVersion) *v1.APIService {
-	service := serviceOf(gv)
+	service := kube.CRDAPIService(gv)
 	service.UID = "managed"
 	return service
 }
@@ -182,11 +182,11 @@ func TestRegistrarFollowsVersions(t *testing.T) {
 	wrong.Spec.VersionPriority = 7
 	source := newVersions(widgetsV1, gadgetsV1)
 	r := run(t, source, managed(widgetsV2), wrong) // one is not served any more
-	r.awaitSpecs(t, serviceOf(widgetsV1), serviceOf(gadgetsV1))
+	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1), kube.CRDAPIService(gadgetsV1))
 	source.serve(widgetsV2, widgetsV1, widgetsV2, gadgetsV1)
-	r.awaitSpecs(t, serviceOf(widgetsV1), serviceOf(widgetsV2), serviceOf(gadgetsV1))
+	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1), kube.CRDAPIService(widgetsV2), kube.CRDAPIService(gadgetsV1))
 	source.serve(gadgetsV1, widgetsV1, widgetsV2)
-	r.awaitSpecs(t, serviceOf(widgetsV1), serviceOf(widgetsV2))
+	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1), kube.CRDAPIService(widgetsV2))
 	list, err := r.ApiregistrationV1().APIServices().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -202,11 +202,11 @@ func TestRegistrarFollowsVersions(t *testing.T) {
 
 func TestDeletedAPIServicesAreMadeAgain(t *testing.T) {
 	r := run(t, newVersions(widgetsV1))
-	r.awaitSpecs(t, serviceOf(widgetsV1))
-	if err := r.ApiregistrationV1().APIServices().Delete(t.Context(), nameOf(widgetsV1), metav1.DeleteOptions{}); err != nil {
+	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1))
+	if err := r.ApiregistrationV1().APIServices().Delete(t.Context(), kube.APIServiceName(widgetsV1), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.awaitSpecs(t, serviceOf(widgetsV1))
+	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1))
 }
 
 // TestNothingIsRegisteredBeforeAllIsKnown: what is stored would be deleted.
@@ -225,7 +225,7 @@ func TestNothingIsRegisteredBeforeAllIsKnown(t *testing.T) {
 	source.served = []schema.GroupVersion{widgetsV1, widgetsV2}
 	source.mu.Unlock()
 	close(source.known)
-	r.awaitSpecs(t, serviceOf(widgetsV1), serviceOf(widgetsV2))
+	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1), kube.CRDAPIService(widgetsV2))
 	for _, action := range r.Actions() {
 		if action.Matches("delete", "apiservices") {
 			t.Errorf("deleted: %v", action)
@@ -246,7 +246,7 @@ func TestFailuresAreRetried(t *testing.T) {
 	source.served = []schema.GroupVersion{widgetsV1}
 	source.mu.Unlock()
 	close(source.known)
-	r.awaitSpecs(t, serviceOf(widgetsV1))
+	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1))
 	if logged := strings.Count(r.log.String(), "the store is away"); logged != 1 {
 		t.Errorf("%d failures are logged %d times:\n%s", failures, logged, r.log)
 	}

@@ -10,19 +10,19 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/munnerz/goautoneg"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/kube-openapi/pkg/handler3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 const (
@@ -183,7 +183,7 @@ func (h *Handler) serveGroupVersion(w http.ResponseWriter, r *http.Request, know
 			return
 		}
 	}
-	encoding := negotiate(r, v3Encodings)
+	encoding := customresources.Negotiate(r, customresources.V3Encodings)
 	if encoding == nil {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
@@ -202,7 +202,7 @@ func (h *Handler) serveGroupVersion(w http.ResponseWriter, r *http.Request, know
 }
 
 func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, known index) {
-	encoding := negotiate(r, v2Encodings)
+	encoding := customresources.Negotiate(r, customresources.V2Encodings)
 	if encoding == nil {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
@@ -219,17 +219,17 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, known index) {
 
 // serve answers with the document of that ETag, which is built once if it is not
 // cached, however many clients request it.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *encoding, etag string, build func(context.Context) ([]byte, error)) {
-	key := e.subType + " " + r.URL.Path + " " + etag
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *customresources.Encoding, etag string, build func(context.Context) ([]byte, error)) {
+	key := e.SubType + " " + r.URL.Path + " " + etag
 	d := h.cache.get(key)
 	if d == nil && r.Header.Get("If-None-Match") == strconv.Quote(etag) {
-		d = &document{contentType: e.contentType, etag: etag} // the client has it
+		d = &document{contentType: e.ContentType, etag: etag} // the client has it
 	}
 	if d == nil {
 		var err error
 		d, err = h.built(r.Context(), key, func(ctx context.Context) (*document, error) {
 			data, err := build(ctx)
-			return &document{contentType: e.contentType, etag: etag, compressed: data}, err
+			return &document{contentType: e.ContentType, etag: etag, compressed: data}, err
 		})
 		if err != nil {
 			if r.Context().Err() == nil {
@@ -270,12 +270,12 @@ func (h *Handler) built(ctx context.Context, key string, build func(context.Cont
 }
 
 // buildV3 builds the document of a group version.
-func (h *Handler) buildV3(ctx context.Context, gv *groupVersion, e *encoding) ([]byte, error) {
+func (h *Handler) buildV3(ctx context.Context, gv *groupVersion, e *customresources.Encoding) ([]byte, error) {
 	out, err := newV3Encoder(e)
 	if err != nil {
 		return nil, err
 	}
-	known, taken := newSkeletons(), newClaims()
+	known, taken := customresources.NewSkeletons(), newClaims()
 	return h.build(ctx, gv.names, out, func(d *apiextensionsv1.CustomResourceDefinition) ([]*part, error) {
 		p, err := v3Part(d, gv.version, known, taken)
 		return []*part{p}, err
@@ -318,44 +318,4 @@ func (h *Handler) read(ctx context.Context, name string) (*apiextensionsv1.Custo
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return h.source.Get(ctx, name)
-}
-
-// encoding is a media type of documents.
-type encoding struct {
-	subType     string // as clients request it, below application/
-	contentType string
-	protobuf    bool
-}
-
-// The media types are those of kube-openapi's handler and handler3 packages;
-// the ones with "@" are deprecated there.
-var (
-	v2Encodings = []encoding{
-		{"json", "application/json", false},
-		{"com.github.proto-openapi.spec.v2@v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", true},
-		{"com.github.proto-openapi.spec.v2.v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", true},
-	}
-	v3Encodings = []encoding{
-		{"json", "application/json", false},
-		{"com.github.proto-openapi.spec.v3@v1.0+protobuf", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf", true},
-		{"com.github.proto-openapi.spec.v3.v1.0+protobuf", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf", true},
-	}
-)
-
-// negotiate returns nil if the client accepts none of the encodings.
-func negotiate(r *http.Request, offered []encoding) *encoding {
-	accept := r.Header.Get("Accept")
-	if accept == "" {
-		accept = "*/*"
-	}
-	for _, clause := range goautoneg.ParseAccept(accept) {
-		if clause.Type != "application" && clause.Type != "*" {
-			continue
-		}
-		i := slices.IndexFunc(offered, func(e encoding) bool { return clause.SubType == "*" || clause.SubType == e.subType })
-		if i >= 0 {
-			return &offered[i]
-		}
-	}
-	return nil
 }

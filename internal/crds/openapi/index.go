@@ -10,22 +10,9 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-)
 
-// Upstream fact: the OpenAPI documents of custom resources
-//
-// Mirrors: k8s.io/apiextensions-apiserver/pkg/controller/openapi.createSpecCache
-//   k8s.io/apiextensions-apiserver/pkg/controller/openapi.generateCRDHash
-//   k8s.io/apiextensions-apiserver/pkg/controller/openapi.Controller.updateSpecLocked
-//   k8s.io/apiextensions-apiserver/pkg/controller/openapiv3.Controller.buildV3Spec
-//   k8s.io/apiextensions-apiserver/pkg/controller/openapiv3.Controller.updateGroupVersion
-//   k8s.io/kube-openapi/pkg/handler3.OpenAPIService.HandleGroupVersion
-//   k8s.io/kube-openapi/pkg/handler.OpenAPIService.RegisterOpenAPIVersionedService
-// Why: the controllers of Kubernetes build the documents of all CRDs at the start
-//   and keep them.
-// Gain: a CRD whose OpenAPI no client reads has no document in memory.
-// Breaks: documents differ from those of kube-apiserver, or a changed CRD keeps
-//   its hash.
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
+)
 
 // Source reads CustomResourceDefinitions. Its methods are called concurrently.
 type Source interface {
@@ -48,10 +35,9 @@ type groupVersion struct {
 // their v3 document below /openapi/v3/.
 type index map[string]*groupVersion
 
-// newIndex derives the hashes from uid and generation, as upstream's v2
-// controller does (generateCRDHash), so that no document is built for them. A
-// release may build a document in another way than the last one, so it is part
-// of the hash.
+// newIndex derives the hashes from uid and generation, so that no document is built for
+// them. A release may build a document in another way than the last one, so it is part of
+// the hash.
 func newIndex(definitions []*apiextensionsv1.CustomResourceDefinition, release string) index {
 	definitions = slices.SortedFunc(slices.Values(definitions), func(a, b *apiextensionsv1.CustomResourceDefinition) int {
 		return cmp.Compare(a.Name, b.Name)
@@ -72,7 +58,7 @@ func newIndex(definitions []*apiextensionsv1.CustomResourceDefinition, release s
 				x[path] = gv
 			}
 			gv.names = append(gv.names, definition.Name)
-			gv.hash = digest(gv.hash, definition.Name, string(definition.UID), fmt.Sprint(definition.Generation))
+			gv.hash = digest(append([]string{gv.hash}, customresources.DocumentVersion(definition)...)...)
 		}
 	}
 	return x

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
-	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // The sections of both kinds of documents, by index. v3 has no parameters.
@@ -19,24 +19,22 @@ const (
 	parametersSection
 )
 
-var v3Options = builder.Options{IncludeSelectableFields: true}
-
-// v3Part builds the v3 document of one version of a definition, as
-// k8s.io/apiextensions-apiserver/pkg/controller/openapiv3 does (buildV3Spec), less
-// the members that other definitions of the document have claimed.
-func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string, known *skeletons, taken *claims) (*part, error) {
-	if of, ok := shapeOf(definition, version); ok {
-		s, err := known.get(of)
-		if err != nil {
-			return nil, err
+// v3Part builds the v3 document of one version of a definition, less the members that
+// other definitions of the document have claimed.
+func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string, known *customresources.Skeletons, taken *claims) (*part, error) {
+	paths, schemas, ok, err := known.Part(definition, version, func(isPath bool, name string) bool {
+		if isPath {
+			return taken.claim(pathsSection, name)
 		}
-		return s.part(definition, version, taken)
+		return taken.claim(schemasSection, name)
+	})
+	if ok || err != nil {
+		return newV3Part(paths, schemas), err
 	}
-	built, err := builder.BuildOpenAPIV3(definition, version, v3Options)
+	built, err := customresources.BuildV3(definition, version)
 	if err != nil {
 		return nil, err
 	}
-	var paths, schemas map[string]json.Marshaler
 	if built.Paths != nil {
 		paths = claimed(built.Paths.Paths, pathsSection, taken)
 	}
@@ -51,10 +49,10 @@ func newV3Part(paths, schemas map[string]json.Marshaler) *part {
 		sections: []map[string]json.Marshaler{paths, schemas},
 		protobuf: func() ([]byte, error) {
 			encoded, err := json.Marshal(struct {
-				v3Head
+				customresources.V3Head
 				Paths      map[string]json.Marshaler            `json:"paths"`
 				Components map[string]map[string]json.Marshaler `json:"components"`
-			}{newV3Head(), paths, map[string]map[string]json.Marshaler{"schemas": schemas}})
+			}{customresources.NewV3Head(), paths, map[string]map[string]json.Marshaler{"schemas": schemas}})
 			if err != nil {
 				return nil, err
 			}
@@ -63,33 +61,22 @@ func newV3Part(paths, schemas map[string]json.Marshaler) *part {
 	}
 }
 
-// v3Head has upstream's version and title of v3 documents of custom resources.
-type v3Head struct {
-	Version string    `json:"openapi"`
-	Info    spec.Info `json:"info"`
-}
-
-func newV3Head() v3Head {
-	return v3Head{"3.0.0", spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}}}
-}
-
 // newV3Encoder begins a v3 document. In protobuf each part brings the head along.
-func newV3Encoder(e *encoding) (encoder, error) {
-	if e.protobuf {
+func newV3Encoder(e *customresources.Encoding) (encoder, error) {
+	if e.Protobuf {
 		return newProtobufEncoder(nil)
 	}
-	head, err := json.Marshal(newV3Head())
+	head, err := json.Marshal(customresources.NewV3Head())
 	if err != nil {
 		return nil, fmt.Errorf("encode the head of an OpenAPI document: %w", err)
 	}
 	return newJSONEncoder([]string{strings.TrimSuffix(string(head), "}") + `,"paths":{`, `},"components":{"schemas":{`}, "}}}")
 }
 
-// v2Part builds the v2 document of one version of a definition, as
-// k8s.io/apiextensions-apiserver/pkg/controller/openapi does (createSpecCache), less
-// the members that other types of the document have claimed.
+// v2Part builds the v2 document of one version of a definition, less the members that
+// other types of the document have claimed.
 func v2Part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *claims) (*part, error) {
-	built, err := builder.BuildOpenAPIV2(definition, version, builder.Options{V2: true, IncludeSelectableFields: true})
+	built, err := customresources.BuildV2(definition, version)
 	if err != nil {
 		return nil, err
 	}

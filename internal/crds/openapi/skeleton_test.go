@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/utils/ptr"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // schemaOf returns the schema of JSON.
@@ -78,11 +79,11 @@ func TestPartsAreThoseOfUpstream(t *testing.T) {
 			d := definition(test.kind, "example.com", "v1")
 			d.Spec.Versions[0].Schema = schemaOf(t, test.schema)
 			test.change(d, &d.Spec.Versions[0])
-			want, err := builder.BuildOpenAPIV3(d.DeepCopy(), "v1", v3Options)
+			want, err := customresources.BuildV3(d.DeepCopy(), "v1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			part, err := v3Part(d, "v1", newSkeletons(), newClaims())
+			part, err := v3Part(d, "v1", customresources.NewSkeletons(), newClaims())
 			if err != nil {
 				t.Fatal(err)
 			}

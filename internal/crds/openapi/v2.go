@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // v2Sections are the members of a v2 document that parts are added to.
@@ -14,7 +16,7 @@ var v2Sections = []string{"paths", "definitions", "parameters"}
 
 // buildV2 builds the v2 document of all types. Where base and a definition have
 // a path or a schema of the same name, base's is kept.
-func (h *Handler) buildV2(r *http.Request, known index, e *encoding) ([]byte, error) {
+func (h *Handler) buildV2(r *http.Request, known index, e *customresources.Encoding) ([]byte, error) {
 	base, _, err := h.ask(r, http.MethodGet, v2Path, "application/json")
 	if err != nil {
 		return nil, err
@@ -25,8 +27,8 @@ func (h *Handler) buildV2(r *http.Request, known index, e *encoding) ([]byte, er
 		return nil, fmt.Errorf("read %s of the other API types: %w", v2Path, err)
 	}
 	var out encoder
-	if e.protobuf {
-		message, _, err := h.ask(r, http.MethodGet, v2Path, "application/"+e.subType)
+	if e.Protobuf {
+		message, _, err := h.ask(r, http.MethodGet, v2Path, "application/"+e.SubType)
 		if err != nil {
 			return nil, err
 		}

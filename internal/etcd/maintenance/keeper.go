@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 const (
@@ -91,11 +92,11 @@ type Keeper struct {
 	refusal   string
 
 	// The goroutine of Run uses these.
-	nextDefragment   time.Time // the earliest
-	lastAttempt      time.Time // to make room
-	attemptRevision  int64     // the revision of lastAttempt
-	attemptDelay     time.Duration
-	diskErrorsLogged bool
+	nextDefragment  time.Time // the earliest
+	lastAttempt     time.Time // to make room
+	attemptRevision int64     // the revision of lastAttempt
+	attemptDelay    time.Duration
+	diskErrors      logging.Changes // failures to read the free space
 }
 
 // New returns a keeper. Run starts its work.
@@ -222,12 +223,11 @@ func (s usage) hasRoomForCopy() bool { return s.free > s.inUse+s.reserve()/2 }
 // share returns the share of the quota that the database takes.
 func (s usage) share() float64 { return float64(s.size) / float64(s.quota) }
 
-// logDiskError logs, once, that the free space of the disk is unknown.
+// logDiskError logs that the free space of the disk is unknown.
 func (k *Keeper) logDiskError(err error) {
-	if !k.diskErrorsLogged {
+	if k.diskErrors.Changed(k.config.Dir, err.Error()) {
 		k.config.Log.Warn("the database is not maintained: the free space of its disk is unknown", "dir", k.config.Dir, "error", err)
 	}
-	k.diskErrorsLogged = true
 }
 
 // warnNearQuota logs when the database comes near to its quota, and when it no

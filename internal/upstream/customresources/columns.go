@@ -1,4 +1,4 @@
-package crds
+package customresources
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/util/apihelpers"
 )
 
 // Upstream fact: the columns of a custom resource
@@ -76,27 +78,37 @@ func tableOptions(r *http.Request) *metav1.TableOptions {
 	return options
 }
 
-// asTable converts a list without objects. The columns are in the whole CRD.
-func (e *emptyTypes) asTable(ctx context.Context, p *plainRequest, list runtime.Object) (*metav1.Table, error) {
-	crd, err := e.front.definitions.get(ctx, p.crd.Name)
+// WriteTable answers a list with a table without rows as of the revision. crd is the whole
+// CRD. After an error nothing was written.
+func (p *PlainRequest) WriteTable(w http.ResponseWriter, r *http.Request, revision int64, crd *apiextensionsv1.CustomResourceDefinition) error {
+	table, err := p.asTable(r.Context(), crd, p.emptyList(revision))
 	if err != nil {
-		return nil, err
+		return err
 	}
+	p.instrument(w, r, func(w http.ResponseWriter, r *http.Request) {
+		responsewriters.WriteObjectNegotiated(apihelpers.GetMetaInternalVersionCodecs(), withTables{negotiation.DefaultEndpointRestrictions},
+			metav1.SchemeGroupVersion, w, r, http.StatusOK, table, false)
+	})
+	return nil
+}
+
+// asTable converts a list without objects.
+func (p *PlainRequest) asTable(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, list runtime.Object) (*metav1.Table, error) {
 	for _, version := range crd.Spec.Versions {
-		if version.Name != p.info.APIVersion {
+		if version.Name != p.Info.APIVersion {
 			continue
 		}
 		columns := version.AdditionalPrinterColumns
 		if len(columns) == 0 {
 			columns = []apiextensionsv1.CustomResourceColumnDefinition{defaultColumn}
 		}
-		// With an error comes a convertor without these columns, which upstream serves.
+		// With an error comes a convertor without these columns, which is what is served.
 		convertor, _ := tableconvertor.New(columns)
-		table, err := convertor.ConvertToTable(ctx, list, p.table)
+		table, err := convertor.ConvertToTable(ctx, list, p.Table)
 		if err != nil {
-			return nil, fmt.Errorf("convert a list of %s to a table: %w", p.crd.Name, err)
+			return nil, fmt.Errorf("convert a list of %s to a table: %w", crd.Name, err)
 		}
 		return table, nil
 	}
-	return nil, fmt.Errorf("%s has no version %s", p.crd.Name, p.info.APIVersion)
+	return nil, fmt.Errorf("%s has no version %s", crd.Name, p.Info.APIVersion)
 }

@@ -1,4 +1,4 @@
-package endpoints
+package connections
 
 import (
 	"errors"
@@ -19,21 +19,22 @@ import (
 // Breaks: the first request after a change of targets fails.
 //   TestPooledConnectionIsNotUsedAfterAMove fails.
 
-// errMoved makes net/http send the request on another connection: it does so
+// ErrMoved makes net/http send the request on another connection: it does so
 // when nothing has been written (net/http's nothingWrittenError).
-var errMoved = errors.New("the service's targets have changed since this connection was made")
+var ErrMoved = errors.New("the service's targets have changed since this connection was made")
 
-// pooledConn is an HTTP/1.1 connection that refuses new requests when its target has
+// Pooled is an HTTP/1.1 connection that refuses new requests when its target has
 // been removed. A request begins with the first write after a read; a request in
 // progress continues.
-type pooledConn struct {
+type Pooled struct {
 	net.Conn
-	current  func() bool
+	// Current reports whether the target is still one of the service.
+	Current  func() bool
 	answered atomic.Bool
 }
 
 // Read implements [net.Conn].
-func (c *pooledConn) Read(b []byte) (int, error) {
+func (c *Pooled) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.answered.Store(true)
@@ -42,9 +43,9 @@ func (c *pooledConn) Read(b []byte) (int, error) {
 }
 
 // Write implements [net.Conn].
-func (c *pooledConn) Write(b []byte) (int, error) {
-	if c.answered.Load() && !c.current() {
-		return 0, errMoved
+func (c *Pooled) Write(b []byte) (int, error) {
+	if c.answered.Load() && !c.Current() {
+		return 0, ErrMoved
 	}
 	c.answered.Store(false)
 	return c.Conn.Write(b)

@@ -1,4 +1,4 @@
-package openapi
+package customresources
 
 import (
 	"encoding/json"
@@ -13,7 +13,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
@@ -54,15 +53,16 @@ type skeleton struct {
 	embedded     spec.Schema       // that of an embedded object
 }
 
-// skeletons builds the skeletons of a document once. It is safe for concurrent use.
-type skeletons struct {
+// Skeletons builds the skeletons of a document once. It is safe for concurrent use.
+type Skeletons struct {
 	mu    sync.Mutex
 	known map[shape]func() (*skeleton, error)
 }
 
-func newSkeletons() *skeletons { return &skeletons{known: map[shape]func() (*skeleton, error){}} }
+// NewSkeletons returns skeletons that have built none.
+func NewSkeletons() *Skeletons { return &Skeletons{known: map[shape]func() (*skeleton, error){}} }
 
-func (s *skeletons) get(of shape) (*skeleton, error) {
+func (s *Skeletons) get(of shape) (*skeleton, error) {
 	s.mu.Lock()
 	build := s.known[of]
 	if build == nil {
@@ -136,7 +136,7 @@ func (s shape) definition() *apiextensionsv1.CustomResourceDefinition {
 
 func newSkeleton(of shape) (*skeleton, error) {
 	definition := of.definition()
-	built, err := builder.BuildOpenAPIV3(definition, of.version, v3Options)
+	built, err := BuildV3(definition, of.version)
 	if err != nil {
 		return nil, fmt.Errorf("build OpenAPI paths of %s/%s: %w", of.group, of.version, err)
 	}
@@ -165,9 +165,23 @@ func newSkeleton(of shape) (*skeleton, error) {
 	return s, nil
 }
 
-// part returns what a definition adds to the document, less the members that others have
-// claimed.
-func (s *skeleton) part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *claims) (*part, error) {
+// Part returns what a definition adds to the v3 document of its version, less the members
+// that claim returns false for, and false if that depends on more than a shape: then
+// [BuildV3] builds it.
+func (s *Skeletons) Part(definition *apiextensionsv1.CustomResourceDefinition, version string, claim func(isPath bool, name string) bool) (paths, schemas map[string]json.Marshaler, ok bool, err error) {
+	of, ok := shapeOf(definition, version)
+	if !ok {
+		return nil, nil, false, nil
+	}
+	skeleton, err := s.get(of)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	paths, schemas, err = skeleton.part(definition, version, claim)
+	return paths, schemas, err == nil, err
+}
+
+func (s *skeleton) part(definition *apiextensionsv1.CustomResourceDefinition, version string, claim func(isPath bool, name string) bool) (paths, schemas map[string]json.Marshaler, err error) {
 	names := definition.Spec.Names
 	named := func(text string) string {
 		text = strings.ReplaceAll(text, s.placeholders.ListKind, names.ListKind)
@@ -176,23 +190,23 @@ func (s *skeleton) part(definition *apiextensionsv1.CustomResourceDefinition, ve
 	}
 	schema, err := s.schema(definition, version)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	paths, schemas := map[string]json.Marshaler{}, map[string]json.Marshaler{}
-	if name := named(s.kindName); taken.claim(schemasSection, name) {
+	paths, schemas = map[string]json.Marshaler{}, map[string]json.Marshaler{}
+	if name := named(s.kindName); claim(false, name) {
 		schemas[name] = schema
 	}
 	for name, encoded := range s.schemas {
-		if name := named(name); taken.claim(schemasSection, name) {
+		if name := named(name); claim(false, name) {
 			schemas[name] = json.RawMessage(named(encoded))
 		}
 	}
 	for path, encoded := range s.paths {
-		if path := named(path); taken.claim(pathsSection, path) {
+		if path := named(path); claim(true, path) {
 			paths[path] = json.RawMessage(named(encoded))
 		}
 	}
-	return newV3Part(paths, schemas), nil
+	return paths, schemas, nil
 }
 
 // schema returns the schema of the kind. As upstream, it has no properties if that of the

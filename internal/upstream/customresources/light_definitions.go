@@ -1,0 +1,126 @@
+package customresources
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	client "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	informers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
+	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Upstream fact: what the controllers of CRDs read and write
+//
+// Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.completedConfig.New
+//   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition
+//   k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.statusStrategy.PrepareForUpdate
+//   k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema.calculateCondition
+//   k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.sync
+// Why: the controllers get CRDs without schemas. Only the controller of
+//   structural schemas reads schemas. The status subresource also takes metadata,
+//   of which light CRDs lack a part.
+// Gain: one informer without schemas for all controllers (bench, crds).
+// Breaks: a controller that reads a schema finds none, or a status update removes
+//   annotations.
+
+// EstablishDelay is the time between the acceptance of a CRD's names and its
+// establishment with several servers, so that all of them see the names.
+const EstablishDelay = 5 * time.Second
+
+// LightDefinitions lets the controllers of CRDs work with CRDs that lack schemas and a
+// part of the metadata.
+type LightDefinitions struct {
+	// Metadata reads a CRD with its whole metadata, Whole the whole CRD.
+	Metadata func(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error)
+	Whole    func(name string) (*apiextensionsv1.CustomResourceDefinition, error)
+	// Lighten drops what light CRDs lack.
+	Lighten func(*apiextensionsv1.CustomResourceDefinition)
+}
+
+// StatusClient returns a client that writes the status of light CRDs.
+func (l LightDefinitions) StatusClient(crds client.CustomResourceDefinitionsGetter) client.CustomResourceDefinitionsGetter {
+	return statusClient{crds, l}
+}
+
+// MaybeNonStructural returns the informer for the controller of structural schemas.
+func (l LightDefinitions) MaybeNonStructural(informer cache.SharedIndexInformer) informers.CustomResourceDefinitionInformer {
+	return maybeNonStructural{informer, l}
+}
+
+// statusClient writes the status of light CRDs. The status subresource also takes the
+// metadata of the request, so it adds the metadata that light CRDs lack.
+type statusClient struct {
+	client.CustomResourceDefinitionsGetter
+	light LightDefinitions
+}
+
+// CustomResourceDefinitions implements [client.CustomResourceDefinitionsGetter].
+func (c statusClient) CustomResourceDefinitions() client.CustomResourceDefinitionInterface {
+	return statusWriter{c.CustomResourceDefinitionsGetter.CustomResourceDefinitions(), c.light}
+}
+
+type statusWriter struct {
+	client.CustomResourceDefinitionInterface
+	light LightDefinitions
+}
+
+// UpdateStatus implements [client.CustomResourceDefinitionInterface].
+func (w statusWriter) UpdateStatus(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, options metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error) {
+	stored, err := w.light.Metadata(ctx, crd.Name)
+	if err != nil {
+		return nil, err
+	}
+	if stored.UID != crd.UID || stored.ResourceVersion != crd.ResourceVersion {
+		return nil, apierrors.NewConflict(apiextensionsv1.Resource("customresourcedefinitions"), crd.Name,
+			fmt.Errorf("the CustomResourceDefinition has changed since resource version %s", crd.ResourceVersion))
+	}
+	stored.Finalizers, stored.Status = crd.Finalizers, crd.Status
+	updated, err := w.CustomResourceDefinitionInterface.UpdateStatus(ctx, stored, options)
+	if err != nil {
+		return nil, err
+	}
+	w.light.Lighten(updated)
+	return updated, nil
+}
+
+// maybeNonStructural is an informer of the CRDs whose schemas may not be
+// structural: those that keep unknown fields, which could be created before
+// apiextensions.k8s.io/v1, and those that are known not to be. Validation keeps
+// others structural. Its lister reads whole CRDs.
+type maybeNonStructural struct {
+	cache.SharedIndexInformer
+	light LightDefinitions
+}
+
+// Informer implements [informers.CustomResourceDefinitionInformer].
+func (m maybeNonStructural) Informer() cache.SharedIndexInformer { return m }
+
+// Lister implements [informers.CustomResourceDefinitionInformer].
+func (m maybeNonStructural) Lister() listers.CustomResourceDefinitionLister {
+	return wholeLister{listers.NewCustomResourceDefinitionLister(m.GetIndexer()), m.light}
+}
+
+// AddEventHandler implements [cache.SharedInformer].
+func (m maybeNonStructural) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return m.SharedIndexInformer.AddEventHandler(cache.FilteringResourceEventHandler{Handler: handler, FilterFunc: func(obj any) bool {
+		crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+		return ok && (crd.Spec.PreserveUnknownFields || apiextensionshelpers.FindCRDCondition(crd, apiextensionsv1.NonStructuralSchema) != nil)
+	}})
+}
+
+// wholeLister gets whole CRDs from the store.
+type wholeLister struct {
+	listers.CustomResourceDefinitionLister
+	light LightDefinitions
+}
+
+// Get implements [listers.CustomResourceDefinitionLister].
+func (l wholeLister) Get(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	return l.light.Whole(name)
+}
