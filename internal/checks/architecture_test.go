@@ -1,4 +1,4 @@
-package internal_test
+package checks_test
 
 import (
 	"go/parser"
@@ -13,15 +13,18 @@ import (
 	"testing"
 )
 
-// module is the import path of this directory.
-const module = "kube-hyper-mini.io/kube-hyper-mini/internal/"
+// root is the directory of the packages, and module its import path.
+const (
+	root   = ".."
+	module = "kube-hyper-mini.io/kube-hyper-mini/internal/"
+)
 
-// packageImports returns the imports of each package below this directory, without those
+// packageImports returns the imports of each package below root, without those
 // of tests.
 func packageImports(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -35,7 +38,11 @@ func packageImports(t *testing.T) map[string][]string {
 		if err != nil {
 			return err
 		}
-		name := filepath.ToSlash(filepath.Dir(path))
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(dir)
 		imports[name] = append(imports[name], "") // also a package that imports nothing
 		for _, spec := range file.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
@@ -79,10 +86,10 @@ func floors(t *testing.T, document string) map[string]int {
 	return lines
 }
 
-// TestArchitectureNamesAllPackages: each package is in the table, each directory of this
-// one is in the picture, and imports go down only.
+// TestArchitectureNamesAllPackages: each package is in the table, each directory of
+// internal is in the picture, and imports go down only.
 func TestArchitectureNamesAllPackages(t *testing.T) {
-	data, err := os.ReadFile("ARCHITECTURE.md")
+	data, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +112,7 @@ func TestArchitectureNamesAllPackages(t *testing.T) {
 		}
 	}
 	for name := range lines {
-		if _, err := os.Stat(name); err != nil && name != "main.go" {
+		if _, err := os.Stat(filepath.Join(root, name)); err != nil && name != "main.go" {
 			t.Errorf("the picture in ARCHITECTURE.md has %s: %v", name, err)
 		}
 	}
@@ -113,7 +120,7 @@ func TestArchitectureNamesAllPackages(t *testing.T) {
 
 // TestOptimisationsHaveFigures: each row of the table has a figure.
 func TestOptimisationsHaveFigures(t *testing.T) {
-	data, err := os.ReadFile("ARCHITECTURE.md")
+	data, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
