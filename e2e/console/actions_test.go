@@ -90,6 +90,9 @@ func TestOneObject(t *testing.T) {
 	p.lacks("managedFields")
 	p.click("Fold all")
 	p.lacks("engine: postgres")
+	s.Kubectl("", "patch", "database", "orders", "-n", "shop", "--subresource=status", "--type=json", "-p", `[{"op":"replace","path":"/status/conditions/0/status","value":"True"}]`)
+	p.lacks("not ready")
+	p.lacks("engine: postgres") // a change leaves folded what it does not touch
 	p.click("Unfold all")
 	p.sees("engine: postgres")
 	p.click("managed fields")

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -155,10 +154,8 @@ func TestCreateEditDelete(t *testing.T) {
 	p.click("Review")
 	p.sees("Other managers own fields", ".spec.size", "kubectl")
 	p.click("Take the fields over")
-	p.sees("dry run")
+	p.sees("dry run", "Apply takes over .spec.size.")
 	p.click("Apply")
-	p.sees("Other managers own fields")
-	p.click("Take the fields over")
 	p.sees("Metadata")
 	if size := s.Kubectl("", "get", "database", "users", "-n", "shop", "-o", "jsonpath={.spec.size}"); size != "50" {
 		t.Errorf("the size is %s", size)
@@ -275,27 +272,6 @@ func TestEditor(t *testing.T) {
 	})
 }
 
-// TestKeyboard: a type is found and an object opened without a mouse.
-func TestKeyboard(t *testing.T) {
-	t.Parallel()
-	s := filled(t)
-	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	p.sees("Controllers")
-	harness.Eventually(t, "the search has the focus", func() error {
-		p.run("press /", chromedp.KeyEvent("/"))
-		if label := evaluate[string](p, `document.activeElement.ariaLabel ?? ""`); label != "Go to a type" {
-			return fmt.Errorf("%q has it", label)
-		}
-		return nil
-	})
-	p.run("type", chromedp.KeyEvent("datab"))
-	p.run("wait for the menu", chromedp.WaitVisible(chromedp.CSS(".menu a.selected")))
-	p.run("press Enter", chromedp.KeyEvent(kb.Enter))
-	p.sees("orders", "users")
-	p.run("go to the first object, the next, and open it", chromedp.Focus(chromedp.CSS(".row-slot a")), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
-	p.sees("Metadata", "users")
-}
-
 // TestExpiredSession: the page of an earlier console shows the remedy.
 func TestExpiredSession(t *testing.T) {
 	t.Parallel()
@@ -307,6 +283,52 @@ func TestExpiredSession(t *testing.T) {
 	c.stop(t)
 	launch(t, "--data-dir", s.Dir, "--port", port)
 	p.sees("The session of this page has ended")
+}
+
+// TestTextIsKept: a text that is not applied survives a link to another page, a restart
+// of the server and the end of the session, but not that it is dropped.
+func TestTextIsKept(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	address := s.RESTConfig().Host
+	c := launch(t, "--data-dir", s.Dir)
+	p := open(t, c, "#/new/core/v1/configmaps?ns=default")
+	written := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: default}\ndata: {begun: earlier}\n"
+	p.write(written)
+	p.sees("begun: earlier")
+	p.click("Types")
+	p.sees("Namespace")
+	p.visit("#/new/core/v1/configmaps?ns=default")
+	p.sees("This text is from before and is not applied.", "begun: earlier")
+	p.click("Begin with the current version")
+	p.lacks("begun: earlier")
+	p.write(written)
+	p.click("Cancel")
+	p.sees("kube-root-ca.crt")
+	p.visit("#/new/core/v1/configmaps?ns=default")
+	p.sees("kind: ConfigMap")
+	p.lacks("begun: earlier")
+
+	p.write(written)
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with %d", code)
+	}
+	p.click("Review")
+	p.sees("The API server does not answer", "begun: earlier")
+	s = harness.StartIn(t, s.Dir, "--port", address[strings.LastIndex(address, ":")+1:])
+	p.lacks("The API server does not answer")
+	p.sees("begun: earlier")
+	p.click("Review")
+	p.sees("dry run")
+	p.click("Create")
+	p.sees("mine", "Metadata")
+
+	p.visit("#/edit/core/v1/configmaps/default/mine")
+	p.write(strings.Replace(written, "earlier", "later", 1))
+	c.stop(t)
+	launch(t, "--data-dir", s.Dir, "--port", c.host()[strings.LastIndex(c.host(), ":")+1:])
+	p.click("Review")
+	p.sees("The session of this page has ended. Copy your text", "begun: later")
 }
 
 // TestRefusedCredentials: the page shows that the API server no longer accepts the

@@ -8,8 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -137,6 +141,53 @@ func TestOverviewOfBackups(t *testing.T) {
 	s := harness.Start(t, "--config", harness.ConfigFile(t, "archive: {destination: "+archive+"}\nbackup: {schedule: \"0 3 * * *\"}\n"))
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
 	p.sees("Last backup", ", next", "complete", "base of", archive)
+}
+
+// TestFullDatabase: the overview says that the quota is nearly used, then that the
+// database is full and what to do; the editor has the same answer to a write. After a
+// deletion, on the page, writes are accepted again.
+func TestFullDatabase(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "etcd: {embedded: {quotaBackend: 64Mi}}\n"))
+	put := func(i int) error {
+		_, err := s.Client().CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("large-%02d", i)}, Data: map[string]string{"k": strings.Repeat("v", 900<<10)},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	p := open(t, launch(t, "--data-dir", s.Dir), "")
+	p.sees("of 67.1 MB")
+	p.lacks("The quota is nearly used")
+	written := 0
+	harness.Eventually(t, "the database is full", func() error {
+		for put(written) == nil {
+			written++
+		}
+		if !strings.Contains(s.Log(), "still full after compaction") { // refused for a moment, to make room
+			return fmt.Errorf("there is room after %d writes", written)
+		}
+		return nil
+	})
+	p.sees("read-only", "the database is full (", "raise etcd.embedded.quotaBackend and restart")
+
+	p.visit("#/new/core/v1/configmaps?ns=default")
+	p.write("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: refused, namespace: default}\n")
+	p.click("Review")
+	p.sees("dry run")
+	p.click("Create")
+	p.sees("Cannot create", "the database is full", "raise etcd.embedded.quotaBackend and restart")
+
+	p.visit("#/objects/core/v1/configmaps?ns=default&q=large")
+	p.sees("large-00")
+	p.run("select all", clickIn(`[aria-label="Select all"]`))
+	p.click(fmt.Sprintf("Delete %d", written))
+	p.sees("Nothing depends on them.")
+	p.run("delete", clickIn("dialog[open] .danger"))
+	p.sees("No row matches.")
+	p.visit("#/")
+	p.sees("Database")
+	p.lacks("the database is full (")
+	harness.Eventually(t, "writes are accepted again", func() error { return put(0) })
 }
 
 // TestNotReady: the overview says which check fails, of any API server.

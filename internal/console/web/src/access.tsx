@@ -1,7 +1,7 @@
 // What the user may do, and who may do something.
 import { useState } from "preact/hooks";
 import { list, send, type KubeObject } from "./api";
-import { Failure, Loading, Pill } from "./parts";
+import { Failure, Loading, Pill, useDebounced } from "./parts";
 import { route, setQuery } from "./router";
 import { useLoad, useSignal } from "./signal";
 import { findType, typeKey, types } from "./types";
@@ -17,6 +17,7 @@ const verbs = ["get", "list", "watch", "create", "update", "patch", "delete", "d
 export function Access() {
   const { query } = useSignal(route);
   const namespace = query.get("ns") ?? "default";
+  const [text, setText] = useDebounced(namespace, (ns) => setQuery({ ns }));
   const mine = useLoad(async () => {
     const [who, rules] = await Promise.all([
       review("SelfSubjectReview", undefined, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "authentication.k8s.io/v1"),
@@ -29,7 +30,7 @@ export function Access() {
     <section><h2>You</h2>
       {mine.error ? <Failure error={mine.error} doing="ask what you may do" /> : !mine.data ? <Loading /> : <>
         <dl><dt>User</dt><dd>{mine.data.user.username}</dd><dt>Groups</dt><dd>{(mine.data.user.groups ?? []).join(", ")}</dd></dl>
-        <div class="toolbar"><label>In namespace <input value={namespace} aria-label="Namespace" onChange={(event) => setQuery({ ns: event.currentTarget.value })} /></label>
+        <div class="toolbar"><label>In namespace <input value={text} aria-label="Namespace" onInput={(event) => setText(event.currentTarget.value)} /></label>
           {mine.data.incomplete && <span class="muted">The authorizer does not list all rules.</span>}</div>
         <table class="plain stack"><thead><tr><th>Verbs</th><th>Resources</th><th>API groups</th><th>Names</th></tr></thead>
           <tbody>{sorted(mine.data.rules).map((rule, i) => <tr key={i}><td data-label="Verbs">{all(rule.verbs)}</td><td data-label="Resources">{all(rule.resources)}</td><td data-label="API groups">{all(rule.apiGroups?.map((group) => group || "core"))}</td><td data-label="Names">{all(rule.resourceNames, "any")}</td></tr>)}</tbody></table></>}

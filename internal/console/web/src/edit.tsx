@@ -1,7 +1,8 @@
 // Editing and creating by server-side apply.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { parse, stringify } from "yaml";
-import { ApiError, get, send, type Cause, type KubeObject } from "./api";
+import { ApiError, epoch, get, send, type Cause, type KubeObject } from "./api";
 import { YamlDiff, YamlEditor } from "./editor";
 import { schemaOf, skeleton, type Schema } from "./openapi";
 import { isSecret } from "./object";
@@ -11,6 +12,11 @@ import { useLoad, useSignal } from "./signal";
 import { findType, hrefOfObject, hrefOfType, keyOf, pathOf, type ApiType } from "./types";
 
 const MANAGER = "kube-hyper-mini-console";
+
+/** A text that is not applied yet, the object that it changes, and the text that it began with. */
+interface Draft { text: string; live?: KubeObject; begun: string }
+/** The drafts by address, until the page is closed: a link must not lose what was written. */
+const drafts = new Map<string, Draft>();
 
 export function EditPage() {
   const { parts, query } = useSignal(route);
@@ -23,12 +29,14 @@ export function EditPage() {
     const object = create ? undefined : await get(pathOf(type, parts[4] === "-" ? undefined : parts[4], parts[5]), { signal });
     return { schema, object };
   }, []);
+  const round = useSignal(epoch);
+  useEffect(() => { if (loaded.error && !loaded.data) loaded.reload(); }, [round]); // the server is back
   if (loaded.error && !loaded.data) return <Failure error={loaded.error} doing="load the object" />;
   if (!type || !loaded.data) return <Loading />;
   if (loaded.data.object && isSecret(loaded.data.object) && !shown) return <>
     <div class="title"><h1>Edit {parts[5]}</h1></div>
     <p>The editor shows the values of this Secret.</p><p><button class="primary" onClick={() => setShown(true)}>Show the values</button></p></>;
-  return <Editor type={type} schema={loaded.data.schema} live={loaded.data.object} namespace={query.get("ns") ?? ""} />;
+  return <Editor type={type} schema={loaded.data.schema} live={loaded.data.object} namespace={query.get("ns") ?? ""} address={parts.join("/")} />;
 }
 
 /** Leaves out what the server sets. */
@@ -43,18 +51,34 @@ export function editable(object: KubeObject): any {
 
 const yamlOf = (value: any) => stringify(value, { lineWidth: 0 });
 
-function Editor({ type, schema, live: opened, namespace }: { type: ApiType; schema: Schema | undefined; live?: KubeObject; namespace: string }) {
-  const [live, setLive] = useState(opened);
-  const initial = useMemo(() => yamlOf(live ? editable(live) : skeleton(type, schema, namespace)), []);
-  const [text, setText] = useState(initial);
-  const [review, setReview] = useState<{ before: string; after: string; kept: boolean }>();
+function Editor({ type, schema, live: opened, namespace, address }: { type: ApiType; schema: Schema | undefined; live?: KubeObject; namespace: string; address: string }) {
+  const start = (object?: KubeObject): Draft => { const begun = yamlOf(object ? editable(object) : skeleton(type, schema, namespace)); return { live: object, begun, text: begun }; };
+  const [draft, show] = useState(() => drafts.get(address) ?? start(opened));
+  const newest = useRef(draft);
+  const setDraft = (changes: Partial<Draft>) => {
+    newest.current = { ...newest.current, ...changes };
+    if (newest.current.text !== newest.current.begun) drafts.set(address, newest.current); else drafts.delete(address);
+    show(newest.current);
+  };
+  const { text, live, begun } = draft;
+  const [kept, setKept] = useState(() => drafts.has(address));
+  const [edition, setEdition] = useState(0);
+  const [review, setReview] = useState<{ before: string; after: string; kept: boolean; taken: string[] }>();
   const [error, setError] = useState<Error>();
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    const warn = (event: BeforeUnloadEvent) => { if (text !== initial) event.preventDefault(); };
+    const warn = (event: BeforeUnloadEvent) => { if (text !== begun) event.preventDefault(); };
     window.addEventListener("beforeunload", warn);
     return () => window.removeEventListener("beforeunload", warn);
-  }, [text]);
+  }, [text, begun]);
+  // The focus follows what was asked for: its element may be gone or disabled.
+  const primary = useRef<HTMLButtonElement>(null), reviewed = useRef<HTMLParagraphElement>(null), area = useRef<HTMLDivElement>(null), first = useRef(true);
+  useEffect(() => {
+    if (review) reviewed.current?.focus(); else if (!first.current) area.current?.querySelector<HTMLElement>(".cm-content")?.focus();
+    first.current = false;
+  }, [review]);
+  useEffect(() => { if (!busy && document.activeElement === document.body) primary.current?.focus(); }, [busy]);
+  const conflicts = error instanceof ApiError && error.code === 409 ? error.causes.filter((cause) => cause.reason === "FieldManagerConflict") : [];
   const apply = async (dryRun: boolean, force = false): Promise<KubeObject> => {
     let object: any;
     try { object = parse(text); } catch (problem) { throw new Error("this is not YAML: " + (problem as Error).message); }
@@ -84,38 +108,61 @@ function Editor({ type, schema, live: opened, namespace }: { type: ApiType; sche
     try { await task(); } catch (failure) { setError(failure as Error); }
     setBusy(false);
   };
+  /** Reviews the text; force takes over the fields that the conflicts name. */
   const check = (force = false) => run(async () => {
+    const taken = force ? conflicts.map((cause) => cause.field ?? "") : [];
     const result = yamlOf(editable(await apply(true, force)));
     const wanted = (() => { try { return yamlOf(parse(text)); } catch { return text; } })();
     const before = live ? yamlOf(editable(live)) : "";
-    setReview({ before, after: result, kept: !!live && result === before && wanted !== before });
+    setReview({ before, after: result, kept: !!live && result === before && wanted !== before, taken });
   });
   /** Takes the current version as the one to change; the review then shows what the text would undo. */
   const rebase = () => run(async () => {
-    setLive(await get(pathOf(type, live!.metadata.namespace, live!.metadata.name)));
+    setDraft({ live: await get(pathOf(type, live!.metadata.namespace, live!.metadata.name)) });
     setReview(undefined);
   });
-  const save = (force = false) => run(async () => { const saved = await apply(false, force); go(hrefOfObject(type, saved.metadata)); });
-  const conflicts = error instanceof ApiError && error.code === 409 ? error.causes.filter((cause) => cause.reason === "FieldManagerConflict") : [];
+  /** Drops the text and begins with the current version. */
+  const restart = () => run(async () => {
+    setDraft(start(live && await get(pathOf(type, live.metadata.namespace, live.metadata.name))));
+    setKept(false);
+    setReview(undefined);
+    setEdition((n) => n + 1);
+  });
+  const save = (force: boolean) => run(async () => {
+    const saved = await apply(false, force);
+    drafts.delete(address);
+    go(hrefOfObject(type, saved.metadata));
+  });
+  const latest = useRef(check);
+  latest.current = async () => { if (!busy) await check(); };
   return (
     <>
       <div class="title"><h1>{live ? `Edit ${live.metadata.name}` : `Create ${type.kind}`}</h1><span class="buttons">
-        <a class="button" href={live ? hrefOfObject(type, live.metadata) : hrefOfType(type)}>Cancel</a>
-        {review ? <><button onClick={() => { setReview(undefined); setError(undefined); }}>Back to the editor</button><button class="primary" disabled={busy} onClick={() => save()}>{live ? "Apply" : "Create"}</button></>
-          : <button class="primary" disabled={busy} onClick={() => check()}>Review</button>}</span></div>
+        <a class="button" href={live ? hrefOfObject(type, live.metadata) : hrefOfType(type)} onClick={() => drafts.delete(address)}>Cancel</a>
+        {review ? <><button onClick={() => { setReview(undefined); setError(undefined); }}>Back to the editor</button><button key="save" ref={primary} class="primary" disabled={busy} onClick={() => save(review.taken.length > 0)}>{live ? "Apply" : "Create"}</button></>
+          : <button key="review" ref={primary} class="primary" disabled={busy} onClick={() => check()}>Review</button>}</span></div>
+      {kept && !review && <p class="notice">This text is from before and is not applied. <button onClick={restart}>Begin with the current version</button></p>}
       {conflicts.length > 0 ? <Conflicts causes={conflicts} onForce={review ? () => save(true) : () => check(true)} />
-        : error instanceof ApiError && error.reason === "Conflict" && live ? <div class="failure" role="alert"><strong>The object has changed since you began</strong><p>Compare your text with the current version before you apply it: it may undo the other change. <button onClick={rebase}>Keep the text, use the current version</button></p></div>
+        : error instanceof ApiError && error.reason === "Conflict" && live ? <Question title="The object has changed since you began"><p>Compare your text with the current version before you apply it: it may undo the other change. <button onClick={rebase}>Keep the text, use the current version</button></p></Question>
         : error && <Failure error={error} doing={review ? (live ? "apply" : "create") : "review"} />}
       {error instanceof ApiError && conflicts.length === 0 && error.causes.length > 0 && <ul class="failure">{error.causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message}</li>)}</ul>}
-      {review && <><p class="muted">What the server makes of it in a dry run, with defaults and admission{review.before === review.after ? ": nothing changes" : ""}.
-        {review.kept && " A field that you removed stays: another manager owns it."}</p><YamlDiff before={review.before} after={review.after} /></>}
-      <div hidden={!!review}><YamlEditor initial={initial} schema={schema} onChange={setText} /></div>
+      {review && <><p class="muted" ref={reviewed} tabIndex={-1}>What the server makes of it in a dry run, with defaults and admission{review.before === review.after ? ": nothing changes" : ""}.
+        {review.kept && " A field that you removed stays: another manager owns it."}
+        {review.taken.length > 0 && <strong> Apply takes over {review.taken.join(", ")}.</strong>}</p><YamlDiff before={review.before} after={review.after} /></>}
+      <div hidden={!!review} ref={area}><YamlEditor key={edition} initial={text} schema={schema} onChange={(next) => setDraft({ text: next })} onReview={() => void latest.current()} /></div>
     </>
   );
 }
 
+/** A failure with a choice. It takes the focus, also from the editor. */
+function Question({ title, children }: { title: string; children: ComponentChildren }) {
+  const element = useRef<HTMLDivElement>(null);
+  useEffect(() => { element.current?.focus(); }, []);
+  return <div ref={element} class="failure" role="alert" tabIndex={-1}><strong>{title}</strong>{children}</div>;
+}
+
 function Conflicts({ causes, onForce }: { causes: Cause[]; onForce: () => void }) {
-  return <div class="failure" role="alert"><strong>Other managers own fields that you change</strong>
+  return <Question title="Other managers own fields that you change">
     <ul>{causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message?.replace(/^conflict with /, "is owned by ")}</li>)}</ul>
-    <p>Their controllers may change them back. <button class="danger" onClick={onForce}>Take the fields over</button></p></div>;
+    <p>Their controllers may change them back. <button class="danger" onClick={onForce}>Take the fields over</button></p></Question>;
 }

@@ -2,14 +2,14 @@
 import { autocompletion, completionKeymap, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
-import { codeFolding, foldAll, foldGutter, foldKeymap, HighlightStyle, indentOnInput, syntaxHighlighting, unfoldAll } from "@codemirror/language";
+import { codeFolding, foldAll, forceParsing, foldGutter, foldKeymap, HighlightStyle, indentOnInput, syntaxHighlighting, unfoldAll } from "@codemirror/language";
 import { linter, lintGutter, lintKeymap, type Diagnostic } from "@codemirror/lint";
-import { unifiedMergeView } from "@codemirror/merge";
+import { diff, unifiedMergeView } from "@codemirror/merge";
 import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension } from "@codemirror/state";
+import { EditorState, Prec, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { parseDocument, isMap, isScalar, isSeq, type Node as YamlNode } from "yaml";
 import { at, check, childrenOf, type Schema } from "./openapi";
 
@@ -38,23 +38,37 @@ export function YamlView({ text, label }: { text: string; label: string }) {
     return () => view.current?.destroy();
   }, []);
   useEffect(() => {
-    const doc = view.current?.state.doc;
-    if (doc && doc.toString() !== text) view.current!.dispatch({ changes: { from: 0, to: doc.length, insert: text } });
+    const before = view.current?.state.doc.toString();
+    if (before === undefined || before === text) return;
+    // Only what differs: the rest stays folded and where it is.
+    const changes = diff(before, text, { scanLimit: 500 }).map((change) => ({ from: change.fromA, to: change.toA, insert: text.slice(change.fromB, change.toB) }));
+    view.current!.dispatch({ changes });
   }, [text]);
   return (
     <div class="editor">
       <div class="toolbar small">
         <button onClick={() => { view.current?.focus(); openSearchPanel(view.current!); }}>Search</button>
-        <button onClick={() => foldAll(view.current!)}>Fold all</button><button onClick={() => unfoldAll(view.current!)}>Unfold all</button>
-        <button onClick={() => void navigator.clipboard.writeText(text)}>Copy</button>
+        <button onClick={() => { forceParsing(view.current!, text.length, 1000); foldAll(view.current!); }}>Fold all</button><button onClick={() => unfoldAll(view.current!)}>Unfold all</button>
+        <CopyButton text={text} />
       </div>
       <div ref={parent} />
     </div>
   );
 }
 
+/** Copies a text, and tells whether the browser has let it. */
+function CopyButton({ text }: { text: string }) {
+  const [word, setWord] = useState("Copy");
+  useEffect(() => {
+    if (word === "Copy") return;
+    const timer = setTimeout(() => setWord("Copy"), 2000);
+    return () => clearTimeout(timer);
+  }, [word]);
+  return <button aria-live="polite" onClick={() => navigator.clipboard.writeText(text).then(() => setWord("Copied"), () => setWord("Cannot copy"))}>{word}</button>;
+}
+
 /** Edits YAML, with completion and errors of a schema. The text is read from the returned view. */
-export function YamlEditor({ initial, schema, onChange }: { initial: string; schema: Schema | undefined; onChange: (text: string) => void }) {
+export function YamlEditor({ initial, schema, onChange, onReview }: { initial: string; schema: Schema | undefined; onChange: (text: string) => void; onReview: () => void }) {
   const parent = useRef<HTMLDivElement>(null);
   const known = useRef(schema);
   known.current = schema;
@@ -63,17 +77,21 @@ export function YamlEditor({ initial, schema, onChange }: { initial: string; sch
       parent: parent.current!, doc: initial,
       extensions: [
         base, history(), indentOnInput(), highlightActiveLine(), lintGutter(),
+        Prec.highest(keymap.of([{ key: "Mod-Enter", run: () => { onReview(); return true; } }])),
         keymap.of([...completionKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
         autocompletion({ override: [(context) => complete(context, known.current)] }),
         linter((view) => diagnostics(view.state.doc.toString(), known.current), { delay: 300 }),
         EditorView.updateListener.of((update) => { if (update.docChanged) onChange(update.state.doc.toString()); }),
-        EditorView.contentAttributes.of({ "aria-label": "YAML" }),
+        EditorView.contentAttributes.of({ "aria-label": "YAML", "aria-describedby": "editor-keys" }),
       ],
     });
     view.focus();
     return () => view.destroy();
   }, []);
-  return <div class="editor" ref={parent} />;
+  return <>
+    <div class="editor" ref={parent} />
+    <p id="editor-keys" class="muted keys">Tab indents; <kbd>Escape</kbd> and then <kbd>Tab</kbd> leaves the editor. <kbd>Ctrl</kbd> <kbd>Space</kbd> completes, <kbd>{/Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl"}</kbd> <kbd>Enter</kbd> reviews.</p>
+  </>;
 }
 
 /** Shows what differs between two texts. */

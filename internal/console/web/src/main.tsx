@@ -33,7 +33,7 @@ function TypeSearch() {
   }).sort((a, b) => a.kind.length - b.kind.length).slice(0, 12);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      if (event.key !== "/" || event.ctrlKey || event.metaKey || (event.target as Element).closest("input, textarea, select, .cm-editor")) return;
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || (event.target as Element).closest("input:not([type=checkbox], [type=radio]), textarea, select, .cm-editor, dialog")) return;
       event.preventDefault();
       input.current?.focus();
     };
@@ -42,8 +42,9 @@ function TypeSearch() {
   }, []);
   const leave = () => { setText(""); setSelected(0); };
   return (
-    <div class="type-search" role="search">
-      <input ref={input} type="search" placeholder="Go to a type  /" aria-label="Go to a type" value={text} autocomplete="off"
+    <div class="type-search" role="search" onFocusOut={(event) => { if (!event.currentTarget.contains(event.relatedTarget as Element | null)) leave(); }}>
+      <input ref={input} type="text" placeholder="Go to a type  /" aria-label="Go to a type" value={text} autocomplete="off"
+        role="combobox" aria-autocomplete="list" aria-expanded={words.length > 0} aria-controls="found-types" aria-activedescendant={found[selected] && `found-type-${selected}`}
         onInput={(event) => { setText(event.currentTarget.value); setSelected(0); }}
         onKeyDown={(event) => {
           if (event.key === "ArrowDown") { event.preventDefault(); setSelected((n) => Math.min(n + 1, found.length - 1)); }
@@ -51,10 +52,11 @@ function TypeSearch() {
           if (event.key === "Escape") leave();
           if (event.key === "Enter" && found[selected]) { go(hrefOfType(found[selected])); leave(); event.currentTarget.blur(); }
         }} />
-      {found.length > 0 && <ul class="menu">
-        {found.map((type, i) => <li key={hrefOfType(type)}>
-          <a href={hrefOfType(type)} class={i === selected ? "selected" : ""} onClick={leave}>{type.kind} <small>{apiVersion(type)}</small></a>
+      {words.length > 0 && <ul class="menu" id="found-types" role="listbox" aria-label="Types found">
+        {found.map((type, i) => <li key={hrefOfType(type)} id={`found-type-${i}`} role="option" aria-selected={i === selected}>
+          <a href={hrefOfType(type)} tabIndex={-1} class={i === selected ? "selected" : ""} onClick={leave}>{type.kind} <small>{apiVersion(type)}</small></a>
         </li>)}
+        {found.length === 0 && <li class="muted">No type matches.</li>}
       </ul>}
     </div>
   );
@@ -77,7 +79,8 @@ function App() {
     return () => abort.abort();
   }, [round]);
   useEffect(() => { document.querySelector("main")?.focus({ preventScroll: true }); window.scrollTo(0, 0); }, [parts.join("/")]);
-  if (state === "expired") return (
+  const writes = parts[0] === "edit" || parts[0] === "new";
+  if (state === "expired" && !writes) return (
     <main class="ended" tabIndex={-1}><h1>The session of this page has ended</h1>
       <p>A session ends after 12 hours, after an hour without a page in view, and when the console is started again. <a href="/">Reload the page</a>: <code>kube-hyper-mini console</code> then prints a new address on its terminal.</p></main>
   );
@@ -92,11 +95,12 @@ function App() {
         </nav>
         <TypeSearch />
       </header>
+      {state === "expired" && <div class="banner" role="alert">The session of this page has ended. Copy your text, then <a href="/">reload the page</a>: <code>kube-hyper-mini console</code> prints a new address on its terminal.</div>}
       {state === "refused" && <div class="banner" role="alert">The API server refuses the credentials of the kubeconfig: they have expired or were revoked. Start the console again with a valid one.</div>}
       {state === "down" && <div class="banner" role="alert">The API server does not answer. This page goes on as soon as it does.</div>}
       <main tabIndex={-1}>
         {!Page ? <><h1>Not found</h1><p>No page has this address. <a href="#/">Overview</a></p></>
-          : known || Page === Overview ? <Page key={parts.join("/") + "#" + round} />
+          : known || Page === Overview ? <Page key={parts.join("/") + (writes ? "" : "#" + round)} />
           : error ? <Failure error={error} doing="load the types" /> : <Loading />}
       </main>
     </>

@@ -3,7 +3,8 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { stringify } from "yaml";
 import { ApiError, get, inView, list, pause, watch, whileInView, type KubeObject, type ManagedFields } from "./api";
 import { YamlView } from "./editor";
-import { health, stateOf, tree, underway } from "./owners";
+import { conditionsOf, stateOf, toneOf, type Condition } from "./conditions";
+import { tree } from "./owners";
 import { Age, Failure, Loading, Pill } from "./parts";
 import { DeleteDialog } from "./remove";
 import { go, route, setQuery } from "./router";
@@ -64,16 +65,16 @@ function OneObject({ type, namespace, name }: { type: ApiType; namespace: string
   const { object, gone, error } = useObject(type, namespace, name);
   const [deleting, setDeleting] = useState(false);
   if (!object) return error ? <><p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}{namespace && ` in ${namespace}`}</p><div class="title"><h1>{name}</h1></div><Failure error={error} doing={`read ${type.kind} ${name}`} /></> : <Loading />;
-  const state = health(object);
+  const state = stateOf(object);
   return (
     <>
       <p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}{namespace && <> in <a href={`${hrefOfType(type)}?ns=${encodeURIComponent(namespace)}`}>{namespace}</a></>}</p>
       <div class="title"><h1>{name}</h1>
-        {gone ? <Pill state="bad">deleted</Pill> : object.metadata.deletionTimestamp ? <Pill state="warn">is being deleted</Pill> : state !== "idle" && <Pill state={state}>{state === "good" ? stateOf(object).word : "not ready"}</Pill>}
+        {gone ? <Pill state="bad">deleted</Pill> : object.metadata.deletionTimestamp ? <Pill state="warn">is being deleted</Pill> : state.tone !== "idle" && <Pill state={state.tone}>{state.tone === "good" ? state.word : "not ready"}</Pill>}
         <span class="buttons">{!gone && type.verbs.includes("patch") && <a class="button" href={`#/edit/${typeKey(type)}/${namespace ? encodeURIComponent(namespace) : "-"}/${encodeURIComponent(name)}`}>Edit</a>}
         {!gone && type.verbs.includes("delete") && <button class="danger" onClick={() => setDeleting(true)}>Delete</button>}</span></div>
-      <div class="tabs" role="tablist">
-        {tabs.map(([id, title]) => <button key={id} role="tab" aria-selected={tab === id} onClick={() => setQuery({ tab: id })}>{title}</button>)}
+      <div class="tabs" role="tablist" onKeyDown={moveTab}>
+        {tabs.map(([id, title]) => <button key={id} role="tab" aria-selected={tab === id} tabIndex={tab === id ? 0 : -1} onClick={() => setQuery({ tab: id })}>{title}</button>)}
       </div>
       {error && <Failure error={error} doing="follow the object" />}
       <div role="tabpanel">
@@ -88,25 +89,24 @@ function OneObject({ type, namespace, name }: { type: ApiType; namespace: string
   );
 }
 
-const negative = /(failed|failure|error|degraded|pressure|unavailable|stalled|dangling|nonstructuralschema|deleting|terminating|conflict|exceeded)/i;
+/** Goes to another tab by the arrow keys. */
+function moveTab(event: KeyboardEvent) {
+  const all = [...(event.currentTarget as Element).querySelectorAll<HTMLElement>("[role=tab]")], from = all.indexOf(event.target as HTMLElement);
+  const to = ({ ArrowRight: (from + 1) % all.length, ArrowLeft: (from + all.length - 1) % all.length, Home: 0, End: all.length - 1 } as Record<string, number>)[event.key];
+  if (from < 0 || to === undefined) return;
+  event.preventDefault();
+  all[to].focus();
+  all[to].click();
+}
 
 function Summary({ object }: { object: KubeObject }) {
   const { metadata } = object;
-  const conditions: any[] = Array.isArray(object.status?.conditions) ? object.status.conditions : [];
   return (
     <>
-      {conditions.length > 0 && <section><h2>Conditions</h2><ul class="conditions">{conditions.map((condition) => {
-        const good = negative.test(condition.type) ? condition.status === "False" : condition.status === "True";
-        return <li key={condition.type}>
-          <Pill state={condition.status === "Unknown" ? "warn" : good ? "good" : underway.test(condition.reason ?? "") ? "warn" : "bad"}>{condition.type}</Pill>
-          <span>{condition.status === "True" ? "" : condition.status === "False" ? "not " : "unknown whether "}{words(condition.type)}{condition.reason ? `: ${condition.reason}` : ""}</span>
-          <span class="muted"><Age time={condition.lastTransitionTime} /></span>
-          {condition.message && <p>{condition.message}</p>}
-        </li>;
-      })}</ul></section>}
+      {conditionsOf(object.status).map(({ of, conditions }) => <section key={of}><h2>Conditions{of && ` of ${of}`}</h2><Conditions conditions={conditions} /></section>)}
       <section><h2>Metadata</h2><dl>
         <dt>Created</dt><dd><Age time={metadata.creationTimestamp} /> ago</dd>
-        {metadata.deletionTimestamp && <><dt>Deletion asked</dt><dd><Age time={metadata.deletionTimestamp} /> ago</dd></>}
+        {metadata.deletionTimestamp && <><dt>Deletion requested</dt><dd><Age time={metadata.deletionTimestamp} /> ago</dd></>}
         {metadata.finalizers?.length ? <><dt>Finalizers</dt><dd>{metadata.finalizers.join(", ")}</dd></> : null}
         {metadata.ownerReferences?.map((owner) => {
           const href = hrefOfReference(owner, metadata.namespace);
@@ -119,6 +119,15 @@ function Summary({ object }: { object: KubeObject }) {
       <Pairs title="Annotations" pairs={(isSecret(object) ? masked(object) : object).metadata.annotations} />
     </>
   );
+}
+
+function Conditions({ conditions }: { conditions: Condition[] }) {
+  return <ul class="conditions">{conditions.map((condition) => <li key={condition.type}>
+    <Pill state={toneOf(condition)}>{condition.type}</Pill>
+    <span>{condition.status === "True" ? "" : condition.status === "False" ? "not " : "unknown whether "}{words(condition.type)}{condition.reason ? `: ${condition.reason}` : ""}</span>
+    <span class="muted"><Age time={condition.lastTransitionTime} /></span>
+    {condition.message && <p>{condition.message}</p>}
+  </li>)}</ul>;
 }
 
 const words = (type: string) => type.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
@@ -184,7 +193,7 @@ function Relations({ type, object }: { type: ApiType; object: KubeObject }) {
 function Events({ object }: { object: KubeObject }) {
   const { data, error, reload } = useLoad((signal) => list("/api/v1/events", { query: { fieldSelector: `involvedObject.uid=${object.metadata.uid}`, limit: 500 }, signal }), [object.metadata.uid]);
   useEffect(() => { const timer = setInterval(() => { if (inView.value) reload(); }, 5000); return () => clearInterval(timer); }, []);
-  if (error) return <Failure error={error} doing="list events" />;
+  if (error && !data) return <Failure error={error} doing="list events" />;
   if (!data) return <Loading />;
   const events = [...data.items].sort((a, b) => (timeOf(b) > timeOf(a) ? 1 : -1));
   return events.length === 0 ? <p class="muted">No events. The server keeps events for one hour unless it is configured otherwise.</p> : <EventList events={events} />;

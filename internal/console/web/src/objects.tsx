@@ -1,12 +1,13 @@
 // The page of a type's objects: filters, sorting, selection.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { METADATA_LIST, list } from "./api";
+import { toneOf } from "./conditions";
 import { age, number } from "./format";
 import { DeleteDialog } from "./remove";
 import { Failure, Loading, moveFocus, useDebounced, VirtualList } from "./parts";
 import { route, setQuery } from "./router";
 import { useSignal } from "./signal";
-import { PAGE, LiveTable, arrange, cellText, type Row } from "./table";
+import { PAGE, LiveTable, arrange, cellText, isAge, type Row } from "./table";
 import { apiVersion, findType, hrefOfObject, keyOf, pathOf, typeKey, type ApiType } from "./types";
 
 export function Objects() {
@@ -48,12 +49,13 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
         {type.verbs.includes("create") && <a class="button primary" href={`#/new/${typeKey(type)}${namespace ? "?ns=" + encodeURIComponent(namespace) : ""}`}>Create</a>}</span></div>
       <Filters type={type} namespace={namespace} labels={labels} query={query}>
         {wider && <label><input type="checkbox" checked={query.has("wide")} onChange={(event) => setQuery({ wide: event.currentTarget.checked ? "yes" : undefined })} /> all columns</label>}
-        {chosen.length > 0 && <button class="danger" onClick={() => setDeleting(true)}>Delete {number(chosen.length)}</button>}
+        {chosen.length > 0 && <button class="danger" aria-keyshortcuts="Delete" title="or the key Delete in the table" onClick={() => setDeleting(true)}>Delete {number(chosen.length)}</button>}
       </Filters>
       <More table={table} matching={rows.length} filtered={!!filter} />
       {table.error && <Failure error={table.error} doing={`list ${type.resource}`} />}
       {table.loading && empty && !table.error && <Loading />}
-      {columns.length > 0 && !empty && <div class={`table scroller ${rows.length < 8 ? "short" : ""}`} role="table" aria-label={type.kind} aria-rowcount={rows.length + 1} onKeyDown={moveFocus}>
+      {columns.length > 0 && !empty && <div class={`table scroller ${rows.length < 8 ? "short" : ""}`} role="table" aria-label={type.kind} aria-rowcount={rows.length + 1}
+        onKeyDown={(event) => { if (event.key === "Delete" && chosen.length > 0) setDeleting(true); else moveFocus(event); }}>
         <div class="object-row head" role="row" style={grid}>
           <input type="checkbox" aria-label="Select all" checked={rows.length > 0 && chosen.length === rows.length}
             onChange={(event) => setSelected(event.currentTarget.checked ? new Set(rows.map((row) => row.object.metadata.uid)) : new Set())} />
@@ -79,8 +81,10 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
 function Cell({ type, row, column }: { type: ApiType; row: Row; column: { name: string; type: string; format: string; index: number } }) {
   const { metadata } = row.object;
   if (column.format === "name" || column.name === "Name") return <a href={hrefOfObject(type, metadata)} title={metadata.name}>{metadata.name}</a>;
-  const shown = column.name === "Age" && !column.format ? age(metadata.creationTimestamp) : column.type === "date" ? age(cellText(row.cells[column.index])) : cellText(row.cells[column.index]);
-  const state = column.type === "string" && (shown === "True" ? "good" : shown === "False" ? "bad" : shown === "Unknown" ? "warn" : "");
+  const text = cellText(row.cells[column.index]);
+  // The server sends an age as text, which would not grow.
+  const shown = isAge(column) ? age(metadata.creationTimestamp) : column.type === "date" && /^\d{4}-/.test(text) ? age(text) : text;
+  const state = column.type === "string" && ["True", "False", "Unknown"].includes(shown) && toneOf({ type: column.name, status: shown });
   return <span title={shown} class={column.type === "integer" || column.type === "number" ? "number" : state || undefined}>{shown}</span>;
 }
 

@@ -5,6 +5,7 @@ import { apiVersion, type ApiType } from "./types";
 export interface Schema {
   type?: string; format?: string; description?: string; properties?: Record<string, Schema>; items?: Schema; additionalProperties?: Schema | boolean;
   required?: string[]; enum?: unknown[]; default?: unknown; $ref?: string; allOf?: Schema[]; pattern?: string; minimum?: number; maximum?: number;
+  minLength?: number; maxLength?: number; minItems?: number; maxItems?: number;
   [extension: `x-${string}`]: any;
 }
 

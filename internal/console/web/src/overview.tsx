@@ -52,7 +52,7 @@ function Health({ data, error }: Loaded<ServerState>) {
   const { checks, status } = data, custom = status?.customTypes;
   const bad = checks.filter((check) => !check.good), ready = bad.length === 0 && status?.ready !== false;
   return <section class="card"><h2>Ready</h2>
-    <p class="state">{ready ? <Pill state="good">ready</Pill> : <Pill state="bad">not ready</Pill>} {status?.readySince && ready && <span class="muted">for <Age time={status.readySince} /></span>}</p>
+    <p class="state">{ready ? <Pill state="good">ready</Pill> : <Pill state="bad">not ready</Pill>} {status?.database.readOnly && <Pill state="bad">read-only</Pill>} {status?.readySince && ready && <span class="muted">for <Age time={status.readySince} /></span>}</p>
     {status?.reason && <p class="bad">{status.reason}</p>}
     {bad.length > 0 && <ul class="plain-list">{bad.map((check) => <li key={check.name}>{check.name} {check.rest}</li>)}</ul>}
     <dl>

@@ -237,22 +237,3 @@ class Drawing {
 }
 
 const order = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
-
-export type Tone = "good" | "bad" | "warn" | "idle";
-
-/** Reasons of what is not ready yet and has not failed. */
-export const underway = /^(creat|wait|progress|pending|reconciling|provision|delet|updat|install|start|initial)/i;
-
-/** Whether an object is well, and a word for it, by its conditions. */
-export function stateOf(object?: KubeObject): { tone: Tone; word: string } {
-  const conditions: any[] = Array.isArray(object?.status?.conditions) ? object!.status.conditions : [];
-  if (object?.metadata.deletionTimestamp) return { tone: "warn", word: "deleting" };
-  const condition = (...names: string[]) => conditions.find((each) => names.includes(each.type));
-  const failed = [condition("Synced"), condition("Ready", "Available", "Established")].find((each) => each && each.status !== "True");
-  if (failed) return { tone: failed.status === "False" && !underway.test(failed.reason ?? "") ? "bad" : "warn", word: String(failed.reason || (failed.type === "Synced" ? "not synced" : "not ready")) };
-  const good = condition("Ready", "Available", "Established");
-  return good || condition("Synced") ? { tone: "good", word: good ? "ready" : "synced" } : { tone: "idle", word: "" };
-}
-
-/** The same as a tone. */
-export const health = (object?: KubeObject): Tone => stateOf(object).tone;

@@ -22,12 +22,23 @@ export function Pill({ state, children }: { state: "good" | "bad" | "warn" | "id
   return <span class={`pill ${state}`}>{children}</span>;
 }
 
-/** A dialog that Escape and its background close. */
+/** Gives the focus back to an element, or to the page if that is gone, unless another one has it. */
+const restoreFocus = (element: Element | null) => setTimeout(() => {
+  if (document.activeElement && document.activeElement !== document.body) return;
+  const target = element?.isConnected ? element as HTMLElement : document.querySelector("main");
+  target?.focus({ preventScroll: true });
+});
+
+/** A dialog that Escape and its background close. The focus returns to where it was. */
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => { element.current?.showModal(); }, []);
+  useEffect(() => {
+    const before = document.activeElement;
+    element.current!.showModal();
+    return () => { restoreFocus(before); };
+  }, []);
   return (
-    <dialog ref={element} aria-label={title} onClose={onClose} onClick={(event) => { if (event.target === element.current) onClose(); }}>
+    <dialog ref={element} aria-label={title} onClose={() => { if (element.current) onClose(); }} onClick={(event) => { if (event.target === element.current) onClose(); }}>
       <h2>{title}</h2>{children}
     </dialog>
   );
@@ -57,34 +68,72 @@ export function VirtualList<T>({ items, row, keyOf, label, onEnd }: { items: T[]
     return () => { target.removeEventListener("scroll", measure); resize.disconnect(); };
   }, [items.length]);
   useEffect(() => { if (onEnd && items.length > 0 && range.last >= items.length) onEnd(); }, [range.last, items.length]);
+  // A row that is deleted passes the focus on to the one in its place.
+  const focused = useRef<{ key: string; row: number } | undefined>(undefined);
+  useEffect(() => {
+    const was = focused.current;
+    if (!was || (document.activeElement && document.activeElement !== document.body) || items.some((item) => keyOf(item) === was.key)) return;
+    focused.current = undefined;
+    const slot = element.current?.querySelector(`[data-row="${Math.min(was.row, items.length - 1)}"]`);
+    restoreFocus((slot && focusable(slot)[0]) ?? null);
+  }, [items]);
+  useEffect(() => () => { if (focused.current) restoreFocus(null); }, []);
+  const onFocusIn = (event: FocusEvent) => {
+    const row = Number((event.target as Element).closest<HTMLElement>(".row-slot")?.dataset.row);
+    focused.current = items[row] === undefined ? undefined : { row, key: keyOf(items[row]) };
+  };
   const shown = items.slice(range.first, range.last);
   return (
-    <div ref={element} class="virtual" role="rowgroup" aria-label={label} style={{ height: `${items.length * ROW}px` }}>
+    <div ref={element} class="virtual" role="rowgroup" aria-label={label} data-rows={items.length} onFocusIn={onFocusIn} onFocusOut={(event) => { if (event.relatedTarget) focused.current = undefined; }} style={{ height: `${items.length * ROW}px` }}>
       <div style={{ transform: `translateY(${Math.min(range.first, items.length) * ROW}px)` }}>
-        {shown.map((item, i) => <div key={keyOf(item)} class="row-slot">{row(item, range.first + i)}</div>)}
+        {shown.map((item, i) => <div key={keyOf(item)} class="row-slot" data-row={range.first + i}>{row(item, range.first + i)}</div>)}
       </div>
     </div>
   );
 }
 
-/** Moves the focus among the links of a table by the arrow keys. */
+const focusable = (row: Element) => [...row.querySelectorAll<HTMLElement>("a, input")].filter((element) => element.checkVisibility());
+
+/** Moves the focus among the rows of a table by the arrows, by pages and to the ends; it stays in its column. */
 export function moveFocus(event: KeyboardEvent) {
-  if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-  const next = (row?: Element | null) => (event.key === "ArrowDown" ? row?.nextElementSibling : row?.previousElementSibling);
-  let row = next((event.target as Element).closest(".row-slot"));
-  while (row && !row.querySelector("a")) row = next(row);
-  const link = row?.querySelector<HTMLElement>("a");
-  if (link) { event.preventDefault(); link.focus(); link.scrollIntoView({ block: "nearest" }); }
+  const target = event.target as HTMLElement, slot = target.closest<HTMLElement>(".row-slot"), list = slot?.closest<HTMLElement>(".virtual");
+  if (!slot || !list || event.ctrlKey || event.altKey || event.metaKey) return;
+  const from = Number(slot.dataset.row), end = Number(list.dataset.rows) - 1;
+  const page = Math.max(1, Math.floor(list.closest(".scroller")!.clientHeight / ROW) - 2);
+  const to: number | undefined = ({ ArrowDown: from + 1, ArrowUp: from - 1, PageDown: from + page, PageUp: from - page, Home: 0, End: end } as Record<string, number>)[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  focusRow(list, Math.max(0, Math.min(end, to)), to < from ? -1 : 1, focusable(slot).indexOf(target));
+}
+
+/** Focuses a row, or the next one with something to focus. A row out of view is drawn first. */
+function focusRow(list: HTMLElement, wanted: number, step: number, column: number, tries = 20) {
+  const slot = list.querySelector<HTMLElement>(`[data-row="${wanted}"]`), scroller = list.closest(".scroller")!;
+  if (!slot) {
+    if (tries === 0) return;
+    scroller.scrollTop = list.offsetTop + wanted * ROW - scroller.clientHeight / 2;
+    requestAnimationFrame(() => focusRow(list, wanted, step, column, tries - 1));
+    return;
+  }
+  const found = focusable(slot);
+  if (found.length > 0) { found[Math.min(Math.max(column, 0), found.length - 1)].focus(); return; }
+  const turn = wanted + step < 0 || wanted + step >= Number(list.dataset.rows) ? -step : step; // before the first heading is nothing
+  focusRow(list, wanted + turn, turn, column, tries);
 }
 
 /** A value of an input that is passed on when typing pauses. */
 export function useDebounced(value: string, apply: (value: string) => void): [string, (value: string) => void] {
   const [text, setText] = useState(value);
   const timer = useRef<number | undefined>(undefined);
-  useEffect(() => setText(value), [value]);
+  const applied = useRef(value);
+  useEffect(() => {
+    if (value === applied.current) return; // what was typed meanwhile is newer
+    applied.current = value;
+    setText(value);
+  }, [value]);
   return [text, (next) => {
     setText(next);
     clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => apply(next), 200);
+    timer.current = window.setTimeout(() => { applied.current = next; apply(next); }, 200);
   }];
 }

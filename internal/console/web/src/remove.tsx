@@ -1,5 +1,5 @@
 // Deleting objects, with what goes with them.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { send, parallel, type Metadata } from "./api";
 import { number } from "./format";
 import { Dialog } from "./parts";
@@ -17,6 +17,8 @@ export function DeleteDialog({ type, objects, onClose }: { type: ApiType; object
   const [found, setFound] = useState<Consequences | Error>();
   const [failures, setFailures] = useState<string[]>([]);
   const [done, setDone] = useState<number>();
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => { if (failures.length > 0) button.current?.focus(); }, [failures]); // it was disabled meanwhile
   useEffect(() => {
     const abort = new AbortController();
     consequences(type, objects, abort.signal).then((result) => { if (!abort.signal.aborted) setFound(result); }, (error) => { if (!abort.signal.aborted) setFound(error as Error); });
@@ -53,7 +55,7 @@ export function DeleteDialog({ type, objects, onClose }: { type: ApiType; object
       {finalizers.length > 0 && <p class="muted">Finalizers keep {one ? "it" : "some"} until their controllers have answered: {finalizers.join(", ")}</p>}
       {failures.length > 0 && <div class="failure" role="alert"><strong>{number(failures.length)} of {number(objects.length)} could not be deleted</strong><ul>{failures.slice(0, 20).map((failure) => <li key={failure}>{failure}</li>)}</ul></div>}
       <div class="actions">{done !== undefined && !one && <span class="muted" aria-live="polite">{number(done)} of {number(objects.length)}</span>}
-        <button onClick={() => onClose(false)}>Cancel</button><button class="danger" disabled={done !== undefined} onClick={remove}>Delete</button></div>
+        <button onClick={() => onClose(false)}>Cancel</button><button ref={button} class="danger" disabled={done !== undefined} onClick={remove}>Delete</button></div>
     </Dialog>
   );
 }

@@ -1,5 +1,6 @@
 // The documentation of a type, as `kubectl explain --recursive` says it.
 import { useEffect, useState } from "preact/hooks";
+import { number } from "./format";
 import { Failure, Loading, useDebounced } from "./parts";
 import { childrenOf, resolve, schemaOf, typeName, type Schema } from "./openapi";
 import { go, route, setQuery } from "./router";
@@ -7,14 +8,15 @@ import { useLoad, useSignal } from "./signal";
 import { apiVersion, findType, hrefOfType, keyOf, type ApiType } from "./types";
 
 /** A field and where it is. */
-interface Field { path: string; name: string; type: string; schema: Schema; required: boolean; children: [string, Schema][] }
+interface Field { path: string; name: string; type: string; schema: Schema; required: boolean; limits: string[]; children: [string, Schema][] }
 
 function fieldsOf(schema: Schema, parent: string): Field[] {
   const required = new Set(schema.required ?? []);
   return childrenOf(schema).map(([name, child]) => {
     let inner = child;
     while (inner.items || typeof inner.additionalProperties === "object") inner = resolve(inner.items ?? (inner.additionalProperties as Schema), inner);
-    return { path: parent ? `${parent}.${name}` : name, name, type: typeName(child), schema: inner === child ? child : { ...inner, description: child.description ?? inner.description } as Schema, required: required.has(name), children: childrenOf(inner) };
+    return { path: parent ? `${parent}.${name}` : name, name, type: typeName(child), schema: inner === child ? child : { ...inner, description: child.description ?? inner.description } as Schema, required: required.has(name), children: childrenOf(inner),
+      limits: [...limitsOf(child), ...(inner === child ? [] : limitsOf(inner).map((limit) => `each ${limit}`))] };
   }).map((field) => ({ ...field, schema: field.children.length ? resolveInner(schema, field.name) : field.schema }));
 }
 
@@ -27,7 +29,7 @@ function resolveInner(schema: Schema, name: string): Schema {
 
 /** All fields, to a depth; recursive schemas end there. */
 function flatten(schema: Schema, parent = "", depth = 0, into = new Map<string, Field>()): Map<string, Field> {
-  if (depth > 12 || into.size > 20_000) return into;
+  if (depth > DEEP || into.size > 20_000) return into;
   for (const field of fieldsOf(schema, parent)) {
     into.set(field.path, field);
     if (field.children.length) flatten(field.schema, field.path, depth + 1, into);
@@ -60,21 +62,25 @@ export function SchemaPage() {
         ? <Comparison type={type} other={other} first={flatten(loaded.data.schema)} second={flatten(loaded.data.second)} />
         : <>
           <p class="description">{loaded.data.schema.description}</p>
-          <div class="toolbar"><input type="search" placeholder="field or text" aria-label="Search the schema" value={text} onInput={(event) => setText(event.currentTarget.value)} /></div>
-          {q ? <Found schema={loaded.data.schema} q={q} /> : <Fields schema={loaded.data.schema} parent="" open={query.get("path") ?? ""} />}
+          <div class="toolbar"><input type="search" placeholder="field or text" aria-label="Search the schema" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+            {!q && <label><input type="checkbox" checked={query.has("all")} onChange={(event) => setQuery({ all: event.currentTarget.checked ? "yes" : undefined })} /> all fields</label>}</div>
+          {q ? <Found schema={loaded.data.schema} q={q} /> : <Fields key={query.get("all") ?? ""} schema={loaded.data.schema} parent="" open={query.get("path") ?? ""} all={query.has("all")} />}
         </>}
     </>
   );
 }
 
-function Fields({ schema, parent, open }: { schema: Schema; parent: string; open: string }) {
+/** Fields of this depth and more are opened one by one: schemas may refer to themselves. */
+const DEEP = 12;
+
+function Fields({ schema, parent, open, all }: { schema: Schema; parent: string; open: string; all: boolean }) {
   const common = (field: Field) => Number(!parent && ["apiVersion", "kind", "metadata"].includes(field.path)); // after what is the type's own
-  return <ul class="fields-tree">{fieldsOf(schema, parent).sort((a, b) => common(a) - common(b)).map((field) => <FieldItem key={field.path} field={field} open={open} />)}</ul>;
+  return <ul class="fields-tree">{fieldsOf(schema, parent).sort((a, b) => common(a) - common(b)).map((field) => <FieldItem key={field.path} field={field} open={open} all={all} />)}</ul>;
 }
 
-function FieldItem({ field, open }: { field: Field; open: string }) {
+function FieldItem({ field, open, all }: { field: Field; open: string; all: boolean }) {
   const leads = open === field.path || open.startsWith(field.path + ".");
-  const [expanded, setExpanded] = useState(leads || field.path === "spec");
+  const [expanded, setExpanded] = useState(leads || field.path === "spec" || (all && field.path.split(".").length < DEEP));
   useEffect(() => { if (open === field.path) document.getElementById(`field-${field.path}`)?.scrollIntoView({ block: "center" }); }, []);
   return <li id={`field-${field.path}`} class={open === field.path ? "selected" : ""}>
     <div class="field">
@@ -82,28 +88,38 @@ function FieldItem({ field, open }: { field: Field; open: string }) {
       <span class="type">{field.type}</span>{field.required && <span class="required">required</span>}
       <button class="link anchor" title="link to this field" aria-label={`Link to ${field.path}`} onClick={() => setQuery({ path: field.path })}>#</button>
     </div>
-    <Details schema={field.schema} />
-    {expanded && field.children.length > 0 && <Fields schema={field.schema} parent={field.path} open={open} />}
+    <Details field={field} />
+    {expanded && field.children.length > 0 && <Fields schema={field.schema} parent={field.path} open={open} all={all} />}
   </li>;
 }
 
-function Details({ schema }: { schema: Schema }) {
-  const limits = [
+/** What the schema allows, in words. */
+function limitsOf(schema: Schema): string[] {
+  const between = (least: number | undefined, most: number | undefined, what: string) => [least !== undefined && `at least ${least}${what}`, most !== undefined && `at most ${most}${what}`];
+  return [
     schema.enum && `one of ${schema.enum.join(", ")}`, schema.default !== undefined && `default ${JSON.stringify(schema.default)}`,
-    schema.pattern && `pattern ${schema.pattern}`, schema.minimum !== undefined && `at least ${schema.minimum}`, schema.maximum !== undefined && `at most ${schema.maximum}`, schema.format,
-  ].filter(Boolean);
+    schema.pattern && `pattern ${schema.pattern}`, ...between(schema.minimum, schema.maximum, ""), ...between(schema.minLength, schema.maxLength, " characters"), ...between(schema.minItems, schema.maxItems, " items"), schema.format,
+    ...((schema["x-kubernetes-validations"] ?? []) as { rule: string; message?: string }[]).map(({ rule, message }) => message || rule),
+  ].filter((text): text is string => !!text);
+}
+
+function Details({ field: { schema, limits } }: { field: Field }) {
   return <>{schema.description && <p class="description">{schema.description}</p>}{limits.length > 0 && <p class="limits">{limits.join("; ")}</p>}</>;
 }
 
+/** Matches that are shown. */
+const MAX_FOUND = 200;
+
 function Found({ schema, q }: { schema: Schema; q: string }) {
-  const found = [...flatten(schema).values()].filter((field) => field.path.toLowerCase().includes(q) || field.schema.description?.toLowerCase().includes(q)).slice(0, 200);
-  return <ul class="fields-tree">{found.map((field) => <li key={field.path}><div class="field">
-    <a href={`${location.hash.split("?")[0]}?path=${encodeURIComponent(field.path)}`}>{field.path}</a><span class="type">{field.type}</span>{field.required && <span class="required">required</span>}</div><Details schema={field.schema} /></li>)}
+  const found = [...flatten(schema).values()].filter((field) => field.path.toLowerCase().includes(q) || field.schema.description?.toLowerCase().includes(q));
+  return <ul class="fields-tree">{found.slice(0, MAX_FOUND).map((field) => <li key={field.path}><div class="field">
+    <a href={`${location.hash.split("?")[0]}?path=${encodeURIComponent(field.path)}`}>{field.path}</a><span class="type">{field.type}</span>{field.required && <span class="required">required</span>}</div><Details field={field} /></li>)}
+    {found.length > MAX_FOUND && <li class="muted">{number(found.length - MAX_FOUND)} more fields match.</li>}
     {found.length === 0 && <li class="muted">No field matches.</li>}</ul>;
 }
 
 function Comparison({ type, other, first, second }: { type: ApiType; other: string; first: Map<string, Field>; second: Map<string, Field> }) {
-  const describe = (field?: Field) => (field ? `${field.type}${field.required ? ", required" : ""}${field.schema.default !== undefined ? `, default ${JSON.stringify(field.schema.default)}` : ""}${field.schema.enum ? `, one of ${field.schema.enum.join(", ")}` : ""}` : "–");
+  const describe = (field?: Field) => (field ? [field.type, ...(field.required ? ["required"] : []), ...field.limits].join(", ") : "–");
   const paths = [...new Set([...first.keys(), ...second.keys()])].filter((path) => describe(first.get(path)) !== describe(second.get(path)))
     .filter((path, _, all) => !all.some((parent) => parent !== path && path.startsWith(parent + ".") && (!first.has(parent) || !second.has(parent)))).sort();
   return <table class="plain"><thead><tr><th>Field</th><th>{type.version}</th><th>{other}</th></tr></thead>

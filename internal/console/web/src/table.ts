@@ -176,13 +176,16 @@ const collator = new Intl.Collator(undefined, { numeric: true });
 const compare = (a: unknown, b: unknown): number => (typeof a === "number" && typeof b === "number" ? a - b : collator.compare(text(a), text(b)));
 const byKey = (a = "", b = "") => (a < b ? -1 : a > b ? 1 : 0);
 
+/** Whether a column is the age of the object: kubectl's own is "Age", those of many CRDs are "AGE". */
+export const isAge = (column: { name: string; type: string; format: string }) => column.name.toLowerCase() === "age" && !column.format && (column.type === "string" || column.type === "date");
+
 /** The rows that contain a text, in an order: by a column, or by namespace and name. */
 export function arrange(table: LiveTable, filter: string, sort: string, descending: boolean): Row[] {
   let rows = [...table.rows.values()];
   if (filter) rows = rows.filter((row) => row.cells.some((cell) => text(cell).toLowerCase().includes(filter)) || row.object.metadata.namespace?.includes(filter));
   const index = table.columns.findIndex((column) => column.name === sort);
   const meta = (row: Row) => row.object.metadata;
-  if (sort === "Age" || (index >= 0 && table.columns[index].type === "date" && sort.toLowerCase() === "age")) rows.sort((a, b) => -byKey(meta(a).creationTimestamp, meta(b).creationTimestamp));
+  if (index >= 0 && isAge(table.columns[index])) rows.sort((a, b) => -byKey(meta(a).creationTimestamp, meta(b).creationTimestamp));
   else if (sort === "Namespace" || index < 0) rows.sort((a, b) => byKey(meta(a).namespace, meta(b).namespace) || byKey(meta(a).name, meta(b).name));
   else rows.sort((a, b) => compare(a.cells[index], b.cells[index]));
   return descending ? rows.reverse() : rows;

@@ -1,7 +1,8 @@
 // A tree of objects as a picture.
 import { hierarchy, tree as layout } from "d3-hierarchy";
 import { useEffect, useRef } from "preact/hooks";
-import { stateOf, type Node } from "./owners";
+import { stateOf } from "./conditions";
+import type { Node } from "./owners";
 import { hrefOfObject } from "./types";
 
 const WIDTH = 230, HEIGHT = 46, GAP_X = 46, GAP_Y = 12;
@@ -22,7 +23,7 @@ export function Tree({ root }: { root: Node }) {
   }, []);
   return (
     <div class="tree" ref={parent}>
-      <svg width={width} height={height} viewBox={`-2 ${first - HEIGHT / 2 - 2} ${width} ${height}`} role="img" aria-label={`owners and dependents, ${nodes.length} objects`}>
+      <svg width={width} height={height} viewBox={`-2 ${first - HEIGHT / 2 - 2} ${width} ${height}`} role="group" aria-label={`owners and dependents, ${nodes.length} objects`}>
         {top.links().map(({ source, target }) => {
           const x = source.y! + WIDTH, middle = (x + target.y!) / 2;
           return <path key={`${target.x} ${target.y}`} class={`edge ${target.data.referred ? "referred" : ""}`} d={`M${x},${source.x} C${middle},${source.x} ${middle},${target.x} ${target.y},${target.x}`} />;
@@ -46,7 +47,7 @@ function Box({ node, x, y }: { node: Node; x: number; y: number }) {
     {state && <text x={WIDTH - 12} y="19" text-anchor="end" class="word">{shorten(state, 14)}</text>}
     <text x="14" y={node.more ? 28 : 37}>{shorten(node.label, 31)}</text>
   </g>;
-  return node.related && !node.self ? <a href={hrefOfObject(node.related.type, node.related.metadata) + "?tab=tree"}>{box}</a> : box;
+  return node.related && !node.self ? <a aria-label={title} href={hrefOfObject(node.related.type, node.related.metadata) + "?tab=tree"}>{box}</a> : box;
 }
 
 /** Leaves out the middle: names often differ at their ends. */
