@@ -8,13 +8,13 @@ import (
 )
 
 // platform is a server with a claim of Crossplane's, its composite resource and
-// managed resources, linked as Crossplane links them: a claim and a composite
-// resource name each other in their specs, because a namespaced object cannot own
-// one of the cluster; managed resources are owned.
+// managed resources of Crossplane's provider for Kubernetes, linked as Crossplane links
+// them: a claim and a composite resource name each other in their specs, because a
+// namespaced object cannot own one of the cluster; managed resources are owned.
 func platform(t *testing.T) *harness.Server {
 	t.Helper()
 	s := harness.Start(t)
-	s.Kubectl("", "apply", "-f", "testdata/crossplane.yaml")
+	installCrossplane(t, s)
 	s.Kubectl("", "create", "namespace", "shop")
 	create := func(text string) { t.Helper(); s.Kubectl(text, "create", "-f", "-") }
 	uid := func(args ...string) string {
@@ -37,25 +37,22 @@ spec:
   compositionRef: {name: aws}
   claimRef: {apiVersion: platform.example.org/v1alpha1, kind: PostgreSQL, namespace: shop, name: orders}
   resourceRefs:
-  - {apiVersion: rds.aws.example.org/v1beta1, kind: Instance, name: orders-x7k2p-db}
-  - {apiVersion: rds.aws.example.org/v1beta1, kind: SubnetGroup, name: orders-x7k2p-net}
-  - {apiVersion: rds.aws.example.org/v1beta1, kind: SubnetGroup, name: not-yet-there}
-  - {apiVersion: rds.aws.example.org/v1beta1, kind: Instance}
+  - {apiVersion: kubernetes.crossplane.io/v1alpha2, kind: Object, name: orders-x7k2p-db}
+  - {apiVersion: kubernetes.crossplane.io/v1alpha2, kind: Object, name: orders-x7k2p-net}
+  - {apiVersion: kubernetes.crossplane.io/v1alpha2, kind: Object, name: not-yet-there}
+  - {apiVersion: kubernetes.crossplane.io/v1alpha2, kind: Object}
 `)
 	composite := uid("xpostgresql", "orders-x7k2p")
-	owned := func(apiVersion, kind, name, spec string) {
-		t.Helper()
+	for _, name := range []string{"orders-x7k2p-db", "orders-x7k2p-net"} {
 		create(fmt.Sprintf(`
-apiVersion: %s
-kind: %s
+apiVersion: kubernetes.crossplane.io/v1alpha2
+kind: Object
 metadata:
   name: %s
   ownerReferences: [{apiVersion: platform.example.org/v1alpha1, kind: XPostgreSQL, name: orders-x7k2p, uid: %s, controller: true, blockOwnerDeletion: true}]
-spec: %s
-`, apiVersion, kind, name, composite, spec))
+spec: {forProvider: {manifest: {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: %s, namespace: databases}}}}
+`, name, composite, name))
 	}
-	owned("rds.aws.example.org/v1beta1", "Instance", "orders-x7k2p-db", "{forProvider: {engine: postgres}}")
-	owned("rds.aws.example.org/v1beta1", "SubnetGroup", "orders-x7k2p-net", "{forProvider: {}}")
 	create("apiVersion: platform.example.org/v1\nkind: XNetwork\nmetadata: {name: net, namespace: shop}\nspec: {crossplane: {resourceRefs: [{apiVersion: v1, kind: ConfigMap, name: routes}]}}\n")
 	create(`
 apiVersion: v1
@@ -71,8 +68,8 @@ metadata:
 	}
 	status("False", "Waiting", "postgresql", "orders", "-n", "shop")
 	status("False", "Creating", "xpostgresql", "orders-x7k2p")
-	status("False", "Creating", "instances.rds.aws.example.org", "orders-x7k2p-db")
-	status("True", "Available", "subnetgroups.rds.aws.example.org", "orders-x7k2p-net")
+	status("False", "Creating", "objects.kubernetes.crossplane.io", "orders-x7k2p-db")
+	status("True", "Available", "objects.kubernetes.crossplane.io", "orders-x7k2p-net")
 	return s
 }
 
@@ -83,7 +80,7 @@ func TestCrossplaneTree(t *testing.T) {
 	t.Parallel()
 	s := platform(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "#/object/platform.example.org/v1alpha1/postgresqls/shop/orders?tab=tree")
-	whole := []string{"PostgreSQL", "XPostgreSQL", "orders-x7k2p", "Instance", "orders-x7k2p-db", "SubnetGroup", "orders-x7k2p-net", "not-yet-there", "missing", "Waiting", "Creating", "ready"}
+	whole := []string{"PostgreSQL", "XPostgreSQL", "orders-x7k2p", "Object", "orders-x7k2p-db", "orders-x7k2p-net", "not-yet-there", "missing", "Waiting", "Creating", "ready"}
 	p.sees(whole...)
 	selected := func(name string) {
 		t.Helper()
@@ -95,8 +92,8 @@ func TestCrossplaneTree(t *testing.T) {
 		})
 	}
 	selected("PostgreSQL shop/orders: WaitingPostgreSQLWaitingorders")
-	p.visit("#/object/rds.aws.example.org/v1beta1/instances/-/orders-x7k2p-db?tab=tree")
-	selected("Instance orders-x7k2p-db: CreatingInstanceCreatingorders-x7k2p-db")
+	p.visit("#/object/kubernetes.crossplane.io/v1alpha2/objects/-/orders-x7k2p-db?tab=tree")
+	selected("Object orders-x7k2p-db: CreatingObjectCreatingorders-x7k2p-db")
 	p.sees(whole...)
 	p.visit("#/object/platform.example.org/v1alpha1/xpostgresqls/-/orders-x7k2p?tab=tree")
 	p.sees(whole...)
@@ -107,13 +104,13 @@ func TestCrossplaneTree(t *testing.T) {
 	// What goes with the claim is for Crossplane to delete, with the composite
 	// for the garbage collector.
 	p.click("Delete")
-	p.sees("These go too:", "Instance orders-x7k2p-db", "SubnetGroup orders-x7k2p-net")
+	p.sees("These go too:", "Object orders-x7k2p-db", "Object orders-x7k2p-net")
 	p.click("Orphan: the object only; dependents stay without an owner")
 	p.sees("These stay, without this owner:")
 	p.click("Cancel")
 	p.visit("#/object/platform.example.org/v1alpha1/postgresqls/shop/orders")
 	p.click("Delete")
-	p.sees("Its controller deletes them", "XPostgreSQL orders-x7k2p", "Instance orders-x7k2p-db")
+	p.sees("Its controller deletes them", "XPostgreSQL orders-x7k2p", "Object orders-x7k2p-db")
 	p.lacks("These go too:")
 	p.click("Cancel")
 
