@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	v1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -113,6 +114,25 @@ type running struct {
 	log *lockedBuffer
 }
 
+// watchedSource is a [Source] that is known when both informers watch: the fake client
+// loses the events between a list and its watch.
+type watchedSource struct {
+	Source
+	watching chan struct{} // has a value for each watch
+}
+
+// AwaitAll implements [Source].
+func (s watchedSource) AwaitAll(ctx context.Context) bool {
+	for range 2 {
+		select {
+		case <-s.watching:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return s.Source.AwaitAll(ctx)
+}
+
 func run(t *testing.T, source Source, stored ...*v1.APIService) running {
 	t.Helper()
 	var objects []runtime.Object
@@ -120,9 +140,18 @@ func run(t *testing.T, source Source, stored ...*v1.APIService) running {
 		objects = append(objects, service)
 	}
 	r := running{fake.NewClientset(objects...), &lockedBuffer{}}
+	watching := make(chan struct{}, 2)
+	r.PrependWatchReactor("apiservices", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		watcher, err := r.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		select {
+		case watching <- struct{}{}:
+		default: // a watch after the first ones
+		}
+		return true, watcher, err
+	})
 	// The fake client does not select by labels in a watch.
 	others := informers.NewFilteredAPIServiceInformer(r, 0, cache.Indexers{}, func(options *metav1.ListOptions) {})
-	registrar, err := newRegistrar(source, others, r, slog.New(slog.NewTextHandler(r.log, nil)))
+	registrar, err := newRegistrar(watchedSource{source, watching}, others, r, slog.New(slog.NewTextHandler(r.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
