@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -45,21 +47,31 @@ func NewSession(t testing.TB, s *Server) *Session {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*Patience)
-	cmd := exec.CommandContext(ctx, "bash", "-m") // job control, so that a job's signals are not ignored
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+s.Kubeconfig)
+	env := []string{"HOME=" + t.TempDir(), "PATH=" + programs + string(os.PathListSeparator) + os.Getenv("PATH"), "KUBECONFIG=" + s.Kubeconfig}
 	// go builds with the caches of the tests.
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
 		value, err := exec.Command("go", "env", name).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd.Env = append(cmd.Env, name+"="+strings.TrimSpace(string(value)))
+		env = append(env, name+"="+strings.TrimSpace(string(value)))
 	}
-	cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	session := NewShell(t, dir, append(env, "CGO_ENABLED=0"), nil)
 	host := s.RESTConfig().Host
-	session := &Session{t: t, s: s, dir: dir, out: &lockedBuffer{}, port: host[strings.LastIndex(host, ":")+1:]}
+	session.s, session.port = s, host[strings.LastIndex(host, ":")+1:]
+	return session
+}
+
+// NewShell is a Session in a directory that the caller has prepared, without a server.
+// The environment is added to that of the test; the attributes can name another user. It
+// ends with the test.
+func NewShell(t testing.TB, dir string, env []string, attributes *syscall.SysProcAttr) *Session {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*Patience)
+	cmd := exec.CommandContext(ctx, "bash", "-m") // job control, so that a job's signals are not ignored
+	cmd.Dir, cmd.SysProcAttr = dir, attributes
+	cmd.Env = append(os.Environ(), env...)
+	session := &Session{t: t, dir: dir, out: &lockedBuffer{}}
 	cmd.Stdout, cmd.Stderr = session.out, session.out
 	var err error
 	if session.stdin, err = cmd.StdinPipe(); err != nil {
@@ -124,9 +136,11 @@ func (c *Session) Enter(command Command) {
 	}
 	out, code := c.run(line)
 	// Documents show where packages have the data.
-	shown := Command{}
-	for _, text := range command.Output {
-		shown.Output = append(shown.Output, strings.ReplaceAll(text, "/var/lib/kube-hyper-mini", c.s.Dir))
+	shown := Command{Output: slices.Clone(command.Output)}
+	for i, text := range shown.Output {
+		if c.s != nil {
+			shown.Output[i] = strings.ReplaceAll(text, "/var/lib/kube-hyper-mini", c.s.Dir)
+		}
 	}
 	if refused := strings.Contains(strings.Join(command.Output, "\n"), "nvalid value"); (code != 0) != refused {
 		c.t.Fatalf("%s: exit code %d\n%s", command.Line, code, out)
