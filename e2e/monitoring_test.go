@@ -53,7 +53,7 @@ func TestMonitoringKit(t *testing.T) {
 			}
 		}
 	}
-	s := harness.Start(t)
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "archive: {destination: "+t.TempDir()+"}"))
 	s.Kubectl(failing, "apply", "-f", "-")
 	harness.Eventually(t, "every metric is served", func() error {
 		if out, err := s.TryKubectl("", "create", "configmap", "-n", "default", "refused", "--dry-run=server"); err == nil {
@@ -107,8 +107,8 @@ func alertExpressions(t *testing.T) (expressions []string) {
 	readKit(t, "alerts.yaml", func(data []byte) error { return yaml.Unmarshal(data, &rules) })
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
-			if rule.Alert == "" || rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" {
-				t.Errorf("the rule %+v lacks a name, a severity or a summary", rule)
+			if rule.Alert == "" || rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+				t.Errorf("the rule %+v lacks a name, a severity, a summary or a description", rule)
 			}
 			expressions = append(expressions, rule.Expr)
 		}
