@@ -29,8 +29,9 @@ written it, certificates and the clock, the administrator's kubeconfig, the disk
 the quota, whether OpenID Connect issuers can be reached, and, if no server runs,
 whether the database is intact. Of a running server it checks readiness, backups,
 the references of webhooks, conversions and APIServices, versions that objects are
-stored in and that are not served, and tokens. With --kubeconfig it checks the server and the credentials of that file
-only. The configuration itself is checked with "config validate".
+stored in and that are not served, and tokens. With --kubeconfig it checks the server
+and the credentials of that file only. The configuration itself is checked with
+"config validate".
 
 A failure does not work, or keeps the server from starting; a risk works, but not
 for long or not safely.
