@@ -3,12 +3,15 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -35,9 +38,19 @@ func send(ctx context.Context, kubeconfig []byte, method, path string, timeout t
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, "", fmt.Errorf("the server at %s does not answer (%w): is it running?", config.Host, err)
+		return nil, "", NoAnswer(config.Host, err)
 	}
 	return response, config.Host, nil
+}
+
+// NoAnswer returns the error of a request to a server that does not answer, without the
+// request, which users have not made.
+func NoAnswer(host string, err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	return fmt.Errorf("the server at %s does not answer (%w): is it running?", host, err)
 }
 
 // Reachable returns an error if the server of the kubeconfig does not answer.
@@ -50,9 +63,15 @@ func Reachable(ctx context.Context, kubeconfig []byte) error {
 	return response.Body.Close()
 }
 
-// unexpected returns the error of a response with another status or content.
+// unexpected returns the error of a response with another status or content. Of a Status
+// of the API it has the message.
 func unexpected(host string, response *http.Response, body []byte) error {
-	return fmt.Errorf("the server at %s answers %s: %s", host, response.Status, strings.TrimSpace(string(body)))
+	text := strings.TrimSpace(string(body))
+	status := metav1.Status{}
+	if err := json.Unmarshal(body, &status); err == nil && status.Message != "" {
+		text = status.Message
+	}
+	return fmt.Errorf("the server at %s answers %s: %s", host, response.Status, text)
 }
 
 // postJSON sends a POST request to the server of the kubeconfig and decodes the response

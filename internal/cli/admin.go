@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
 
@@ -102,7 +103,7 @@ func reachable(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("use the administrator's kubeconfig: %w", err)
 	}
 	if _, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx); err != nil {
-		return fmt.Errorf("the server at %s does not answer (%w): is it running?", config.Host, err)
+		return admin.NoAnswer(config.Host, err)
 	}
 	return nil
 }

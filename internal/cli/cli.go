@@ -148,9 +148,14 @@ func noArguments(cmd *cobra.Command) {
 	}
 }
 
+// unknownCommand names a command that is spelled alike or, of a group, all commands.
 func unknownCommand(parent *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q for %q", name, parent.CommandPath())
-	if near := parent.SuggestionsFor(name); len(near) > 0 {
+	near := parent.SuggestionsFor(name)
+	switch {
+	case parent.HasParent() && (len(near) == 0 || parent.Name() == "completion"):
+		text += "; allowed: " + strings.Join(commandNames(parent), ", ")
+	case len(near) > 0:
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}
 	return usageError(errors.New(text + "; see --help"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -77,6 +78,9 @@ Exit codes: 0 all are valid, 2 one is not.`,
 			if len(args) == 0 {
 				return exactly("FILE")(cmd, args)
 			}
+			if first := slices.Index(args, "-"); first >= 0 && slices.Contains(args[first+1:], "-") {
+				return usageError(errors.New(`"-" is given twice: standard input can be read once only`))
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -84,13 +88,21 @@ Exit codes: 0 all are valid, 2 one is not.`,
 			for _, file := range args {
 				if err := validateFile(cmd, file); err != nil {
 					invalid = append(invalid, err)
-				} else if _, err := fmt.Fprintln(cmd.OutOrStdout(), file+" is valid"); err != nil {
+				} else if _, err := fmt.Fprintln(cmd.OutOrStdout(), inputName(file)+" is valid"); err != nil {
 					return err
 				}
 			}
 			return usageError(errors.Join(invalid...))
 		},
 	}
+}
+
+// inputName names a file for users; "-" is standard input.
+func inputName(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
 }
 
 // validateFile checks one file, or standard input for "-".
@@ -103,7 +115,7 @@ func validateFile(cmd *cobra.Command, file string) error {
 		if data, err = io.ReadAll(cmd.InOrStdin()); err != nil {
 			return fmt.Errorf("read the configuration: %w", err)
 		}
-		cfg, source, err = config.Parse("standard input", data)
+		cfg, source, err = config.Parse(inputName(file), data)
 	} else {
 		cfg, source, err = config.Load(file)
 	}

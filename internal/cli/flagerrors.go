@@ -16,9 +16,18 @@ import (
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
+	var valueless *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "":
 		return usageError(fmt.Errorf("unknown flag: --%s%s; see \"%s --help\"", missing.GetSpecifiedName(), suggestFlag(cmd, missing.GetSpecifiedName()), cmd.CommandPath()))
+	case errors.As(err, &missing):
+		return usageError(fmt.Errorf("unknown flag: -%s; see \"%s --help\"", missing.GetSpecifiedName(), cmd.CommandPath()))
+	case errors.As(err, &valueless):
+		dashes := "--"
+		if valueless.GetSpecifiedShortnames() != "" {
+			dashes = "-"
+		}
+		return usageError(fmt.Errorf("%s%s needs a value; see \"%s --help\"", dashes, valueless.GetSpecifiedName(), cmd.CommandPath()))
 	case errors.As(err, &invalid):
 		flag := invalid.GetFlag()
 		if want := valueInWords(flag.Value.Type()); want != "" {

@@ -66,6 +66,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	}
 	if flags.Changed("port") {
 		cfg.Serving.Port = f.port
+		source.Override("serving.port", "port")
 	}
 	for _, name := range f.tlsSANs {
 		if err := config.CheckSAN(name); err != nil {
@@ -75,6 +76,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	cfg.Serving.ExtraSANs = append(cfg.Serving.ExtraSANs, f.tlsSANs...)
 	if flags.Changed("verbosity") {
 		cfg.Logging.Verbosity = f.verbosity
+		source.Override("logging.verbosity", "verbosity")
 	}
 	if external := os.Getenv(config.ExternalURLVariable); external != "" {
 		if _, err := config.ParseServerURL(external); err != nil {

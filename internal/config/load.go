@@ -49,9 +49,18 @@ func (e *FieldError) Error() string {
 type Source struct {
 	file  string
 	lines map[string]int
+	flags map[string]string
 }
 
-// Locate fills in file and line of every FieldError in err that has a path.
+// Override records that a flag has set the field at path: errors then name the flag.
+func (s *Source) Override(path, flag string) {
+	if s.flags == nil {
+		s.flags = map[string]string{}
+	}
+	s.flags[path] = flag
+}
+
+// Locate fills in the flag, or file and line, of every FieldError in err that has a path.
 func (s Source) Locate(err error) error {
 	var list interface{ Unwrap() []error }
 	if errors.As(err, &list) {
@@ -64,6 +73,11 @@ func (s Source) Locate(err error) error {
 	var field *FieldError
 	if !errors.As(err, &field) || field.File != "" {
 		return err
+	}
+	if flag, ok := s.flags[field.Path]; ok {
+		located := *field
+		located.Path = "--" + flag
+		return &located
 	}
 	for path := field.Path; path != ""; path = parent(path) {
 		if line, ok := s.lines[path]; ok {
@@ -169,7 +183,7 @@ func parse(file string, data []byte) (*yamlv3.Node, error) {
 	}
 	root := document.Content[0]
 	if root.Kind != yamlv3.MappingNode {
-		return nil, &FieldError{File: file, Line: root.Line, Message: "not a mapping; it starts with apiVersion: " + APIVersion + " and kind: " + Kind}
+		return nil, &FieldError{File: file, Line: root.Line, Message: "not a mapping; a configuration begins with apiVersion: " + APIVersion + " and kind: " + Kind}
 	}
 	return root, nil
 }

@@ -184,7 +184,11 @@ func Kubeconfig(report *Report, path string, data []byte) (usable bool) {
 			_, err = clientcmd.RESTConfigFromKubeConfig(data)
 		}
 		if err != nil {
-			add(Finding{Severity: Failure, Object: path, Problem: err.Error(),
+			problem := err.Error()
+			if clientcmd.IsEmptyConfig(err) {
+				problem = "it names no server: it has no cluster, user and context"
+			}
+			add(Finding{Severity: Failure, Object: path, Problem: problem,
 				Remedy: "correct the file (kubectl config view --kubeconfig " + logging.ShellWord(path) + " shows it), or have an administrator make a new one: " + program + " kubeconfig create USER"})
 			return nil
 		}

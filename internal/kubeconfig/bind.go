@@ -69,6 +69,9 @@ func Bind(ctx context.Context, client kubernetes.Interface, subject Subject, rol
 			}
 		}
 	}
+	if namespace != "" && apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("bind the ClusterRole %s to %s %s: %w; make it with kubectl create namespace %s", role, subject.Name, where, err, namespace)
+	}
 	if err != nil {
 		return "", fmt.Errorf("bind the ClusterRole %s to %s %s: %w", role, subject.Name, where, err)
 	}
