@@ -90,7 +90,7 @@ func TestArchive(t *testing.T) {
 	watchIsRefused(t, again, last.ResourceVersion)
 	create(t, again, "after")
 	archived(t, again)
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "the server was restored at revision "+last.ResourceVersion)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "the server was restored at revision "+last.ResourceVersion, "before chain 2: nothing can be restored between ")
 	again.Stop()
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "chain 2", "before-restore-")
 	third := harness.StartIn(t, s.Dir)

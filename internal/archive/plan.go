@@ -138,8 +138,36 @@ type Window struct {
 	SizeBytes     int64     `json:"sizeBytes"`
 	// Reason is why the chain begins, and why there is a gap before it.
 	Reason string `json:"reason,omitempty"`
+	// Gap is what cannot be restored between the chain before and this one; nil if there is
+	// nothing.
+	Gap *Gap `json:"gap,omitempty"`
 	// Gaps are missing segments and other problems, in words.
 	Gaps []string `json:"gaps,omitempty"`
+}
+
+// Gap has revisions that cannot be restored one by one, from when the one before them was
+// seen to when the base after them was made. They are 0 after a restore, which leaves
+// revisions out.
+type Gap struct {
+	From          time.Time `json:"from"`
+	To            time.Time `json:"to"`
+	FirstRevision int64     `json:"firstRevision,omitempty"`
+	LastRevision  int64     `json:"lastRevision,omitempty"`
+}
+
+// leap is less than what a restore adds to the revision, and more than a server makes
+// between two chains.
+const leap = 500_000_000
+
+// gapAfter returns the gap between a chain and the base of a later one.
+func (w *Window) gapAfter(before *Window) *Gap {
+	switch {
+	case before == nil || !w.HasBase || w.FirstRevision <= before.LastRevision+1:
+		return nil
+	case w.FirstRevision > before.LastRevision+leap:
+		return &Gap{From: before.To, To: w.From}
+	}
+	return &Gap{From: before.To, To: w.From, FirstRevision: before.LastRevision + 1, LastRevision: w.FirstRevision - 1}
 }
 
 // Windows describes all chains of the store from the names of their objects.
@@ -149,6 +177,7 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 		return nil, err
 	}
 	var windows []Window
+	var before *Window // the last one that can be restored
 	for i, chain := range chains {
 		segments, err := chain.Segments(ctx, store, 0)
 		if err != nil {
@@ -157,6 +186,9 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 		window := newWindow(chain, segments)
 		if i+1 < len(chains) {
 			window.endsBefore(chains[i+1].Claim)
+		}
+		if window.Gap = window.gapAfter(before); window.HasBase {
+			before = &window
 		}
 		windows = append(windows, window)
 	}

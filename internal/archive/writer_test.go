@@ -90,6 +90,13 @@ func TestNewChain(t *testing.T) {
 		t.Fatalf("chains: %+v", chains)
 	}
 	wants(t, errors.New(chains[1].Claim.Reason), "were compacted before they were archived")
+	windows, err := Windows(t.Context(), store)
+	if err != nil || len(windows) != 2 || windows[0].Gap != nil {
+		t.Fatalf("windows: %+v, %v", windows, err)
+	}
+	if gap := windows[1].Gap; gap == nil || gap.FirstRevision != windows[0].LastRevision+1 || gap.LastRevision != windows[1].FirstRevision-1 || gap.From != windows[0].To || gap.To != windows[1].From {
+		t.Errorf("the gap is %+v between %+v", gap, windows)
+	}
 	if chains[1].Claim.Predecessor == nil || chains[1].Claim.Predecessor.Number != 1 {
 		t.Errorf("the predecessor is %+v", chains[1].Claim.Predecessor)
 	}

@@ -188,6 +188,16 @@ func printWindows(w io.Writer, windows []archive.Window) error {
 		return err
 	}
 	for _, window := range windows {
+		if gap := window.Gap; gap != nil {
+			what := "nothing"
+			if gap.LastRevision != 0 {
+				what = fmt.Sprintf("not each of the revisions %d to %d", gap.FirstRevision, gap.LastRevision)
+			}
+			if _, err := fmt.Fprintf(w, "before chain %d: %s can be restored between %s and %s: %s\n", window.Chain,
+				what, gap.From.Local().Format(time.DateTime), gap.To.Local().Format(time.DateTime), window.Reason); err != nil {
+				return err
+			}
+		}
 		for _, gap := range window.Gaps {
 			if _, err := fmt.Fprintf(w, "chain %d: %s\n", window.Chain, gap); err != nil {
 				return err

@@ -28,8 +28,8 @@ The archive is verified and everything is made of it before anything is moved.
 What was in the data directory is kept in a directory in it, which its last line
 names and which can be used as a data directory itself.
 
-The revision goes up by a thousand million, so that clients that watch begin
-with new lists. The saved configuration is put beside the data for reading;
+The revision is raised above all that clients have seen, so that clients that watch
+begin with new lists. The saved configuration is put beside the data for reading;
 the server is still started with --config.
 
 With --from it restores from a continuous archive: the newest state, that of a
