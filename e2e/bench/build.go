@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -16,7 +17,7 @@ type programs struct {
 	ours, etcd, apiserver, controllers, kubectl string
 }
 
-// buildAll builds both sides. It completes the settings with the default
+// buildAll builds the sides that are measured. It completes the settings with the default
 // directory for programs.
 func buildAll(ctx context.Context, s *settings, progress io.Writer) (programs, error) {
 	var p programs
@@ -44,6 +45,9 @@ func buildAll(ctx context.Context, s *settings, progress io.Writer) (programs, e
 		{&p.controllers, e2e, "k8s.io/kubernetes/cmd/kube-controller-manager", "bench-kube-controller-manager"},
 		{&p.kubectl, e2e, "k8s.io/kubernetes/cmd/kubectl", "bench-kubectl"},
 	} {
+		if s.side == ours && slices.Contains([]*string{&p.etcd, &p.apiserver, &p.controllers}, program.path) {
+			continue
+		}
 		*program.path = filepath.Join(s.bin, program.name)
 		if program.path == &p.ours && s.ours != "" {
 			p.ours = s.ours
