@@ -142,7 +142,7 @@ type report struct {
 
 var (
 	restoredAt = regexp.MustCompile(`as of revision (\d+)`)
-	archivedAt = regexp.MustCompile(`revision \d+ of (.*): \d+ changes were replayed`)
+	archivedAt = regexp.MustCompile(`revision \d+ of (\S+ \S+) with \d+ objects: \d+ changes were replayed`)
 )
 
 // restore makes a data directory. It returns its revision, and the time of that in the
