@@ -21,25 +21,31 @@ type S3 struct {
 	Env             []string
 }
 
-// StartS3 runs the server until the test ends.
-func StartS3(t testing.TB) *S3 {
+// The credentials of S3.
+const (
+	S3Key    = "administrator"
+	S3Secret = "a secret"
+)
+
+// StartS3 runs the server, with additional flags of its backend, until the test ends.
+func StartS3(t testing.TB, flags ...string) *S3 {
 	t.Helper()
 	binary := Build(t, filepath.Join(Root(t), "e2e", "s3server"), "github.com/versity/versitygw/cmd/versitygw", "versitygw")
 	root, sidecar := t.TempDir(), t.TempDir()
 	s := &S3{Bucket: "archive", Dir: filepath.Join(root, "archive"), CredentialsFile: filepath.Join(t.TempDir(), "credentials")}
-	const key, secret = "administrator", "a secret"
 	err := os.Mkdir(s.Dir, 0o700)
 	if err == nil {
-		err = os.WriteFile(s.CredentialsFile, fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", key, secret), 0o600)
+		err = os.WriteFile(s.CredentialsFile, fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", S3Key, S3Secret), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Env = []string{"AWS_ACCESS_KEY_ID=" + key, "AWS_SECRET_ACCESS_KEY=" + secret}
+	s.Env = []string{"AWS_ACCESS_KEY_ID=" + S3Key, "AWS_SECRET_ACCESS_KEY=" + S3Secret}
 	address := FreeAddress(t)
 	s.Endpoint = "http://" + address
 	var log lockedBuffer
-	cmd := exec.Command(binary, "--access", key, "--secret", secret, "--port", address, "--quiet", "posix", "--sidecar", sidecar, root)
+	args := append([]string{"--access", S3Key, "--secret", S3Secret, "--port", address, "--quiet", "posix", "--sidecar", sidecar}, flags...)
+	cmd := exec.Command(binary, append(args, root)...)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start versitygw: %v", err)

@@ -19,10 +19,11 @@ import (
 
 // S3 stores objects in a bucket. Objects are created with If-None-Match.
 type S3 struct {
-	client *minio.Client
-	bucket string
-	prefix string // empty, or ends with a slash
-	url    string
+	client      *minio.Client
+	credentials *credentials.Credentials
+	bucket      string
+	prefix      string // empty, or ends with a slash
+	url         string
 }
 
 const (
@@ -59,8 +60,9 @@ func newS3(l Location) (*S3, error) {
 	}
 	transport.ResponseHeaderTimeout = s3Timeout
 	transport.MaxIdleConnsPerHost = fetchers
+	from := s3Credentials(l.CredentialsFile)
 	client, err := minio.New(server.Host, &minio.Options{
-		Creds: s3Credentials(l.CredentialsFile), Secure: server.Scheme == "https", Region: l.Region, Transport: transport, MaxRetries: s3Retries,
+		Creds: from, Secure: server.Scheme == "https", Region: l.Region, Transport: transport, MaxRetries: s3Retries,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
@@ -69,7 +71,7 @@ func newS3(l Location) (*S3, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &S3{client: client, bucket: target.Host, prefix: prefix, url: strings.TrimSuffix(bucketScheme+target.Host+"/"+prefix, "/")}, nil
+	return &S3{client: client, credentials: from, bucket: target.Host, prefix: prefix, url: strings.TrimSuffix(bucketScheme+target.Host+"/"+prefix, "/")}, nil
 }
 
 // metadataEndpoint names the service with the metadata of the instance, as in the AWS
@@ -104,14 +106,17 @@ func (s *S3) failed(operation, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	response := minio.ToErrorResponse(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New(err.Error()) // a file with credentials does not exist, and not the object
+	}
 	advice := ""
-	switch response.Code {
+	switch minio.ToErrorResponse(err).Code {
 	case minio.NoSuchKey:
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case minio.NoSuchBucket:
 		advice = "; make the bucket, the server does not"
 	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccountProblem", "AllAccessDisabled":
+		s.credentials.Expire() // the next request reads them again
 		err = &deniedError{err}
 		advice = "; check the credentials (archive.credentialsFile, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the instance), which must be allowed to get, put, list and delete objects"
 	case "RequestTimeTooSkewed":
@@ -133,7 +138,7 @@ func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size i
 	}
 	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, body, size, options)
 	if err != nil {
-		if code := minio.ToErrorResponse(err); code.StatusCode == http.StatusPreconditionFailed || code.Code == minio.PreconditionFailed {
+		if s.isTaken(ctx, name, minio.ToErrorResponse(err)) {
 			return ErrExists
 		}
 		return s.failed("write", name, err)
@@ -142,6 +147,19 @@ func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size i
 		return fmt.Errorf("write %s/%s: %d bytes of %d were stored", s.url, name, info.Size, size)
 	}
 	return nil
+}
+
+// isTaken reports whether an object was refused because its name is taken. With object
+// lock a server may deny that, without regard to the condition.
+func (s *S3) isTaken(ctx context.Context, name string, refusal minio.ErrorResponse) bool {
+	if refusal.StatusCode == http.StatusPreconditionFailed || refusal.Code == minio.PreconditionFailed {
+		return true
+	}
+	if refusal.Code != minio.AccessDenied {
+		return false
+	}
+	_, err := s.client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
+	return err == nil
 }
 
 // Open implements [Store].

@@ -31,6 +31,7 @@ type bucket struct {
 	mu      sync.Mutex
 	objects map[string][]byte
 	refuses string // an error code for each request
+	denies  bool   // overwriting, without regard to conditions
 	removed int    // refused removals
 }
 
@@ -104,6 +105,8 @@ func (b *bucket) put(w http.ResponseWriter, r *http.Request, name string) {
 	case r.Header.Get("Content-Md5") != base64.StdEncoding.EncodeToString(sum[:]):
 		refuse(w, http.StatusBadRequest, "InvalidRequest")
 	case r.Header.Get("If-None-Match") != "*":
+		refuse(w, http.StatusForbidden, "AccessDenied")
+	case exists && b.denies:
 		refuse(w, http.StatusForbidden, "AccessDenied")
 	case exists:
 		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
@@ -198,8 +201,18 @@ func credentialsIn(t *testing.T, user string) string {
 // removed. The account says that old parts stay.
 func TestObjectLock(t *testing.T) {
 	t.Parallel()
+	for _, denies := range []bool{false, true} {
+		t.Run(fmt.Sprintf("denies=%t", denies), func(t *testing.T) {
+			t.Parallel()
+			archivesWithLock(t, denies)
+		})
+	}
+}
+
+func archivesWithLock(t *testing.T, denies bool) {
+	t.Helper()
 	b := startBucket(t)
-	b.user = "writer"
+	b.user, b.denies = "writer", denies
 	store := b.store(t, credentialsIn(t, "writer"))
 	f := start(t, store, t.TempDir(), nil)
 	var recorded recorder
@@ -253,6 +266,42 @@ func TestRefusedRequests(t *testing.T) {
 			if err := store.Remove(t.Context(), "x"); !isDenied(err) {
 				t.Errorf("a refusal is %v", err)
 			}
+		})
+	}
+}
+
+// TestCorrectedCredentials: the archive catches up when the file with the credentials has
+// been corrected.
+func TestCorrectedCredentials(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range map[string]string{"missing": "", "another user": "stranger"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startBucket(t)
+			b.user = "writer"
+			file := credentialsIn(t, wrong)
+			if wrong == "" {
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			store := b.store(t, file)
+			if _, err := store.Open(t.Context(), "a"); err == nil || isMissing(err) || !strings.Contains(err.Error(), "credentials") {
+				t.Errorf("reading says %v", err)
+			}
+			f := start(t, store, t.TempDir(), nil)
+			f.history(1)
+			await(t, "the account has the error", func() error {
+				if a := f.writer.Account(t.Context()); a.Error == "" || a.Chain != 0 {
+					return fmt.Errorf("%+v", a)
+				}
+				return nil
+			})
+			if err := os.Rename(credentialsIn(t, "writer"), file); err != nil {
+				t.Fatal(err)
+			}
+			f.caughtUp()
+			restoresAll(t, f, store)
 		})
 	}
 }
