@@ -13,6 +13,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
 // NewArchiveWriter returns the writer of the continuous archive of a server, or nil if
@@ -62,9 +63,11 @@ type RestoreRequest struct {
 	Key      backup.Key
 	// Planned is called before anything is made, Prepared when the archive is verified and
 	// nothing is replaced yet, Say with messages for the user, Progress for each segment.
+	// Fetched counts the bytes of the base that were read.
 	Planned  func(*archive.Plan) error
 	Prepared func(*archive.Outcome, *backup.Manifest)
 	Say      func(format string, args ...any)
+	Fetched  *progress.Counter
 	Progress func(done, total int)
 }
 
@@ -86,7 +89,7 @@ func RestoreContinuous(ctx context.Context, cfg *config.ServerConfiguration, log
 	if err := request.Planned(plan); err != nil {
 		return nil, err
 	}
-	restoration := &archive.Restoration{Plan: plan, Key: request.Key, Say: request.Say, Progress: request.Progress}
+	restoration := &archive.Restoration{Plan: plan, Key: request.Key, Say: request.Say, Fetched: request.Fetched, Progress: request.Progress}
 	restore := restoreConfig(cfg, store.String(), request.Key)
 	restore.Describe, restore.Prefix = true, cfg.Etcd.External.Prefix
 	restore.Fetch = func(dir string) (string, error) { return restoration.Fetch(ctx, dir) }

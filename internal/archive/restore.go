@@ -13,6 +13,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
 // Restoration makes the snapshot of a plan. Its methods are called in the order
@@ -22,6 +23,8 @@ type Restoration struct {
 	Key  backup.Key
 	// Say receives messages for the user, one line each.
 	Say func(format string, args ...any)
+	// Fetched counts the bytes of bases that were read; it may be nil.
+	Fetched *progress.Counter
 	// Progress is called for each segment; it may be nil.
 	Progress func(done, total int)
 
@@ -91,7 +94,11 @@ func (r *Restoration) fetchBase(ctx context.Context, base Base, path string) err
 	if err != nil {
 		return errors.Join(err, body.Close())
 	}
-	_, err = io.Copy(file, &cancelable{ctx, body})
+	var to io.Writer = file
+	if r.Fetched != nil {
+		to = r.Fetched.Writer(file)
+	}
+	_, err = io.Copy(to, &cancelable{ctx, body})
 	if err = errors.Join(err, body.Close()); err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}

@@ -14,6 +14,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
 // fromFlags locate a continuous archive.
@@ -76,18 +77,14 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the restore continues
 	}
 	began := time.Now()
-	var replayed atomic.Pointer[string]
-	stop := track(cmd, "restoring from the archive", func() string {
-		if text := replayed.Load(); text != nil {
-			return *text
-		}
-		return ""
-	})
+	done := restoreProgress{}
+	stop := track(cmd, "restoring from the archive", done.text)
 	defer stop()
 	return admin.RestoreContinuous(cmd.Context(), cfg, log, admin.RestoreRequest{
-		Location: from.location(cfg), Target: target, Key: key, Say: say,
+		Location: from.location(cfg), Target: target, Key: key, Say: say, Fetched: &done.fetched,
 		Planned: func(plan *archive.Plan) error {
 			base := plan.Bases[0]
+			done.base.Store(base.Object.SizeBytes)
 			say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store, base.Time.Local().Format(time.DateTime), base.Revision)
 			return nil
 		},
@@ -95,14 +92,32 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 			stop()
 			sayOutcome(say, target, outcome, objects(m), time.Since(began))
 		},
-		Progress: func(done, total int) {
-			text := fmt.Sprintf("%d of %d segments", done, total)
-			replayed.Store(&text)
-			if done == total {
+		Progress: func(replayed, total int) {
+			text := fmt.Sprintf("%d of %d segments", replayed, total)
+			done.replayed.Store(&text)
+			if replayed == total {
 				say("%s", text)
 			}
 		},
 	})
+}
+
+// restoreProgress is what a restore has done so far. It is safe for concurrent use.
+type restoreProgress struct {
+	fetched  progress.Counter
+	base     atomic.Int64           // the size of the base in bytes; 0 before it is known
+	replayed atomic.Pointer[string] // segments; nil before the first one
+}
+
+// text describes it for a person.
+func (p *restoreProgress) text() string {
+	if text := p.replayed.Load(); text != nil {
+		return *text
+	}
+	if size := p.base.Load(); size > 0 {
+		return fmt.Sprintf("%s of the base of %s", bytes(p.fetched.Bytes()), bytes(size))
+	}
+	return ""
 }
 
 // sayOutcome says what a restore is about to put into the data directory.
