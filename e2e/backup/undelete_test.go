@@ -201,6 +201,7 @@ func readHistory(u undeletion) {
 	harness.Contains(u, u.run(harness.ExitOK, "history", "diff", "gd", "root", "--revisions", first+","+last), "-  size: 1", "+  size: 2", "+  phase: Done")
 	harness.Contains(u, u.run(harness.ExitOK, "history", "show", "gd", "root", "--revision", first), "size: 1")
 	harness.Contains(u, u.run(harness.ExitFailure, "history", "show", "gd", "root", "--revision", fmt.Sprint(versions[3].Revision)), "did not exist at revision")
+	harness.Contains(u, u.run(harness.ExitOK, "history", "show", "gd", "root", "--at", time.Now().UTC().Format(time.RFC3339Nano)), "size: 2")
 	harness.Contains(u, u.run(harness.ExitOK, "history", "show", "secret", "grandchild", "--revision", fmt.Sprint(u.versions("secret", "grandchild")[0].Revision)), "key: dmFsdWU=")
 	harness.Contains(u, u.run(harness.ExitFailure, "history", "get", "configmap", "nothing"), "has no version of configmaps/nothing")
 }
@@ -363,6 +364,7 @@ func undeleteNamespace(u undeletion) {
 
 // undeleteDefinition: a type that is gone comes back with its objects.
 func undeleteDefinition(u undeletion) {
+	before := u.get("gadgets.example.com", "team", "one").GetResourceVersion()
 	u.s.Kubectl("", "patch", "gd", "root", "--type", "json", "-p", `[{"op":"remove","path":"/metadata/finalizers"}]`)
 	u.s.Kubectl("", "delete", "crd", "gadgets.example.com")
 	harness.Eventually(u, "the type is gone", func() error {
@@ -372,6 +374,7 @@ func undeleteDefinition(u undeletion) {
 		return nil
 	})
 	harness.Contains(u, u.run(harness.ExitFailure, "undelete", "gadgets.example.com", "one", "-n", "team"), "undelete crd gadgets.example.com")
+	harness.Contains(u, u.run(harness.ExitFailure, "undelete", "namespace", "team", "--revision", before, "--dry-run"), "type gone  Gadget", "would not come back")
 	harness.Contains(u, u.run(harness.ExitOK, "history", "get", "gadgets.example.com", "one", "-n", "team"), "created", "deleted")
 	harness.Contains(u, u.run(harness.ExitOK, "undelete", "crd", "gadgets.example.com", "--dry-run"), "not checked: its type does not exist yet")
 	harness.Contains(u, u.run(harness.ExitOK, "undelete", "crd", "gadgets.example.com"), "created  CustomResourceDefinition", "created  Gadget")

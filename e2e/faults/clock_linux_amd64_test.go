@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,6 +159,47 @@ func TestClock(t *testing.T) {
 	server.Kill()
 	s.start()
 	s.check()
+}
+
+// TestArchiveWithAWrongClock: S3 refuses requests of a server whose clock is wrong. The
+// status has the remedy, the server goes on, and the archive catches up when the clock is
+// set.
+func TestArchiveWithAWrongClock(t *testing.T) {
+	t.Parallel()
+	store := harness.StartS3(t)
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
+		store.URL("mini"), store.Endpoint, store.CredentialsFile)))
+	awaitArchived(t, s)
+	clock := takeClock(t, s)
+	clock.jump(t, time.Hour)
+	maps := s.Client().CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "later"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the status has the remedy", func() error {
+		if text := s.Status(); !strings.Contains(text, "FAILED") || !strings.Contains(text, "this machine's clock differs too much from the server's: set it") {
+			return fmt.Errorf("it is %s", text)
+		}
+		return nil
+	})
+	clock.jump(t, 0)
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitArchived(t, s)
+	s.Kill()
+	dir := filepath.Join(t.TempDir(), "data")
+	out, code := harness.CLIWith(t, store.Env, "backup", "restore", "--data-dir", dir, "--from", store.URL("mini"), "--endpoint", store.Endpoint, "--region", "us-east-1")
+	if code != harness.ExitOK {
+		t.Fatalf("the restore exits with %d: %s", code, out)
+	}
+	harness.Contains(t, out, "chain 1 of")
+	again := harness.StartIn(t, dir)
+	for _, name := range []string{"later", "last"} {
+		if _, err := again.Client().CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // who checks which user the server authenticates by the token.

@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -64,8 +63,8 @@ func TestSilentEtcd(t *testing.T) {
 	})
 }
 
-// TestLagInMetrics although the status is not asked for. It is not parallel: the
-// metrics are those of the process.
+// TestLagInMetrics: the metrics have the lag, the spool, the bytes and the errors, although
+// the status is not asked for. It is not parallel: the metrics are those of the process.
 func TestLagInMetrics(t *testing.T) {
 	store := &failing{Store: NewDirectory(t.TempDir())}
 	f := start(t, store, t.TempDir(), nil)
@@ -77,11 +76,18 @@ func TestLagInMetrics(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		values := map[string]float64{}
 		for _, family := range families {
-			if family.GetName() == "kube_hyper_mini_archive_lag_revisions" && family.GetMetric()[0].GetGauge().GetValue() > 0 {
-				return nil
+			if name, ours := strings.CutPrefix(family.GetName(), "kube_hyper_mini_archive_"); ours {
+				metric := family.GetMetric()[0]
+				values[name] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
 			}
 		}
-		return errors.New("no lag")
+		for _, name := range []string{"lag_seconds", "lag_revisions", "spool_bytes", "bytes_total", "errors_total"} {
+			if values[name] <= 0 {
+				return fmt.Errorf("%s is missing in %v", name, values)
+			}
+		}
+		return nil
 	})
 }
