@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,8 @@ const (
 	archivedWithin = 3 * time.Second
 	// slowRequest is how long each request to a slow destination takes.
 	slowRequest = 2 * time.Second
+	// noAnswer is longer than any request waits.
+	noAnswer = time.Hour
 )
 
 // archiveRows are of the continuous archive; the other side has nothing of the kind.
@@ -45,6 +48,8 @@ var archiveRows = []row{
 	{name: fmt.Sprintf("highest resident memory of %d creates, no archive", archivePairs*archiveCreates), unit: inBytes},
 	{name: "highest resident memory, with an archive", unit: inBytes},
 	{name: fmt.Sprintf("highest resident memory, each request to S3 takes %s", slowRequest), unit: inBytes},
+	{name: "highest resident memory, S3 does not answer", unit: inBytes},
+	{name: "memory that an archive adds at most", unit: inBytes, limit: 32e6},
 }
 
 // measureArchive compares a server with an archive in a directory on the same disk with one
@@ -67,8 +72,15 @@ func measureArchive(ctx context.Context, b *bench, s side) (values []float64, er
 	if err != nil {
 		return nil, err
 	}
-	slow, err := b.measureSlowDestination(ctx)
-	return append(values, slow), err
+	for _, delay := range []time.Duration{slowRequest, noAnswer} {
+		peak, err := b.measureDestination(ctx, delay)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, peak)
+	}
+	peaks := values[len(values)-4:]
+	return append(values, slices.Max(peaks[1:])-peaks[0]), nil
 }
 
 func directoryArchive(dir string) string { return fmt.Sprintf("archive: {destination: %q}\n", dir) }
@@ -115,7 +127,7 @@ func (c *creator) burst(ctx context.Context) error {
 	return nil
 }
 
-// compare loads both servers in turn and returns all rows but the last.
+// compare loads both servers in turn and returns all rows up to the memory of both.
 func compare(ctx context.Context, plain, archived *creator) ([]float64, error) {
 	both := []*creator{plain, archived}
 	var before []usage
@@ -199,20 +211,21 @@ func (f fixture) archived(ctx context.Context) error {
 	})
 }
 
-// measureSlowDestination returns the highest memory of a server under the same load whose
-// archive is in a slow S3.
-func (b *bench) measureSlowDestination(ctx context.Context) (peak float64, err error) {
+// measureDestination returns the highest memory of a server under the same load whose
+// archive is in an S3 that delays each request, from the time when it has a base.
+func (b *bench) measureDestination(ctx context.Context, delay time.Duration) (peak float64, err error) {
 	dir, err := b.newDir("s3")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, b.remove(dir)) }()
-	fields, stop, err := b.startSlowS3(ctx, dir)
+	s3, err := b.startS3(ctx, dir)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	err = b.withArchive(ctx, fields, func(c *creator) error {
+	defer func() { err = errors.Join(err, s3.stop()) }()
+	err = b.withArchive(ctx, s3.fields, func(c *creator) error {
+		s3.delay.Store(int64(delay))
 		if err := c.burst(ctx); err != nil {
 			return err
 		}
@@ -230,51 +243,61 @@ func (b *bench) measureSlowDestination(ctx context.Context) (peak float64, err e
 	return peak, err
 }
 
-// startSlowS3 starts an S3 server whose requests take long, and returns the configuration
-// of an archive in it.
-func (b *bench) startSlowS3(ctx context.Context, dir string) (fields string, stop func() error, err error) {
+// slowS3 is an S3 server whose requests wait.
+type slowS3 struct {
+	fields string // the configuration of an archive in it
+	stop   func() error
+	delay  *atomic.Int64
+}
+
+// startS3 starts an S3 server whose requests do not wait yet.
+func (b *bench) startS3(ctx context.Context, dir string) (*slowS3, error) {
 	const key, secret = "administrator", "a secret"
 	root, err := repository(ctx)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	program, data := filepath.Join(b.bin, "bench-versitygw"), filepath.Join(dir, "data")
 	if err := build(ctx, filepath.Join(root, "e2e", "s3server"), "github.com/versity/versitygw/cmd/versitygw", program, ""); err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	for _, path := range []string{filepath.Join(data, "archive"), filepath.Join(dir, "sidecar")} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
-			return "", nil, fmt.Errorf("make a bucket: %w", err)
+			return nil, fmt.Errorf("make a bucket: %w", err)
 		}
 	}
 	credentials := filepath.Join(dir, "credentials")
 	if err := os.WriteFile(credentials, fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", key, secret), 0o600); err != nil {
-		return "", nil, fmt.Errorf("write the credentials of S3: %w", err)
+		return nil, fmt.Errorf("write the credentials of S3: %w", err)
 	}
 	port, err := freePort()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	address := net.JoinHostPort("127.0.0.1", port)
 	p, err := startProcess(dir, "versitygw", program, "--access", key, "--secret", secret, "--port", address, "--quiet", "posix", "--sidecar", filepath.Join(dir, "sidecar"), data)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: address})
 		r.Out.Host = r.In.Host // requests are signed with it
 	}}
+	s3 := &slowS3{delay: &atomic.Int64{}}
+	waiting, cancel := context.WithCancel(ctx)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if pause(r.Context(), slowRequest) == nil {
+		if pause(waiting, time.Duration(s3.delay.Load())) == nil {
 			proxy.ServeHTTP(w, r)
 		}
 	}))
-	stop = func() error {
+	s3.stop = func() error {
+		cancel()
 		front.Close()
 		p.ask()
 		return p.wait()
 	}
-	return fmt.Sprintf("archive: {destination: \"s3://archive/mini\", endpoint: %q, region: us-east-1, credentialsFile: %q}\n", front.URL, credentials), stop, nil
+	s3.fields = fmt.Sprintf("archive: {destination: \"s3://archive/mini\", endpoint: %q, region: us-east-1, credentialsFile: %q}\n", front.URL, credentials)
+	return s3, nil
 }
 
 // restoredObjects is how many objects the figure archive-restore restores.
