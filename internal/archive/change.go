@@ -1,9 +1,7 @@
 package archive
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"time"
 
@@ -59,8 +57,9 @@ const (
 	entryFile     = 3
 )
 
-// appendRevision appends the entry of the events of one revision.
-func appendRevision(b []byte, number int64, at time.Time, events []*clientv3.Event, scratch []byte) (payload, newScratch []byte, digest [sha256.Size]byte) {
+// appendRevision appends the entry of the events of one revision. changes are those bytes
+// of it whose sum is the digest of the revision.
+func appendRevision(b []byte, number int64, at time.Time, events []*clientv3.Event, scratch []byte) (payload, newScratch, changes []byte) {
 	b = append(b, entryRevision)
 	b = binary.AppendUvarint(b, uint64(number))
 	b = binary.AppendUvarint(b, uint64(at.UnixMilli()))
@@ -75,13 +74,13 @@ func appendRevision(b []byte, number int64, at time.Time, events []*clientv3.Eve
 		b = append(b, deleted)
 		b = protowire.AppendBytes(b, scratch)
 	}
-	return b, scratch, sha256.Sum256(b[begin:])
+	return b, scratch, b[begin:]
 }
 
 // digestOf is the digest of the changes of one revision.
 func digestOf(events []*clientv3.Event) string {
-	_, _, digest := appendRevision(nil, 0, time.Time{}, events, nil)
-	return hex.EncodeToString(digest[:])
+	_, _, changes := appendRevision(nil, 0, time.Time{}, events, nil)
+	return sumOf(changes)
 }
 
 func appendLease(b []byte, lease Lease) []byte {

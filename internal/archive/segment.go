@@ -66,7 +66,8 @@ type builder struct {
 	header     Header
 	compressed bytes.Buffer
 	encoder    *zstd.Encoder
-	entry      []byte // reused
+	entry      []byte // of the last revision; reused
+	changes    []byte // of the last revision, in entry
 	record     []byte // reused
 	// leases that the changes refer to.
 	leases map[int64]bool
@@ -98,40 +99,29 @@ func (b *builder) empty() bool { return b.header.Changes == 0 }
 func (b *builder) size() int { return b.compressed.Len() }
 
 func (b *builder) add(number int64, at time.Time, events []*clientv3.Event) error {
-	var digest [sha256.Size]byte
-	b.entry, b.record, digest = appendRevision(b.entry[:0], number, at, events, b.record)
+	b.entry, b.record, b.changes = appendRevision(b.entry[:0], number, at, events, b.record)
 	if b.empty() {
 		b.header.First, b.header.FirstTime = number, at.UnixMilli()
 	}
 	b.header.Last, b.header.LastTime = number, at.UnixMilli()
-	b.header.LastDigest = hex.EncodeToString(digest[:])
 	b.header.Changes += len(events)
 	for _, event := range events {
 		if event.Kv.Lease != 0 {
 			b.leases[event.Kv.Lease] = true
 		}
 	}
-	return b.write()
+	return b.write(b.entry)
 }
 
-func (b *builder) addLease(lease Lease) error {
-	b.entry = appendLease(b.entry[:0], lease)
-	return b.write()
-}
+func (b *builder) addLease(lease Lease) error { return b.write(appendLease(nil, lease)) }
 
-func (b *builder) addFile(file File) error {
-	b.entry = appendFile(b.entry[:0], file)
-	return b.write()
-}
+func (b *builder) addFile(file File) error { return b.write(appendFile(nil, file)) }
 
-// write puts the entry into the payload, after its length.
-func (b *builder) write() error {
-	_, err := b.encoder.Write(binary.AppendUvarint(nil, uint64(len(b.entry))))
+// write puts an entry into the payload, after its length.
+func (b *builder) write(entry []byte) error {
+	_, err := b.encoder.Write(binary.AppendUvarint(nil, uint64(len(entry))))
 	if err == nil {
-		_, err = b.encoder.Write(b.entry)
-	}
-	if cap(b.entry) > maxReused {
-		b.entry, b.record = nil, nil
+		_, err = b.encoder.Write(entry)
 	}
 	return err
 }
@@ -145,6 +135,7 @@ func (b *builder) finish(seal backup.Seal) (*Header, []byte, error) {
 		return nil, nil, fmt.Errorf("compress changes: %w", err)
 	}
 	header := b.header
+	header.LastDigest = sumOf(b.changes)
 	text, err := json.Marshal(header)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write the header of a segment: %w", err)
@@ -167,6 +158,9 @@ func (b *builder) finish(seal backup.Seal) (*Header, []byte, error) {
 	out.Write(sum[:])
 	if b.compressed.Cap() > maxReused {
 		b.compressed = bytes.Buffer{}
+	}
+	if cap(b.entry) > maxReused {
+		b.entry, b.changes, b.record = nil, nil, nil
 	}
 	b.reset()
 	return &header, out.Bytes(), nil

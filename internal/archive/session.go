@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // maxSegmentSize, in compressed bytes, closes a segment before its interval has
@@ -243,8 +246,10 @@ func (s *session) take(ctx context.Context, response clientv3.WatchResponse, kno
 		}
 		return known, fmt.Errorf("watch etcd: %w", err)
 	}
-	if err := s.noteKeys(ctx); err != nil {
-		return known, err
+	if slices.ContainsFunc(response.Events, isEncrypted) {
+		if err := s.noteKeys(ctx); err != nil {
+			return known, err
+		}
 	}
 	now := time.Now()
 	for rest := response.Events; len(rest) > 0; {
@@ -273,6 +278,8 @@ func (s *session) take(ctx context.Context, response clientv3.WatchResponse, kno
 	}
 	return known, nil
 }
+
+func isEncrypted(event *clientv3.Event) bool { return store.IsEncrypted(event.Kv.Value) }
 
 // stamp is the time for a revision: times in a chain do not decrease, also when the
 // clock is set back.
