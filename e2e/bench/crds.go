@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -240,4 +242,21 @@ func (r *crdRun) grown(do func() error) (bytes, seconds float64, err error) {
 		return do()
 	})
 	return max(0, highest-before), seconds, err
+}
+
+// awaitAbsent returns when the CRD is deleted.
+func (r *crdRun) awaitAbsent(ctx context.Context, d definition) error {
+	for {
+		_, err := r.accept(ctx, crdsPath+"/"+d.name, metadataAccept)
+		var status *statusError
+		switch {
+		case errors.As(err, &status) && status.code == http.StatusNotFound:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := pause(ctx, crdPoll); err != nil {
+			return fmt.Errorf("%s is not gone: %w", d.name, err)
+		}
+	}
 }

@@ -382,20 +382,3 @@ func (r *crdRun) deleteAll(ctx context.Context) ([]float64, error) {
 	now, err := r.memory()
 	return []float64{now / r.empty.memory}, err
 }
-
-// awaitAbsent returns when the CRD is deleted.
-func (r *crdRun) awaitAbsent(ctx context.Context, d definition) error {
-	for {
-		_, err := r.accept(ctx, crdsPath+"/"+d.name, metadataAccept)
-		var status *statusError
-		switch {
-		case errors.As(err, &status) && status.code == http.StatusNotFound:
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := pause(ctx, crdPoll); err != nil {
-			return fmt.Errorf("%s is not gone: %w", d.name, err)
-		}
-	}
-}

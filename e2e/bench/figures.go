@@ -76,6 +76,11 @@ func figures(s settings) []figure {
 		{"archive", archiveRows, measureArchive},
 		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},
 	}
+	return append(list, optionalFigures(s)...)
+}
+
+// optionalFigures lists what takes long or needs an archive.
+func optionalFigures(s settings) (list []figure) {
 	if s.crds > 0 {
 		list = append(list, figure{"namespace-empty-crds", []row{
 			{name: fmt.Sprintf("empty namespace deletion with %d CRDs", s.crds), unit: inSeconds, limit: 0.3},

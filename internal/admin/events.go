@@ -10,6 +10,9 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 )
 
 // Events writes Kubernetes events about the server itself. The involved object is the
@@ -22,18 +25,23 @@ type Events struct {
 }
 
 // NewEvents returns Events that are written with config. If events are not served, none
-// is written.
-func NewEvents(config *rest.Config, served bool) (*Events, error) {
+// is written. The keeper and the writer, which may be nil, record theirs from now on.
+func NewEvents(config *rest.Config, served bool, keeper *maintenance.Keeper, writer *archive.Writer) (*Events, error) {
 	e := &Events{broadcaster: record.NewBroadcaster()}
 	e.recorder = e.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kube-hyper-mini"})
-	if !served {
-		return e, nil
+	if served {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("make the client for events: %w", err)
+		}
+		e.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(metav1.NamespaceAll)})
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("make the client for events: %w", err)
+	if keeper != nil {
+		keeper.RecordEvents(e.Record)
 	}
-	e.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(metav1.NamespaceAll)})
+	if writer != nil {
+		writer.RecordEvents(e.Record)
+	}
 	return e, nil
 }
 

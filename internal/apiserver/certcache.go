@@ -21,8 +21,9 @@ const (
 )
 
 // certificateCache authenticates requests by client certificates that were verified
-// a moment ago. Upstream verifies the certificate at each request of a connection,
-// which takes a fifth of the processor time of a small read. It is safe for
+// a moment ago. Upstream verifies the certificate at each request of a connection, which
+// takes 0.08 ms of processor time (BenchmarkClientCertificate), more than a quarter of that
+// of a small read: see the table of optimisations in ARCHITECTURE.md. It is safe for
 // concurrent use.
 type certificateCache struct {
 	delegate authenticator.Request

@@ -58,10 +58,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	releaseGC := func() {}
-	if checked.gcPercent != 0 {
-		releaseGC = memory.Hold(checked.gcPercent)
-	}
+	releaseGC := memory.Hold(checked.gcPercent)
 	defer releaseGC()
 	listener, err := apiserver.Listen(&p.config.Serving)
 	if err != nil {
@@ -69,10 +66,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 	}
 	defer listener.Release()
 	s := &server{process: p, controllers: runner, whenReady: checked.whenReady, releaseGC: releaseGC}
-	if s.url, err = identity.ServerURL(&p.config.Serving, listener.Addr()); err != nil {
-		return err
-	}
-	if s.local, err = identity.LocalURL(&p.config.Serving, listener.Addr()); err != nil {
+	if s.url, s.local, err = identity.URLs(&p.config.Serving, listener.Addr()); err != nil {
 		return err
 	}
 	p.announce(name)
@@ -206,19 +200,11 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 	}, ready)
 }
 
-// startEvents lets backups and the maintenance of etcd write events.
+// startEvents lets backups, the archive and the maintenance of etcd write events.
 func (s *server) startEvents() (err error) {
 	served := s.api.server.Serves(corev1.SchemeGroupVersion.WithResource("events"))
-	if s.events, err = admin.NewEvents(s.api.server.Loopback(), served); err != nil {
-		return err
-	}
-	if keeper := s.store.Maintenance(); keeper != nil {
-		keeper.RecordEvents(s.events.Record)
-	}
-	if s.archive != nil {
-		s.archive.RecordEvents(s.events.Record)
-	}
-	return nil
+	s.events, err = admin.NewEvents(s.api.server.Loopback(), served, s.store.Maintenance(), s.archive)
+	return err
 }
 
 // startManifests applies the manifests. They may be of types of remote servers, or

@@ -14,15 +14,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-func newBackupRestore() *cobra.Command {
-	flags, key := &configFlags{}, &keyFlags{}
-	from := &fromFlags{}
-	var at string
-	var revision int64
-	cmd := &cobra.Command{
-		Use:   "restore FILE|--from DESTINATION",
-		Short: "Replace the content of the data directory by an archive; keep the previous content",
-		Long: `Make an archive the content of the data directory. Its server must be stopped.
+const restoreHelp = `Make an archive the content of the data directory. Its server must be stopped.
 
 The archive is verified and everything is made of it before anything is moved.
 What was in the data directory is kept in a directory in it, which its last line
@@ -35,7 +27,17 @@ the server is still started with --config.
 With --from it restores from a continuous archive: the newest state, that of a
 moment (--at), or of a revision (--revision). The chain is verified, and what
 changed after its base is replayed. Where the chain is broken, the newest state is
-the last one before that.`,
+the last one before that.`
+
+func newBackupRestore() *cobra.Command {
+	flags, key := &configFlags{}, &keyFlags{}
+	from := &fromFlags{}
+	var at string
+	var revision int64
+	cmd := &cobra.Command{
+		Use:   "restore FILE|--from DESTINATION",
+		Short: "Replace the content of the data directory by an archive; keep the previous content",
+		Long:  restoreHelp,
 		Example: `  kube-hyper-mini backup restore /mnt/backups/today.tar.gz
   kube-hyper-mini backup restore --data-dir ./another today.tar.gz
   kube-hyper-mini backup restore --from /mnt/archive

@@ -17,10 +17,17 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
 
+// kubeconfigFlags are the flags of kubeconfig.
+type kubeconfigFlags struct {
+	configFlags
+	server, output string
+	force          bool
+	merge, use     bool
+	context, into  string
+}
+
 func newKubeconfig() *cobra.Command {
-	flags := &configFlags{}
-	var merge, use, force bool
-	var context, into, server, output string
+	flags := &kubeconfigFlags{}
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Print the administrator's kubeconfig, or merge it into your own",
@@ -36,56 +43,68 @@ not have that host, the kubeconfig names one that the certificate has
   kube-hyper-mini kubeconfig --server https://127.0.0.1:32768 > admin.kubeconfig
   kube-hyper-mini kubeconfig --merge --context mini --use`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Without --merge the administrator's key goes to standard output.
-			for _, flag := range []string{"use", "into", "context"} {
-				if !merge && cmd.Flags().Changed(flag) {
-					return usageError(fmt.Errorf("--%s needs --merge; without it the kubeconfig is printed", flag))
-				}
-			}
-			if merge && output != "" {
-				return usageError(errors.New("--merge and --output exclude each other"))
-			}
-			if err := replaceable(output, force); err != nil {
+			if err := flags.check(cmd); err != nil {
 				return usageError(err)
 			}
-			if merge && into == "" {
-				var err error
-				if into, err = userKubeconfig(); err != nil {
-					return usageError(err)
-				}
-			}
-			if cmd.Flags().Changed("server") {
-				if _, err := config.ParseServerURL(server); err != nil {
-					return usageError(fmt.Errorf("--server: %w", err))
-				}
-			}
-			data, err := readAdminKubeconfig(cmd, flags)
-			if err == nil && server != "" {
-				data, err = withServer(cmd, flags, data, server)
-			}
-			if err != nil {
-				return err
-			}
-			switch {
-			case merge:
-				return mergeKubeconfig(cmd, data, into, context, use)
-			case output != "":
-				return datadir.WriteFile(output, data, 0o600)
-			}
-			_, err = cmd.OutOrStdout().Write(data)
-			return err
+			return flags.write(cmd)
 		},
 	}
 	flags.locate(cmd.Flags())
-	cmd.Flags().StringVar(&server, "server", "", "URL of the server in the kubeconfig, if it differs from the one that the server has written; https://HOST:PORT")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write, with mode 0600, instead of printing")
-	cmd.Flags().BoolVar(&force, "force", false, "replace the file of --output if there is one")
-	cmd.Flags().BoolVar(&merge, "merge", false, "merge into your kubeconfig instead of printing")
-	cmd.Flags().StringVar(&context, "context", kubeconfig.Name, "name of the context to merge as")
-	cmd.Flags().StringVar(&into, "into", "", "file to merge into (default: $KUBECONFIG or ~/.kube/config)")
-	cmd.Flags().BoolVar(&use, "use", false, "make it the current context")
+	cmd.Flags().StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the one that the server has written; https://HOST:PORT")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "file to write, with mode 0600, instead of printing")
+	cmd.Flags().BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
+	cmd.Flags().BoolVar(&flags.merge, "merge", false, "merge into your kubeconfig instead of printing")
+	cmd.Flags().StringVar(&flags.context, "context", kubeconfig.Name, "name of the context to merge as")
+	cmd.Flags().StringVar(&flags.into, "into", "", "file to merge into (default: $KUBECONFIG or ~/.kube/config)")
+	cmd.Flags().BoolVar(&flags.use, "use", false, "make it the current context")
 	cmd.AddCommand(newKubeconfigCreate(), newKubeconfigScrape())
 	return cmd
+}
+
+// check validates the flags, and finds the file to merge into.
+func (f *kubeconfigFlags) check(cmd *cobra.Command) (err error) {
+	// Without --merge the administrator's key goes to standard output.
+	for _, flag := range []string{"use", "into", "context"} {
+		if !f.merge && cmd.Flags().Changed(flag) {
+			return fmt.Errorf("--%s needs --merge; without it the kubeconfig is printed", flag)
+		}
+	}
+	if f.merge && f.output != "" {
+		return errors.New("--merge and --output exclude each other")
+	}
+	if err := replaceable(f.output, f.force); err != nil {
+		return err
+	}
+	if f.merge && f.into == "" {
+		if f.into, err = userKubeconfig(); err != nil {
+			return err
+		}
+	}
+	if cmd.Flags().Changed("server") {
+		if _, err := config.ParseServerURL(f.server); err != nil {
+			return fmt.Errorf("--server: %w", err)
+		}
+	}
+	return nil
+}
+
+// write prints, writes or merges the kubeconfig.
+func (f *kubeconfigFlags) write(cmd *cobra.Command) error {
+	data, err := readAdminKubeconfig(cmd, &f.configFlags)
+	if err == nil && f.server != "" {
+		data, err = withServer(cmd, &f.configFlags, data, f.server)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.merge:
+		return mergeKubeconfig(cmd, data, f.into, f.context, f.use)
+	case f.output != "":
+		return datadir.WriteFile(f.output, data, 0o600)
+	}
+	_, err = cmd.OutOrStdout().Write(data)
+	return err
 }
 
 // withServer returns the kubeconfig with the URL, and with a name that the serving

@@ -17,13 +17,7 @@ import (
 // commandGrace is the default of --grace.
 const commandGrace = 10 * time.Second
 
-func newRun() *cobra.Command {
-	flags, options := &configFlags{}, testplane.RunOptions{}
-	var untilEOF bool
-	cmd := &cobra.Command{
-		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
-		Short: "Run a command with a new server that is removed afterwards",
-		Long: `Start a new server for tests, run COMMAND, and remove the server.
+const runHelp = `Start a new server for tests, run COMMAND, and remove the server.
 
 The server runs in this process, on a free port and in a temporary directory, and
 does not sync writes to the disk. COMMAND starts when the server is ready, with the
@@ -47,7 +41,15 @@ standard input open: the server then ends when that program ends or is killed.
 
 Exit codes: that of COMMAND; 128 plus the number of the signal that ended COMMAND;
 127 if COMMAND was not found, 126 if it cannot be run; 1 if the server failed; 2 if
-the command line or the configuration is wrong.`,
+the command line or the configuration is wrong.`
+
+func newRun() *cobra.Command {
+	flags, options := &configFlags{}, testplane.RunOptions{}
+	var untilEOF bool
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command with a new server that is removed afterwards",
+		Long:  runHelp,
 		Example: `  kube-hyper-mini run -- go test ./...
   kube-hyper-mini run --crds config/crd/bases -- pytest
   kube-hyper-mini run --keep -- ./install-crds.sh && kube-hyper-mini run --from DIR -- make test`,

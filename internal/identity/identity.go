@@ -212,9 +212,17 @@ func servingNames(serving *config.Serving) (pki.Names, error) {
 	return names, nil
 }
 
-// LocalURL is the address that the API listens on, for clients on this machine. It is
-// empty unless serving.externalURL is set.
-func LocalURL(serving *config.Serving, address net.Addr) (string, error) {
+// URLs returns the URL of the API in the kubeconfig, and the one that it listens on, for
+// clients on this machine, which is empty unless serving.externalURL is set.
+func URLs(serving *config.Serving, address net.Addr) (url, local string, err error) {
+	if url, err = serverURL(serving, address); err != nil {
+		return "", "", err
+	}
+	local, err = localURL(serving, address)
+	return url, local, err
+}
+
+func localURL(serving *config.Serving, address net.Addr) (string, error) {
 	if serving.ExternalURL == "" {
 		return "", nil
 	}
@@ -228,8 +236,7 @@ func LocalURL(serving *config.Serving, address net.Addr) (string, error) {
 	return "https://" + net.JoinHostPort(host, port), nil
 }
 
-// ServerURL is the address of the API in the kubeconfig.
-func ServerURL(serving *config.Serving, address net.Addr) (string, error) {
+func serverURL(serving *config.Serving, address net.Addr) (string, error) {
 	if serving.ExternalURL != "" {
 		return serving.ExternalURL, nil
 	}

@@ -14,8 +14,8 @@ const heldHeap = 192 << 20
 // Hold suspends garbage collection until release is called or the process has heldHeap:
 // during a start, nearly all of what is allocated stays in use, and the collections take
 // a third of its processor time. Then percent is the GOGC of the process. It does
-// nothing if percent is 0, or if the user sets GOGC or GOMEMLIMIT. Release may be called more than once,
-// from any goroutine.
+// nothing if percent is 0, or if the user sets GOGC or GOMEMLIMIT. Release may be called
+// more than once, from any goroutine.
 func Hold(percent int) (release func()) {
 	if percent == 0 || os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
