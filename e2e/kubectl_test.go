@@ -29,7 +29,7 @@ func TestKubectlSubcommand(t *testing.T) {
 		"what is not there":          {args: []string{"--data-dir", s.Dir, "get", "namespace", "no-such"}, code: 1, says: `namespaces "no-such" not found`},
 		"an unknown command":         {args: []string{"--data-dir", s.Dir, "no-such"}, code: 1, says: `unknown command "no-such" for "kubectl"`},
 		"without a server":           {args: []string{"--data-dir", elsewhere, "get", "namespaces"}, code: 1, says: "no kubeconfig at " + elsewhere},
-		"without the flag's value":   {args: []string{"--data-dir"}, code: 2, says: "flag needs an argument: --data-dir"},
+		"without the flag's value":   {args: []string{"--data-dir"}, code: 2, says: "--data-dir needs a value"},
 		"with a wrong configuration": {args: []string{"--config", elsewhere, "get", "namespaces"}, code: 2, says: "read the configuration"},
 		"its help":                   {args: []string{"--help"}, says: "kubectl controls the Kubernetes cluster manager"},
 		"its version":                {args: []string{"version", "--client"}, says: "Client Version: "},

@@ -70,7 +70,7 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 		}
 		if args = args[1:]; !hasValue {
 			if len(args) == 0 {
-				return nil, "", usageError(fmt.Errorf("flag needs an argument: %s", name))
+				return nil, "", usageError(fmt.Errorf("%s needs a value; see \"kube-hyper-mini kubectl --help\"", name))
 			}
 			value, args = args[0], args[1:]
 		}

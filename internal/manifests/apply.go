@@ -187,9 +187,22 @@ func (a *Applier) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error
 		mapping, err = a.mapper.RESTMapping(gvk.GroupKind(), versions...)
 	}
 	if isNoMatch(err) {
-		return nil, fmt.Errorf("the server does not serve %s; is its CRD missing? %w", gvk, err)
+		return nil, notServed(gvk, err)
 	}
 	return mapping, err
+}
+
+// notServed returns the error for a kind that the server does not have. Groups of CRDs
+// have a dot.
+func notServed(gvk schema.GroupVersionKind, err error) error {
+	remedy := "its CRD is missing, or has other versions"
+	switch {
+	case !strings.Contains(gvk.Group, "."):
+		remedy = "kinds that need nodes or workloads are served with apis.profile: kubernetes only"
+	case strings.HasSuffix(gvk.Group, ".k8s.io"):
+		remedy = "its CRD is missing, or it needs apis.profile: kubernetes"
+	}
+	return fmt.Errorf("the server does not serve the kind %s of %s: %s (%w)", gvk.Kind, gvk.GroupVersion(), remedy, err)
 }
 
 func isNoMatch(err error) bool {

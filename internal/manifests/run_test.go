@@ -5,10 +5,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 )
 
@@ -54,4 +57,15 @@ func TestRemovedDirectoryIsReported(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// TestKindsThatAreNotServed: the error says how the kind can be served.
+func TestKindsThatAreNotServed(t *testing.T) {
+	for group, want := range map[string]string{"": "apis.profile: kubernetes", "apps": "apis.profile: kubernetes", "networking.k8s.io": "its CRD is missing, or it needs apis.profile: kubernetes", "example.org": "its CRD is missing, or has other versions"} {
+		gvk := schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"}
+		cause := &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{"v1"}}
+		if err := notServed(gvk, cause); !strings.Contains(err.Error(), want) || !isNoMatch(err) {
+			t.Errorf("group %q: %v, want %q", group, err, want)
+		}
+	}
 }
