@@ -19,8 +19,8 @@ var screenshots = flag.String("screenshots", "", "directory to write pictures of
 // view is a page to look at, once it shows a text.
 type view struct {
 	name, hash, sees string
-	// click is a button to click first.
-	click string
+	// write is text for the editor, and click a button to click, first.
+	write, click string
 }
 
 const (
@@ -41,12 +41,15 @@ var views = []view{
 	{name: "object", hash: claim, sees: "Conditions"},
 	{name: "longobject", hash: "#/object/core/v1/configmaps/shop/" + longName, sees: "Metadata"},
 	{name: "yaml", hash: claim + "?tab=yaml", sees: "resourceRef"},
+	{name: "search", hash: claim + "?tab=yaml", sees: "by word", click: "Search"},
 	{name: "relations", hash: claim + "?tab=tree", sees: "orders-x7k2p-net"},
 	{name: "events", hash: claim + "?tab=events", sees: "No events"},
 	{name: "managers", hash: claim + "?tab=managers", sees: "kubectl"},
 	{name: "review", hash: "#/new/cloud.example.org/v1/databases?ns=shop", sees: "Cannot review", click: "Review"},
 	{name: "delete", hash: "#/object/platform.example.org/v1alpha1/xpostgresqls/-/orders-x7k2p", sees: "These go too", click: "Delete"},
 	{name: "edit", hash: "#/edit/cloud.example.org/v1/databases/shop/orders", sees: "engine"},
+	{name: "diff", hash: "#/edit/core/v1/configmaps/shop/" + longName, write: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + longName + "\n  namespace: shop\n  annotations:\n    example.org/team: a\ndata:\n  added: line\n", click: "Review", sees: "dry run"},
+	{name: "conflict", hash: "#/edit/cloud.example.org/v1/databases/shop/users", write: "apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: users\n  namespace: shop\nspec:\n  engine: mysql\n  size: 6\n", click: "Review", sees: "Other managers own fields"},
 	{name: "schema", hash: "#/schema/cloud.example.org/v1/databases", sees: "Size in gigabytes"},
 	{name: "versions", hash: "#/schema/cloud.example.org/v1/databases?compare=v1beta1", sees: "gigabytes"},
 	{name: "access", hash: "#/access", sees: "cluster-admin"},
@@ -69,6 +72,9 @@ func (p *page) look(v view) {
 	p.t.Helper()
 	p.run("leave what was looked at", script(`document.querySelector("dialog[open]")?.close()`))
 	p.visit(v.hash)
+	if v.write != "" {
+		p.write(v.write)
+	}
 	if v.click != "" {
 		p.click(v.click)
 	}
@@ -134,8 +140,9 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// faults finds text that is wider than the window outside of what scrolls, and
-// text with less contrast than 4.5 to 1 (WCAG 2, level AA).
+// faults finds text that is wider than the window outside of what scrolls, text with less
+// contrast than 4.5 to 1 (WCAG 2, level AA), and text on a picture or a gradient, of which
+// the contrast is not known.
 const faults = `(() => {
 	const found = [], probe = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const color = (text) => {
@@ -157,6 +164,7 @@ const faults = `(() => {
 		const text = [...e.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE).map((node) => node.textContent).join("").trim();
 		if (!text || e.matches("script, style, option, svg *, :disabled") || !e.checkVisibility({visibilityProperty: true, opacityProperty: true})) continue;
 		if (e.getBoundingClientRect().right > innerWidth + 1 && !scrolls(e)) found.push("out of the window: " + text.slice(0, 60));
+		if (getComputedStyle(e).backgroundImage !== "none") found.push("on a picture: " + text.slice(0, 60));
 		const ground = behind(e), [dark, light] = [bright(over(color(getComputedStyle(e).color), ground)), bright(ground)].sort((a, b) => a - b);
 		const contrast = (light + 0.05) / (dark + 0.05);
 		if (contrast < 4.5) found.push("contrast " + contrast.toFixed(1) + ": " + text.slice(0, 60));

@@ -63,11 +63,11 @@ export function Types() {
         <label><input type="checkbox" checked={populated} onChange={(event) => setQuery({ show: event.currentTarget.checked ? "populated" : undefined })} /> with objects only</label>
         {populated && progress < known.length && <span class="muted" aria-live="polite">counted {number(progress)} of {number(known.length)}</span>}
       </div>
-      <div class={`table scroller ${items.length < 8 ? "short" : ""}`} role="table" aria-label="Types" aria-rowcount={items.length + 1} onKeyDown={moveFocus}>
+      {items.length > 0 && <div class={`table scroller ${items.length < 8 ? "short" : ""}`} role="table" aria-label="Types" aria-rowcount={items.length + 1} onKeyDown={moveFocus}>
         <div class="type-row head" role="row"><span>Kind</span><span class="wide">Versions</span><span class="wide">Short names</span><span class="wide">Scope</span><span class="count">Objects</span><span class="wide" /></div>
         <VirtualList label="Types" items={items} keyOf={(item) => ("title" in item ? `group ${item.title}` : typeKey(item))}
           row={(item) => ("title" in item ? <div class="group-row" role="row"><strong>{item.title}</strong> <span class="muted">{number(item.size)}</span></div> : <TypeRow type={item} />)} />
-      </div>
+      </div>}
       {shown.length === 0 && <p class="muted">{populated && progress < known.length ? "Counting objects…" : "No type matches."}</p>}
     </>
   );

@@ -6,6 +6,9 @@ import type { Point } from "./metrics";
 /** The least time that a chart shows, in seconds. */
 const SPAN = 30;
 
+/** Labels of the time axis: half of the last one is right of the chart. */
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+
 /** The charts are drawn with the colors of the page, which change with this. */
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -23,10 +26,10 @@ export function Chart({ title, points, value, tone = "accent" }: { title: string
     const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
     const axis = { stroke: color("muted"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     plot.current = new uPlot({
-      width: parent.current!.clientWidth, height: 120, legend: { show: false }, cursor: { show: false },
+      width: parent.current!.clientWidth, height: 120, padding: [null, 26, null, null], legend: { show: false }, cursor: { show: false },
       scales: { x: { range: (_, min, max) => [Math.min(min ?? 0, (max ?? 0) - SPAN), max ?? 0] }, y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 0) * 1.1)] } },
       series: [{}, { stroke: color(tone), width: 1.5, fill: color(tone) + "22", points: { show: (plot) => plot.data[0].length === 1 }, spanGaps: true }],
-      axes: [{ ...axis, size: 24, space: 90, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString()) }, { ...axis, size: 42, space: 30 }],
+      axes: [{ ...axis, size: 24, space: 90, values: (_, ticks) => ticks.map((tick) => clock.format(tick * 1000)) }, { ...axis, size: 42, space: 30 }],
     }, [[], []], parent.current!);
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: parent.current!.clientWidth, height: 120 }));
     resize.observe(parent.current!);

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { METADATA_LIST, list } from "./api";
 import { toneOf } from "./conditions";
-import { age, number } from "./format";
+import { age, number, when } from "./format";
 import { DeleteDialog } from "./remove";
 import { Failure, Loading, moveFocus, useDebounced, VirtualList } from "./parts";
 import { route, setQuery } from "./router";
@@ -83,9 +83,9 @@ function Cell({ type, row, column }: { type: ApiType; row: Row; column: { name: 
   if (column.format === "name" || column.name === "Name") return <a href={hrefOfObject(type, metadata)} title={metadata.name}>{metadata.name}</a>;
   const text = cellText(row.cells[column.index]);
   // The server sends an age as text, which would not grow.
-  const shown = isAge(column) ? age(metadata.creationTimestamp) : column.type === "date" && /^\d{4}-/.test(text) ? age(text) : text;
+  const shown = isAge(column) ? age(metadata.creationTimestamp) : column.type === "date" && /^\d{4}-/.test(text) ? `${age(text)} ago` : text;
   const state = column.type === "string" && ["True", "False", "Unknown"].includes(shown) && toneOf({ type: column.name, status: shown });
-  return <span title={shown} class={column.type === "integer" || column.type === "number" ? "number" : state || undefined}>{shown}</span>;
+  return <span title={column.type === "date" ? when(text) : shown} class={column.type === "integer" || column.type === "number" ? "number" : state || undefined}>{shown}</span>;
 }
 
 /** What is loaded, of a type with many objects. */
