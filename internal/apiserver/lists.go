@@ -31,8 +31,9 @@ const (
 	// same time. A list takes about 300 bytes for each object, and 1.3 MB for
 	// encoding and compression.
 	maxListed = 50_000
-	// maxMastersListed is the same for system:masters, who do not wait for others. With
-	// 10,000, two lists of 5,000 at a time do not keep two processors busy.
+	// maxMastersListed is the same for system:masters, whose lists do not wait for those of
+	// others. With 10,000, two lists of 5,000 at a time leave a part of two processors
+	// unused.
 	maxMastersListed = 25_000
 	// maxListWait bounds the time that a large list waits before it is refused.
 	maxListWait = 15 * time.Second

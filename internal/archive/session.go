@@ -21,8 +21,7 @@ const maxSegmentSize = 4 << 20
 // seenWithin is how long after its acknowledgement a change is seen, as a rule.
 const seenWithin = time.Second
 
-// session writes one chain for as long as the process lives and nothing breaks its
-// continuity.
+// session writes one chain until the process ends or the continuity of the chain does.
 type session struct {
 	*Writer
 	state   state

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,6 +115,23 @@ func TestArchitectureNamesAllPackages(t *testing.T) {
 	for name := range lines {
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil && name != "main.go" {
 			t.Errorf("the picture in ARCHITECTURE.md has %s: %v", name, err)
+		}
+	}
+}
+
+// TestArchitectureNamesFilesThatExist: paths are relative to internal.
+func TestArchitectureNamesFilesThatExist(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile("`([a-z0-9_]+/[a-z0-9_/]*[a-z0-9_]+\\.go)`").FindAllStringSubmatch(string(data), -1)
+	if len(names) == 0 {
+		t.Fatal("ARCHITECTURE.md names no file")
+	}
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(root, name[1])); err != nil {
+			t.Errorf("ARCHITECTURE.md names %s: %v", name[1], err)
 		}
 	}
 }

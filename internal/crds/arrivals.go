@@ -49,7 +49,7 @@ func (a *arrivals) changed(before, after *apiextensionsv1.CustomResourceDefiniti
 	a.mu.Unlock()
 	select {
 	case a.wake <- struct{}{}:
-	default: // it is awake
+	default: // run is woken already
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *stores) count(ctx context.Context) {
 func (s *stores) wakeCount() {
 	select {
 	case s.opened <- struct{}{}:
-	default: // it is awake
+	default: // count is woken already
 	}
 }
 

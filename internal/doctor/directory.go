@@ -145,7 +145,7 @@ func (d *directory) release(add func(Finding)) error {
 func (d *directory) disk(add func(Finding)) error {
 	free, total, err := d.space(d.config.DataDir)
 	if err != nil {
-		return fmt.Errorf("ask how much room there is: %w", err)
+		return fmt.Errorf("read the free space of the disk: %w", err)
 	}
 	reserve := datadir.Reserve(total)
 	finding := Finding{

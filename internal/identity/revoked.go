@@ -24,8 +24,8 @@ func (i *Identity) ShareRevoked(ctx context.Context, shared *fleet.RevokedKeys) 
 	return err
 }
 
-// PublishRevoked tells the other servers of the etcd which client keys this server has
-// revoked. It does nothing if there is one server only.
+// PublishRevoked sends the client keys that this server has revoked to the other servers
+// of the etcd. It does nothing if there is one server only.
 func (i *Identity) PublishRevoked(ctx context.Context) error {
 	shared := i.shared.Load()
 	if shared == nil {

@@ -1,11 +1,11 @@
 // Package kubernetes serves all types of kube-apiserver as data: the profile
 // "kubernetes" of the configuration. Validation, defaults and storage are those of
-// k8s.io/kubernetes/pkg/controlplane, and only this package imports that. No
-// controller, scheduler or kubelet acts on the types.
+// k8s.io/kubernetes/pkg/controlplane, which only this package and upstream/workloads
+// import. No controller, scheduler or kubelet acts on the types.
 //
 //   - options.go: the flags of kube-apiserver about services and pods
 //   - profile.go: types, admission plugins and schemas of the profile
-//   - server.go: the API server, with the allocation of cluster IPs and node ports
+//   - server.go: the API server, with the ranges of cluster IPs and node ports
 //   - bootstrap.go: the objects that kube-apiserver makes at its start
 //   - nodes.go: requests that need a kubelet or a container
 package kubernetes

@@ -3,8 +3,7 @@ package logging
 import "sync"
 
 // Changes records the text that was logged last for each key, so that a repeated
-// text is logged once. The zero value is ready to
-// use. It is safe for concurrent use.
+// text is logged once. The zero value is ready to use. It is safe for concurrent use.
 type Changes struct {
 	last sync.Map // key -> text
 }

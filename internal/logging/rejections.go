@@ -16,8 +16,7 @@ const (
 )
 
 // rejections records the logged rejections by webhooks. Equal ones are logged
-// once; clients receive each. It is safe for
-// concurrent use.
+// once; clients receive each. It is safe for concurrent use.
 type rejections struct {
 	mu     sync.Mutex
 	logged map[string]bool

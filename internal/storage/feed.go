@@ -90,7 +90,7 @@ func (f *Feed) add(event *clientv3.Event) {
 func (f *Feed) wakeUp() {
 	select {
 	case f.wake <- struct{}{}:
-	default: // it is awake
+	default: // it is woken already
 	}
 }
 

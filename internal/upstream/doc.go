@@ -1,7 +1,7 @@
-// Package upstream is the fence around Kubernetes and etcd. Its packages hold
-// everything that repeats code of a library, or relies on something that the
-// library does not promise: unexported functions, the order of statements, names
-// of hooks, texts of messages.
+// Package upstream is the fence around Kubernetes and etcd. Its packages have all code
+// that repeats what a library does, or relies on something that the library does not
+// promise: unexported functions, the order of statements, names of hooks, texts of
+// messages.
 //
 //   - kube: the API servers and the controllers
 //   - customresources: the server of custom resources

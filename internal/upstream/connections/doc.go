@@ -1,4 +1,4 @@
-// Package connections holds what this program relies on in the connections of others:
-// the port of the API server, the socket of the service manager, the connections of
-// clients of webhooks and of the aggregator.
+// Package connections has the code that relies on what others do with connections: the
+// API server with its port and the socket of the service manager, and the clients of
+// webhooks and of aggregated API servers with their pools.
 package connections

@@ -1,4 +1,5 @@
-// Package kube holds what the API servers repeat of Kubernetes' own assembly, or
-// rely on in it: configuration that is taken away between two steps, hooks that
-// are left out by name, and functions that Kubernetes does not export.
+// Package kube has the code that relies on how Kubernetes assembles its API servers and
+// how its controllers work: the order in which options are applied, hooks that are
+// disabled by name, functions that Kubernetes does not export, and what a controller does
+// with its informers.
 package kube

@@ -1,3 +1,3 @@
-// Package workloads holds what the profile kubernetes repeats of kube-apiserver's
-// assembly. It imports the registries of all types.
+// Package workloads has the code that repeats kube-apiserver's assembly of the API server
+// with all types, for the profile kubernetes. It imports the registries of all types.
 package workloads
