@@ -25,10 +25,9 @@ const (
 	startedAnnotation = "kube-hyper-mini.io/started"
 )
 
-// writeBootstrap writes the objects that every server has, the bootstrap RBAC policy
-// and the CRD of ServiceEndpoint, and returns when all checks of /readyz but processCheck
-// succeed and stored policies that mutate are in force. Call it while the server
-// serves.
+// writeBootstrap writes the objects that every server has: the bootstrap RBAC policy and
+// the CRD of ServiceEndpoint. It returns when stored policies that mutate are in force
+// and all checks of /readyz but processCheck succeed. Call it while the server serves.
 func (s *Server) writeBootstrap(ctx context.Context) error {
 	config := s.bootstrapConfig()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return endingTransport{ctx, next} })

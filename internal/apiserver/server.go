@@ -153,8 +153,8 @@ func (s *Server) bootstrapConfig() *rest.Config {
 	return rest.AddUserAgent(config, "bootstrap")
 }
 
-// CustomTypes counts the types that CRDs define, those of them that have objects, and
-// those that are in memory because they are, or recently were, in use.
+// CustomTypes counts the types that CRDs define (installed). Of them it counts those with
+// objects (populated), and those that were used recently and are in memory (resident).
 func (s *Server) CustomTypes(ctx context.Context) (installed, populated, resident int, err error) {
 	types, err := s.crds.Types(ctx)
 	return types.Installed, types.Populated, types.Resident, err

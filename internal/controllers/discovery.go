@@ -183,7 +183,7 @@ func (d *discoverer) query() (cost time.Duration, err error) {
 }
 
 // queryAfter queries discovery, unless another query has begun and ended since
-// queryCount returned queries. It returns the error of that one then.
+// queryCount returned queries. Then it returns the error of that query.
 func (d *discoverer) queryAfter(queries int) error {
 	d.queryMu.Lock()
 	defer d.queryMu.Unlock()

@@ -75,7 +75,7 @@ func newInformerSet(typed informers.SharedInformerFactory, client metadata.Inter
 }
 
 // acquire returns the informer of a type for one more monitor. It replaces an informer
-// whose type was deleted: that one may wait long before its next attempt.
+// whose type was deleted, which may wait long before its next attempt.
 func (s *informerSet) acquire(resource schema.GroupVersionResource) *watchedType {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,7 +33,7 @@ const (
 )
 
 // namespaces deletes the content of terminating namespaces and finalizes them, with
-// upstream's deleter. The loop around it is not upstream's: that one first waits 5 s,
+// upstream's deleter. It has a loop of its own, because upstream's first waits 5 s,
 // which a single server does not need, and its deleter visits every type that
 // discovery lists, most of which have no objects.
 type namespaces struct {

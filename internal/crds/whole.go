@@ -67,13 +67,13 @@ func (r *wholeReader) List(ctx context.Context, options *metainternalversion.Lis
 	return r.pages(ctx, options)
 }
 
-// pages returns the first page of a list that is as new as the options want, which
-// reads the others.
+// pages returns the first page of a list that is at least as new as the options require.
+// The page reads the following ones.
 func (r *wholeReader) pages(ctx context.Context, options *metainternalversion.ListOptions) (*storedDefinitionList, error) {
 	first := options.DeepCopy()
 	first.Limit = listPage
 	if version := first.ResourceVersion; version != "" && version != "0" {
-		// With a limit, a version without a match would mean exactly that one.
+		// With a limit, a resource version without resourceVersionMatch means exactly that version.
 		first.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	list, err := r.page(ctx, first)

@@ -101,11 +101,11 @@ type Dir struct {
 	written Stamp // the last one that was written
 }
 
-// Open makes the directory where it does not exist, takes its lock and reads
-// its stamp. It refuses a directory that is in use (ErrLocked), one that
-// cannot be written, one of a newer format, and a new one that has files which
-// are neither of the layout nor named, as absolute paths, by the configuration
-// (ErrNotOurs). Nothing but the directory itself and the lock file is written.
+// Open makes the directory where it does not exist, takes its lock and reads its stamp.
+// It refuses a directory that is in use (ErrLocked), that cannot be written, or that has
+// a newer format. It refuses a new directory with files that are not of the layout
+// (ErrNotOurs), unless the configuration names them, as absolute paths. It writes only
+// the directory itself and the lock file.
 func Open(path string, current Stamp, named ...string) (*Dir, error) {
 	d, err := Lock(path, named...)
 	if err != nil {

@@ -53,7 +53,7 @@ var errByHand = errors.New("this command is for the command in-cluster only")
 // Enter is the work of the started process: it mounts the account in the directory of a
 // run and then replaces itself by the program at path. It returns if that fails, after it
 // has reported the failure to [Run]; its error is one that it could not report. outside is
-// the mount namespace of Run: in that one, Enter mounts nothing.
+// the mount namespace of Run, in which Enter mounts nothing.
 func Enter(outside, dir, path string, args []string) error {
 	var pipe unix.Stat_t
 	if err := unix.Fstat(failureFD, &pipe); err != nil || pipe.Mode&unix.S_IFMT != unix.S_IFIFO {

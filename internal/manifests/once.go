@@ -19,9 +19,9 @@ const (
 	CRDs
 )
 
-// ApplyOnce applies the manifests in each path, a file or a directory, CRDs first,
-// waits until CRDs are established, and returns how many objects it has applied.
-// It records nothing and prunes nothing.
+// ApplyOnce applies the manifests in each path, which is a file or a directory. It first
+// applies the CRDs and waits until they are established. It returns the number of applied
+// objects. It records nothing and prunes nothing.
 func (a *Applier) ApplyOnce(ctx context.Context, paths []string, only Only) (int, error) {
 	var objects []object
 	var errs []error

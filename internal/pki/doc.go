@@ -17,9 +17,9 @@
 // know the old ones. A new key is in NAME-next.key until its certificate is in
 // place. That file distinguishes a crash in between from a damaged directory.
 //
-// A rotation ([Store.Prepare], [Store.Switch], [Store.Finish]) first trusts a
-// new authority, then signs with it, and stops trusting the old one at the end
-// of an overlap. While both are trusted, certificate files also contain the new
+// A rotation has three steps: it trusts a new authority ([Store.Prepare]), signs with it
+// ([Store.Switch]), and stops trusting the old one at the end of an overlap
+// ([Store.Finish]). While both are trusted, certificate files also contain the new
 // authority's certificate signed by the old one (NAME-cross.crt): peers that
 // trust either authority accept them. rotations.json records each step before
 // it is taken; Ensure continues a rotation that a crash interrupted.

@@ -116,7 +116,7 @@ func (s *Store) AddEtcd(names Names) {
 }
 
 // ServeElsewhere removes the serving certificate from the store, for a server that
-// uses serving.certFile. Clients verify that one with caFile, or with the store's
+// uses serving.certFile. Clients verify that certificate with caFile, or with the store's
 // authority if caFile is empty. Call it before other methods.
 func (s *Store) ServeElsewhere(caFile string) {
 	s.leaves = slices.DeleteFunc(s.leaves, func(l leaf) bool { return l.name == APIServer })
