@@ -51,6 +51,7 @@ type discoverer struct {
 	mu        sync.Mutex
 	queries   int // the number of queries that have begun
 	groups    []*restmapper.APIGroupResources
+	byName    map[string]*restmapper.APIGroupResources // groups
 	preferred []*metav1.APIResourceList
 	failure   error         // of the groups that did not answer the last successful query
 	queryErr  error         // of the last query; nil if it listed types
@@ -219,6 +220,10 @@ func (d *discoverer) queryLocked() error {
 		return nil
 	}
 	d.groups, d.preferred = current, preferred(current)
+	d.byName = make(map[string]*restmapper.APIGroupResources, len(current))
+	for _, group := range current {
+		d.byName[group.Group.Name] = group
+	}
 	close(d.next)
 	d.next = make(chan struct{})
 	return nil
@@ -307,6 +312,14 @@ func (d *discoverer) all() ([]*restmapper.APIGroupResources, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.groups, d.next
+}
+
+// group returns every served version of every type of a group, or nil. Its caller must not
+// change them. Another value means that the types may have changed.
+func (d *discoverer) group(name string) *restmapper.APIGroupResources {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byName[name]
 }
 
 // namespaced lists the namespaced types in their preferred versions.

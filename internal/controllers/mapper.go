@@ -15,13 +15,21 @@ type typeMapper struct {
 	types *discoverer
 
 	mu      sync.Mutex
-	changed <-chan struct{} // closed when the mappers are out of date
-	groups  map[string]*restmapper.APIGroupResources
-	mappers map[string]meta.RESTMapper
+	mappers map[string]groupMapper
+	changed <-chan struct{} // closed when whole is out of date
 	whole   meta.RESTMapper // of all groups; nil until a lookup needs it
 }
 
-func newTypeMapper(types *discoverer) *typeMapper { return &typeMapper{types: types} }
+// groupMapper is the mapper of a group. It does not keep the types of other groups in
+// memory, which may be gone since.
+type groupMapper struct {
+	group  *restmapper.APIGroupResources
+	mapper meta.RESTMapper
+}
+
+func newTypeMapper(types *discoverer) *typeMapper {
+	return &typeMapper{types: types, mappers: map[string]groupMapper{}}
+}
 
 // Reset implements [meta.ResettableRESTMapper]. It does nothing: the mapper follows the
 // discoverer, and a lookup that finds no type refreshes it.
@@ -32,37 +40,35 @@ func (m *typeMapper) Reset() {}
 func (m *typeMapper) of(group string, open bool) meta.RESTMapper {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.renew()
 	if group == "" && open {
-		if m.whole == nil {
-			all, _ := m.types.all()
-			m.whole = restmapper.NewDiscoveryRESTMapper(all)
-		}
-		return m.whole
+		return m.ofAll()
 	}
-	if m.groups[group] == nil {
+	current := m.types.group(group)
+	if current == nil {
+		delete(m.mappers, group)
 		return restmapper.NewDiscoveryRESTMapper(nil)
 	}
-	if m.mappers[group] == nil {
-		m.mappers[group] = restmapper.NewDiscoveryRESTMapper([]*restmapper.APIGroupResources{m.groups[group]})
+	known := m.mappers[group]
+	if known.group != current {
+		known = groupMapper{current, restmapper.NewDiscoveryRESTMapper([]*restmapper.APIGroupResources{current})}
+		m.mappers[group] = known
 	}
-	return m.mappers[group]
+	return known.mapper
 }
 
-// renew drops the mappers if the types have changed. The caller holds mu.
-func (m *typeMapper) renew() {
+// ofAll returns the mapper of all groups. The caller holds mu.
+func (m *typeMapper) ofAll() meta.RESTMapper {
 	select {
 	case <-m.changed: // nil before the first lookup
+		m.whole = nil
 	default:
-		if m.changed != nil {
-			return
-		}
 	}
-	groups, changed := m.types.all()
-	m.changed, m.groups, m.mappers, m.whole = changed, make(map[string]*restmapper.APIGroupResources, len(groups)), map[string]meta.RESTMapper{}, nil
-	for _, group := range groups {
-		m.groups[group.Group.Name] = group
+	if m.whole == nil {
+		var all []*restmapper.APIGroupResources
+		all, m.changed = m.types.all()
+		m.whole = restmapper.NewDiscoveryRESTMapper(all)
 	}
+	return m.whole
 }
 
 // lookUp calls find with the mapper of the group. If find finds no type, lookUp

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	if err != nil {
 		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
 	}
-	evaluators := &evaluators{types: env.types, informers: env.anyInformers, ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators())}
+	evaluators := &evaluators{types: env.types, named: env.visible.named, informers: env.anyInformers, ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators())}
 	quotas := &kube.QuotaInformer{
 		ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas(),
 		Before:                func(quota any) { evaluators.require(names(quota)) },
@@ -81,9 +82,13 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 // that type.
 type evaluators struct {
 	types     *discoverer
+	named     *namedTypes
 	informers *informerSet
 	ignored   map[schema.GroupResource]struct{}
 	registry  quota.Registry
+
+	mu    sync.Mutex
+	added map[schema.GroupResource]quota.Evaluator // by add; nil before the first one
 }
 
 // run adds evaluators of new types until ctx ends.
@@ -114,18 +119,49 @@ func (e *evaluators) require(resources map[schema.GroupResource]bool) {
 func (e *evaluators) add(lists []*metav1.APIResourceList) {
 	// An error means an invalid group version, which has no types.
 	types, _ := resourcequota.GetQuotableResources(func() ([]*metav1.APIResourceList, error) { return lists, nil })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.added == nil {
+		e.added = map[schema.GroupResource]quota.Evaluator{}
+	}
 	for gvr := range types {
 		resource := gvr.GroupResource()
 		if _, ignored := e.ignored[resource]; !ignored && e.registry.Get(resource) == nil {
-			e.registry.Add(generic.NewObjectCountEvaluator(resource, generic.ListResourceUsingListerFunc(e.lister, gvr), ""))
+			e.added[resource] = generic.NewObjectCountEvaluator(resource, generic.ListResourceUsingListerFunc(e.lister, gvr), "")
+			e.registry.Add(e.added[resource])
 		}
 	}
 }
 
-// addAll adds the evaluators of all types.
+// removeAbsent removes the evaluators of types that are not served any more. The usage of
+// a type that a quota names is still calculated: it has no objects.
+func (e *evaluators) removeAbsent(lists []*metav1.APIResourceList) {
+	served := map[schema.GroupResource]bool{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, resource := range list.APIResources {
+			served[gv.WithResource(resource.Name).GroupResource()] = true
+		}
+	}
+	named := e.named.current()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for resource, evaluator := range e.added {
+		if !served[resource] && !named[resource] {
+			e.registry.Remove(evaluator)
+			delete(e.added, resource)
+		}
+	}
+}
+
+// addAll adds the evaluators of all types, and removes those of absent ones.
 func (e *evaluators) addAll() {
 	lists, _, _ := e.types.snapshot()
 	e.add(onlyNamespaced(lists))
+	e.removeAbsent(lists)
 }
 
 func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.GenericLister, error) {

@@ -327,4 +327,7 @@ func TestTypeMapper(t *testing.T) {
 	if _, err := m.RESTMapping(schema.GroupKind{Group: "a.example.org", Kind: "Thing"}, "v1"); !meta.IsNoMatchError(err) {
 		t.Errorf("a group that is gone: %v", err)
 	}
+	if m.mappers["a.example.org"].mapper != nil {
+		t.Error("the mapper of a group that is gone is kept")
+	}
 }
