@@ -19,11 +19,15 @@ import (
 // Gain: the deletion of 2,452 CRDs takes the memory of a page of them.
 // Breaks: the deletion of a collection of CRDs does not do what kube-apiserver does.
 
-// DeleteEach deletes the CRDs that each visits, DeleteCollectionWorkers at a time. It ends
-// at the first failure; the context of each ends then. A CRD that is gone is no failure.
+// maxDeletions bounds the deletions at the same time: each has decoded copies of a CRD in
+// memory, of up to megabytes.
+const maxDeletions = 8
+
+// DeleteEach deletes the CRDs that each visits, DeleteCollectionWorkers at a time, at most
+// maxDeletions. It ends at the first failure; the context of each ends then. A CRD that is gone is no failure.
 func DeleteEach(ctx context.Context, store *genericregistry.Store, each func(ctx context.Context, visit func(name string)) error, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) error {
 	deletions, deleting := errgroup.WithContext(ctx)
-	deletions.SetLimit(max(store.DeleteCollectionWorkers, 1))
+	deletions.SetLimit(min(max(store.DeleteCollectionWorkers, 1), maxDeletions))
 	err := each(deleting, func(name string) {
 		deletions.Go(func() error {
 			_, _, err := store.Delete(deleting, name, validate, options.DeepCopy())
