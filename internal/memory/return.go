@@ -10,7 +10,7 @@ import (
 
 const (
 	// interval is the time between two checks of the heap.
-	interval = 15 * time.Second
+	interval = 10 * time.Second
 	// minReturn is the unused memory, in bytes, that justifies a collection.
 	minReturn = 32 << 20
 	// minAtRest is the same when the process has just become idle.
@@ -19,10 +19,10 @@ const (
 	// nothing uses. Until then the pages of the program
 	// are released after each interval, because each use of one makes its neighbours
 	// resident, too.
-	longRest = 3
+	longRest = 4
 	// maxAllocated is the largest number of bytes that an idle process allocates in an
 	// interval.
-	maxAllocated = 16 << 20
+	maxAllocated = 10 << 20
 )
 
 // Return returns unused memory to the system until ctx ends, whenever the process has
