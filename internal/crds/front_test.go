@@ -92,6 +92,7 @@ func newTestServer(t *testing.T) *testServer {
 		t.Fatal(err)
 	}
 	catalog := newCatalog()
+	detectWrites(t, catalog)
 	f := &front{catalog: catalog, definitions: definitions, discovery: http.NotFoundHandler(), delegate: http.NotFoundHandler(), alone: isAlone, types: map[string]*servedType{}}
 	f.handler, err = apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, f.informer(), f.delegate, getter,
 		admission.NewChainHandler(), nil, utilwebhook.NewDefaultServiceResolver(), nil, 1,

@@ -96,6 +96,27 @@ func TestPartsAreThoseOfUpstream(t *testing.T) {
 	}
 }
 
+// TestSharedSkeletonsAreNotWritten: definitions of one shape share a skeleton. Their parts
+// do not depend on those that were made before.
+func TestSharedSkeletonsAreNotWritten(t *testing.T) {
+	shared := customresources.NewSkeletons()
+	for _, kind := range []string{"Widget", "Gadget", "Widget"} {
+		d := definition(kind, "example.com", "v1")
+		d.Spec.Versions[0].Schema = schemaOf(t, richSchema)
+		want, err := v3Part(d.DeepCopy(), "v1", customresources.NewSkeletons(), newClaims())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := v3Part(d, "v1", shared, newClaims())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for section := range want.sections {
+			compare(t, got.sections[section], want.sections[section])
+		}
+	}
+}
+
 // compare fails for members that are not equal as JSON.
 func compare[V any](t *testing.T, got map[string]json.Marshaler, want map[string]V) {
 	t.Helper()
