@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,7 +175,7 @@ func (r *crdRun) step(ctx context.Context, step crdStep, goals crdGoals) (measur
 		measured = missing(len(rows))
 	}
 	for i, row := range rows {
-		r.bench.say("%d CRDs, %s: %s: %s (goal %s)", len(r.set), r.side.name, row.name, row.unit.format(measured[i]), row.target())
+		r.bench.say("%d CRDs, %s: %s: %s (goal %s)", len(r.set), r.side.name, row.name, row.unit.format(measured[i]), cmp.Or(row.target(), "none"))
 	}
 	return measured, failure, nil
 }
@@ -259,4 +260,20 @@ func (r *crdRun) awaitAbsent(ctx context.Context, d definition) error {
 			return fmt.Errorf("%s is not gone: %w", d.name, err)
 		}
 	}
+}
+
+// grownAndLeft is [crdRun.grown], and how much of the memory is left a minute after.
+func (r *crdRun) grownAndLeft(ctx context.Context, do func() error) (bytes, seconds, left float64, err error) {
+	before, err := r.memory()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if bytes, seconds, err = r.grown(do); err != nil {
+		return 0, 0, 0, err
+	}
+	if err := pause(ctx, afterwards); err != nil {
+		return 0, 0, 0, err
+	}
+	after, err := r.memory()
+	return bytes, seconds, max(0, after-before), err
 }

@@ -75,7 +75,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags.StringVar(&s.crdArchive, "crd-archive", filepath.Join("..", defaultArchive), "CRDs for the figure crds: a .tar or .tar.xz of YAML files")
 	flags.IntVar(&s.crdTimes, "crds-times", 0, "how often the figure crds repeats the archive, under other groups and kinds (default: once, and four times)")
 	flags.DurationVar(&s.crdLimit, "crd-limit", 10*time.Minute, "how long a step of the figure crds may take; a step that takes longer has no value")
-	steps := flags.String("crd-steps", "", "comma-separated names of the steps of the figure crds after the load; all when empty")
+	steps := flags.String("crd-steps", "", "comma-separated names of the steps of the figure crds after the load; all, which take about ten minutes for a set, most of them rests before a measurement, when empty")
 	flags.BoolVar(&s.keep, "keep", false, "leave the data directories and logs where they are")
 	flags.BoolVar(&s.list, "list", false, "list the figures and end")
 	flags.Usage = func() {
