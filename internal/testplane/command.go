@@ -72,9 +72,8 @@ type CommandOptions struct {
 	// its files from [FirstFile] on. Windows ignores both.
 	System *syscall.SysProcAttr
 	Files  []*os.File
-	// Announce is called with the process group before the program runs in it (with 0
-	// on Windows, where the program runs already). After an error the program does not
-	// run.
+	// Announce is called with the process group (0 on Windows) before the program runs in
+	// it. After an error the program does not run.
 	Announce func(group int) error
 }
 

@@ -1,10 +1,12 @@
 package testplane
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -23,7 +25,11 @@ func startProcess(options CommandOptions) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a job for it: %w", err)
 	}
-	p := &process{job: job, cmd: &exec.Cmd{Path: filepath.Clean(options.Path), Args: options.Args, Env: options.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}}
+	p := &process{job: job, cmd: &exec.Cmd{
+		Path: filepath.Clean(options.Path), Args: options.Args, Env: options.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		// It runs when it is in the job: its children are in the job too.
+		SysProcAttr: &syscall.SysProcAttr{CreationFlags: windows.CREATE_SUSPENDED},
+	}}
 	if err := p.cmd.Start(); err != nil {
 		_ = windows.CloseHandle(job) // it is empty
 		return nil, err
@@ -32,6 +38,9 @@ func startProcess(options CommandOptions) (*process, error) {
 		err = fmt.Errorf("put it into a job: %w", err)
 	} else {
 		err = options.Announce(0)
+	}
+	if err == nil {
+		err = resume(uint32(p.cmd.Process.Pid))
 	}
 	if err != nil {
 		_ = p.cmd.Process.Kill()
@@ -66,6 +75,28 @@ func (p *process) join() error {
 	}
 	defer func() { _ = windows.CloseHandle(handle) }()
 	return windows.AssignProcessToJobObject(p.job, handle)
+}
+
+// resume runs the only thread of a process that was started suspended.
+func resume(pid uint32) error {
+	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
+	if err != nil {
+		return fmt.Errorf("list its threads: %w", err)
+	}
+	defer func() { _ = windows.CloseHandle(snapshot) }()
+	entry := windows.ThreadEntry32{Size: uint32(unsafe.Sizeof(windows.ThreadEntry32{}))}
+	for err = windows.Thread32First(snapshot, &entry); err == nil; err = windows.Thread32Next(snapshot, &entry) {
+		if entry.OwnerProcessID != pid {
+			continue
+		}
+		thread, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, entry.ThreadID)
+		if err != nil {
+			return fmt.Errorf("open its thread: %w", err)
+		}
+		_, err = windows.ResumeThread(thread)
+		return errors.Join(err, windows.CloseHandle(thread))
+	}
+	return fmt.Errorf("find its thread: %w", err)
 }
 
 func (p *process) group() int { return 0 }
