@@ -126,6 +126,19 @@ func checkRoom(parent string) error {
 	return nil
 }
 
+// fullRoom is the space in bytes that a full disk may still have.
+const fullRoom = 1 << 20
+
+// explain adds to an error that the disk of the directory is full, if it is.
+func (d *Directory) explain(err error) error {
+	parent := filepath.Dir(d.path)
+	free, _, spaceErr := datadir.DiskSpace(parent)
+	if err == nil || spaceErr != nil || free >= fullRoom {
+		return err
+	}
+	return fmt.Errorf("%w; the temporary directory %s is full: make room, or set TMPDIR to another directory", err, parent)
+}
+
 // Path is the absolute path of the directory.
 func (d *Directory) Path() string { return d.path }
 

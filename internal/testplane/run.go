@@ -64,6 +64,7 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 		return 0, err
 	}
 	code, err = r.serve(ctx)
+	err = r.plane.dir.explain(err)
 	if closeErr := r.plane.Close(); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
