@@ -179,6 +179,7 @@ func TestRunRemovesItsFiles(t *testing.T) {
 		"the manifests cannot be read":         {shell: `echo never`, args: []string{"--manifests", "nowhere"}, code: 1, says: "--manifests: read manifests: "},
 		"there are no CRDs":                    {shell: `echo never`, args: []string{"--crds", "../config/examples/widget.yaml"}, code: 1, says: "has no CustomResourceDefinitions"},
 		"the log cannot be written":            {shell: `echo never`, args: []string{"--logs", "nowhere/log"}, code: 1, says: "--logs"},
+		"a CRD is in a template of a chart":    {shell: `echo never`, args: []string{"--crds", "testdata/run/chart"}, code: 1, says: "crd.yaml is a template of the Helm chart testdata/run/chart: apply the output of"},
 		"it should begin with nothing":         {shell: `echo never`, args: []string{"--from", "nowhere"}, code: 1, says: "start from nowhere: "},
 		"it should begin with another's files": {shell: `echo never`, args: []string{"--from", "testdata"}, code: 1, says: "start from testdata: "},
 		"it should begin with a text":          {shell: `echo never`, args: []string{"--from", "go.mod"}, code: 1, says: "start from go.mod: restore go.mod: "},

@@ -87,7 +87,7 @@ func newRun() *cobra.Command {
 }
 
 func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
-	flags.StringArrayVar(&options.CRDs, "crds", nil, "file or directory of CustomResourceDefinitions to apply first; other documents in it are ignored (repeatable)")
+	flags.StringArrayVar(&options.CRDs, "crds", nil, "file or directory of CustomResourceDefinitions to apply first; other documents, and Helm templates without CRDs, are ignored (repeatable)")
 	flags.StringArrayVar(&options.Manifests, "manifests", nil, "file or directory of manifests to apply after the CRDs (repeatable)")
 	flags.StringVar(&options.From, "from", "", "start with a copy of this archive (see backup), data directory, or directory kept by --keep")
 	flags.BoolVar(&options.Keep, "keep", false, "keep the temporary directory, and print its path")

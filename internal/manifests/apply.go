@@ -78,7 +78,7 @@ type applied struct {
 // round reads the files and applies their objects. If a file cannot be read, its objects
 // are not changed, and no object is pruned.
 func (a *Applier) round(ctx context.Context, files map[string]fileState) applied {
-	objects, err := read(a.dir, files, func(map[string]any) bool { return true })
+	objects, _, err := read(a.dir, files, Everything)
 	errs := append([]error{err}, a.applyObjects(ctx, objects)...)
 	if err := errors.Join(errs...); err != nil {
 		return applied{err, len(objects)}

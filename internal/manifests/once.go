@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,16 @@ const (
 	CRDs
 )
 
+// selects reports whether a document with these fields is selected.
+func (o Only) selects(fields map[string]any) bool {
+	return o == Everything || fields["kind"] == crdKind.Kind
+}
+
+// mayBeIn reports whether the text of a template may have a selected object.
+func (o Only) mayBeIn(template []byte) bool {
+	return o == Everything || bytes.Contains(template, []byte(crdKind.Kind))
+}
+
 // ApplyOnce applies the manifests in each path, which is a file or a directory. It first
 // applies the CRDs and waits until they are established. It returns the number of applied
 // objects. It records nothing and prunes nothing.
@@ -26,7 +37,10 @@ func (a *Applier) ApplyOnce(ctx context.Context, paths []string, only Only) (int
 	var objects []object
 	var errs []error
 	for _, path := range paths {
-		found, err := readPath(path, only)
+		found, skipped, err := readPath(path, only)
+		if len(skipped) > 0 {
+			a.log.Info("skipped templates of Helm charts, which have no CRDs", "files", skipped)
+		}
 		objects = append(objects, found...)
 		errs = append(errs, err)
 	}
@@ -37,24 +51,20 @@ func (a *Applier) ApplyOnce(ctx context.Context, paths []string, only Only) (int
 }
 
 // readPath reads a file or a directory.
-func readPath(path string, only Only) ([]object, error) {
+func readPath(path string, only Only) (objects []object, skipped []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("read manifests: %w", err)
+		return nil, nil, fmt.Errorf("read manifests: %w", err)
 	}
 	files := map[string]fileState{path: {}}
 	dir := filepath.Dir(path)
 	if info.IsDir() {
 		dir = path
 		if files, err = scan(dir); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	keep := func(map[string]any) bool { return true }
-	if only == CRDs {
-		keep = func(fields map[string]any) bool { return fields["kind"] == crdKind.Kind }
-	}
-	objects, err := read(dir, files, keep)
+	objects, skipped, err = read(dir, files, only)
 	if err == nil && len(objects) == 0 {
 		what := "manifests"
 		if only == CRDs {
@@ -62,5 +72,5 @@ func readPath(path string, only Only) ([]object, error) {
 		}
 		err = fmt.Errorf("read manifests: %s has no %s", path, what)
 	}
-	return objects, err
+	return objects, skipped, err
 }

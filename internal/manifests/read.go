@@ -70,16 +70,15 @@ func scan(dir string) (map[string]fileState, error) {
 	return files, nil
 }
 
-// read returns the objects of all files in order, of those documents whose fields
-// keep returns true for. It reads as much as can be read, and returns what cannot
-// in one error.
-func read(dir string, files map[string]fileState, keep func(map[string]any) bool) ([]object, error) {
+// read returns the selected objects of all files in order, and the templates of Helm
+// charts that it has skipped. It reads as much as can be read, and returns what cannot in
+// one error.
+func read(dir string, files map[string]fileState, only Only) (objects []object, skipped []string, err error) {
 	paths := make([]string, 0, len(files))
 	for path := range files {
 		paths = append(paths, path)
 	}
 	slices.Sort(paths)
-	var objects []object
 	var errs []error
 	for _, path := range paths {
 		name, err := filepath.Rel(dir, path)
@@ -91,14 +90,23 @@ func read(dir string, files map[string]fileState, keep func(map[string]any) bool
 			errs = append(errs, fmt.Errorf("read the manifest: %w", err))
 			continue
 		}
-		found, err := parse(name, data, keep)
+		if chart := chartOf(path, data); chart != "" {
+			if only.mayBeIn(data) {
+				errs = append(errs, fmt.Errorf("%s is a template of the Helm chart %s: apply the output of \"helm template %s\" instead", name, chart, chart))
+			} else {
+				skipped = append(skipped, path)
+			}
+			continue
+		}
+		found, err := parse(name, data, only.selects)
 		objects = append(objects, found...)
 		errs = append(errs, err)
 	}
-	return objects, errors.Join(append(errs, duplicates(objects))...)
+	return objects, skipped, errors.Join(append(errs, duplicates(objects))...)
 }
 
-// parse returns the objects of one file and the items of its lists.
+// parse returns the objects of one file and the items of its lists, of those documents
+// whose fields keep returns true for.
 func parse(name string, data []byte, keep func(map[string]any) bool) ([]object, error) {
 	var objects []object
 	var errs []error

@@ -1,9 +1,11 @@
 package manifests
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,7 +60,7 @@ func TestFilesAreReadInPathOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := read(dir, files, func(map[string]any) bool { return true })
+	objects, _, err := read(dir, files, Everything)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func TestUnreadableFilesAreReportedAndOthersRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			objects, err := read(dir, files, func(map[string]any) bool { return true })
+			objects, _, err := read(dir, files, Everything)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
@@ -95,6 +97,46 @@ func TestUnreadableFilesAreReportedAndOthersRead(t *testing.T) {
 				t.Errorf("the others were not read: %q", got)
 			}
 		})
+	}
+}
+
+// TestTemplatesOfCharts: templates are no manifests. Where only CRDs are read, templates
+// of other objects are skipped; a chart's files without actions are read.
+func TestTemplatesOfCharts(t *testing.T) {
+	const crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s}\n"
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"chart/Chart.yaml":                  "apiVersion: v2\nname: widgets\n",
+		"chart/values.yaml":                 "replicas: 1\n",
+		"chart/crds/a.yaml":                 fmt.Sprintf(crd, "a"),
+		"chart/templates/b.yaml":            fmt.Sprintf(crd, "b"),
+		"chart/templates/app/web.yaml":      "{{- if .Values.web }}\nkind: Deployment\n{{- end }}\n",
+		"chart/templates/quoted.yaml":       "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\n",
+		"templates/of-another-program.yaml": fmt.Sprintf(crd, "c") + "spec: {description: \"{{ braces }}\"}\n",
+	})
+	files, err := scan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, skipped, err := read(dir, files, CRDs)
+	if err != nil || names(objects) != "a b c" {
+		t.Errorf("read %q, %v", names(objects), err)
+	}
+	templates := filepath.Join(dir, "chart", "templates")
+	if want := []string{filepath.Join(templates, "app", "web.yaml"), filepath.Join(templates, "quoted.yaml")}; !slices.Equal(skipped, want) {
+		t.Errorf("skipped %q, want %q", skipped, want)
+	}
+	const says = "chart/templates/quoted.yaml is a template of the Helm chart %s: apply the output of \"helm template %[1]s\" instead"
+	want := fmt.Sprintf(filepath.FromSlash(says), filepath.Join(dir, "chart"))
+	if _, _, err := read(dir, files, Everything); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("as manifests: %v, want %q", err, want)
+	}
+	write(t, templates, map[string]string{"crd.yaml": "{{- if .Values.crds }}\n" + fmt.Sprintf(crd, "d") + "{{- end }}\n"})
+	if files, err = scan(templates); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := read(templates, files, CRDs); err == nil || !strings.Contains(err.Error(), "crd.yaml is a template of the Helm chart") {
+		t.Errorf("a CRD in a template: %v", err)
 	}
 }
 
