@@ -3,13 +3,16 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -118,6 +121,45 @@ func servicesHaveAddresses(t *testing.T, s *harness.Server, ns string) {
 			return fmt.Errorf("its cluster IP is %s", service.Spec.ClusterIP)
 		}
 		return err
+	})
+	serverHasEndpoints(t, s)
+}
+
+// serverHasEndpoints: those of the Service of the API server have the address of the
+// host's default interface, as with kube-apiserver on loopback.
+func serverHasEndpoints(t *testing.T, s *harness.Server) {
+	t.Helper()
+	address, err := utilnet.ResolveBindAddress(net.IPv4(127, 0, 0, 1))
+	if err != nil {
+		t.Logf("this host has no default interface: no endpoints are expected: %v", err)
+		return
+	}
+	server, err := url.Parse(s.RESTConfig().Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := address.String() + ":" + server.Port()
+	harness.Eventually(t, "the endpoints of the API server are there", func() error {
+		endpoints, err := s.Client().CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		slice, err := s.Client().DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(endpoints.Subsets) != 1 || len(slice.Endpoints) != 1 || len(slice.Ports) != 1 {
+			return fmt.Errorf("there are %v and %v", endpoints.Subsets, slice)
+		}
+		subset := endpoints.Subsets[0]
+		for _, got := range []string{
+			fmt.Sprintf("%s:%d", subset.Addresses[0].IP, subset.Ports[0].Port), fmt.Sprintf("%s:%d", slice.Endpoints[0].Addresses[0], *slice.Ports[0].Port),
+		} {
+			if got != want {
+				return fmt.Errorf("they are %s, want %s", got, want)
+			}
+		}
+		return nil
 	})
 }
 

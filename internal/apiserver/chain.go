@@ -142,8 +142,10 @@ func (b *builder) store(c *genericapiserver.Config) {
 	c.RESTOptionsGetter = b.config.Storage.RESTOptionsGetter(c.RESTOptionsGetter, b.cached)
 }
 
-// addHealthChecks adds the check of the shared etcd connection and the ReadyChecks.
+// addHealthChecks adds the check of the shared etcd connection, those of the profile, and
+// processCheck.
 func (b *builder) addHealthChecks() {
+	b.profile.addHealthChecks(b.generic)
 	kube.AddStoreChecks(b.generic, func(r *http.Request) error { return b.config.Storage.Health(r.Context()) })
 	if b.config.NotReady != nil {
 		b.generic.AddReadyzChecks(healthz.NamedCheck(processCheck, func(*http.Request) error { return b.config.NotReady() }))
@@ -168,7 +170,7 @@ func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 // newNative creates the server of the native APIs, which delegates to delegate.
 func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
 	c.native.Generic.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
-	native, err := b.profile.newServer(c.native, delegate)
+	native, err := b.profile.newServer(c.native, b.config.Shared, delegate)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	documentsHook = "apiservice-documents"
+	// documentsHook is upstream's name for the hook that merges OpenAPI.
+	documentsHook = "apiservice-openapi-controller"
 	// discoveryTimeout bounds the time that a start waits for the discovery of remote
 	// API servers. A group that has not answered by then is listed as stale.
 	discoveryTimeout = 300 * time.Millisecond

@@ -28,12 +28,13 @@ import (
 
 // profile selects the built-in types. The zero value is generic.
 type profile struct {
-	all *kubernetes.Options // nil unless all types of kube-apiserver are served
+	all     *kubernetes.Options // nil unless all types of kube-apiserver are served
+	classes *kubernetes.PriorityClasses
 }
 
 func newProfile(cfg *config.ServerConfiguration) profile {
 	if cfg.APIs.Profile == config.ProfileKubernetes {
-		return profile{all: kubernetes.NewOptions()}
+		return profile{kubernetes.NewOptions(), &kubernetes.PriorityClasses{}}
 	}
 	return profile{}
 }
@@ -117,15 +118,22 @@ func (p profile) connectStores(factory *serverstorage.DefaultStorageFactory, dia
 // bootstrap creates the objects of kube-apiserver's start that only this profile has.
 func (p profile) bootstrap(ctx context.Context, client client.Interface) error {
 	if p.all != nil {
-		return kubernetes.Bootstrap(ctx, client)
+		return p.classes.Create(ctx, client)
 	}
 	return nil
 }
 
-// newServer creates the native API server with its types.
-func (p profile) newServer(c *controlplane.Config, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
+// addHealthChecks adds the checks of what bootstrap creates.
+func (p profile) addHealthChecks(c *genericapiserver.Config) {
 	if p.all != nil {
-		return kubernetes.New(kubernetes.Config{ControlPlane: c, Options: p.all}, delegate)
+		c.AddHealthChecks(p.classes.HealthCheck())
+	}
+}
+
+// newServer creates the native API server with its types.
+func (p profile) newServer(c *controlplane.Config, shared bool, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
+	if p.all != nil {
+		return kubernetes.New(kubernetes.Config{ControlPlane: c, Options: p.all, Shared: shared}, delegate)
 	}
 	return newGeneric(c, delegate)
 }

@@ -2,22 +2,41 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 )
 
-// Bootstrap creates the missing system priority classes. It replaces the post-start
-// hook of k8s.io/kubernetes/pkg/registry/scheduling/rest, which waits a second.
-func Bootstrap(ctx context.Context, client kubernetes.Interface) error {
+// PriorityClasses creates the system priority classes. It replaces the post-start hook of
+// k8s.io/kubernetes/pkg/registry/scheduling/rest, which waits a second.
+type PriorityClasses struct{ created atomic.Bool }
+
+// Create creates those that are missing.
+func (p *PriorityClasses) Create(ctx context.Context, client kubernetes.Interface) error {
 	classes := client.SchedulingV1().PriorityClasses()
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		if _, err := classes.Create(ctx, class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create the priority class %s: %w", class.Name, err)
 		}
 	}
+	p.created.Store(true)
 	return nil
+}
+
+// HealthCheck has the name of the hook's check, and fails until the classes exist.
+func (p *PriorityClasses) HealthCheck() healthz.HealthChecker {
+	return healthz.NamedCheck("poststarthook/"+schedulingrest.PostStartHookName, func(*http.Request) error {
+		if !p.created.Load() {
+			return errors.New("not finished")
+		}
+		return nil
+	})
 }

@@ -14,6 +14,8 @@ type Config struct {
 	// ControlPlane is the configuration of the native API server. New changes it.
 	ControlPlane *controlplaneapiserver.Config
 	Options      *Options
+	// Shared means that several servers may use the etcd.
+	Shared bool
 }
 
 // New creates the API server of all types, in front of delegate. Its storage
@@ -26,7 +28,7 @@ func New(cfg Config, delegate genericapiserver.DelegationTarget) (*controlplanea
 	}
 	server, err := workloads.New(workloads.Config{
 		ControlPlane: cfg.ControlPlane, AllowPrivileged: cfg.Options.allowPrivileged, NodePorts: cfg.Options.nodePorts,
-		ServiceIPs: ranges.primary, SecondaryServiceIPs: ranges.secondary, APIServerIP: ranges.apiServer,
+		ServiceIPs: ranges.primary, SecondaryServiceIPs: ranges.secondary, APIServerIP: ranges.apiServer, Shared: cfg.Shared,
 	}, delegate)
 	if err != nil {
 		return nil, fmt.Errorf("create the API server of the profile kubernetes: %w", err)

@@ -10,9 +10,8 @@
 //
 // The list kubernetes is for the profile kubernetes, which stores all types of
 // kube-apiserver: it has the generic list and the specs that need those types, but no
-// node and no controller that this server does not have. Left out are specs that need
-// the endpoints of the Service default/kubernetes, which this server does not write,
-// and the names of upstream's own health checks.
+// node and no controller that this server does not have. Its spec about the endpoints of
+// the Service default/kubernetes needs a host with a default route, as on kube-apiserver.
 //
 // The specs need: the service account "default" and the config map
 // "kube-root-ca.crt" in every namespace; kubectl of the server's version; a

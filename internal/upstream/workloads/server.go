@@ -3,14 +3,11 @@ package workloads
 import (
 	"net"
 
-	corev1 "k8s.io/api/core/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
-	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 )
@@ -43,6 +40,8 @@ type Config struct {
 	ServiceIPs, SecondaryServiceIPs net.IPNet
 	// APIServerIP is the cluster IP of the service "kubernetes".
 	APIServerIP net.IP
+	// Shared means that several servers may use the etcd.
+	Shared bool
 }
 
 // New creates the API server of all types, in front of delegate, without the hook of the
@@ -64,31 +63,12 @@ func New(cfg Config, delegate genericapiserver.DelegationTarget) (*controlplanea
 			MasterCount:             1,
 		},
 	}
-	endpoints(&config.Extra, generic.PublicAddress)
+	if err := reconcileEndpoints(&config.Extra, generic.PublicAddress, cfg.Shared, generic.LoopbackClientConfig); err != nil {
+		return nil, err
+	}
 	instance, err := config.Complete().New(delegate)
 	if err != nil {
 		return nil, err
 	}
 	return instance.ControlPlane, nil
-}
-
-// endpoints sets the reconciler of the endpoints of the service "kubernetes",
-// which have the addresses of the API servers. Endpoints with a loopback
-// address are not valid, so that a server on loopback has the service without
-// endpoints.
-func endpoints(extra *controlplane.Extra, address net.IP) {
-	if address == nil || address.IsLoopback() || address.IsUnspecified() {
-		extra.EndpointReconcilerConfig.Reconciler = noEndpoints{reconcilers.NewNoneEndpointReconciler()}
-		return
-	}
-	extra.EndpointReconcilerType = reconcilers.LeaseEndpointReconcilerType
-}
-
-// noEndpoints is upstream's reconciler that writes no endpoints. It does not return its
-// error about the endpoints of an earlier server.
-type noEndpoints struct{ reconcilers.EndpointReconciler }
-
-// RemoveEndpoints implements [reconcilers.EndpointReconciler].
-func (noEndpoints) RemoveEndpoints(service string, _ net.IP, _ []corev1.EndpointPort) error {
-	return storage.NewKeyNotFoundError(service, 0)
 }
