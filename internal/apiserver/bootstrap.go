@@ -98,21 +98,30 @@ func (t endingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // install writes the bootstrap objects concurrently.
 func (s *Server) install(ctx context.Context, client kubernetes.Interface, config *rest.Config) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
-			return nil // the configuration disables RBAC
-		}
-		if err := kube.EnsureRBAC(ctx, client, s.log, endpoints.ViewRole()); err != nil {
-			return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
-		}
-		if err := ensureControllersRole(client); err != nil {
-			return err
-		}
-		return s.AwaitPolicy(ctx)
-	})
+	group.Go(func() error { return s.installPolicy(ctx, client) })
 	group.Go(func() error { return endpoints.Install(ctx, config, s.log) })
 	group.Go(func() error { return s.profile.bootstrap(ctx, client) })
 	return group.Wait()
+}
+
+// installPolicy writes the bootstrap RBAC policy.
+func (s *Server) installPolicy(ctx context.Context, client kubernetes.Interface) error {
+	if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
+		return nil // the configuration disables RBAC
+	}
+	stores, err := kube.NewPolicyStores(s.uncached, s.resources)
+	if err != nil {
+		return err
+	}
+	defer stores.Destroy()
+	client = stores.Client(ctx, client)
+	if err := kube.EnsureRBAC(ctx, client, s.log, endpoints.ViewRole()); err != nil {
+		return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
+	}
+	if err := ensureControllersRole(client); err != nil {
+		return err
+	}
+	return s.AwaitPolicy(ctx)
 }
 
 // ProveWrite makes the authenticated write that readiness means: it sets an annotation of

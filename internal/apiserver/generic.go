@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -44,6 +45,9 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	b.generic, b.informers, b.rbac = c, applied.Informers, applied.RBAC
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
 	kube.DisableRBACHook(c) // kube.EnsureRBAC does the same work
+	if !b.options.Features.EnablePriorityAndFairness {
+		kube.DisableFlowControlHook(c)
+	}
 	if !b.needsIdentityLease(c) {
 		kube.DisableIdentityLease(c)
 	}
@@ -66,6 +70,7 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 // connectStores replaces the way to etcd that the storage options have set.
 func (b *builder) connectStores(factory *serverstorage.DefaultStorageFactory, c *genericapiserver.Config) {
 	b.profile.connectStores(factory, b.config.Storage.Dial(), b.external)
+	b.uncached = b.config.Storage.RESTOptionsGetter(c.RESTOptionsGetter, func(schema.GroupResource) bool { return false })
 	b.store(c)
 }
 

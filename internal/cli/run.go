@@ -33,7 +33,8 @@ COMMAND has ended, the remaining processes of its group are ended, and the serve
 its directory are removed; also if this process is killed.
 
 --config may name the configuration of another server: its data directory, external
-etcd, archive, backups, audit log and kubeconfig are not used.
+etcd, archive, backups, audit log and kubeconfig are not used. Without --config, the
+server has no API priority and fairness: there are no FlowSchemas.
 
 Without COMMAND, the command prints a shell line that sets KUBECONFIG, and waits for
 Ctrl-C. A program that starts it that way gives --until-eof and keeps a pipe to its
@@ -63,6 +64,9 @@ func newRun() *cobra.Command {
 				return err
 			}
 			cfg.Serving.ExternalURL = "" // its port is that of another server
+			if flags.file == "" {
+				withoutFlowControl(&cfg.APIServer)
+			}
 			if !cmd.Flags().Changed("port") {
 				cfg.Serving.Port = 0
 			}
@@ -84,6 +88,14 @@ func newRun() *cobra.Command {
 	runFlags(cmd.Flags(), &options)
 	cmd.Flags().BoolVar(&untilEOF, "until-eof", false, "end when standard input ends; COMMAND then has no standard input")
 	return cmd
+}
+
+// withoutFlowControl switches off API priority and fairness, whose objects and their
+// status take a tenth of the processor time of a start, and the limits that are in force
+// without it.
+func withoutFlowControl(server *config.APIServer) {
+	server.FlowControl.Enabled = false
+	server.Flags["max-requests-inflight"], server.Flags["max-mutating-requests-inflight"] = "0", "0"
 }
 
 func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
