@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/cli"
+	_ "kube-hyper-mini.io/kube-hyper-mini/internal/memory/early" // suspends garbage collection
 )
 
 func main() {

@@ -154,6 +154,9 @@ func (s *server) start(ctx context.Context) error {
 func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
+	if s.whenReady != nil {
+		s.whenReady(Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback()})
+	}
 	s.releaseGC()
 	if refusal := s.store.Maintenance().Refusal(); refusal != "" {
 		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
@@ -169,9 +172,6 @@ func (s *server) ready(ctx context.Context) {
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archiver.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })
-	if s.whenReady != nil {
-		s.whenReady(Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback()})
-	}
 }
 
 // stopping is called before the supervisor stops the parts, the last started one

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/memory"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
@@ -36,6 +37,10 @@ type Streams struct {
 	Out io.Writer
 	Err io.Writer
 }
+
+// holdsCollections is the annotation of commands that may start a server for tests: the
+// suspended garbage collection is resumed when the server is ready.
+const holdsCollections = "holds-collections"
 
 // exitError carries an exit code with an error.
 type exitError struct {
@@ -65,6 +70,11 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 // execute runs a command and returns the process's exit code.
 func execute(ctx context.Context, root *cobra.Command, args []string, streams Streams) int {
 	root.SetArgs(args)
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if cmd.Annotations[holdsCollections] == "" {
+			memory.Resume()
+		}
+	}
 	var refused error
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {

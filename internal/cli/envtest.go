@@ -12,6 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/envtest"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
 
 // RunAs is Run for a process that was started as program: kube-apiserver, etcd and
@@ -71,7 +72,8 @@ etcd in TEST_ASSET_ETCD: this kube-apiserver works with it too.`,
 
 // newEnvtestAPIServer is kube-apiserver of envtest; it is run by that name.
 func newEnvtestAPIServer() *cobra.Command {
-	return &cobra.Command{Use: envtest.KubeAPIServer, DisableFlagParsing: true, SilenceUsage: true, SilenceErrors: true, RunE: func(cmd *cobra.Command, args []string) error {
+	held := map[string]string{holdsCollections: "yes"}
+	return &cobra.Command{Use: envtest.KubeAPIServer, Annotations: held, DisableFlagParsing: true, SilenceUsage: true, SilenceErrors: true, RunE: func(cmd *cobra.Command, args []string) error {
 		server, err := envtest.NewAPIServer(args)
 		if err != nil {
 			return usageError(err)
@@ -97,6 +99,7 @@ func runEnvtestAPIServer(cmd *cobra.Command, cfg *config.ServerConfiguration) er
 	if err != nil {
 		return usageError(err)
 	}
+	checked.GCPercent(testplane.GCPercent)
 	return appliance.Run(cmd.Context(), checked, log)
 }
 
