@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,7 @@ import (
 )
 
 const (
-	readyPoll = 10 * time.Millisecond
+	readyPoll = 3 * time.Millisecond
 	// startedAnnotation on kube-system is the time of the last start.
 	startedAnnotation = "kube-hyper-mini.io/started"
 )
@@ -69,8 +70,11 @@ func (s *Server) writeBootstrap(ctx context.Context) error {
 		return fmt.Errorf("wait for the API server to be ready: %w", err)
 	}
 	if mutating {
-		return s.awaitMutatingPolicies(ctx)
+		if err := s.awaitMutatingPolicies(ctx); err != nil {
+			return err
+		}
 	}
+	s.caches.awaitPlugins(ctx) // for the writes of the controllers; those above need no plugin
 	return nil
 }
 
@@ -98,10 +102,27 @@ func (t endingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // install writes the bootstrap objects concurrently.
 func (s *Server) install(ctx context.Context, client kubernetes.Interface, config *rest.Config) error {
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.installNamespaces(ctx, client) })
 	group.Go(func() error { return s.installPolicy(ctx, client) })
 	group.Go(func() error { return endpoints.Install(ctx, config, s.log) })
 	group.Go(func() error { return s.profile.bootstrap(ctx, client) })
 	return group.Wait()
+}
+
+// installNamespaces creates the namespaces that each server has: kube-apiserver's
+// controller of them is subject to admission, and may do it after the server is ready.
+func (s *Server) installNamespaces(ctx context.Context, client kubernetes.Interface) error {
+	known := s.informers.Core().V1().Namespaces().Lister()
+	for _, name := range s.namespaces {
+		if _, err := known.Get(name); err == nil {
+			continue
+		}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create the namespace %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // installPolicy writes the bootstrap RBAC policy.

@@ -56,9 +56,8 @@ func (c *caches) endWith(server *genericapiserver.GenericAPIServer) error {
 
 // fill starts the informers when the watch caches of the stores are filled: an informer
 // that is refused before that retries after a second. It returns when they have listed
-// all objects and the admission plugins have noticed that, or after cacheFillTimeout:
-// code that needs a cache then waits for it, as in kube-apiserver. Audit events of these
-// requests are buffered until the server runs.
+// all objects, or after cacheFillTimeout: code that needs a cache then waits for it, as in
+// kube-apiserver. Audit events of these requests are buffered until the server runs.
 func (c *caches) fill(ctx context.Context) {
 	moment, cancel := context.WithTimeout(ctx, cacheFillTimeout)
 	defer cancel()
@@ -70,6 +69,13 @@ func (c *caches) fill(ctx context.Context) {
 		factory.WaitForCacheSync(moment.Done())
 	}
 	c.filled.Store(true)
+}
+
+// awaitPlugins returns when the admission plugins have noticed that the caches are filled,
+// or after cacheFillTimeout. A request before that waits 100 ms. Call it after fill.
+func (c *caches) awaitPlugins(ctx context.Context) {
+	moment, cancel := context.WithTimeout(ctx, cacheFillTimeout)
+	defer cancel()
 	select {
 	case <-c.seen:
 	case <-moment.Done():

@@ -260,6 +260,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		mutating:   policies,
 		encryption: b.generic.ResourceTransformers,
 		uncached:   b.uncached,
+		namespaces: b.options.SystemNamespaces,
 		log:        b.config.Log,
 		Follower: servedtypes.Follower{
 			CRDs:        extensions,

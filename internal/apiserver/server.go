@@ -34,6 +34,7 @@ type Server struct {
 	server               *genericapiserver.GenericAPIServer
 	informers            informers.SharedInformerFactory
 	resources            *serverstorage.ResourceConfig
+	namespaces           []string // that each server has
 	caches               *caches
 	crds                 *crds.Server
 	writes               *namespaceWrites

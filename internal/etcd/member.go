@@ -140,6 +140,7 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	}
 	c := embed.NewConfig()
 	c.Dir = cfg.Dir
+	c.UnsafeNoFsync = !cfg.Fsync
 	etcdfiles.BecomeSingleMember(c)
 	if l := cfg.Listener; l != nil {
 		// The advertised URL does not change: it is stored in the data.
@@ -150,7 +151,6 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	// etcd may apply a write that exceeds its quota and still answer NOSPACE. Its
 	// quota is larger than the configured one, at which the keeper refuses writes.
 	c.QuotaBackendBytes = cfg.QuotaBytes + cfg.QuotaBytes/10 + quotaReserve
-	c.UnsafeNoFsync = !cfg.Fsync
 	if !cfg.Fsync {
 		UseSmallLogFiles()
 	}
