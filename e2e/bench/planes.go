@@ -17,12 +17,18 @@ import (
 	"time"
 )
 
-// planesAtOnce is how many servers for tests run side by side.
-const planesAtOnce = 50
+const (
+	// planesAtOnce is how many servers for tests run side by side.
+	planesAtOnce = 50
+	// planesInTurn is how many start and stop one after the other, for medians.
+	planesInTurn = 9
+)
 
 // planeRows are of `kube-hyper-mini run`; the other side has nothing of the kind.
 var planeRows = []row{
+	{name: "run: first start to ready", unit: inSeconds}, // it may read the program from the disk
 	{name: "run: cold start to ready", unit: inSeconds, limit: 0.25},
+	{name: "run: processor time of a cold start", unit: inSeconds},
 	{name: "run: SIGTERM to the end of the process", unit: inSeconds, limit: 0.1},
 	{name: fmt.Sprintf("run: %d at once, proportional memory of each with its guard", planesAtOnce), unit: inBytes, limit: 80e6},
 	{name: fmt.Sprintf("run: %d at once, until all are ready", planesAtOnce), unit: inSeconds},
@@ -61,7 +67,7 @@ func (p *plane) stop() error {
 	return err
 }
 
-// measurePlanes starts one plane and stops it, and then many.
+// measurePlanes starts and stops planes one after the other, and then many at once.
 func measurePlanes(ctx context.Context, b *bench, s side) (values []float64, err error) {
 	if s.name != ours {
 		return slices.Repeat([]float64{math.NaN()}, len(planeRows)), nil
@@ -71,19 +77,38 @@ func measurePlanes(ctx context.Context, b *bench, s side) (values []float64, err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.remove(dir)) }()
-	began := time.Now()
-	one, err := b.startPlane(ctx, dir)
-	if err != nil {
-		return nil, err
+	var starts, ends, processor []float64
+	for range 1 + planesInTurn {
+		start, cpu, end, err := b.onePlane(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		starts, processor, ends = append(starts, start), append(processor, cpu), append(ends, end)
 	}
-	values = append(values, since(began))
-	began = time.Now()
-	if err := one.stop(); err != nil {
-		return nil, err
-	}
-	values = append(values, since(began))
+	values = []float64{starts[0], median(starts[1:]), median(processor[1:]), median(ends[1:])}
 	memory, ready, err := b.manyPlanes(ctx, dir)
 	return append(values, memory, ready), err
+}
+
+// onePlane starts one plane and stops it, and returns how long that took and the processor
+// time that the start took, in seconds.
+func (b *bench) onePlane(ctx context.Context, dir string) (start, processor, end float64, err error) {
+	began := time.Now()
+	p, err := b.startPlane(ctx, dir)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	start = since(began)
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "stat"))
+	if err == nil {
+		processor, err = cpuSeconds(string(stat))
+	}
+	if err != nil {
+		err = fmt.Errorf("read the processor time of a plane: %w", err)
+	}
+	began = time.Now()
+	err = errors.Join(err, p.stop())
+	return start, processor, since(began), err
 }
 
 // manyPlanes returns the memory of each plane when all have come to rest.

@@ -25,13 +25,19 @@ const insideVariable = "FAULT_INSIDE"
 // Where that is not permitted, TestFileSizeLimit has to do.
 func inside(t *testing.T) bool {
 	t.Helper()
+	return insideWith(t, 0)
+}
+
+// insideWith is inside with more namespaces, as CLONE_NEWNET.
+func insideWith(t *testing.T, namespaces uintptr) bool {
+	t.Helper()
 	if os.Getenv(insideVariable) != "" {
 		return true
 	}
 	t.Parallel()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
 	cmd.Env = append(os.Environ(), insideVariable+"=yes", "KHM_BINARY="+harness.Binary(t))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | namespaces}
 	if os.Geteuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
