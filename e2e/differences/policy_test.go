@@ -1,6 +1,7 @@
 package differences
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/kubernetes/pkg/features"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -23,14 +27,26 @@ const ownPrefix = "kube-hyper-mini:"
 // that the post-start hook of kube-apiserver creates with requests. The controllers are
 // off: one of them would write the rules of aggregated roles.
 func TestBootstrapPolicyIsKubeAPIServers(t *testing.T) {
-	t.Parallel()
+	// This server switches it on: a role is for its controller.
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.StorageVersionMigrator, true)
 	s := harness.Start(t, "--config", harness.ConfigFile(t, "controllerManager: {controllers: []}\n"))
 	own := policy(t, s)
-	for _, resource := range []string{"clusterrolebindings", "clusterroles", "rolebindings", "roles"} {
-		s.Kubectl("", "delete", resource, "--all", "--all-namespaces")
+	rbac := s.Client().RbacV1()
+	err := errors.Join(
+		rbac.ClusterRoleBindings().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}),
+		rbac.ClusterRoles().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}),
+	)
+	for _, namespace := range []string{metav1.NamespaceSystem, metav1.NamespacePublic} {
+		err = errors.Join(err,
+			rbac.RoleBindings(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}),
+			rbac.Roles(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}),
+		)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	if left := policy(t, s); len(left) > 0 {
-		t.Fatalf("not deleted: %v", slices.Collect(maps.Keys(left)))
+		t.Fatalf("not deleted: %q", slices.Collect(maps.Keys(left)))
 	}
 	_, hook, err := rbacrest.RESTStorageProvider{}.PostStartHook()
 	if err == nil {

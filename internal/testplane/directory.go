@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
@@ -129,12 +130,18 @@ func checkRoom(parent string) error {
 // fullRoom is the space in bytes that a full disk may still have.
 const fullRoom = 1 << 20
 
-// explain adds to an error that the disk of the directory is full, if it is.
+// explain adds to an error that the disk of the directory is full, if it is, or was when
+// a file in the directory could not be written.
 func (d *Directory) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error() // etcd's errors are texts
 	parent := filepath.Dir(d.path)
-	free, _, spaceErr := datadir.DiskSpace(parent)
-	if err == nil || spaceErr != nil || free >= fullRoom {
-		return err
+	if !strings.Contains(text, syscall.ENOSPC.Error()) || !strings.Contains(text, d.path) {
+		if free, _, spaceErr := datadir.DiskSpace(parent); spaceErr != nil || free >= fullRoom {
+			return err
+		}
 	}
 	return fmt.Errorf("%w; the temporary directory %s is full: make room, or set TMPDIR to another directory", err, parent)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -103,5 +105,24 @@ func TestSweptDirectoryIsNotUsed(t *testing.T) {
 	}
 	if _, err := lockDirectory(path); !errors.Is(err, datadir.ErrLocked) {
 		t.Errorf("a directory that is being removed is used: %v", err)
+	}
+}
+
+// TestFullDirectoryIsNamed: also when the disk has room again, and not for a full disk
+// with other files.
+func TestFullDirectoryIsNamed(t *testing.T) {
+	parent := t.TempDir()
+	d := &Directory{path: filepath.Join(parent, "run")}
+	for text, named := range map[string]bool{
+		"write " + filepath.Join(d.path, "data", "db") + ": " + syscall.ENOSPC.Error(): true,
+		"write /var/log/server: " + syscall.ENOSPC.Error():                             false,
+		"another error": false,
+	} {
+		if err := d.explain(errors.New(text)); strings.Contains(err.Error(), "the temporary directory "+parent+" is full") != named {
+			t.Errorf("the error is %q", err)
+		}
+	}
+	if err := d.explain(nil); err != nil {
+		t.Error(err)
 	}
 }
