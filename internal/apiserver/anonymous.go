@@ -2,15 +2,15 @@ package apiserver
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 
 	"k8s.io/apiserver/pkg/apis/apiserver"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"sigs.k8s.io/yaml"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // healthPaths are served without credentials, for load balancers and probes.
@@ -25,20 +25,8 @@ func allowAnonymousHealth(c *genericapiserver.Config, authenticationFile string)
 	if err != nil || configured {
 		return err
 	}
-	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, withPath(anonymous.NewAuthenticator(healthPaths)))
+	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, kube.WithPath(anonymous.NewAuthenticator(healthPaths)))
 	return nil
-}
-
-// withPath authenticates requests that have a path. The request that upstream makes of
-// a TokenReview has only a header, and upstream's authenticator reads the path
-// (k8s.io/kubernetes/pkg/registry/authentication/tokenreview.REST.Create).
-func withPath(delegate authenticator.Request) authenticator.Request {
-	return authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
-		if request.URL == nil {
-			return nil, false, nil
-		}
-		return delegate.AuthenticateRequest(request)
-	})
 }
 
 // configuresAnonymous reports whether the authentication file has an anonymous section.

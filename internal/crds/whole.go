@@ -17,6 +17,8 @@ import (
 	genericstore "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // wholeReader lists and watches whole CRDs for clients, a page at a time. It is safe
@@ -117,7 +119,7 @@ func (r *wholeReader) page(ctx context.Context, options *metainternalversion.Lis
 // Watch implements [k8s.io/apiserver/pkg/registry/rest.Watcher]. The CRDs that a watch
 // begins with are read page by page.
 func (r *wholeReader) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
-	if options == nil || !beginsWithList(options) {
+	if options == nil || !customresources.BeginsWithList(options) {
 		return r.store.Watch(ctx, options)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -136,15 +138,6 @@ func (r *wholeReader) Watch(ctx context.Context, options *metainternalversion.Li
 		w.run(ctx, r.store, list, options)
 	}()
 	return w, nil
-}
-
-// beginsWithList tells whether the first events of a watch are all CRDs: see
-// areInitialEventsRequired of k8s.io/apiserver/pkg/storage/etcd3.
-func beginsWithList(options *metainternalversion.ListOptions) bool {
-	if options.SendInitialEvents != nil {
-		return *options.SendInitialEvents
-	}
-	return options.ResourceVersion == "" || options.ResourceVersion == "0"
 }
 
 // wholeWatch is a watch that begins with a list. Its goroutine ends with the context

@@ -22,8 +22,7 @@ import (
 )
 
 // Groups answers the discovery of groups with the APIServices of the aggregator and
-// those of CRDs. Its answers are those of apisHandler and apiGroupHandler of
-// k8s.io/kube-aggregator/pkg/apiserver, which have the former only. It is safe for
+// those of CRDs. The handlers of the aggregator have the former only. It is safe for
 // concurrent use; a nil Groups answers nothing.
 type Groups struct {
 	source Source
@@ -51,10 +50,10 @@ func (g *Groups) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	own := v1.SchemeGroupVersion // has no APIService, and comes first
-	answer := &metav1.APIGroupList{Groups: []metav1.APIGroup{group([]*v1.APIService{kube.CRDAPIService(own)})}}
+	answer := &metav1.APIGroupList{Groups: []metav1.APIGroup{kube.DiscoveryGroup([]*v1.APIService{kube.CRDAPIService(own)})}}
 	for _, services := range helper.SortedByGroupAndVersion(all) {
 		if services[0].Spec.Group != "" {
-			answer.Groups = append(answer.Groups, group(services))
+			answer.Groups = append(answer.Groups, kube.DiscoveryGroup(services))
 		}
 	}
 	write(w, r, answer)
@@ -72,7 +71,7 @@ func (g *Groups) Answer(w http.ResponseWriter, r *http.Request) bool {
 	if services == nil {
 		return false
 	}
-	answer := group(services)
+	answer := kube.DiscoveryGroup(services)
 	write(w, r, &answer)
 	return true
 }
@@ -117,18 +116,6 @@ func (g *Groups) services(versions []schema.GroupVersion) ([]*v1.APIService, err
 		}
 	}
 	return all, nil
-}
-
-// group describes a group by its APIServices, of which the first is preferred.
-func group(services []*v1.APIService) metav1.APIGroup {
-	described := metav1.APIGroup{Name: services[0].Spec.Group}
-	for _, service := range services {
-		described.Versions = append(described.Versions, metav1.GroupVersionForDiscovery{
-			GroupVersion: service.Spec.Group + "/" + service.Spec.Version, Version: service.Spec.Version,
-		})
-	}
-	described.PreferredVersion = described.Versions[0]
-	return described
 }
 
 func write(w http.ResponseWriter, r *http.Request, answer runtime.Object) {

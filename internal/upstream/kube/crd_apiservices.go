@@ -37,3 +37,15 @@ func CRDAPIService(gv schema.GroupVersion) *v1.APIService {
 
 // APIServiceName is the name of the APIService of a group version.
 func APIServiceName(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
+
+// DiscoveryGroup describes a group by its APIServices, of which the first is preferred.
+func DiscoveryGroup(services []*v1.APIService) metav1.APIGroup {
+	described := metav1.APIGroup{Name: services[0].Spec.Group}
+	for _, service := range services {
+		described.Versions = append(described.Versions, metav1.GroupVersionForDiscovery{
+			GroupVersion: service.Spec.Group + "/" + service.Spec.Version, Version: service.Spec.Version,
+		})
+	}
+	described.PreferredVersion = described.Versions[0]
+	return described
+}
