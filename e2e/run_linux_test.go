@@ -175,7 +175,7 @@ func TestRunRemovesItsFiles(t *testing.T) {
 		"SIGUSR1 is passed on":                 {shell: `trap 'exit 6' USR1; kill -USR1 $PPID; while :; do sleep 0.01; done`, code: 6},
 		"the command does not mind SIGTERM":    {shell: `trap '' TERM; kill -TERM $PPID; while :; do sleep 0.01; done`, args: []string{"--grace", "300ms"}, code: 128 + 9, warns: "COMMAND did not end within 300ms of the signal, and was killed"},
 		"the server cannot start":              {shell: `echo never`, args: []string{"--port", "1", "--config", "testdata/run/bind.yaml"}, code: 1, says: "start the server: "},
-		"the configuration is wrong":           {shell: `echo never`, args: []string{"--port", "65536"}, code: 2, says: "serving.port"},
+		"the configuration is wrong":           {shell: `echo never`, args: []string{"--port", "65536"}, code: 2, says: "--port: 65536 is not a port"},
 		"the manifests cannot be read":         {shell: `echo never`, args: []string{"--manifests", "nowhere"}, code: 1, says: "--manifests: read manifests: "},
 		"there are no CRDs":                    {shell: `echo never`, args: []string{"--crds", "../config/examples/widget.yaml"}, code: 1, says: "has no CustomResourceDefinitions"},
 		"the log cannot be written":            {shell: `echo never`, args: []string{"--logs", "nowhere/log"}, code: 1, says: "--logs"},
