@@ -24,17 +24,18 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubernetes"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/workloads"
 )
 
 // profile selects the built-in types. The zero value is generic.
 type profile struct {
 	all     *kubernetes.Options // nil unless all types of kube-apiserver are served
-	classes *kubernetes.PriorityClasses
+	classes *workloads.PriorityClasses
 }
 
 func newProfile(cfg *config.ServerConfiguration) profile {
 	if cfg.APIs.Profile == config.ProfileKubernetes {
-		return profile{kubernetes.NewOptions(), &kubernetes.PriorityClasses{}}
+		return profile{kubernetes.NewOptions(), &workloads.PriorityClasses{}}
 	}
 	return profile{}
 }

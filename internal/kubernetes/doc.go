@@ -6,6 +6,5 @@
 //   - options.go: the flags of kube-apiserver about services and pods
 //   - profile.go: types, admission plugins and schemas of the profile
 //   - server.go: the API server, with the ranges of cluster IPs and node ports
-//   - bootstrap.go: the objects that kube-apiserver makes at its start
 //   - nodes.go: requests that need a kubelet or a container
 package kubernetes

@@ -16,14 +16,12 @@ import (
 //
 // Mirrors: k8s.io/kubernetes/cmd/kube-apiserver/app.CreateKubeAPIServerConfig
 //   k8s.io/kubernetes/pkg/controlplane.CompletedConfig.New
-//   k8s.io/kubernetes/pkg/registry/scheduling/rest.AddSystemPriorityClasses
 //   k8s.io/kubernetes/pkg/registry/core/rest.Config.newServiceIPAllocators
 // Why: the function that does it is in a cmd package and takes all options of
-//   kube-apiserver. The hook of the priority classes waits a second. The
-//   allocator of node ports makes an etcd client.
-// Gain: a start with the profile kubernetes without the second of the hook.
-// Breaks: a setting is missing, the hook runs as well, or the allocator dials an
-//   address at which nothing listens.
+//   kube-apiserver. The allocator of node ports makes an etcd client.
+// Gain: the profile kubernetes has the types of kube-apiserver, on an etcd without a port.
+// Breaks: a setting is missing, or the allocator dials an address at which nothing
+//   listens.
 
 // apiServerServicePort is the port of the service "kubernetes".
 const apiServerServicePort = 443
@@ -45,7 +43,7 @@ type Config struct {
 }
 
 // New creates the API server of all types, in front of delegate, without the hook of the
-// priority classes, which waits a second.
+// priority classes (see [PriorityClasses]).
 func New(cfg Config, delegate genericapiserver.DelegationTarget) (*controlplaneapiserver.Server, error) {
 	capabilities.Setup(cfg.AllowPrivileged, 0)
 	generic := cfg.ControlPlane.Generic

@@ -1,4 +1,4 @@
-package kubernetes
+package workloads
 
 import (
 	"context"
@@ -15,8 +15,15 @@ import (
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 )
 
-// PriorityClasses creates the system priority classes. It replaces the post-start hook of
-// k8s.io/kubernetes/pkg/registry/scheduling/rest, which waits a second.
+// Upstream fact: the system priority classes are made by a post-start hook
+//
+// Mirrors: k8s.io/kubernetes/pkg/registry/scheduling/rest.AddSystemPriorityClasses
+//   k8s.io/kubernetes/pkg/registry/scheduling/rest.PostStartHookName
+// Why: the hook waits a second before its first attempt. Its health check waits for it.
+// Gain: a start with the profile kubernetes without that second.
+// Breaks: a class is missing, or the health check of the hook is.
+
+// PriorityClasses creates the system priority classes.
 type PriorityClasses struct{ created atomic.Bool }
 
 // Create creates those that are missing.
