@@ -231,6 +231,8 @@ func TestTypesAreCounted(t *testing.T) {
 	definitions := len(strings.Fields(s.Kubectl("", "get", "crd", "-o", "name")))
 	harness.Contains(t, s.Kubectl("", "get", "--raw", "/kube-hyper-mini/status"),
 		fmt.Sprintf(`"installed": %d`, definitions), `"populated": 1`)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir),
+		fmt.Sprintf("%d custom resource definitions, 1 with objects", definitions))
 	metrics := s.Kubectl("", "get", "--raw", "/metrics")
 	harness.Contains(t, metrics, fmt.Sprintf("\nkube_hyper_mini_custom_types_installed %d\n", definitions), "\nkube_hyper_mini_custom_types_populated 1\n")
 	for line := range strings.Lines(metrics) {
