@@ -35,6 +35,7 @@ type Server struct {
 	informers            informers.SharedInformerFactory
 	resources            *serverstorage.ResourceConfig
 	namespaces           []string // that each server has
+	requestProgress      func(context.Context)
 	caches               *caches
 	crds                 *crds.Server
 	writes               *namespaceWrites

@@ -36,6 +36,17 @@ func (c *watchCaches) ready() bool {
 	return true
 }
 
+// RequestProgress requests the current revision for the watch caches of built-in
+// resources. Informers wait until the cache of their type has it, and a cache requests it
+// every 100 ms only. Without an answer they wait.
+func (s *Storage) RequestProgress(ctx context.Context) {
+	s.caches.mu.Lock()
+	defer s.caches.mu.Unlock()
+	for _, store := range s.caches.stores {
+		_ = store.RequestWatchProgress(ctx) // a cache repeats it
+	}
+}
+
 // AwaitCaches waits until the watch caches of built-in resources have been filled.
 // Until then they refuse lists and watches with a 429, and informers repeat these
 // only after 0.8 to 1.6 seconds (defaultBackoffInit of k8s.io/client-go/tools/cache).

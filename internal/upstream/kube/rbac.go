@@ -52,6 +52,7 @@ func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logg
 	// Cluster roles first: a binding is checked against the role it names.
 	group := &writers{log: log}
 	group.SetLimit(rbacWriters)
+	group.namespaced(client, rbac) // the longest sequences; their bindings name roles of the namespace
 	existing := map[string]*rbacv1.ClusterRole{}
 	for i := range clusterRoles.Items {
 		existing[clusterRoles.Items[i].Name] = &clusterRoles.Items[i]
@@ -73,7 +74,6 @@ func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logg
 		group.binding(reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &binding},
 			&knownBinding{reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()}, bound[binding.Name], false})
 	}
-	group.namespaced(client, rbac)
 	return group.Wait()
 }
 
