@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -25,6 +26,7 @@ import (
 // Mirrors: k8s.io/kubernetes/pkg/registry/rbac/rest.RESTStorageProvider.NewRESTStorage
 //   k8s.io/kubernetes/pkg/registry/rbac.EscalationAllowed
 //   k8s.io/apiserver/pkg/endpoints/handlers.createHandler
+//   k8s.io/apiserver/pkg/registry/generic/registry.Store.startObservingCount
 // Why: the bootstrap policy has 150 objects. Each request passes filters and three
 //   goroutines with stacks that grow, is encoded and decoded four times, and gets
 //   managed fields. The registry's store has the defaults, the validation, the
@@ -38,11 +40,22 @@ type PolicyStores struct{ storage map[string]rest.Storage }
 // NewPolicyStores makes the stores of the types that resources enables. They need no
 // watch cache. The caller calls Destroy.
 func NewPolicyStores(getter generic.RESTOptionsGetter, resources serverstorage.APIResourceConfigSource) (*PolicyStores, error) {
-	group, err := rbacrest.RESTStorageProvider{}.NewRESTStorage(resources, getter)
+	group, err := rbacrest.RESTStorageProvider{}.NewRESTStorage(resources, uncounted{getter})
 	if err != nil {
 		return nil, fmt.Errorf("make the stores of the bootstrap policy: %w", err)
 	}
 	return &PolicyStores{group.VersionedResourcesStorageMap[rbacv1.SchemeGroupVersion.Version]}, nil
+}
+
+// uncounted makes stores that do not count their objects for the metrics of the process:
+// they would remove the counts of the served stores when they are destroyed.
+type uncounted struct{ generic.RESTOptionsGetter }
+
+// GetRESTOptions implements [generic.RESTOptionsGetter].
+func (u uncounted) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := u.RESTOptionsGetter.GetRESTOptions(resource, example)
+	options.CountMetricPollPeriod = 0
+	return options, err
 }
 
 // Destroy releases the stores.
