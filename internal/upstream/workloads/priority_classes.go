@@ -26,11 +26,16 @@ import (
 // PriorityClasses creates the system priority classes.
 type PriorityClasses struct{ created atomic.Bool }
 
-// Create creates those that are missing.
+// Create creates those that are missing. It reads them first: a full database refuses to
+// create classes that exist, too.
 func (p *PriorityClasses) Create(ctx context.Context, client kubernetes.Interface) error {
 	classes := client.SchedulingV1().PriorityClasses()
 	for _, class := range schedulingv1.SystemPriorityClasses() {
-		if _, err := classes.Create(ctx, class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		_, err := classes.Get(ctx, class.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = classes.Create(ctx, class, metav1.CreateOptions{})
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create the priority class %s: %w", class.Name, err)
 		}
 	}
