@@ -111,7 +111,8 @@ func (s *Server) install(ctx context.Context, client kubernetes.Interface, confi
 }
 
 // installNamespaces creates the namespaces that each server has: kube-apiserver's
-// controller of them is subject to admission, and may do it after the server is ready.
+// controller of them is subject to admission, and may do it after the server is ready. A
+// full database is no error: it refuses to create namespaces that exist, too.
 func (s *Server) installNamespaces(ctx context.Context, client kubernetes.Interface) error {
 	known := s.informers.Core().V1().Namespaces().Lister()
 	for _, name := range s.namespaces {
@@ -119,7 +120,8 @@ func (s *Server) installNamespaces(ctx context.Context, client kubernetes.Interf
 			continue
 		}
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) && apierrors.ReasonForError(err) != storage.ReasonInsufficientStorage {
 			return fmt.Errorf("create the namespace %s: %w", name, err)
 		}
 	}

@@ -8,9 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
@@ -45,5 +52,27 @@ func TestBootstrapEndsWithTheStart(t *testing.T) {
 	}
 	if sent != 2 {
 		t.Errorf("%d requests were sent", sent)
+	}
+}
+
+// TestSystemNamespacesOfAFullDatabase: etcd without room refuses to create a namespace
+// that exists, which the informer may not have yet. The server starts for reads and
+// deletions.
+func TestSystemNamespacesOfAFullDatabase(t *testing.T) {
+	for reason, starts := range map[metav1.StatusReason]bool{
+		storage.ReasonInsufficientStorage:  true,
+		metav1.StatusReasonAlreadyExists:   true,
+		metav1.StatusReasonInternalError:   false,
+		metav1.StatusReasonServerTimeout:   false,
+		metav1.StatusReasonTooManyRequests: false,
+	} {
+		client := fake.NewClientset()
+		client.PrependReactor("create", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Reason: reason}}
+		})
+		s := &Server{informers: informers.NewSharedInformerFactory(client, 0), namespaces: []string{metav1.NamespaceSystem}}
+		if err := s.installNamespaces(t.Context(), client); (err == nil) != starts {
+			t.Errorf("%s: %v", reason, err)
+		}
 	}
 }
