@@ -135,7 +135,11 @@ func (e *evaluators) add(lists []*metav1.APIResourceList) {
 
 // removeAbsent removes the evaluators of types that are not served any more. The usage of
 // a type that a quota names is still calculated: it has no objects.
-func (e *evaluators) removeAbsent(lists []*metav1.APIResourceList) {
+func (e *evaluators) removeAbsent() {
+	named := e.named.current()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	lists, _, _ := e.types.snapshot() // with mu: no older than the lists that add had
 	served := map[schema.GroupResource]bool{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -146,9 +150,6 @@ func (e *evaluators) removeAbsent(lists []*metav1.APIResourceList) {
 			served[gv.WithResource(resource.Name).GroupResource()] = true
 		}
 	}
-	named := e.named.current()
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	for resource, evaluator := range e.added {
 		if !served[resource] && !named[resource] {
 			e.registry.Remove(evaluator)
@@ -161,7 +162,7 @@ func (e *evaluators) removeAbsent(lists []*metav1.APIResourceList) {
 func (e *evaluators) addAll() {
 	lists, _, _ := e.types.snapshot()
 	e.add(onlyNamespaced(lists))
-	e.removeAbsent(lists)
+	e.removeAbsent()
 }
 
 func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.GenericLister, error) {
