@@ -33,7 +33,7 @@ func TestCertManager(t *testing.T) {
 		session.Program(part, script(t, fmt.Sprintf("exec '%s' %s \"$@\"", binary, part)))
 	}
 	session.Replace = strings.NewReplacer(
-		"./cert-manager-chart", filepath.Join(sources(t, module), "deploy", "charts", "cert-manager"),
+		"./cert-manager-chart", filepath.Join(sources(t, module, "github.com/cert-manager/cert-manager"), "deploy", "charts", "cert-manager"),
 		"10250", fmt.Sprint(harness.FreePort(t)),
 	)
 	scripts := harness.Scripts(t, harness.Topic("clients"), "## cert-manager")
@@ -87,14 +87,14 @@ func script(t *testing.T, command string) string {
 	return path
 }
 
-// sources is the directory of cert-manager's module, which has the chart.
-func sources(t *testing.T, module string) string {
+// sources is the directory of the sources of a module, which another module requires.
+func sources(t *testing.T, module, path string) string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", path)
 	cmd.Dir = module
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("find the sources of cert-manager: %v", err)
+		t.Fatalf("find the sources of %s: %v", path, err)
 	}
 	return strings.TrimSpace(string(out))
 }
