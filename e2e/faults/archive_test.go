@@ -320,7 +320,7 @@ func (d *drill) chain(servers int) window {
 		if w.HasBase && len(w.Gaps) > 0 {
 			d.t.Errorf("a chain is not whole: %+v", w)
 		}
-		if w.FirstRevision <= d.restored && d.restored <= w.LastRevision {
+		if w.HasBase && w.FirstRevision <= d.restored && d.restored <= w.LastRevision {
 			last = w
 		}
 	}

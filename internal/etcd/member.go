@@ -106,6 +106,7 @@ func Start(ctx context.Context, cfg Config) (*Member, error) {
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
 	m := &Member{dir: cfg.Dir, quota: cfg.QuotaBytes, etcd: started, client: v3client.New(started.Server), failure: failure, done: make(chan struct{}), turn: make(chan struct{}, 1)}
+	m.client.KV = electedKV{m.client.KV, m}
 	go func() {
 		defer close(m.done)
 		select {

@@ -96,6 +96,18 @@ func TestUnreadableDataIsAnError(t *testing.T) {
 	}
 }
 
+// TestReadsWaitForTheElection: etcd refuses reads that an election overtakes.
+func TestReadsWaitForTheElection(t *testing.T) {
+	m, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, m)
+	if _, err := m.Client().Get(t.Context(), "key"); err != nil {
+		t.Errorf("a read right after the start: %v", err)
+	}
+}
+
 func TestWaitingCanBeCancelled(t *testing.T) {
 	m, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
