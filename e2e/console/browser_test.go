@@ -140,6 +140,17 @@ func (p *page) visit(hash string) {
 	p.run("go to "+hash, script("location.hash = %q", hash))
 }
 
+// address waits until the address of the page contains a part.
+func (p *page) address(part string) {
+	p.t.Helper()
+	harness.Eventually(p.t, "the address has "+part, func() error {
+		if hash := evaluate[string](p, "location.hash"); !strings.Contains(hash, part) {
+			return fmt.Errorf("it is %s", hash)
+		}
+		return nil
+	})
+}
+
 // text is what the page shows.
 func (p *page) text() string {
 	ctx, cancel := context.WithTimeout(p.ctx, harness.Patience)

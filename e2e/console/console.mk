@@ -22,9 +22,9 @@ console-test:
 console-kube-apiserver:
 	cd e2e && KHM_KUBE_APISERVER=yes go test -count=1 -timeout 30m -run TestKubeAPIServer ./console
 
-## console-scale: how fast the console shows and scrolls 2,000 CRDs
+## console-scale: how fast the console shows and scrolls 2,000 CRDs, and 100,000 objects
 console-scale:
-	cd e2e && KHM_CONSOLE_SCALE=yes go test -count=1 -timeout 30m -v -run TestManyDefinitions ./console
+	cd e2e && KHM_CONSOLE_SCALE=yes go test -count=1 -timeout 30m -v -run "TestManyDefinitions|TestManyObjects" ./console
 
 ## console-definitions: the CRDs that Crossplane makes of the tests' composite resources
 console-definitions:

@@ -331,21 +331,6 @@ func TestTextIsKept(t *testing.T) {
 	p.sees("The session of this page has ended. Copy your text", "begun: later")
 }
 
-// TestRefusedCredentials: the page shows that the API server no longer accepts the
-// kubeconfig's token.
-func TestRefusedCredentials(t *testing.T) {
-	t.Parallel()
-	s := harness.Start(t)
-	s.Kubectl("", "create", "serviceaccount", "robot")
-	s.Kubectl("", "create", "clusterrolebinding", "robot", "--clusterrole=view", "--serviceaccount=default:robot")
-	path := filepath.Join(t.TempDir(), "robot.kubeconfig")
-	harness.Runs(t, 0, "kubeconfig", "create", "--service-account", "default/robot", "--data-dir", s.Dir, "-o", path)
-	p := open(t, launch(t, "--kubeconfig", path), "#/objects/core/v1/configmaps")
-	p.sees("kube-root-ca.crt")
-	s.Kubectl("", "delete", "serviceaccount", "robot")
-	p.sees("refuses the credentials of the kubeconfig")
-}
-
 // TestChangedMeanwhile: a change by another client while one edits is a conflict,
 // which keeps the text; a change of the status is none.
 func TestChangedMeanwhile(t *testing.T) {

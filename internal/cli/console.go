@@ -37,11 +37,15 @@ an hour in which no page of it was in view.`,
 			if err != nil {
 				return err
 			}
+			reload := func() (*rest.Config, error) {
+				config, _, err := consoleConfig(cmd, flags, path, name)
+				return config, err
+			}
 			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Color: isTerminal(cmd.ErrOrStderr())})
 			if err != nil {
 				return err
 			}
-			options := console.Options{Config: config, Context: name, Port: port, Log: log}
+			options := console.Options{Config: config, Reload: reload, Context: name, Port: port, Log: log}
 			if !noBrowser {
 				options.Open = browser.OpenFile
 			}

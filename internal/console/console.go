@@ -20,6 +20,9 @@ const stopGrace = 200 * time.Millisecond
 type Options struct {
 	// Config connects to the API server. The page has its rights.
 	Config *rest.Config
+	// Reload reads the kubeconfig again, of the same context, after the API server has
+	// refused its credentials; nil if there is no kubeconfig.
+	Reload func() (*rest.Config, error)
 	// Context is the name of the kubeconfig's context, shown by the page.
 	Context string
 	// Port of 127.0.0.1 to listen on; 0 is a free one.
@@ -45,10 +48,7 @@ func New(options Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := rest.CopyConfig(options.Config)
-	// The page lists many types at once.
-	config.QPS = -1
-	handler, err := newHandler(config, options.Context, listener.Addr().(*net.TCPAddr).Port, options.Log)
+	handler, err := newHandler(options, listener.Addr().(*net.TCPAddr).Port)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -22,14 +21,14 @@ var forwarded = map[string]bool{
 
 // newForward returns the proxy to the API server. The browser's credentials and
 // impersonation do not reach it: its requests have the kubeconfig's rights.
-func newForward(config *rest.Config, log *slog.Logger) (http.Handler, error) {
-	transport, err := rest.TransportFor(config)
+func newForward(options Options) (http.Handler, error) {
+	transport, err := newRenewing(options.Config, options.Reload, options.Log)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the API server %s: %w", config.Host, err)
+		return nil, fmt.Errorf("connect to the API server %s: %w", options.Config.Host, err)
 	}
-	target, _, err := rest.DefaultServerUrlFor(config)
+	target, _, err := rest.DefaultServerUrlFor(options.Config)
 	if err != nil {
-		return nil, fmt.Errorf("read the address of the API server %q: %w", config.Host, err)
+		return nil, fmt.Errorf("read the address of the API server %q: %w", options.Config.Host, err)
 	}
 	proxy := &httputil.ReverseProxy{
 		Transport:     finalAnswers{transport},
@@ -53,7 +52,7 @@ func newForward(config *rest.Config, log *slog.Logger) (http.Handler, error) {
 			case r.Context().Err() != nil:
 				return // the page was closed
 			}
-			log.Debug("the API server does not answer", "url", r.URL.Path, "error", err)
+			options.Log.Debug("the API server does not answer", "url", r.URL.Path, "error", err)
 			http.Error(w, "the API server does not answer: "+err.Error(), http.StatusBadGateway)
 		},
 	}
@@ -85,6 +84,10 @@ func (withoutValues) Value(any) any { return nil }
 // restrict removes headers that make a browser do more than read the answer: an
 // aggregated API server may send any.
 func restrict(r *http.Response) error {
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		// The proxy would give the connection to the API server.
+		return errors.New("it changes the protocol of the connection without a request for that")
+	}
 	for name := range r.Header {
 		if !forwarded[name] {
 			r.Header.Del(name)

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/client-go/rest"
 )
 
 const (
@@ -39,8 +37,8 @@ type handler struct {
 }
 
 // newHandler returns the handler of a console that listens on the port of
-// loopback and speaks to the API server of the configuration.
-func newHandler(config *rest.Config, contextName string, port int, log *slog.Logger) (*handler, error) {
+// loopback.
+func newHandler(options Options, port int) (*handler, error) {
 	files, err := fs.Sub(built, "web/dist")
 	if err != nil {
 		return nil, fmt.Errorf("read the embedded application: %w", err)
@@ -49,12 +47,12 @@ func newHandler(config *rest.Config, contextName string, port int, log *slog.Log
 	if err != nil {
 		return nil, fmt.Errorf("read the embedded application: %w", err)
 	}
-	forward, err := newForward(config, log)
+	forward, err := newForward(options)
 	if err != nil {
 		return nil, err
 	}
 	h := &handler{
-		sessions: newSessions(port, time.Now), log: log, index: string(index), context: contextName,
+		sessions: newSessions(port, time.Now), log: options.Log, index: string(index), context: options.Context,
 		hosts: []string{fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("localhost:%d", port)},
 		mux:   http.NewServeMux(),
 	}

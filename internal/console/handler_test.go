@@ -26,6 +26,9 @@ type fixture struct {
 	time    time.Time
 	log     bytes.Buffer
 	asked   http.Header // of the last request to the API server
+	// The kubeconfig, and why it cannot be read again.
+	config     *rest.Config
+	unreadable error
 }
 
 func newFixture(t *testing.T, api http.HandlerFunc) *fixture {
@@ -38,7 +41,11 @@ func newFixture(t *testing.T, api http.HandlerFunc) *fixture {
 		}
 	}))
 	t.Cleanup(server.Close)
-	h, err := newHandler(&rest.Config{Host: server.URL, BearerToken: "of-the-kubeconfig"}, `a "context"`, 7788, slog.New(slog.NewTextHandler(&f.log, nil)))
+	f.config = &rest.Config{Host: server.URL, BearerToken: "of-the-kubeconfig"}
+	h, err := newHandler(Options{
+		Config: f.config, Reload: func() (*rest.Config, error) { return f.config, f.unreadable },
+		Context: `a "context"`, Log: slog.New(slog.NewTextHandler(&f.log, nil)),
+	}, 7788)
 	if err != nil {
 		t.Fatal(err)
 	}

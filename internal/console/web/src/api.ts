@@ -12,9 +12,10 @@ export interface KubeObject { apiVersion: string; kind: string; metadata: Metada
 export interface List<T = KubeObject> { items: T[]; metadata: { resourceVersion: string; continue?: string; remainingItemCount?: number } }
 export interface Cause { reason?: string; message?: string; field?: string }
 
-/** Whether the page can reach the API server: it is away, this session has ended, or it refuses the kubeconfig's credentials. */
-export const connection = new Signal<"up" | "down" | "expired" | "refused">("up");
-/** Grows whenever the API server is back, so that pages load again. */
+/** Whether the page can use the API server: `down`, it does not answer; `expired`, this session has ended; `refused`, it does not accept the kubeconfig's credentials. */
+type Connection = "up" | "down" | "expired" | "refused";
+export const connection = new Signal<Connection>("up");
+/** Grows whenever the API server can be used again, so that pages load again. */
 export const epoch = new Signal(0);
 
 /** An answer of the API server that is a failure, in the words of its Status. `next` continues a list whose token has expired. */
@@ -30,9 +31,9 @@ document.addEventListener("visibilitychange", () => { inView.value = document.vi
 export async function whileInView(signal: AbortSignal, task: (signal: AbortSignal) => Promise<void>): Promise<void> {
   while (!signal.aborted) {
     if (!inView.value) await new Promise<void>((resolve) => {
-      const leave = inView.subscribe(() => { leave(); resolve(); });
-      signal.addEventListener("abort", () => { leave(); resolve(); }, { once: true });
-      if (signal.aborted) { leave(); resolve(); }
+      const end = () => { leave(); signal.removeEventListener("abort", end); resolve(); };
+      const leave = inView.subscribe(end);
+      signal.addEventListener("abort", end);
     });
     if (signal.aborted) return;
     const hidden = new AbortController();
@@ -53,21 +54,37 @@ export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=me
 export const TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
 
 let probing = false;
+const forever = new AbortController().signal;
 
-/** Polls the API server until it answers. */
-function probe() {
+/** Asks until the API server can be used: a path of its own, because a remote API server behind it may be the one that fails. */
+async function probe(path: "/readyz" | "/version", failing: boolean) {
   if (probing) return;
   probing = true;
-  connection.value = "down";
-  const again = async () => {
-    try {
-      const answer = await fetch("/k8s/readyz", { headers: { "X-Console-Key": key() } });
-      if (answer.status === 401 && answer.headers.has("X-Console-Session")) { probing = false; connection.value = "expired"; return; }
-      if (answer.ok || answer.status === 401 || answer.status === 403) { probing = false; connection.value = "up"; epoch.value++; return; }
-    } catch { /* the console itself is away: try again */ }
-    setTimeout(again, 1000);
-  };
-  setTimeout(again, 500);
+  if (failing) { connection.value = "down"; await pause(500, forever); }
+  await whileInView(forever, async (shown) => {
+    while (!shown.aborted) {
+      const state = await ask(path, shown);
+      if (shown.aborted) return;
+      if (state === "up" && failing) epoch.value++;
+      connection.value = state;
+      if (state === "up" || state === "expired") return;
+      failing = true;
+      await pause(1000, shown);
+    }
+  });
+  probing = false;
+}
+
+/** Whether the API server can be used now. Who may not read the path is known to it. */
+async function ask(path: string, signal: AbortSignal): Promise<Connection> {
+  try {
+    const answer = await fetch("/k8s" + path, { headers: { "X-Console-Key": key() }, signal });
+    await answer.body?.cancel();
+    if (answer.status === 401) return answer.headers.has("X-Console-Session") ? "expired" : "refused";
+    return answer.ok || answer.status === 403 ? "up" : "down";
+  } catch {
+    return "down"; // the console itself is away
+  }
 }
 
 export interface RequestOptions { method?: string; accept?: string; body?: string; contentType?: string; etag?: string; signal?: AbortSignal; query?: Record<string, string | number | undefined> }
@@ -99,15 +116,13 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
       },
     });
   } catch (error) {
-    if (!options.signal?.aborted) probe();
+    if (!options.signal?.aborted) void probe("/readyz", true);
     throw error instanceof Error && error.name === "AbortError" ? error : new ApiError(0, "the console does not answer");
   }
-  if (answer.ok || (options.etag && answer.status === 304)) {
-    if (connection.value === "refused") connection.value = "up";
-    return answer;
-  }
-  if (answer.status === 401) connection.value = answer.headers.has("X-Console-Session") ? "expired" : "refused";
-  if (answer.status === 502) probe();
+  if (answer.ok || (options.etag && answer.status === 304)) return answer;
+  if (answer.status === 401 && answer.headers.has("X-Console-Session")) connection.value = "expired";
+  else if (answer.status === 401) void probe("/version", false);
+  if (answer.status === 502) void probe("/readyz", true);
   const text = await answer.text();
   let status: any;
   try { status = JSON.parse(text); } catch { /* not a Status */ }
@@ -132,17 +147,21 @@ export async function watch<T>(path: string, query: RequestOptions["query"], acc
   const answer = await send(path, { query: { ...query, watch: "true", allowWatchBookmarks: "true" }, accept, signal });
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop()!;
-    for (const line of lines) {
-      if (!line) continue;
-      const event = JSON.parse(line) as WatchEvent<any>;
-      if (event.type === "ERROR") throw new ApiError(event.object.code ?? 0, event.object.message ?? "the watch ended", event.object.reason);
-      onEvent(event);
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop()!;
+      for (const line of lines) {
+        if (!line) continue;
+        const event = JSON.parse(line) as WatchEvent<any>;
+        if (event.type === "ERROR") throw new ApiError(event.object.code ?? 0, event.object.message ?? "the watch ended", event.object.reason);
+        onEvent(event);
+      }
     }
+  } finally {
+    void reader.cancel().catch(() => {}); // of a stream that has failed, or ended
   }
 }
 

@@ -40,4 +40,3 @@ export function Chart({ title, points, value, tone = "accent" }: { title: string
   return <section class="card"><h2>{title} <span class="figure">{last === null ? "" : last.toFixed(last < 10 ? 1 : 0)}</span></h2>
     <div ref={parent} class="chart" role="img" aria-label={`${title} over the last ten minutes`}>{points.length === 0 && <p class="muted chart-wait">measuring…</p>}</div></section>;
 }
-

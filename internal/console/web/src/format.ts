@@ -1,13 +1,12 @@
 // Values as a person reads them.
 
-/** The time since a moment, as kubectl prints it. */
-export function age(time?: string, now = Date.now()): string {
+/** The time since a moment, as kubectl prints it, or until then: "5m", "in 5m". With `ago`, "5m ago". */
+export function age(time?: string, ago = false): string {
   if (!time) return "";
   const then = Date.parse(time);
   if (Number.isNaN(then)) return time;
-  const seconds = Math.round((now - then) / 1000);
-  if (seconds < 0) return "in " + span(-seconds);
-  return span(seconds);
+  const seconds = Math.round((Date.now() - then) / 1000);
+  return seconds < 0 ? "in " + span(-seconds) : span(seconds) + (ago ? " ago" : "");
 }
 
 export function span(seconds: number): string {

@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useRef, useState } from "preact/hooks";
 import { connection, epoch, pause, whileInView } from "./api";
 import { go, route } from "./router";
 import { useSignal } from "./signal";
@@ -62,6 +62,12 @@ function TypeSearch() {
   );
 }
 
+/** Draws a page. What an API server sends may be of a form that the page does not expect. */
+function Drawn({ page: Page }: { page: () => any }) {
+  const [error] = useErrorBoundary();
+  return error ? <Failure error={error} doing="show this page" /> : <Page />;
+}
+
 function App() {
   const { parts } = useSignal(route);
   const state = useSignal(connection);
@@ -96,11 +102,11 @@ function App() {
         <TypeSearch />
       </header>
       {state === "expired" && <div class="banner" role="alert">The session of this page has ended. Copy your text, then <a href="/">reload the page</a>: <code>kube-hyper-mini console</code> prints a new address on its terminal.</div>}
-      {state === "refused" && <div class="banner" role="alert">The API server refuses the credentials of the kubeconfig: they have expired or were revoked. Start the console again with a valid one.</div>}
-      {state === "down" && <div class="banner" role="alert">The API server does not answer. This page goes on as soon as it does.</div>}
+      {state === "refused" && <div class="banner" role="alert">The API server refuses the credentials of the kubeconfig: they have expired or were revoked. Log in again, or replace the kubeconfig: this page then continues.</div>}
+      {state === "down" && <div class="banner" role="alert">The API server does not answer. This page continues as soon as it does.</div>}
       <main tabIndex={-1}>
         {!Page ? <><h1>Not found</h1><p>No page has this address. <a href="#/">Overview</a></p></>
-          : known || Page === Overview ? <Page key={parts.join("/") + (writes ? "" : "#" + round)} />
+          : known || Page === Overview ? <Drawn key={parts.join("/") + (writes ? "" : "#" + round)} page={Page} />
           : error ? <Failure error={error} doing="load the types" /> : <Loading />}
       </main>
     </>

@@ -1,14 +1,15 @@
 // One object: conditions, relations, events, YAML, managed fields.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { stringify } from "yaml";
-import { ApiError, get, inView, list, pause, watch, whileInView, type KubeObject, type ManagedFields } from "./api";
+import { ApiError, get, list, pause, watch, whileInView, type KubeObject, type ManagedFields } from "./api";
 import { YamlView } from "./editor";
 import { conditionsOf, stateOf, toneOf, type Condition } from "./conditions";
 import { tree } from "./owners";
 import { Age, Failure, Loading, Pill } from "./parts";
 import { DeleteDialog } from "./remove";
+import { EVERY, usePolled } from "./polled";
 import { go, route, setQuery } from "./router";
-import { useLoad, useSignal } from "./signal";
+import { useSignal } from "./signal";
 import { Tree } from "./tree";
 import { apiVersion, findType, hrefOfReference, hrefOfType, keyOf, pathOf, typeKey, type ApiType } from "./types";
 
@@ -18,28 +19,31 @@ function useObject(type: ApiType, namespace: string, name: string) {
   useEffect(() => {
     const abort = new AbortController();
     const path = pathOf(type, namespace || undefined, name);
+    const query = { fieldSelector: `metadata.name=${name.replace(/[\\,=]/g, "\\$&")}` };
+    let watchable = type.verbs.includes("watch"), version = "";
     (async () => {
       while (!abort.signal.aborted) {
         try {
           await whileInView(abort.signal, async (shown) => {
-            let object = await get(path, { signal: shown });
-            set({ object });
-            if (!type.verbs.includes("watch")) return;
-            const query = { fieldSelector: `metadata.name=${name.replace(/[\\,=]/g, "\\$&")}` };
-            for (let version = object.metadata.resourceVersion; !shown.aborted; await pause(200, shown)) {
-              await watch<KubeObject>(pathOf(type, namespace || undefined), { ...query, resourceVersion: version }, "application/json", shown, (event) => {
-                version = event.object.metadata.resourceVersion;
-                if (event.type === "BOOKMARK") return;
-                object = event.object;
-                set({ object, gone: event.type === "DELETED" });
-              });
+            while (!shown.aborted) {
+              version = "";
+              const object = await get(path, { signal: shown });
+              set({ object });
+              if (!watchable) { await pause(EVERY, shown); continue; }
+              for (version = object.metadata.resourceVersion; !shown.aborted; await pause(200, shown)) {
+                await watch<KubeObject>(pathOf(type, namespace || undefined), { ...query, resourceVersion: version }, "application/json", shown, (event) => {
+                  version = event.object.metadata.resourceVersion;
+                  if (event.type !== "BOOKMARK") set({ object: event.object, gone: event.type === "DELETED" });
+                });
+              }
             }
           });
           return;
         } catch (error) {
           if (abort.signal.aborted) return;
           const code = error instanceof ApiError ? error.code : 0;
-          if (code === 404) set((before) => ({ object: before.object, gone: true, error: before.object ? undefined : (error as Error) }));
+          if (code === 403 && version) watchable = false; // the user may get, but not watch
+          else if (code === 404) set((before) => ({ object: before.object, gone: true, error: before.object ? undefined : (error as Error) }));
           else if (![410, 429, 0, 502].includes(code)) set((before) => ({ ...before, error: error as Error }));
           await pause(2000, abort.signal);
         }
@@ -105,8 +109,8 @@ function Summary({ object }: { object: KubeObject }) {
     <>
       {conditionsOf(object.status).map(({ of, conditions }) => <section key={of}><h2>Conditions{of && ` of ${of}`}</h2><Conditions conditions={conditions} /></section>)}
       <section><h2>Metadata</h2><dl>
-        <dt>Created</dt><dd><Age time={metadata.creationTimestamp} /> ago</dd>
-        {metadata.deletionTimestamp && <><dt>Deletion requested</dt><dd><Age time={metadata.deletionTimestamp} /> ago</dd></>}
+        <dt>Created</dt><dd><Age time={metadata.creationTimestamp} ago /></dd>
+        {metadata.deletionTimestamp && <><dt>Deletion requested</dt><dd><Age time={metadata.deletionTimestamp} ago /></dd></>}
         {metadata.finalizers?.length ? <><dt>Finalizers</dt><dd>{metadata.finalizers.join(", ")}</dd></> : null}
         {metadata.ownerReferences?.map((owner) => {
           const href = hrefOfReference(owner, metadata.namespace);
@@ -170,19 +174,10 @@ function Yaml({ object }: { object: KubeObject }) {
 }
 
 function Relations({ type, object }: { type: ApiType; object: KubeObject }) {
-  const { data, error, reload } = useLoad(async (signal) => {
-    const begun = performance.now();
-    const picture = await tree(type, object, signal);
-    return { picture, took: performance.now() - begun };
-  }, [object.metadata.uid]);
-  useEffect(() => {
-    if (!data) return;
-    const timer = setTimeout(() => { if (inView.value) reload(); }, Math.max(5000, 10 * data.took));
-    return () => clearTimeout(timer);
-  }, [data]);
+  const { data, error } = usePolled((signal) => tree(type, object, signal), [object.metadata.uid], (took) => Math.max(EVERY, 10 * took));
   if (error && !data) return <Failure error={error} doing="find relations" />;
   if (!data) return <p class="loading" aria-busy="true">Looking through all types…</p>;
-  const { root, partial } = data.picture;
+  const { root, partial } = data;
   return <>
     <p class="legend muted">Owners are on the left, dependents on the right. <span><svg width="34" height="8"><path class="edge" d="M0,4H34" /></svg> is owned: deleting the left deletes the right.</span> <span><svg width="34" height="8"><path class="edge referred" d="M0,4H34" /></svg> is named in the spec: a controller decides.</span>
       {partial.length > 0 && ` Only a part of all ${partial.join(", ")} was read.`}</p>
@@ -191,8 +186,7 @@ function Relations({ type, object }: { type: ApiType; object: KubeObject }) {
 }
 
 function Events({ object }: { object: KubeObject }) {
-  const { data, error, reload } = useLoad((signal) => list("/api/v1/events", { query: { fieldSelector: `involvedObject.uid=${object.metadata.uid}`, limit: 500 }, signal }), [object.metadata.uid]);
-  useEffect(() => { const timer = setInterval(() => { if (inView.value) reload(); }, 5000); return () => clearInterval(timer); }, []);
+  const { data, error } = usePolled((signal) => list("/api/v1/events", { query: { fieldSelector: `involvedObject.uid=${object.metadata.uid}`, limit: 500 }, signal }), [object.metadata.uid]);
   if (error && !data) return <Failure error={error} doing="list events" />;
   if (!data) return <Loading />;
   const events = [...data.items].sort((a, b) => (timeOf(b) > timeOf(a) ? 1 : -1));
@@ -219,7 +213,7 @@ function Managers({ object }: { object: KubeObject }) {
   if (managers.length === 0) return <p class="muted">No manager is recorded.</p>;
   return <ul class="managers">{managers.map((entry, i) => <li key={i}>
     <button class="link" aria-expanded={open === i} onClick={() => setOpen(open === i ? undefined : i)}>{entry.manager}</button>
-    <span class="muted"> {entry.operation}{entry.subresource ? ` of ${entry.subresource}` : ""}, {entry.apiVersion}, <Age time={entry.time} /> ago</span>
+    <span class="muted"> {entry.operation}{entry.subresource ? ` of ${entry.subresource}` : ""}, {entry.apiVersion}, <Age time={entry.time} ago /></span>
     {open === i && <ul class="mono fields">{fieldsOf(entry).map((field) => <li key={field}>{field}</li>)}</ul>}
   </li>)}</ul>;
 }

@@ -2,9 +2,9 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { METADATA_LIST, list } from "./api";
 import { toneOf } from "./conditions";
-import { age, number, when } from "./format";
+import { number } from "./format";
 import { DeleteDialog } from "./remove";
-import { Failure, Loading, moveFocus, useDebounced, VirtualList } from "./parts";
+import { Age, Failure, Loading, moveFocus, useDebounced, VirtualList } from "./parts";
 import { route, setQuery } from "./router";
 import { useSignal } from "./signal";
 import { PAGE, LiveTable, arrange, cellText, isAge, type Row } from "./table";
@@ -83,9 +83,10 @@ function Cell({ type, row, column }: { type: ApiType; row: Row; column: { name: 
   if (column.format === "name" || column.name === "Name") return <a href={hrefOfObject(type, metadata)} title={metadata.name}>{metadata.name}</a>;
   const text = cellText(row.cells[column.index]);
   // The server sends an age as text, which would not grow.
-  const shown = isAge(column) ? age(metadata.creationTimestamp) : column.type === "date" && /^\d{4}-/.test(text) ? `${age(text)} ago` : text;
-  const state = column.type === "string" && ["True", "False", "Unknown"].includes(shown) && toneOf({ type: column.name, status: shown });
-  return <span title={column.type === "date" ? when(text) : shown} class={column.type === "integer" || column.type === "number" ? "number" : state || undefined}>{shown}</span>;
+  if (isAge(column)) return <Age time={metadata.creationTimestamp} />;
+  if (column.type === "date" && /^\d{4}-/.test(text)) return <Age time={text} ago />;
+  const state = column.type === "string" && ["True", "False", "Unknown"].includes(text) && toneOf({ type: column.name, status: text });
+  return <span title={text} class={column.type === "integer" || column.type === "number" ? "number" : state || undefined}>{text}</span>;
 }
 
 /** What is loaded, of a type with many objects. */

@@ -72,10 +72,24 @@ export function childrenOf(schema: Schema | undefined): [string, Schema][] {
     .sort(([a], [b]) => Number(required.has(b)) - Number(required.has(a)) || a.localeCompare(b));
 }
 
+/** Schemas may refer to themselves: all fields of a schema are looked at to this depth. */
+export const DEEP = 12;
+
+/** The schema of an item of a list or a map. */
+export function itemOf(schema: Schema): Schema | undefined {
+  const item = schema.items ?? schema.additionalProperties;
+  return typeof item === "object" ? resolve(item, schema) : undefined;
+}
+
+/** The schema with the description of the field that has it, if the field has one. */
+export function described(schema: Schema, description: string | undefined): Schema {
+  return Object.assign(Object.create(Object.getPrototypeOf(schema)), schema, { description: description ?? schema.description });
+}
+
 /** What `kubectl explain` prints as the type. */
-export function typeName(schema: Schema): string {
-  if (schema.type === "array") return `[]${schema.items ? typeName(resolve(schema.items, schema)) : "any"}`;
-  if (typeof schema.additionalProperties === "object") return `map[string]${typeName(resolve(schema.additionalProperties, schema))}`;
+export function typeName(schema: Schema, depth = 0): string {
+  const item = itemOf(schema);
+  if (schema.type === "array" || item) return `${schema.type === "array" ? "[]" : "map[string]"}${item && depth < DEEP ? typeName(item, depth + 1) : "any"}`;
   if (schema["x-kubernetes-int-or-string"]) return "int or string";
   return schema.type ?? "any";
 }

@@ -1,16 +1,18 @@
 // The server at a glance.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, get, inView, list, parallel, pause, send, whileInView, type KubeObject } from "./api";
+import { ApiError, get, list, parallel, pause, send, whileInView, type KubeObject } from "./api";
 import { Chart } from "./chart";
 import { bytes, number, span } from "./format";
 import { compare, parse, type Calls, type Point, type Sample } from "./metrics";
 import { EventList, timeOf } from "./object";
 import { Age, Failure, Loading, Pill } from "./parts";
+import { EVERY, usePolled } from "./polled";
 import { route, setQuery } from "./router";
-import { useLoad, useSignal, type Loaded } from "./signal";
+import { useSignal, type Loaded } from "./signal";
 import { typeOfKind, hrefOfObject, hrefOfType, types, findType } from "./types";
 
-const EVERY = 5000, KEEP = 120;
+/** Points of a chart: ten minutes. */
+const KEEP = 120;
 
 export function Overview() {
   const server = usePolled(loadServer);
@@ -22,13 +24,6 @@ export function Overview() {
     <Remote metrics={metrics} converters={server.data?.status?.remote?.conversionWebhooks ?? {}} />
     <Events />
   </>;
-}
-
-/** Loads again from time to time, while the page is in view. */
-function usePolled<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[] = []) {
-  const result = useLoad(load, dependencies);
-  useEffect(() => { const timer = setInterval(() => { if (inView.value) result.reload(); }, EVERY); return () => clearInterval(timer); }, []);
-  return result;
 }
 
 const optional = <T,>(promise: Promise<T>): Promise<T | undefined> => promise.catch((error) => { if (error instanceof ApiError && (error.code === 404 || error.code === 403)) return undefined; throw error; });
@@ -81,8 +76,8 @@ function Certificates({ ends }: { ends: Record<string, string> }) {
   const sorted = Object.entries(ends).sort(([, a], [, b]) => a.localeCompare(b));
   if (sorted.length === 0) return null;
   const soon = Date.parse(sorted[0][1]) - Date.now() < SOON;
-  return <details><summary><span class={soon ? "bad" : undefined}>the first ends <Age time={sorted[0][1]} /></span></summary>
-    <ul class="plain-list">{sorted.map(([name, end]) => <li key={name}>{name}: <Age time={end} /></li>)}</ul></details>;
+  return <details><summary><span class={soon ? "bad" : undefined}>the first {Date.parse(sorted[0][1]) < Date.now() ? "ended" : "ends"} <Age time={sorted[0][1]} ago /></span></summary>
+    <ul class="plain-list">{sorted.map(([name, end]) => <li key={name}>{name}: <Age time={end} ago /></li>)}</ul></details>;
 }
 
 function Data({ data }: Loaded<ServerState>) {
@@ -93,10 +88,10 @@ function Data({ data }: Loaded<ServerState>) {
   return <section class="card"><h2>Data</h2><dl>
     <dt>Database</dt><dd><Meter used={database.sizeBytes} of={database.quotaBytes} />{[database.readOnly, database.error].filter(Boolean).map((text) => <p key={text} class="bad">{text}</p>)}{database.nearQuota && !database.readOnly && <p class="bad">The quota is nearly used.</p>}</dd>
     <dt>Revision</dt><dd>{number(database.revision)}</dd>
-    <dt>Last backup</dt><dd>{backups.last ? <><Age time={backups.last} /> ago</> : <span class="muted">none since the start</span>}{backups.next && <span class="muted">, next <Age time={backups.next} /></span>}{backups.error && <p class="bad">{backups.error}</p>}</dd>
+    <dt>Last backup</dt><dd>{backups.last ? <Age time={backups.last} ago /> : <span class="muted">none since the start</span>}{backups.next && <span class="muted">, next <Age time={backups.next} /></span>}{backups.error && <p class="bad">{backups.error}</p>}</dd>
     <dt>Archive</dt><dd>{!archive ? <span class="muted">not configured</span> : <>
       {archive.lagSeconds > 0 ? <span class={archive.lagSeconds > 60 ? "bad" : undefined}>{span(archive.lagSeconds)} behind, {number(archive.lagRevisions)} revisions</span> : "complete"}
-      {archive.base && <span class="muted">, base of <Age time={archive.base} /> ago</span>}<p class="muted">{archive.destination}</p>{archive.error && <p class="bad">{archive.error}</p>}</>}</dd>
+      {archive.base && <span class="muted">, base of <Age time={archive.base} ago /></span>}<p class="muted">{archive.destination}</p>{archive.error && <p class="bad">{archive.error}</p>}</>}</dd>
   </dl></section>;
 }
 
@@ -247,5 +242,5 @@ function Events() {
   return <section><div class="toolbar"><h2>Warnings and events</h2>
     <label><input type="checkbox" checked={everything} onChange={(event) => setQuery({ events: event.currentTarget.checked ? "all" : undefined })} /> not only warnings</label>
     <span class="grow" />{all && <a href={hrefOfType(all)}>All events as a table</a>}</div>
-    {error && !data ? <Failure error={error} doing="list events" /> : events.length > 0 ? <EventList events={events} withObject /> : <p class="muted">{everything ? "No events." : "No warnings."} The server keeps events for one hour, unless it is configured otherwise.</p>}</section>;
+    {!data ? error ? <Failure error={error} doing="list events" /> : <Loading /> : events.length > 0 ? <EventList events={events} withObject /> : <p class="muted">{everything ? "No events." : "No warnings."} The server keeps events for one hour, unless it is configured otherwise.</p>}</section>;
 }

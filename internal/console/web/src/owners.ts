@@ -35,7 +35,10 @@ async function listOwned(namespace: string | undefined, signal: AbortSignal): Pr
       do {
         const page = await list(pathOf(type, namespace), { accept: METADATA_LIST, query: { limit: 1000, continue: next }, signal });
         for (const { metadata } of page.items) {
-          for (const owner of metadata.ownerReferences ?? []) found.byOwner.set(owner.uid, [...(found.byOwner.get(owner.uid) ?? []), { type, metadata }]);
+          for (const owner of metadata.ownerReferences ?? []) {
+            const owned = found.byOwner.get(owner.uid);
+            if (owned) owned.push({ type, metadata }); else found.byOwner.set(owner.uid, [{ type, metadata }]);
+          }
         }
         seen += page.items.length;
         next = page.metadata.continue;

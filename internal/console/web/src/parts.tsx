@@ -1,8 +1,9 @@
 // Small components that pages share.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError } from "./api";
+import { ApiError, inView } from "./api";
 import { age, when } from "./format";
+import { Signal, useSignal } from "./signal";
 
 export function Failure({ error, doing }: { error: Error; doing: string }) {
   return <div class="failure" role="alert"><strong>Cannot {doing}</strong><p>{error.message}</p>
@@ -11,11 +12,14 @@ export function Failure({ error, doing }: { error: Error; doing: string }) {
 
 export const Loading = () => <p class="loading" aria-busy="true">Loading…</p>;
 
+/** Grows with the time that ages show. */
+const ticks = new Signal(0);
+setInterval(() => { if (inView.value) ticks.value++; }, 10_000);
+
 /** The time since a moment; the moment itself is its title. It counts on. */
-export function Age({ time }: { time?: string }) {
-  const [, tick] = useState(0);
-  useEffect(() => { const timer = setInterval(() => tick((n) => n + 1), 10_000); return () => clearInterval(timer); }, []);
-  return <time dateTime={time} title={when(time)}>{age(time)}</time>;
+export function Age({ time, ago }: { time?: string; ago?: boolean }) {
+  useSignal(ticks);
+  return <time dateTime={time} title={when(time)}>{age(time, ago)}</time>;
 }
 
 export function Pill({ state, children }: { state: "good" | "bad" | "warn" | "idle"; children: ComponentChildren }) {
@@ -126,6 +130,7 @@ export function useDebounced(value: string, apply: (value: string) => void): [st
   const [text, setText] = useState(value);
   const timer = useRef<number | undefined>(undefined);
   const applied = useRef(value);
+  useEffect(() => () => clearTimeout(timer.current), []); // the next page has another address
   useEffect(() => {
     if (value === applied.current) return; // what was typed meanwhile is newer
     applied.current = value;

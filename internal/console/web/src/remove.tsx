@@ -18,6 +18,8 @@ export function DeleteDialog({ type, objects, onClose }: { type: ApiType; object
   const [failures, setFailures] = useState<string[]>([]);
   const [done, setDone] = useState<number>();
   const button = useRef<HTMLButtonElement>(null);
+  const closed = useRef(false);
+  useEffect(() => () => { closed.current = true; }, []);
   useEffect(() => { if (failures.length > 0) button.current?.focus(); }, [failures]); // it was disabled meanwhile
   useEffect(() => {
     const abort = new AbortController();
@@ -29,6 +31,7 @@ export function DeleteDialog({ type, objects, onClose }: { type: ApiType; object
     let finished = 0;
     setDone(0);
     await parallel(objects, 4, async (object) => {
+      if (closed.current) return; // what has not begun is not deleted
       try {
         await send(pathOf(type, object.namespace, object.name), {
           method: "DELETE", body: JSON.stringify({ apiVersion: "v1", kind: "DeleteOptions", propagationPolicy: policy, preconditions: { uid: object.uid } }),
@@ -38,6 +41,7 @@ export function DeleteDialog({ type, objects, onClose }: { type: ApiType; object
       }
       if (++finished % 20 === 0) setDone(finished);
     });
+    if (closed.current) return;
     setDone(undefined);
     if (failed.length > 0) setFailures(failed); else onClose(true);
   };

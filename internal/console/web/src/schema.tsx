@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { number } from "./format";
 import { Failure, Loading, useDebounced } from "./parts";
-import { childrenOf, resolve, schemaOf, typeName, type Schema } from "./openapi";
+import { childrenOf, DEEP, described, itemOf, schemaOf, typeName, type Schema } from "./openapi";
 import { go, route, setQuery } from "./router";
 import { useLoad, useSignal } from "./signal";
 import { apiVersion, findType, hrefOfType, keyOf, type ApiType } from "./types";
@@ -13,18 +13,20 @@ interface Field { path: string; name: string; type: string; schema: Schema; requ
 function fieldsOf(schema: Schema, parent: string): Field[] {
   const required = new Set(schema.required ?? []);
   return childrenOf(schema).map(([name, child]) => {
-    let inner = child;
-    while (inner.items || typeof inner.additionalProperties === "object") inner = resolve(inner.items ?? (inner.additionalProperties as Schema), inner);
-    return { path: parent ? `${parent}.${name}` : name, name, type: typeName(child), schema: inner === child ? child : { ...inner, description: child.description ?? inner.description } as Schema, required: required.has(name), children: childrenOf(inner),
+    const inner = innermost(child);
+    return { path: parent ? `${parent}.${name}` : name, name, type: typeName(child), schema: described(inner, child.description), required: required.has(name), children: childrenOf(inner),
       limits: [...limitsOf(child), ...(inner === child ? [] : limitsOf(inner).map((limit) => `each ${limit}`))] };
-  }).map((field) => ({ ...field, schema: field.children.length ? resolveInner(schema, field.name) : field.schema }));
+  });
 }
 
-function resolveInner(schema: Schema, name: string): Schema {
-  const child = resolve(schema.properties![name], schema);
-  let inner = child;
-  while (inner.items || typeof inner.additionalProperties === "object") inner = resolve(inner.items ?? (inner.additionalProperties as Schema), inner);
-  return Object.assign(Object.create(Object.getPrototypeOf(inner)), inner, { description: child.description ?? inner.description });
+/** The schema of the items of lists and maps, of their items, and so on. */
+function innermost(schema: Schema): Schema {
+  for (let depth = 0; depth < DEEP; depth++) {
+    const item = itemOf(schema);
+    if (!item) break;
+    schema = item;
+  }
+  return schema;
 }
 
 /** All fields, to a depth; recursive schemas end there. */
@@ -45,7 +47,7 @@ export function SchemaPage() {
   const loaded = useLoad(async () => {
     if (!type) throw new Error("the server does not serve this type");
     const second = other ? findType(keyOf(type.group, other, type.resource)) : undefined;
-    return { schema: await schemaOf(type), second: second && await schemaOf(second) };
+    return { schema: await schemaOf(type), second: second && await schemaOf(second), other };
   }, [other]);
   if (!type || loaded.error) return <><h1>{parts[3]}</h1><Failure error={loaded.error ?? new Error("the server does not serve this type")} doing="read the schema" /></>;
   const q = (query.get("q") ?? "").toLowerCase();
@@ -58,7 +60,7 @@ export function SchemaPage() {
           <label>Compare with <select aria-label="Compare with" onChange={(event) => setQuery({ compare: event.currentTarget.value })}>
             <option value="">nothing</option>{type.versions.filter((version) => version !== type.version).map((version) => <option key={version} value={version} selected={version === other}>{version}</option>)}</select></label></>}
       </div>
-      {!loaded.data ? <Loading /> : other && loaded.data.second
+      {!loaded.data || loaded.data.other !== other ? <Loading /> : loaded.data.second
         ? <Comparison type={type} other={other} first={flatten(loaded.data.schema)} second={flatten(loaded.data.second)} />
         : <>
           <p class="description">{loaded.data.schema.description}</p>
@@ -69,9 +71,6 @@ export function SchemaPage() {
     </>
   );
 }
-
-/** Fields of this depth and more are opened one by one: schemas may refer to themselves. */
-const DEEP = 12;
 
 function Fields({ schema, parent, open, all }: { schema: Schema; parent: string; open: string; all: boolean }) {
   const common = (field: Field) => Number(!parent && ["apiVersion", "kind", "metadata"].includes(field.path)); // after what is the type's own

@@ -10,6 +10,9 @@ interface Table { columnDefinitions: Column[] | null; rows: Row[] | null; metada
 export const PAGE = 500;
 const MORE = 2000;
 
+/** The pause between two lists of a type that cannot be watched, in milliseconds. */
+const LIST_AGAIN = 10_000;
+
 /** Keeps what the page shows of a row: of 100,000 objects, labels and managed fields would take most of the memory. */
 function slim(row: Row): Row {
   const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, finalizers } = row.object.metadata;
@@ -44,7 +47,7 @@ export class LiveTable {
   private round = 0;
   private timer = 0;
 
-  constructor(private readonly path: string, private readonly labels: string, private readonly watchable: boolean) { void this.follow(); }
+  constructor(private readonly path: string, private readonly labels: string, private watchable: boolean) { void this.follow(); }
 
   close() { this.abort.abort(); clearTimeout(this.timer); }
 
@@ -123,15 +126,20 @@ export class LiveTable {
     return first.metadata.resourceVersion;
   }
 
-  /** Lists, and follows changes; lists again when they cannot be followed. */
+  /** Lists, and follows changes; lists again when they cannot be followed, or not any further. */
   private async follow() {
     const { signal } = this.abort;
     let version = "";
     while (!signal.aborted) {
       try {
         await whileInView(signal, async (shown) => {
-          if (!version) version = await this.list();
-          while (this.watchable && !shown.aborted) {
+          while (!shown.aborted) {
+            version ||= await this.list();
+            if (!this.watchable) {
+              await pause(LIST_AGAIN, shown);
+              version = "";
+              continue;
+            }
             await watch<Table>(this.path, { labelSelector: this.labels, resourceVersion: version }, TABLE, shown, (event) => {
               const row = event.object.rows?.[0];
               if (!row?.object?.metadata) return;
@@ -146,6 +154,7 @@ export class LiveTable {
         if (signal.aborted) return;
         const code = error instanceof ApiError ? error.code : 0;
         if (code === 410) version = "";
+        else if (code === 403 && version) this.watchable = false; // the user may list, but not watch
         // A server that is busy, or still fills its cache for the watch, has the objects all the same.
         else if (code === 429 && version) { /* watch again */ }
         else if (code !== 0 && code !== 502) { version = ""; this.error = error as Error; this.loading = false; this.draw(true); }
