@@ -106,7 +106,7 @@ func Start(ctx context.Context, cfg Config) (*Member, error) {
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
 	m := &Member{dir: cfg.Dir, quota: cfg.QuotaBytes, etcd: started, client: v3client.New(started.Server), failure: failure, done: make(chan struct{}), turn: make(chan struct{}, 1)}
-	m.client.KV = electedKV{m.client.KV, m}
+	m.client.KV = etcdfiles.AfterElection(m.client.KV, m.WaitReady)
 	go func() {
 		defer close(m.done)
 		select {
@@ -123,8 +123,14 @@ func Exists(dir string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// WaitReady returns when the member is elected and has applied its log.
+// WaitReady returns when the member is elected and has applied its log. It returns nil for
+// a member that was ready, also after the end of ctx or of the member.
 func (m *Member) WaitReady(ctx context.Context) error {
+	select {
+	case <-m.etcd.Server.ReadyNotify():
+		return nil
+	default:
+	}
 	select {
 	case <-m.etcd.Server.ReadyNotify():
 		return nil

@@ -108,6 +108,18 @@ func TestReadsWaitForTheElection(t *testing.T) {
 	}
 }
 
+func TestAReadyMemberNeedsNoWait(t *testing.T) {
+	m := start(t, t.TempDir())
+	defer stop(t, m)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // select takes any of the channels that are ready
+		if err := m.WaitReady(ended); err != nil {
+			t.Fatalf("of a ready member it said: %v", err)
+		}
+	}
+}
+
 func TestWaitingCanBeCancelled(t *testing.T) {
 	m, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {

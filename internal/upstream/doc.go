@@ -7,7 +7,7 @@
 //   - customresources: the server of custom resources
 //   - workloads: the assembly of kube-apiserver
 //   - store: how the API servers store objects in etcd
-//   - etcd: the embedded member and its files
+//   - etcd: the embedded member, its election and its files
 //   - connections: the connections of others to this program
 //   - logs: the messages of klog and zap
 //
