@@ -38,7 +38,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	source := c.source()
 	ready := 0.0
-	if source.NotReady() == nil && !source.ReadySince().IsZero() {
+	if source.NotReady() == nil && source.ReadySince() != nil { // a stop may begin between the two
 		ready = 1
 	}
 	to <- prometheus.MustNewConstMetric(readyMetric, prometheus.GaugeValue, ready)
