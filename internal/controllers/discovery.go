@@ -332,6 +332,22 @@ func onlyNamespaced(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool { return r.Namespaced }), lists)
 }
 
+// resourcesOf returns the resources of lists of discovery. It ignores group versions that
+// cannot be parsed.
+func resourcesOf(lists []*metav1.APIResourceList) map[schema.GroupVersionResource]bool {
+	found := map[schema.GroupVersionResource]bool{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, resource := range list.APIResources {
+			found[gv.WithResource(resource.Name)] = true
+		}
+	}
+	return found
+}
+
 // sameTypes compares types by version, name and verbs, in any order.
 func sameTypes(a, b []*restmapper.APIGroupResources) bool {
 	return reflect.DeepEqual(verbsByType(a), verbsByType(b))

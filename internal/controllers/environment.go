@@ -59,7 +59,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 		return nil, err
 	}
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
-	env.anyInformers = newInformerSet(cfg.Informers, informerClient)
+	env.anyInformers = newInformerSet(ctx, cfg.Informers, informerClient)
 	env.anyInformers.typedStop, env.anyInformers.log, env.anyInformers.content = cfg.informersStop, cfg.Log, cfg.Population
 	if cfg.Objects != nil {
 		env.anyInformers.follow = func(resource schema.GroupVersionResource) (Feed, error) {

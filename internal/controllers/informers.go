@@ -24,10 +24,10 @@ const removeDelay = time.Minute
 
 // informerSet has the informers that garbage collector and quota share: the typed
 // informers of the API server, informers of stored objects for custom resources, and
-// metadata informers for all other types. Upstream's
-// set never stops an informer. This one stops an informer when its last handler has
-// been removed.
+// metadata informers for all other types. Upstream's set never stops an informer. This one
+// stops an informer when its last handler has been removed.
 type informerSet struct {
+	ctx    context.Context // ends the requests of listers
 	typed  informers.SharedInformerFactory
 	client metadata.Interface
 	// follow returns the feed of a custom resource of this server, and nil for other
@@ -70,8 +70,8 @@ type released struct {
 	at      time.Time
 }
 
-func newInformerSet(typed informers.SharedInformerFactory, client metadata.Interface) *informerSet {
-	return &informerSet{typed: typed, client: client, now: time.Now, contexts: map[<-chan struct{}]context.Context{}, watched: map[schema.GroupVersionResource]*watchedType{}, handled: map[*monitor]struct{}{}, wake: make(chan struct{}, 1)}
+func newInformerSet(ctx context.Context, typed informers.SharedInformerFactory, client metadata.Interface) *informerSet {
+	return &informerSet{ctx: ctx, typed: typed, client: client, now: time.Now, contexts: map[<-chan struct{}]context.Context{}, watched: map[schema.GroupVersionResource]*watchedType{}, handled: map[*monitor]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
 // acquire returns the informer of a type for one more monitor. It replaces an informer
@@ -97,7 +97,7 @@ func (s *informerSet) lister(resource schema.GroupVersionResource) cache.Generic
 	if known := s.watched[resource]; known != nil && known.informer.Informer().HasSynced() {
 		return known.informer.Lister()
 	}
-	return liveLister{s.client.Resource(resource)}
+	return liveLister{s.ctx, s.client.Resource(resource)}
 }
 
 func (s *informerSet) newWatchedType(resource schema.GroupVersionResource) *watchedType {

@@ -33,7 +33,7 @@ func testInformers(t *testing.T, now func() time.Time) *informerSet {
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	set := newInformerSet(informers.NewSharedInformerFactory(fake.NewClientset(), 0), metadatafake.NewSimpleMetadataClient(scheme))
+	set := newInformerSet(t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0), metadatafake.NewSimpleMetadataClient(scheme))
 	set.now = now
 	return set
 }

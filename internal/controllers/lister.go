@@ -11,30 +11,36 @@ import (
 )
 
 // liveLister is a [cache.GenericLister] without a cache: it reads the metadata of the
-// objects from the API server.
-type liveLister struct{ client metadata.Getter }
+// objects from the API server. ctx ends its requests; the interface has none.
+type liveLister struct {
+	ctx    context.Context
+	client metadata.Getter
+}
 
 // List implements [cache.GenericLister].
 func (l liveLister) List(selector labels.Selector) ([]runtime.Object, error) {
-	return liveNamespaceLister{l.client}.List(selector)
+	return liveNamespaceLister{l.ctx, l.client}.List(selector)
 }
 
 // Get implements [cache.GenericLister], for cluster-scoped objects.
 func (l liveLister) Get(name string) (runtime.Object, error) {
-	return liveNamespaceLister{l.client}.Get(name)
+	return liveNamespaceLister{l.ctx, l.client}.Get(name)
 }
 
 // ByNamespace implements [cache.GenericLister].
 func (l liveLister) ByNamespace(namespace string) cache.GenericNamespaceLister {
-	return liveNamespaceLister{l.client.Namespace(namespace)}
+	return liveNamespaceLister{l.ctx, l.client.Namespace(namespace)}
 }
 
 // liveNamespaceLister is a [cache.GenericNamespaceLister] without a cache.
-type liveNamespaceLister struct{ client metadata.ResourceInterface }
+type liveNamespaceLister struct {
+	ctx    context.Context
+	client metadata.ResourceInterface
+}
 
 // List implements [cache.GenericNamespaceLister].
 func (l liveNamespaceLister) List(selector labels.Selector) ([]runtime.Object, error) {
-	list, err := l.client.List(context.TODO(), metav1.ListOptions{LabelSelector: selector.String()})
+	list, err := l.client.List(l.ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {
 		return nil, err
 	}
@@ -47,5 +53,5 @@ func (l liveNamespaceLister) List(selector labels.Selector) ([]runtime.Object, e
 
 // Get implements [cache.GenericNamespaceLister].
 func (l liveNamespaceLister) Get(name string) (runtime.Object, error) {
-	return l.client.Get(context.TODO(), name, metav1.GetOptions{})
+	return l.client.Get(l.ctx, name, metav1.GetOptions{})
 }

@@ -90,16 +90,7 @@ func (m *monitors) begin(began *monitor) {
 // listed any more: the controller may have dropped them, or will run them when
 // their types are back.
 func (m *monitors) releaseUnlisted(lists []*metav1.APIResourceList) {
-	listed := map[schema.GroupVersionResource]bool{}
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue // the controllers log it
-		}
-		for _, resource := range list.APIResources {
-			listed[gv.WithResource(resource.Name)] = true
-		}
-	}
+	listed := resourcesOf(lists)
 	m.mu.Lock()
 	var unlisted []*monitor
 	for waiting := range m.waiting {
@@ -157,7 +148,10 @@ func (m *monitor) GetController() cache.Controller {
 
 // revision returns the resource version up to which the monitor has handled all changes.
 func (m *monitor) revision() string {
-	text := m.SharedIndexInformer.LastSyncResourceVersion()
+	m.mu.Lock()
+	informer := m.SharedIndexInformer // acquireAgain may replace it
+	m.mu.Unlock()
+	text := informer.LastSyncResourceVersion()
 	revision, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || m.monitors.set.content == nil {
 		return text // of another server

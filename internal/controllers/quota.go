@@ -141,14 +141,8 @@ func (e *evaluators) removeAbsent() {
 	defer e.mu.Unlock()
 	lists, _, _ := e.types.snapshot() // with mu: no older than the lists that add had
 	served := map[schema.GroupResource]bool{}
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		for _, resource := range list.APIResources {
-			served[gv.WithResource(resource.Name).GroupResource()] = true
-		}
+	for resource := range resourcesOf(lists) {
+		served[resource.GroupResource()] = true
 	}
 	for resource, evaluator := range e.added {
 		if !served[resource] && !named[resource] {

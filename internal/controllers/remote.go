@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
@@ -37,24 +36,8 @@ func newRemoteTypes(ctx context.Context, client *rest.Config) (*remoteTypes, err
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // aggregated API servers serve no built-in types
 		return nil, fmt.Errorf("query discovery: %w", err)
 	}
-	t := &remoteTypes{served: resources(lists)}
+	t := &remoteTypes{served: resourcesOf(lists)}
 	return t, t.follow(ctx, client)
-}
-
-// resources returns the resources of the lists of discovery. It ignores group versions
-// that cannot be parsed.
-func resources(lists []*metav1.APIResourceList) map[schema.GroupVersionResource]bool {
-	found := map[schema.GroupVersionResource]bool{}
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		for _, resource := range list.APIResources {
-			found[gv.WithResource(resource.Name)] = true
-		}
-	}
-	return found
 }
 
 func (t *remoteTypes) follow(ctx context.Context, client *rest.Config) error {
