@@ -166,9 +166,9 @@ func parseCertificateChange(query url.Values) (CertificateChange, error) {
 }
 
 // ChangeCertificatesRunning applies the change to the server of the kubeconfig.
-func ChangeCertificatesRunning(ctx context.Context, admin []byte, change CertificateChange) (*CertificatesChanged, error) {
+func ChangeCertificatesRunning(ctx context.Context, kubeconfig []byte, change CertificateChange) (*CertificatesChanged, error) {
 	done := &CertificatesChanged{}
-	if err := postJSON(ctx, admin, certificatesPath+"?"+change.query().Encode(), done); err != nil {
+	if err := postJSON(ctx, kubeconfig, certificatesPath+"?"+change.query().Encode(), done); err != nil {
 		return nil, err
 	}
 	return done, nil

@@ -63,8 +63,8 @@ func Reachable(ctx context.Context, kubeconfig []byte) error {
 	return response.Body.Close()
 }
 
-// unexpected returns the error of a response with another status or content. Of a Status
-// of the API it has the message.
+// unexpected returns the error of a response with another status or content than the
+// expected one. If the body is a Status of the API, the error has its message.
 func unexpected(host string, response *http.Response, body []byte) error {
 	text := strings.TrimSpace(string(body))
 	status := metav1.Status{}

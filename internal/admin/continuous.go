@@ -61,13 +61,15 @@ type RestoreRequest struct {
 	Location archive.Location
 	Target   archive.Target
 	Key      backup.Key
-	// Planned is called before anything is made, Prepared when the archive is verified and
-	// nothing is replaced yet, Say with messages for the user, Progress for each segment.
-	// Fetched counts the bytes of the base that were read.
-	Planned  func(*archive.Plan) error
+	// Planned is called before anything is made; its error ends the restore.
+	Planned func(*archive.Plan) error
+	// Prepared is called when the archive is verified and nothing is replaced yet.
 	Prepared func(*archive.Outcome, *backup.Manifest)
-	Say      func(format string, args ...any)
-	Fetched  *progress.Counter
+	// Say shows a message to the user.
+	Say func(format string, args ...any)
+	// Fetched counts the bytes of the base that were read.
+	Fetched *progress.Counter
+	// Progress is called after each segment.
 	Progress func(done, total int)
 }
 

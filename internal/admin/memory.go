@@ -12,9 +12,10 @@ import (
 type Memory struct {
 	// ResidentBytes is the resident memory; 0 where it cannot be read.
 	ResidentBytes int64 `json:"residentBytes,omitempty"`
-	// HeapBytes is the part of Go's heap that is in use, Goroutines their number.
-	HeapBytes  int64 `json:"heapBytes"`
-	Goroutines int   `json:"goroutines"`
+	// HeapBytes is the part of Go's heap that is in use.
+	HeapBytes int64 `json:"heapBytes"`
+	// Goroutines is their number.
+	Goroutines int `json:"goroutines"`
 }
 
 // readMemory returns the memory that this process uses. It stops the world for some

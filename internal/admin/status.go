@@ -214,8 +214,8 @@ func (s StatusSource) status(ctx context.Context) Status {
 	return status
 }
 
-// addObjects adds what is stored, and the servers that objects name. What cannot be
-// read is left out: Health fails, too.
+// addObjects adds the numbers of types and objects, and the remote servers. It leaves out
+// what cannot be read: the health check reports that.
 func (s StatusSource) addObjects(ctx context.Context, status *Status) {
 	if installed, populated, resident, err := s.CustomTypes(ctx); err == nil {
 		status.CustomTypes = &CustomTypes{Installed: installed, Populated: populated, Resident: resident}

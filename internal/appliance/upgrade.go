@@ -28,7 +28,7 @@ func (p *process) readingDatabase(ctx context.Context, read func() error) error 
 	if p.external() {
 		return read()
 	}
-	return datastore.Reading(ctx, p.dir.Join("etcd"), p.log, p.notify, read)
+	return datastore.ReadWithProgress(ctx, p.dir.Join("etcd"), p.log, p.notify, read)
 }
 
 // beforeWrites is called when the store can be read, before the first write. It

@@ -38,16 +38,13 @@ type checksum struct {
 
 func checksumFile(dir string) string { return filepath.Join(dir, "seal.json") }
 
-// Seal writes the checksum of the database in the directory of a stopped member, which
-// its next start verifies. Without it, the start checks each page.
-func Seal(ctx context.Context, dir string) error { return writeChecksum(ctx, dir) }
-
-// writeChecksum writes the checksum of the closed database, unless that takes longer
-// than checksumTimeout.
-func writeChecksum(ctx context.Context, dir string) error {
+// WriteChecksum writes the checksum of the database in the directory of a stopped member,
+// which its next start verifies, unless that takes longer than checksumTimeout. Without it,
+// the start checks each page.
+func WriteChecksum(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, checksumTimeout)
 	defer cancel()
-	current, err := sum(ctx, databaseFile(dir), maxChecked)
+	current, err := sum(ctx, DatabaseFile(dir), maxChecked)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -76,7 +73,7 @@ func verifyChecksum(ctx context.Context, dir string) (bool, error) {
 	if err := json.Unmarshal(data, written); err != nil {
 		return false, fmt.Errorf("its checksum file %s is invalid (%w)", file, err)
 	}
-	current, err := sum(ctx, databaseFile(dir), maxChecked)
+	current, err := sum(ctx, DatabaseFile(dir), maxChecked)
 	if err != nil {
 		return false, err
 	}

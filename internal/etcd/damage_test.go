@@ -58,7 +58,7 @@ func dropChecksum(t *testing.T, dir string) {
 // refused fails unless the data is refused with the way out.
 func refused(t *testing.T, dir, what string) {
 	t.Helper()
-	err := checkData(t.Context(), dir)
+	err := Verify(t.Context(), dir)
 	if err == nil {
 		t.Errorf("%s was not noticed", what)
 	} else if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "kube-hyper-mini backup restore") {
@@ -69,7 +69,7 @@ func refused(t *testing.T, dir, what string) {
 // TestAlteredBytesAreFoundAfterAStop is the reason for the checksum.
 func TestAlteredBytesAreFoundAfterAStop(t *testing.T) {
 	dir, content := populated(t)
-	file := databaseFile(dir)
+	file := DatabaseFile(dir)
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func flip(t *testing.T, file string, at int) {
 func TestDamageIsFoundAfterACrash(t *testing.T) {
 	dir, content := populated(t)
 	dropChecksum(t, dir)
-	file := databaseFile(dir)
+	file := DatabaseFile(dir)
 	used, err := sum(t.Context(), file, maxChecked)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestDamageIsFoundAfterACrash(t *testing.T) {
 	for page := 2; page < int(used.Used)/pageSize; page++ {
 		const countAt = 10 // of the elements, in the header of a page
 		flip(t, file, page*pageSize+countAt)
-		if err := checkData(t.Context(), dir); err != nil {
+		if err := Verify(t.Context(), dir); err != nil {
 			counts++
 			refused(t, dir, fmt.Sprintf("an altered page %d", page))
 		}
@@ -148,7 +148,7 @@ func TestDamageIsFoundAfterACrash(t *testing.T) {
 // TestPiecesOfALargeDatabase: of one above the bound, pieces are summed.
 func TestPiecesOfALargeDatabase(t *testing.T) {
 	dir, _ := populated(t)
-	file := databaseFile(dir)
+	file := DatabaseFile(dir)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestUnknownMetaKeysAreAccepted(t *testing.T) {
 	dropChecksum(t, dir)
 	change := func(change func(meta *bbolt.Bucket) error) {
 		t.Helper()
-		db, err := bbolt.Open(databaseFile(dir), 0o600, &bbolt.Options{NoFreelistSync: true})
+		db, err := bbolt.Open(DatabaseFile(dir), 0o600, &bbolt.Options{NoFreelistSync: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestOneTornMetaPageIsAccepted(t *testing.T) {
 	for _, page := range []int{0, 1} {
 		dir, content := populated(t)
 		dropChecksum(t, dir)
-		flip(t, databaseFile(dir), page*os.Getpagesize()+checksumOfMeta)
+		flip(t, DatabaseFile(dir), page*os.Getpagesize()+checksumOfMeta)
 		m := start(t, dir)
 		if got := everything(t, m); got != content {
 			t.Errorf("without meta %d it holds %s", page, got)
@@ -228,9 +228,9 @@ func TestMissingFilesAreFound(t *testing.T) {
 		"the end of the log":     func(dir string) error { return os.Truncate(newest(dir), 5000) },
 		"the content of the log": func(dir string) error { return os.Truncate(newest(dir), 0) },
 		"the end of the database": func(dir string) error {
-			return os.Truncate(databaseFile(dir), 8*int64(os.Getpagesize()))
+			return os.Truncate(DatabaseFile(dir), 8*int64(os.Getpagesize()))
 		},
-		"the content of the database": func(dir string) error { return os.Truncate(databaseFile(dir), 0) },
+		"the content of the database": func(dir string) error { return os.Truncate(DatabaseFile(dir), 0) },
 	} {
 		for _, sealed := range []bool{true, false} {
 			dir, _ := populated(t)
@@ -255,7 +255,7 @@ func TestMissingFilesAreFound(t *testing.T) {
 // entries, and not those of an older one.
 func TestLostDatabaseIsRecreatedOrRefused(t *testing.T) {
 	dir, content := populated(t)
-	if err := os.Remove(databaseFile(dir)); err != nil {
+	if err := os.Remove(DatabaseFile(dir)); err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()}
@@ -275,7 +275,7 @@ func TestLostDatabaseIsRecreatedOrRefused(t *testing.T) {
 		}
 	}
 	stop(t, m)
-	if err := os.Remove(databaseFile(dir)); err != nil {
+	if err := os.Remove(DatabaseFile(dir)); err != nil {
 		t.Fatal(err)
 	}
 	m, err = Start(t.Context(), cfg)

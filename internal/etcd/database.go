@@ -19,28 +19,23 @@ import (
 // 256 MiB in less than half a second.
 const maxChecked = 256 << 20
 
-// databaseFile returns the path of the database of the member in dir.
-func databaseFile(dir string) string { return filepath.Join(dir, "member", "snap", "db") }
-
 // DatabaseFile returns the path of the database of the member in dir.
-func DatabaseFile(dir string) string { return databaseFile(dir) }
+func DatabaseFile(dir string) string { return filepath.Join(dir, "member", "snap", "db") }
 
 // Verify checks the data of a member that is not running, as [Start] does before etcd
-// opens it. It changes nothing. The error says what is damaged and what to do.
-func Verify(ctx context.Context, dir string) error { return checkData(ctx, dir) }
-
-// checkData returns an error for data with which etcd would panic, and for damage that
-// etcd does not detect. It changes nothing. It returns early when ctx ends.
-func checkData(ctx context.Context, dir string) error {
-	file := databaseFile(dir)
+// opens it. It returns an error for data with which etcd would panic, and for damage that
+// etcd does not detect; the error says what is damaged and what to do. It changes nothing,
+// and returns early when ctx ends.
+func Verify(ctx context.Context, dir string) error {
+	file := DatabaseFile(dir)
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		return nil // a new member, or etcd makes the database from its log
 	}
-	summed, err := verifyChecksum(ctx, dir)
+	hasChecksum, err := verifyChecksum(ctx, dir)
 	if err != nil {
 		return fmt.Errorf("the database %s is damaged: %w; %s", file, err, remedy)
 	}
-	if !summed {
+	if !hasChecksum {
 		if err := checkDatabase(ctx, file); err != nil {
 			return fmt.Errorf("the database %s cannot be read: %w; %s", file, err, remedy)
 		}

@@ -56,15 +56,15 @@ func Connect(ctx context.Context, cfg External) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
-	if err := answers(ctx, client); err != nil {
+	if err := awaitAnswer(ctx, client); err != nil {
 		_ = client.Close() // it has no connection
 		return nil, fmt.Errorf("reach etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
 	return client, nil
 }
 
-// answers returns when a linearizable read has succeeded.
-func answers(ctx context.Context, client *clientv3.Client) error {
+// awaitAnswer returns when a linearizable read has succeeded.
+func awaitAnswer(ctx context.Context, client *clientv3.Client) error {
 	ticker := time.NewTicker(connectRetry)
 	defer ticker.Stop()
 	for {

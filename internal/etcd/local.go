@@ -17,10 +17,6 @@ import (
 // localBuffer is the size of the buffer of a local connection, in bytes.
 const localBuffer = 64 << 10
 
-// minPingInterval is the shortest interval of keepalive pings that the server
-// takes from a client; etcd's own default (embed.DefaultGRPCKeepAliveMinTime).
-const minPingInterval = embed.DefaultGRPCKeepAliveMinTime
-
 // localServer serves the gRPC API of a member within the process. It is safe for
 // concurrent use.
 type localServer struct {
@@ -40,7 +36,7 @@ func (l *localServer) dial(ctx context.Context, member *etcdserver.EtcdServer) (
 	if l.listener == nil {
 		l.listener, l.server = bufconn.Listen(localBuffer), v3rpc.Server(member, nil, nil,
 			// gRPC alone allows one ping in 5 minutes, and etcd's clients send more.
-			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval}))
+			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: embed.DefaultGRPCKeepAliveMinTime}))
 		go func() { _ = l.server.Serve(l.listener) }() // it returns when stop is called
 	}
 	listener := l.listener

@@ -77,7 +77,7 @@ type Member struct {
 	client  *clientv3.Client
 	failure *etcdfiles.Failure
 	done    chan struct{}
-	turn    chan struct{} // see takeTurn
+	turn    chan struct{} // has an element while a snapshot is made or the database defragmented
 	local   localServer
 	// releases are the running calls of ReleasePages.
 	releases sync.WaitGroup
@@ -93,7 +93,7 @@ func Start(ctx context.Context, cfg Config) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkData(ctx, cfg.Dir); err != nil {
+	if err := Verify(ctx, cfg.Dir); err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
 	for _, step := range []func(string) error{removeUninitialized, removeChecksum} {
@@ -218,7 +218,7 @@ func (m *Member) Stop(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("close etcd: %w", err)
 		}
-		return writeChecksum(ctx, m.dir)
+		return WriteChecksum(ctx, m.dir)
 	case <-m.failure.Failed():
 		return nil
 	case <-ctx.Done():

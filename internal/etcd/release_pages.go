@@ -14,7 +14,7 @@ import (
 // milliseconds. After ctx has ended, [Member.Stop] waits for the rest. Do not call it
 // during Stop.
 func (m *Member) ReleasePages(ctx context.Context) error {
-	file, err := filepath.EvalSymlinks(databaseFile(m.dir))
+	file, err := filepath.EvalSymlinks(DatabaseFile(m.dir))
 	if err == nil {
 		file, err = filepath.Abs(file)
 	}

@@ -59,7 +59,7 @@ func TestReleasePages(t *testing.T) {
 		}
 	}
 	read()
-	file := databaseFile(config.Dir)
+	file := DatabaseFile(config.Dir)
 	before := residentKB(t, file)
 	if before < count*size>>10 {
 		t.Fatalf("%d kB of the database are resident after all was read", before)

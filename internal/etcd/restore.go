@@ -15,10 +15,10 @@ import (
 // a minute during half a day.
 const minRevisionBump = 1_000_000_000
 
-// revisionBump returns what a restore at a time adds to the revision of a snapshot, so
-// that no client has seen a later one. The new revision is the time in microseconds:
-// a revision rises by less than one in each, so that the new one is also above those of
-// earlier restores of the same snapshot and what was written after them.
+// revisionBump returns what a restore at the time now adds to the revision of a snapshot.
+// The new revision is the time in microseconds. etcd writes less than once a microsecond:
+// the new revision is above all that clients have seen, also after earlier restores of the
+// same snapshot.
 func revisionBump(revision int64, now time.Time) uint64 {
 	if bump := now.UnixMicro() - revision; bump > 0 {
 		return uint64(bump)

@@ -39,10 +39,10 @@ func StoppedSize(dir string) (int64, error) {
 // lacks entries of the log, as after a crash, it starts a member on a copy below
 // scratch, which applies them. Closing the stream removes the copy.
 func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logger) (io.ReadCloser, error) {
-	if err := checkData(ctx, dir); err != nil {
+	if err := Verify(ctx, dir); err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
-	applied, err := appliedIndex(databaseFile(dir))
+	applied, err := appliedIndex(DatabaseFile(dir))
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
@@ -51,7 +51,7 @@ func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logge
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
 	if logged <= applied {
-		return openSummed(databaseFile(dir))
+		return openSummed(DatabaseFile(dir))
 	}
 	return snapshotCopy(ctx, dir, scratch, logger)
 }
@@ -71,26 +71,26 @@ func openSummed(path string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
 	sum := sha256.New()
-	end := &deferred{read: func() []byte { return sum.Sum(nil) }}
+	end := &deferred{compute: func() []byte { return sum.Sum(nil) }}
 	return &summed{io.MultiReader(io.TeeReader(file, sum), end), file}, nil
 }
 
-// deferred reads bytes that are computed at the first Read.
+// deferred is a reader of bytes that are computed at its first Read.
 type deferred struct {
-	read func() []byte
-	rest []byte
+	compute func() []byte // nil after the first Read
+	unread  []byte
 }
 
 // Read implements io.Reader.
 func (d *deferred) Read(p []byte) (int, error) {
-	if d.read != nil {
-		d.rest, d.read = d.read(), nil
+	if d.compute != nil {
+		d.unread, d.compute = d.compute(), nil
 	}
-	if len(d.rest) == 0 {
+	if len(d.unread) == 0 {
 		return 0, io.EOF
 	}
-	n := copy(p, d.rest)
-	d.rest = d.rest[n:]
+	n := copy(p, d.unread)
+	d.unread = d.unread[n:]
 	return n, nil
 }
 

@@ -16,7 +16,7 @@ import (
 // start.
 func Discard(dir string) error {
 	member := filepath.Join(dir, "member")
-	if empty, err := hasNoKey(databaseFile(dir)); err == nil && !empty {
+	if empty, err := hasNoKey(DatabaseFile(dir)); err == nil && !empty {
 		return nil
 	}
 	if err := errors.Join(os.RemoveAll(member), removeChecksum(dir)); err != nil {

@@ -48,7 +48,7 @@ func (s *Supervisor) launch(ctx context.Context, part Part, listed bool) *runnin
 	ready := sync.OnceFunc(func() {
 		if unlink() { // else it is being cancelled
 			if listed {
-				s.up(part.Name, began)
+				s.recordReady(part.Name, began)
 			}
 			close(r.ready)
 		}
@@ -61,7 +61,7 @@ func (s *Supervisor) launch(ctx context.Context, part Part, listed bool) *runnin
 	return r
 }
 
-// result is the error to report for the return of Run. A part that ended by itself
+// result returns the error to report after Run has returned err. A part that ended by itself
 // fails the supervisor.
 func (s *Supervisor) result(ctx context.Context, r *running, err error) error {
 	if ctx.Err() != nil { // the part was cancelled

@@ -146,8 +146,8 @@ func (s *Supervisor) firstFailure() error {
 	return s.failure
 }
 
-// up records that a part is ready.
-func (s *Supervisor) up(name string, began time.Time) {
+// recordReady records that a part is ready.
+func (s *Supervisor) recordReady(name string, began time.Time) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,8 +44,8 @@ func Hold(percent int) (release func()) {
 	}
 	held = &hold{percent, debug.SetMemoryLimit(heldHeap)}
 	debug.SetGCPercent(-1)
-	// The first collection finds it: with more than heldHeap in use, the limit would
-	// cause one after the other.
+	// The cleanup runs after the first collection, which the limit causes: above heldHeap,
+	// the limit would cause one collection after the other.
 	collected := new([64]byte)
 	runtime.AddCleanup(collected, func(h *hold) { h.release() }, held)
 	return held.release

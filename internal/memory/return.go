@@ -15,18 +15,17 @@ const (
 	minReturn = 32 << 20
 	// minAtRest is the same when the process has just become idle.
 	minAtRest = 4 << 20
-	// longRest is in intervals: less than a minute, and longer than caches are kept that
-	// nothing uses. Until then the pages of the program
-	// are released after each interval, because each use of one makes its neighbours
-	// resident, too.
+	// longRest is the number of idle intervals until the last release: less than a minute,
+	// and longer than unused caches are kept. Until then the pages of the program are
+	// released after each interval, because each use of one makes its neighbours resident.
 	longRest = 4
 	// maxAllocated is the largest number of bytes that an idle process allocates in an
 	// interval.
 	maxAllocated = 10 << 20
 )
 
-// Return returns unused memory to the system until ctx ends, whenever the process has
-// allocated little for a while, or little for what it has unused. The runtime itself waits
+// Return returns unused memory to the system until ctx ends: when the process has allocated
+// little in an interval, or little compared with its unused memory. The runtime itself waits
 // two minutes for a collection without allocations and then returns memory slowly: 613
 // CRDs leave 340 MB resident for minutes, of which 100 are in use (bench, crds). When the
 // process becomes idle, it also releases pages of the program, and calls release, which
@@ -61,9 +60,8 @@ func Return(ctx context.Context, release func(context.Context) error) {
 	}
 }
 
-// outgrown reports whether a process that is not idle has more unused memory, in bytes,
-// than it will use in the next intervals, if these are like the last one: it has done
-// something large before.
+// outgrown reports whether a process that is not idle has much more unused memory, in
+// bytes, than it has allocated in the last interval: the rest is left from larger work.
 func outgrown(unused, allocated uint64) bool {
 	return unused > minReturn && unused > 2*allocated
 }

@@ -36,14 +36,14 @@ func (c *watchCaches) ready() bool {
 	return true
 }
 
-// RequestProgress requests the current revision for the watch caches of built-in
-// resources. Informers wait until the cache of their type has it, and a cache requests it
-// every 100 ms only. Without an answer they wait.
+// RequestProgress makes etcd send its current revision to the watch caches of built-in
+// resources. A list waits until the cache of its type has that revision, which a cache
+// requests every 100 ms only.
 func (s *Storage) RequestProgress(ctx context.Context) {
 	s.caches.mu.Lock()
 	defer s.caches.mu.Unlock()
 	for _, store := range s.caches.stores {
-		_ = store.RequestWatchProgress(ctx) // a cache repeats it
+		_ = store.RequestWatchProgress(ctx) // the cache repeats the request
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
-// remember records the key prefix of a resource.
-func (s *Storage) remember(resource schema.GroupResource, prefix string, builtIn bool) {
+// recordPrefix records the key prefix of a resource.
+func (s *Storage) recordPrefix(resource schema.GroupResource, prefix string, builtIn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prefixes[resource] = prefix

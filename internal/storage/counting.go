@@ -20,10 +20,10 @@ const (
 	countTimeout = 10 * time.Second
 )
 
-// countAll counts the objects below the prefixes that have not been counted,
-// when the watch has begun. If it returns no error, it has locked mu.
-func (p *Population) countAll(ctx context.Context, prefixes []string) error {
-	if err := p.begun(ctx); err != nil {
+// lockCounted waits for the watch, counts the objects below the prefixes that have not been
+// counted, and locks mu. After an error mu is not locked.
+func (p *Population) lockCounted(ctx context.Context, prefixes []string) error {
+	if err := p.awaitWatch(ctx); err != nil {
 		return err
 	}
 	if len(p.uncounted(prefixes)) > 0 {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Errors of [Population.Hold].
+// Errors of [Population.HoldEmpty].
 var (
 	// ErrHasObjects is returned for a resource with objects.
 	ErrHasObjects = errors.New("the resource has objects")
@@ -23,8 +23,8 @@ var (
 // Current stands for the current revision in [Population.HoldEmpty].
 const Current int64 = -1
 
-// keepEnded is the time for which an ended [EmptyResource] is kept for the watch cache
-// of its resource.
+// keepEnded is the time after its end for which an [EmptyResource] still determines the
+// first revision of a watch cache of its resource.
 const keepEnded = time.Minute
 
 // EmptyResource is a resource that has no objects, until its first one is stored. It is
@@ -36,16 +36,17 @@ type EmptyResource struct {
 
 	// The following is guarded by population.mu.
 	holders int
-	over    time.Time // when ended was closed
+	endedAt time.Time // when ended was closed; zero before
 	last    int64     // the last revision without objects; 0 if it is not known
 }
 
-// HoldEmpty returns a resource without objects and the revision at which it has none:
-// that of the store at the call, or a later one. No object was created between since
-// and that revision; since may be [Current]. The caller calls Release in the end. For a
-// resource with objects or an unknown history the error is one of the above; otherwise
-// it is that of the store. With ErrUnknownHistory comes the oldest revision whose
-// history is known.
+// HoldEmpty returns a resource that has no objects, and a revision at which it has none,
+// which is not older than the call. It had none since the revision since either; [Current]
+// stands for no such demand. The caller calls Release in the end.
+//
+// The error is [ErrHasObjects] for a resource with objects, [ErrFuture] if the store has not
+// reached since, and [ErrUnknownHistory] if the history from since on is not known; the
+// revision is the oldest one with a known history then. Other errors are those of the store.
 func (p *Population) HoldEmpty(ctx context.Context, resource schema.GroupResource, since int64) (*EmptyResource, int64, error) {
 	if since == Current || since > p.Counted() {
 		revision, err := p.Revision(ctx)
@@ -60,7 +61,7 @@ func (p *Population) HoldEmpty(ctx context.Context, resource schema.GroupResourc
 		}
 	}
 	prefix := p.storage.prefix(resource)
-	if err := p.countAll(ctx, []string{prefix}); err != nil {
+	if err := p.lockCounted(ctx, []string{prefix}); err != nil {
 		return nil, 0, err
 	}
 	defer p.mu.Unlock()
@@ -70,7 +71,7 @@ func (p *Population) HoldEmpty(ctx context.Context, resource schema.GroupResourc
 	if since != Current && (since < p.first || since < p.last[prefix]) {
 		return nil, max(p.first, p.last[prefix]), ErrUnknownHistory
 	}
-	if known := p.empty[prefix]; len(known) > 0 && known[len(known)-1].over.IsZero() {
+	if known := p.empty[prefix]; len(known) > 0 && known[len(known)-1].endedAt.IsZero() {
 		current := known[len(known)-1]
 		current.holders++
 		return current, p.revision, nil
@@ -92,7 +93,7 @@ func (v *EmptyResource) Ended() <-chan struct{} { return v.ended }
 func (v *EmptyResource) Revision() int64 {
 	v.population.mu.Lock()
 	defer v.population.mu.Unlock()
-	if v.over.IsZero() {
+	if v.endedAt.IsZero() {
 		return v.population.revision
 	}
 	return v.last
@@ -140,8 +141,8 @@ func (p *Population) endAllEmpty() {
 
 // end is called with the population's mu held.
 func (v *EmptyResource) end(last int64) {
-	if v.over.IsZero() {
-		v.over, v.last = time.Now(), last
+	if v.endedAt.IsZero() {
+		v.endedAt, v.last = time.Now(), last
 		close(v.ended)
 	}
 }
@@ -156,9 +157,9 @@ func (p *Population) startOfCache(resource schema.GroupResource) (first, seen in
 	defer p.mu.Unlock()
 	for _, v := range p.empty[prefix] {
 		switch {
-		case v.over.IsZero():
+		case v.endedAt.IsZero():
 			return p.revision, p.last[prefix]
-		case time.Since(v.over) < keepEnded:
+		case time.Since(v.endedAt) < keepEnded:
 			return v.last, p.last[prefix]
 		}
 	}

@@ -27,7 +27,7 @@ func expectRefused(t *testing.T, p *Population, resource schema.GroupResource, s
 	}
 }
 
-func isOver(v *EmptyResource) bool {
+func hasEnded(v *EmptyResource) bool {
 	select {
 	case <-v.Ended():
 		return true
@@ -42,8 +42,8 @@ func TestEmptyResource(t *testing.T) {
 	p, client := newPopulation(t)
 	began := put(t, client, "/registry/configmaps/default/a")
 	v, revision := hold(t, p, widgets, Current)
-	if revision < began || isOver(v) || v.Revision() < revision {
-		t.Fatalf("at %d: of %d, over %t", began, revision, isOver(v))
+	if revision < began || hasEnded(v) || v.Revision() < revision {
+		t.Fatalf("at %d: of %d, over %t", began, revision, hasEnded(v))
 	}
 	other := put(t, client, "/registry/example.com/gadgets/default/a")
 	same, revision := hold(t, p, widgets, began)
@@ -68,7 +68,7 @@ func TestEmptyResource(t *testing.T) {
 	expectRefused(t, p, widgets, gone-1, ErrUnknownHistory)
 	expectRefused(t, p, widgets, gone+1000, ErrFuture)
 	again, revision := hold(t, p, widgets, gone)
-	if again == v || isOver(again) || revision < gone {
+	if again == v || hasEnded(again) || revision < gone {
 		t.Errorf("the resource is not empty, or of %d", revision)
 	}
 	if start, _ := p.startOfCache(widgets); start != first-1 {
@@ -117,7 +117,7 @@ func TestEmptyResourceOutlivesTheWatch(t *testing.T) {
 	if last := occupied.Revision(); last != first-1 {
 		t.Errorf("the last revision without objects is %d, the first object came at %d", last, first)
 	}
-	if isOver(v) {
+	if hasEnded(v) {
 		t.Error("a resource without objects counts as occupied")
 	}
 	if same, now := hold(t, p, widgets, revision); same != v || now < first {

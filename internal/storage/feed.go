@@ -20,8 +20,8 @@ import (
 const (
 	// maxFeedPage is the largest number of objects that [Feed.List] reads at once.
 	maxFeedPage = 500
-	// feedFirstPage is the number of objects of the first page; from its size follows
-	// that of the next ones.
+	// feedFirstPage is the number of objects of the first page. Its size in bytes
+	// determines the number of objects of the next one.
 	feedFirstPage = 20
 	// feedPageBytes is the size of a page, in bytes, that List aims at. An object may
 	// have more than a megabyte.
@@ -108,7 +108,7 @@ func (p *Population) breakFeeds() {
 // fields, and their revision. Next returns the changes after that.
 func (f *Feed) List(ctx context.Context) ([]*metav1.PartialObjectMetadata, int64, error) {
 	p := f.population
-	if err := p.begun(ctx); err != nil {
+	if err := p.awaitWatch(ctx); err != nil {
 		return nil, 0, err
 	}
 	p.mu.Lock()

@@ -252,11 +252,11 @@ func TestFollowOnlyCustomResources(t *testing.T) {
 	if _, err := s.CustomResourceGetter(fixedGetter{}, func(schema.GroupResource) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
-	s.remember(apiServices, "apiregistration.k8s.io/apiservices", true)
+	s.recordPrefix(apiServices, "apiregistration.k8s.io/apiservices", true)
 	if f, err := s.Follow(apiServices); f != nil || err != nil {
 		t.Errorf("of a built-in resource: %v, %v", f, err)
 	}
-	s.remember(widgets, "example.com/widgets", false)
+	s.recordPrefix(widgets, "example.com/widgets", false)
 	if f, err := s.Follow(widgets); f == nil || err != nil {
 		t.Errorf("of a custom resource: %v, %v", f, err)
 	}

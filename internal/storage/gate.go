@@ -16,11 +16,11 @@ import (
 // Gate regulates access to a store that this process maintains. Its methods are
 // safe for concurrent use.
 type Gate interface {
-	// Enter blocks while the database is defragmented: a write that reaches etcd
-	// then times out after a few seconds, and may or may not be applied. A write
-	// with puts gets an error with the remedy when there is no room. The caller
-	// calls leave when the write has ended.
-	Enter(puts bool) (leave func(), err error)
+	// BeginWrite blocks while the database is defragmented: a write that reaches etcd
+	// then times out after a few seconds, and may or may not be applied. A write that
+	// puts keys gets an error with the remedy when there is no room. The caller calls
+	// end when the write has ended.
+	BeginWrite(puts bool) (end func(), err error)
 	// Defragmenting reports whether reads and writes block at the moment. The store
 	// is healthy then.
 	Defragmenting() bool
@@ -32,8 +32,8 @@ type Gate interface {
 // openGate is the gate of an external etcd.
 type openGate struct{}
 
-// Enter implements [Gate].
-func (openGate) Enter(bool) (leave func(), err error) { return func() {}, nil }
+// BeginWrite implements [Gate].
+func (openGate) BeginWrite(bool) (end func(), err error) { return func() {}, nil }
 
 // Defragmenting implements [Gate].
 func (openGate) Defragmenting() bool { return false }
@@ -53,31 +53,31 @@ func (c *Connection) gate() Gate {
 func (c *Connection) GatedKV() clientv3.KV { return c.gated(c.Client.KV) }
 
 func (c *Connection) gated(kv clientv3.KV) clientv3.KV {
-	return store.GuardTransactions(kv, c.enter, c.explain)
+	return store.GuardTransactions(kv, c.beginWrite, c.explain)
 }
 
-// gatedLease is the same for leases, which expire events.
+// gatedLease grants leases, with which events expire, as GatedKV writes.
 type gatedLease struct {
 	clientv3.Lease
 	connection *Connection
 }
 
 // Grant implements [clientv3.Lease].
-func (p gatedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
-	leave, err := p.connection.enter(true)
+func (l gatedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+	end, err := l.connection.beginWrite(true)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	response, err := p.Lease.Grant(ctx, ttl)
-	return response, p.connection.explain(err)
+	defer end()
+	response, err := l.Lease.Grant(ctx, ttl)
+	return response, l.connection.explain(err)
 }
 
-func (c *Connection) enter(puts bool) (leave func(), err error) {
-	if leave, err = c.gate().Enter(puts); err != nil {
+func (c *Connection) beginWrite(puts bool) (end func(), err error) {
+	if end, err = c.gate().BeginWrite(puts); err != nil {
 		return nil, noRoom(err.Error())
 	}
-	return leave, nil
+	return end, nil
 }
 
 // ReasonInsufficientStorage is the reason in the Status of a write that was refused

@@ -49,7 +49,7 @@ type Population struct {
 	prefixes map[string]struct{}
 	counts   map[string]int64  // by key prefix below the common one
 	counted  map[string]bool   // whether the count includes the objects from before the watch
-	first    int64             // the watch has the changes after this revision
+	first    int64             // all changes after this revision are known
 	last     map[string]int64  // by prefix: the revision of the last creation or deletion
 	written  map[string]*int64 // by prefix: the revision of the last change
 	empty    map[string][]*EmptyResource
@@ -110,7 +110,7 @@ func (p *Population) follow(ctx context.Context) error {
 				return errors.New("the watch was closed")
 			}
 			if err := response.Err(); err != nil {
-				p.failed(err)
+				p.recordFailure(err)
 				return fmt.Errorf("watch %s: %w", root, err)
 			}
 			p.apply(response)
@@ -133,8 +133,8 @@ func (p *Population) resumes(now *etcdserverpb.ResponseHeader) int64 {
 	return p.revision
 }
 
-// failed notes why the watch has ended.
-func (p *Population) failed(err error) {
+// recordFailure records whether the next watch can continue the one that has failed.
+func (p *Population) recordFailure(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lost = errors.Is(err, rpctypes.ErrCompacted)
@@ -156,8 +156,8 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *e
 		p.endAllEmpty()
 		p.breakFeeds()
 	}
-	p.changed()
-	p.advanced()
+	p.notifyChanged()
+	p.notifyAdvanced()
 }
 
 // apply adds the objects that the events create and delete to the counts, and passes the
@@ -171,7 +171,7 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 		for _, feed := range p.feeds[string(prefix)] {
 			feed.add(event)
 		}
-		p.wrote(prefix, event.Kv.ModRevision)
+		p.recordWrite(prefix, event.Kv.ModRevision)
 		if event.Type == clientv3.EventTypePut && !event.IsCreate() {
 			continue
 		}
@@ -192,14 +192,14 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 		revision = response.Events[len(response.Events)-1].Kv.ModRevision
 	}
 	p.revision = max(p.revision, revision)
-	p.advanced()
+	p.notifyAdvanced()
 	if changed {
-		p.changed()
+		p.notifyChanged()
 	}
 }
 
-// wrote notes a change. The caller holds mu.
-func (p *Population) wrote(prefix []byte, revision int64) {
+// recordWrite records the revision of a change. The caller holds mu.
+func (p *Population) recordWrite(prefix []byte, revision int64) {
 	if last := p.written[string(prefix)]; last != nil {
 		*last = revision
 		return
@@ -207,9 +207,9 @@ func (p *Population) wrote(prefix []byte, revision int64) {
 	p.written[string(prefix)] = &revision
 }
 
-// Handled returns the revision that the cache of a built-in resource has reached, which
-// has handled its changes up to the given revision: the store's, if the resource has no
-// change since. A watch gets no event then, and a bookmark once a minute.
+// Handled returns a revision up to which a cache of a built-in resource has handled all
+// changes, if it has handled those up to the given revision: the store's revision, if the
+// resource has not changed since. A watch without changes reports its revision once a minute.
 func (p *Population) Handled(resource schema.GroupResource, revision int64) int64 {
 	if !p.storage.isBuiltIn(resource) {
 		return revision
@@ -243,14 +243,14 @@ func (p *Population) prefixOf(key []byte) []byte {
 	return key[:first+1+second]
 }
 
-// changed wakes the callers that wait for a change. The caller holds mu.
-func (p *Population) changed() {
+// notifyChanged wakes the callers that wait for a change. The caller holds mu.
+func (p *Population) notifyChanged() {
 	close(p.change)
 	p.change = make(chan struct{})
 }
 
-// advanced wakes the callers that wait for a revision. The caller holds mu.
-func (p *Population) advanced() {
+// notifyAdvanced wakes the callers that wait for a revision. The caller holds mu.
+func (p *Population) notifyAdvanced() {
 	close(p.progress)
 	p.progress = make(chan struct{})
 }
@@ -275,7 +275,7 @@ func (p *Population) Populated(ctx context.Context, resources []schema.GroupReso
 	for i, resource := range resources {
 		prefixes[i] = p.storage.prefix(resource)
 	}
-	if err := p.countAll(ctx, prefixes); err != nil {
+	if err := p.lockCounted(ctx, prefixes); err != nil {
 		return nil, nil, err
 	}
 	defer p.mu.Unlock()
@@ -293,8 +293,8 @@ func (p *Population) Populated(ctx context.Context, resources []schema.GroupReso
 	return populated, others, nil
 }
 
-// begun returns when the first watch has started.
-func (p *Population) begun(ctx context.Context) error {
+// awaitWatch returns when the first watch has started.
+func (p *Population) awaitWatch(ctx context.Context) error {
 	p.start()
 	for {
 		p.mu.Lock()

@@ -23,8 +23,8 @@ var (
 func newPopulation(t *testing.T) (*Population, *clientv3.Client) {
 	t.Helper()
 	s, client := newStorage(t)
-	s.remember(configMaps, "configmaps", true)
-	s.remember(apiServices, "apiregistration.k8s.io/apiservices", true)
+	s.recordPrefix(configMaps, "configmaps", true)
+	s.recordPrefix(apiServices, "apiregistration.k8s.io/apiservices", true)
 	return s.Population(), client
 }
 
@@ -88,7 +88,7 @@ func TestPopulationCountsCreationsAndDeletions(t *testing.T) {
 // a type that is requested later.
 func TestPopulationCountsExistingObjects(t *testing.T) {
 	s, client := newStorage(t)
-	s.remember(configMaps, "configmaps", true)
+	s.recordPrefix(configMaps, "configmaps", true)
 	put(t, client, "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a", "/registry/example.com/widgets-not/default/a",
 		"/elsewhere/example.com/gadgets/default/a")
 	p := s.Population()
@@ -209,7 +209,7 @@ func TestPopulationCountsWithoutTransactions(t *testing.T) {
 	kine := clientv3.NewCtxClient(t.Context())
 	kine.KV = readsOnly{client.KV}
 	s.connection.Client, s.connection.Single = kine, false
-	s.remember(configMaps, "configmaps", true)
+	s.recordPrefix(configMaps, "configmaps", true)
 	revision := put(t, client, "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a", "/registry/example.com/widgets/default/b")
 	p := s.Population()
 	expectPopulated(t, p, revision, configMaps, widgets)

@@ -53,7 +53,7 @@ type getter struct {
 	cached   CachePolicy
 	watcher  func() clientv3.Watcher                        // makes the watcher of a store
 	builtIn  bool                                           // the resources are built-in ones
-	start    func(schema.GroupResource) (first, seen int64) // of watch caches; nil: with a list
+	start    func(schema.GroupResource) (first, seen int64) // of a new watch cache, see [Population.startOfCache]; nil: each begins with a list
 	made     func(storage.Interface)                        // called with each store with a watch cache; may be nil
 }
 
@@ -63,7 +63,7 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 	if err != nil {
 		return generic.RESTOptions{}, err
 	}
-	g.storage.remember(resource, opts.ResourcePrefix, g.builtIn)
+	g.storage.recordPrefix(resource, opts.ResourcePrefix, g.builtIn)
 	opts.Decorator = store.Uncached(g.newStore)
 	if g.cached(resource) {
 		opts.Decorator = store.Cached(g.newStore, g.start, g.made)

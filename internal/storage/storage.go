@@ -101,7 +101,7 @@ func (s *Storage) Close() {
 	s.running.Wait()
 }
 
-// Dial is that of the connection.
+// Dial returns [Connection.Dial].
 func (s *Storage) Dial() func(ctx context.Context) (net.Conn, error) { return s.connection.Dial }
 
 // run runs f until Close, which waits for it.
@@ -142,8 +142,8 @@ func (c Connection) Status(ctx context.Context) (*clientv3.StatusResponse, error
 	}
 	var errs []error
 	for _, member := range members {
-		asking, cancel := context.WithTimeout(ctx, memberTimeout)
-		status, err := c.Client.Status(asking, member)
+		attempt, cancel := context.WithTimeout(ctx, memberTimeout)
+		status, err := c.Client.Status(attempt, member)
 		cancel()
 		if err == nil {
 			return status, nil

@@ -41,7 +41,7 @@ func TestHasObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.remember(configMaps, "configmaps", true)
+	s.recordPrefix(configMaps, "configmaps", true)
 	for _, test := range []struct {
 		resource  schema.GroupResource
 		namespace string

@@ -92,7 +92,7 @@ func restore(ctx context.Context, archive, to string, log *slog.Logger) error {
 	if _, err := admin.Restore(ctx, cfg, log, archive, backup.Key{}); err != nil {
 		return err
 	}
-	return etcd.Seal(ctx, filepath.Join(to, "etcd"))
+	return etcd.WriteChecksum(ctx, filepath.Join(to, "etcd"))
 }
 
 // keptArchive returns where the unpacked archive is kept; empty for a user without a

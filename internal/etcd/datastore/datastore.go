@@ -51,12 +51,12 @@ type Datastore interface {
 // New returns the store that the configuration names.
 func New(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) Datastore {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return &External{config: cfg.Etcd.External, log: log, level: cfg.Logging.Verbosity}
+		return &External{config: cfg.Etcd.External, log: log, verbosity: cfg.Logging.Verbosity}
 	}
 	return NewEmbedded(cfg, dir, log)
 }
 
 // NewEmbedded returns the member in the data directory.
 func NewEmbedded(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) *Embedded {
-	return &Embedded{config: cfg.Etcd.Embedded, data: dir, log: log, level: cfg.Logging.Verbosity}
+	return &Embedded{config: cfg.Etcd.Embedded, data: dir, log: log, verbosity: cfg.Logging.Verbosity}
 }

@@ -17,10 +17,10 @@ import (
 
 // Embedded is the etcd member inside the process.
 type Embedded struct {
-	config config.EmbeddedEtcd
-	data   *datadir.Dir
-	log    *slog.Logger
-	level  int
+	config    config.EmbeddedEtcd
+	data      *datadir.Dir
+	log       *slog.Logger
+	verbosity int
 	// Listener serves API servers in other processes; nil for none. Set it before
 	// Run.
 	Listener *etcd.Listener
@@ -35,9 +35,9 @@ func (e *Embedded) Run(ctx context.Context, ready func()) error {
 	if err := e.open(ctx); err != nil {
 		return err
 	}
-	kept := make(chan struct{})
+	keeperDone := make(chan struct{})
 	go func() {
-		defer close(kept)
+		defer close(keeperDone)
 		if e.member.WaitReady(ctx) == nil { // its error is that of WaitReady and of Run
 			e.keeper.Run(ctx)
 		}
@@ -49,7 +49,7 @@ func (e *Embedded) Run(ctx context.Context, ready func()) error {
 		return e.member.Err()
 	}
 	select {
-	case <-kept:
+	case <-keeperDone:
 	case <-e.member.Done(): // it failed; the keeper may wait for it for ever
 	}
 	return e.member.Stop(context.WithoutCancel(ctx))
@@ -72,7 +72,7 @@ func (e *Embedded) open(ctx context.Context) error {
 		Dir:        dir,
 		QuotaBytes: e.config.QuotaBackend.Value(),
 		Fsync:      e.config.Fsync,
-		Logger:     logging.Zap(e.log, e.level),
+		Logger:     logging.Zap(e.log, e.verbosity),
 		Listener:   e.Listener,
 	})
 	if err != nil {

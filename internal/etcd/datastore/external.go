@@ -32,9 +32,9 @@ const memberTimeout = 10 * time.Second
 
 // External is an etcd cluster of other processes.
 type External struct {
-	config config.ExternalEtcd
-	log    *slog.Logger
-	level  int
+	config    config.ExternalEtcd
+	log       *slog.Logger
+	verbosity int
 
 	client *clientv3.Client
 	member *fleet.Member // nil before Register
@@ -126,7 +126,7 @@ func (e *External) currentMember(ctx context.Context) (*clientv3.Client, error) 
 func (e *External) connect(ctx context.Context, endpoints ...string) (*clientv3.Client, error) {
 	return etcd.Connect(ctx, etcd.External{
 		Endpoints: endpoints, CAFile: e.config.CAFile, CertFile: e.config.CertFile, KeyFile: e.config.KeyFile,
-		Logger: logging.Zap(e.log, e.level),
+		Logger: logging.Zap(e.log, e.verbosity),
 	})
 }
 

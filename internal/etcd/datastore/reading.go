@@ -23,10 +23,10 @@ const (
 	readingRate = 4 << 20
 )
 
-// Reading calls read, which reads the embedded database in dir. While that takes
+// ReadWithProgress calls read, which reads the embedded database in dir. While that takes
 // long, it logs progress and extends the start timeout of the service manager: it
 // calls notify with states of systemd's sd_notify protocol.
-func Reading(ctx context.Context, dir string, log *slog.Logger, notify func(state string), read func() error) error {
+func ReadWithProgress(ctx context.Context, dir string, log *slog.Logger, notify func(state string), read func() error) error {
 	defer progress.Track(ctx, "reading the database", func() string {
 		size, err := etcd.StoppedSize(dir)
 		if err != nil {

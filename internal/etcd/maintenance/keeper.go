@@ -123,10 +123,10 @@ func (k *Keeper) NearQuota() bool {
 	return k.nearQuota
 }
 
-// Enter blocks while the database is defragmented. The caller then writes and calls
-// leave. A write with puts, which needs room, gets an error with the remedy when the
-// quota is reached; deletions do not.
-func (k *Keeper) Enter(puts bool) (leave func(), err error) {
+// BeginWrite blocks while the database is defragmented. The caller then writes and calls
+// end. A write that puts keys needs room: when the quota is reached, it gets an error with
+// the remedy. Deletions do not.
+func (k *Keeper) BeginWrite(puts bool) (end func(), err error) {
 	k.writes.RLock()
 	if size, _, quota := k.config.Database.Sizes(); puts && size >= quota {
 		k.writes.RUnlock()
@@ -243,7 +243,7 @@ func (k *Keeper) warnNearQuota(s usage) {
 	}
 	now := k.nearQuota
 	k.mu.Unlock()
-	nearGauge.Set(number(now))
+	nearGauge.Set(gaugeValue(now))
 	if now == before {
 		return
 	}

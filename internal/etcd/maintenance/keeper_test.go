@@ -76,12 +76,12 @@ const value = 100 << 10
 func (k *kept) put(n int, key func(int) string) error {
 	k.t.Helper()
 	for i := range n {
-		leave, err := k.Enter(true)
+		end, err := k.BeginWrite(true)
 		if err != nil {
 			return rpctypes.ErrNoSpace
 		}
 		_, err = k.member.Client().Put(k.t.Context(), key(i), strings.Repeat("v", value))
-		leave()
+		end()
 		if errors.Is(err, rpctypes.ErrNoSpace) {
 			return err
 		}
@@ -103,9 +103,9 @@ func (k *kept) fill(key func(int) string) {
 		}
 	}
 	k.until("writes are refused", func() bool {
-		leave, err := k.Enter(true)
+		end, err := k.BeginWrite(true)
 		if err == nil {
-			leave()
+			end()
 		}
 		return err != nil
 	})
@@ -316,14 +316,14 @@ func TestFullDatabaseAcceptsDeletions(t *testing.T) {
 	if k.member.NoSpace() {
 		t.Fatal("etcd has raised its alarm, so this test tests nothing")
 	}
-	if _, err := k.Enter(true); err == nil || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
+	if _, err := k.BeginWrite(true); err == nil || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
 		t.Errorf("a put gets %v", err)
 	}
-	leave, err := k.Enter(false)
+	end, err := k.BeginWrite(false)
 	if err != nil {
 		t.Fatalf("a deletion gets %v", err)
 	}
-	leave()
+	end()
 }
 
 func TestDefragmentCommandNeedsDiskSpace(t *testing.T) {

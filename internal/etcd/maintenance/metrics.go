@@ -34,7 +34,7 @@ var register = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(nearGauge, quotaGauge, readOnlyGauge, defragmentations, defragmentSeconds)
 })
 
-func number(set bool) float64 {
+func gaugeValue(set bool) float64 {
 	if set {
 		return 1
 	}

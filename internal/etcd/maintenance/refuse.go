@@ -129,5 +129,5 @@ func (k *Keeper) setRefusal(refusal string) {
 	k.mu.Lock()
 	k.refusal = refusal
 	k.mu.Unlock()
-	readOnlyGauge.Set(number(refusal != ""))
+	readOnlyGauge.Set(gaugeValue(refusal != ""))
 }
