@@ -176,6 +176,18 @@ func (l *ledger) ships(revision int64) {
 	l.settle()
 }
 
+// loses records that the destination does not have the changes after the revision as they
+// were written. safe is a time before which everything is in the destination.
+func (l *ledger) loses(revision int64, safe time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shipped = min(l.shipped, revision)
+	if safe.Before(l.safe) {
+		l.safe = safe
+	}
+	l.settle()
+}
+
 // hasBase records that the destination has a base of the revision.
 func (l *ledger) hasBase(at time.Time, revision int64) {
 	l.mu.Lock()

@@ -1,9 +1,7 @@
 package archive
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +39,12 @@ func (s *session) makeBases(ctx context.Context) {
 			sleep(ctx, basesCheck)
 			continue
 		}
-		if err := s.makeBase(ctx); err != nil {
+		err := s.makeBase(ctx)
+		if ended := (*endError)(nil); errors.As(err, &ended) {
+			s.stop(ended)
+			return
+		}
+		if err != nil {
 			s.failsToWrite(ctx, fmt.Errorf("make a base of the archive: %w", err))
 			sleep(ctx, backoff)
 			backoff = min(2*backoff, maxBackoff)
@@ -107,7 +110,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	}
 	s.mu.Lock()
 	s.since = sinceBase{
-		made: name.Time, segments: s.since.segments - before.segments,
+		made: name.Time, revision: name.Revision, sequence: name.Sequence, segments: s.since.segments - before.segments,
 		changes: s.since.changes - before.changes, bytes: s.since.bytes - before.bytes,
 	}
 	s.mu.Unlock()
@@ -133,7 +136,8 @@ func (s *session) deliverBase(ctx context.Context, path string, name BaseName) e
 			return err
 		}
 		err = errors.Join(s.shipBase(ctx, file, chainName(s.state.Number, basesDir, name.String())), file.Close())
-		if err == nil || ctx.Err() != nil || errors.Is(err, ErrExists) {
+		ended := (*endError)(nil)
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrExists) || errors.As(err, &ended) {
 			return err
 		}
 		s.failsToWrite(ctx, fmt.Errorf("make a base of the archive: %w", err))
@@ -150,8 +154,11 @@ func (s *session) shipBase(ctx context.Context, file *os.File, name string) erro
 	if err == nil {
 		err = s.config.Store.Create(ctx, name, file, size)
 	}
-	if errors.Is(err, ErrExists) {
-		err = s.sameBase(ctx, file, name)
+	switch {
+	case errors.Is(err, ErrExists): // an attempt whose answer was lost may have created it
+		_, err = s.sameContent(ctx, name, file)
+	case err == nil:
+		err = s.checkBase(ctx, file, name, size)
 	}
 	if err == nil {
 		shippedBytes.Add(float64(size))
@@ -159,25 +166,25 @@ func (s *session) shipBase(ctx context.Context, file *os.File, name string) erro
 	return err
 }
 
-// sameBase accepts an existing base with the content of the file, of an attempt whose
-// answer was lost.
-func (s *session) sameBase(ctx context.Context, file io.ReadSeeker, name string) error {
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
+// checkBase checks a base that the destination has confirmed. It ends the chain if the
+// destination does not have it, and removes a part of it: no restore should begin with it.
+func (s *session) checkBase(ctx context.Context, file *os.File, name string, size int64) error {
+	listed, err := s.listed(ctx, name, "")
+	if err == nil {
+		err = s.checkCopy(ctx, name, listed, file, size)
+	}
+	damage := (*damageError)(nil)
+	if !errors.As(err, &damage) {
 		return err
 	}
-	body, err := s.config.Store.Open(ctx, name)
-	if err != nil {
-		return err
+	if err := s.stillOwner(ctx, s.state); err != nil {
+		return err // the chain was removed, or the disk is not mounted
 	}
-	own, stored := sha256.New(), sha256.New()
-	_, err = io.Copy(stored, body)
-	if err = errors.Join(err, body.Close()); err == nil {
-		_, err = io.Copy(own, file)
+	ended := &endError{reason: damage.Error(), damaged: name}
+	if err := s.config.Store.Remove(ctx, name); err != nil {
+		ended.reason += fmt.Sprintf(" (it stays: %v)", err)
 	}
-	if err == nil && !bytes.Equal(own.Sum(nil), stored.Sum(nil)) {
-		err = fmt.Errorf("%s has another content: %w", name, ErrExists)
-	}
-	return err
+	return ended
 }
 
 // retain removes what no restore within the retention needs: in each chain, bases

@@ -47,7 +47,7 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	if err := writeJSON(w.stateFile(), st); err != nil {
 		return nil, err
 	}
-	w.attempt = nil
+	w.attempt, w.damaged = nil, ""
 	w.config.Log.Info("the archive begins a chain", "destination", w.config.Store, "chain", number, "reason", claim.Reason)
 	return newSession(w, st, nil)
 }
@@ -70,7 +70,7 @@ func (w *Writer) predecessor() *Predecessor {
 	if account.Chain != st.Number || account.Revision == 0 {
 		return nil
 	}
-	return &Predecessor{Number: st.Number, Last: account.Revision}
+	return &Predecessor{Number: st.Number, Last: account.Revision, Damaged: w.damaged}
 }
 
 // claim creates the chain.json with the next number, if this server may write to
@@ -115,16 +115,23 @@ func (w *Writer) create(ctx context.Context, name string, data []byte) error {
 }
 
 // proveImmutable creates the object again, which must fail. Storage that does not
-// honour the condition would let two servers overwrite each other's objects.
+// honour the condition would let two servers overwrite each other's objects. The object
+// must have its content.
 func (w *Writer) proveImmutable(ctx context.Context, name string, data []byte) error {
-	err := w.create(ctx, name, data)
+	again := w.create(ctx, name, data)
+	if again != nil && !errors.Is(again, ErrExists) {
+		return again
+	}
+	stored, err := readAll(ctx, w.config.Store, name, maxClaim)
 	switch {
-	case errors.Is(err, ErrExists):
-		return nil
-	case err == nil:
+	case err != nil && !isMissing(err) && !errors.Is(err, ErrDamaged):
+		return err
+	case err != nil || !bytes.Equal(stored, data):
+		return &refusedError{fmt.Sprintf("%s has confirmed %s and does not have it as it was written: check the storage, or use another one", w.config.Store, name)}
+	case again == nil:
 		return &refusedError{fmt.Sprintf("%s ignores If-None-Match and overwrites objects, so that two servers could destroy each other's archive: use storage with conditional writes", w.config.Store)}
 	}
-	return err
+	return nil
 }
 
 // mayClaim returns the number of the next chain, or that of an earlier attempt, or a

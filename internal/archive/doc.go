@@ -22,6 +22,7 @@
 // when the configuration names recipients.
 //
 // The [Writer] reads changes from a watch on the whole key space. It writes
-// segments to a spool below the data directory, and ships them from there.
+// segments to a spool below the data directory, and ships them from there. Later it
+// compares them with what the destination has, and ends the chain if that differs.
 // [Plan] and [Replay] restore.
 package archive

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"path"
 	"slices"
 	"time"
 )
@@ -183,10 +185,12 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 		if err != nil {
 			return nil, err
 		}
-		window := newWindow(chain, segments)
+		var successor *Claim
 		if i+1 < len(chains) {
-			window.endsBefore(chains[i+1].Claim)
+			successor = chains[i+1].Claim
 		}
+		window := newWindow(chain, segments, chain.brokenAfter(successor))
+		window.endsBefore(successor)
 		if window.Gap = window.gapAfter(before); window.HasBase {
 			before = &window
 		}
@@ -195,7 +199,21 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 	return windows, nil
 }
 
-func newWindow(chain *Chain, segments []Segment) Window {
+// brokenAfter is the revision after which nothing of the chain can be restored, because its
+// writer found a damaged object, as the claim of the successor states.
+func (c *Chain) brokenAfter(successor *Claim) int64 {
+	if successor == nil || successor.Predecessor == nil || successor.Predecessor.Number != c.Number || successor.Predecessor.Damaged == "" {
+		return math.MaxInt64
+	}
+	last := successor.Predecessor.Last
+	if slices.ContainsFunc(c.Bases, func(b Base) bool { return b.Revision > last }) {
+		return math.MaxInt64
+	}
+	return last
+}
+
+// newWindow describes a chain that can be restored up to the revision last.
+func newWindow(chain *Chain, segments []Segment, last int64) Window {
 	w := Window{Chain: chain.Number, Bases: len(chain.Bases), Segments: len(segments), HasBase: len(chain.Bases) > 0}
 	gap := func(format string, args ...any) { w.Gaps = append(w.Gaps, fmt.Sprintf(format, args...)) }
 	if chain.Claim != nil {
@@ -221,7 +239,9 @@ func newWindow(chain *Chain, segments []Segment) Window {
 		if segment.Sequence > next && next > 0 {
 			gap("segments %d to %d are missing: what follows revision %d, until the next base", next, segment.Sequence-1, w.LastRevision)
 		}
-		next = segment.Sequence + 1
+		if next = segment.Sequence + 1; segment.Last > last {
+			continue
+		}
 		if segment.Last > w.LastRevision {
 			w.LastRevision = segment.Last
 		}
@@ -246,7 +266,16 @@ func (w *Window) endsBefore(successor *Claim) {
 	if successor == nil || successor.Predecessor == nil || successor.Predecessor.Number != w.Chain {
 		return
 	}
-	if last := successor.Predecessor.Last; last > w.LastRevision {
+	last, damaged := successor.Predecessor.Last, successor.Predecessor.Damaged
+	switch {
+	case damaged != "" && path.Base(path.Dir(damaged)) == basesDir:
+		w.Gaps = append(w.Gaps, damaged+" is damaged or missing")
+		return
+	case damaged != "":
+		w.Gaps = append(w.Gaps, fmt.Sprintf("%s is damaged or missing: what follows revision %d, until the next base", damaged, last))
+		return
+	}
+	if last > w.LastRevision {
 		w.Gaps = append(w.Gaps, fmt.Sprintf("revisions %d to %d are missing: the chain was written until there", w.LastRevision+1, last))
 	}
 }

@@ -2,6 +2,8 @@ package archive
 
 import (
 	"context"
+	"crypto/md5"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -193,7 +195,11 @@ func (s *S3) List(ctx context.Context, prefix, after string) ([]Object, error) {
 	var objects []Object
 	infos, err := s.list(ctx, prefix, options)
 	for _, info := range infos {
-		objects = append(objects, Object{Name: strings.TrimPrefix(info.Key, s.prefix), SizeBytes: info.Size})
+		object := Object{Name: strings.TrimPrefix(info.Key, s.prefix), SizeBytes: info.Size}
+		if len(info.ETag) == hex.EncodedLen(md5.Size) { // that of an object in parts is longer
+			object.MD5 = info.ETag
+		}
+		objects = append(objects, object)
 	}
 	return objects, err
 }

@@ -147,6 +147,7 @@ func unchunked(r *http.Request) ([]byte, error) {
 type listedObject struct {
 	Key  string
 	Size int
+	ETag string
 }
 
 type listedPrefix struct{ Prefix string }
@@ -175,7 +176,7 @@ func (b *bucket) list(w http.ResponseWriter, r *http.Request) {
 			}
 			continue
 		}
-		result.Contents = append(result.Contents, listedObject{name, len(b.objects[name])})
+		result.Contents = append(result.Contents, listedObject{name, len(b.objects[name]), fmt.Sprintf("\"%x\"", md5.Sum(b.objects[name]))})
 	}
 	w.Header().Set("Content-Type", "application/xml")
 	_ = xml.NewEncoder(w).Encode(result) // the client sees what is missing

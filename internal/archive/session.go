@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -33,8 +34,12 @@ type session struct {
 	// previous process has lost.
 	unverified bool
 
-	// newSegment has a token when a segment is in the spool.
-	newSegment chan struct{}
+	// newSegment has a token when a segment is in the spool, manyUnchecked when those that
+	// were shipped take much room in it.
+	newSegment, manyUnchecked chan struct{}
+	// honest means that the destination had segments as they were written; otherSums, that
+	// those of its listing are not the MD5 sums of the content.
+	honest, otherSums atomic.Bool
 	// stop ends run with an error.
 	stop context.CancelCauseFunc
 
@@ -47,6 +52,8 @@ type session struct {
 // reads.
 type sinceBase struct {
 	made     time.Time
+	revision int64 // of the base
+	sequence int   // of the first segment after it
 	segments int
 	changes  int
 	bytes    int64
@@ -69,13 +76,13 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Writer: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), sequence: 1}
+	s := &session{Writer: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), manyUnchecked: make(chan struct{}, 1), sequence: 1}
 	if last != nil {
 		s.sequence = last.header.Sequence + 1
 		files.archived = map[string]fileState{} // changes while no process ran go into the next segment
 	}
 	if st.Based {
-		s.since = sinceBase{made: st.Base, segments: s.sequence - st.Sequence}
+		s.since = sinceBase{made: st.Base, revision: st.Revision, sequence: st.Sequence, segments: s.sequence - st.Sequence}
 		if st.Revision != 0 && last != nil { // each revision has a change at least
 			s.since.changes = int(max(0, last.header.Last-st.Revision))
 		}
@@ -86,6 +93,13 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	}
 	w.ledger.begins(st.Number, st.Based, revision, safe)
 	return s, nil
+}
+
+// based reports whether the chain has a base. Without one, nothing of it can be restored.
+func (s *session) based() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.since.made.IsZero()
 }
 
 // lastRevision is the last revision that the segments have.
@@ -121,6 +135,7 @@ func (s *session) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	workers.Go(func() { cancel(s.ship(ctx, working, fed)) })
 	workers.Go(func() { s.makeBases(working) })
+	workers.Go(func() { s.check(working) })
 	workers.Go(func() {
 		select {
 		case <-s.term.Lost():
@@ -338,7 +353,7 @@ func (s *session) closeSegment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.spool.size()+int64(len(segment)) > s.config.MaxSpool {
+	if s.spool.diskSize()+int64(len(segment)) > s.config.MaxSpool {
 		return end("the destination did not take the changes, and the spool of %d bytes is full (archive.maxSpool)", s.config.MaxSpool)
 	}
 	if err := s.spool.put(header, segment); err != nil {

@@ -60,7 +60,9 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 		case errors.As(err, &ended):
 			return err
 		case err == nil:
-			s.succeeds()
+			if s.based() {
+				s.succeeds()
+			}
 			backoff = minBackoff
 			continue
 		case process.Err() != nil:
@@ -115,18 +117,16 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 		return end("%v", err)
 	}
 	s.ledger.ships(p.header.Last)
+	s.shippedMuch()
 	return nil
 }
 
 // sameSegment accepts an existing segment with the same content, of an attempt whose
 // response was lost.
 func (s *session) sameSegment(ctx context.Context, name string, p pendingSegment) error {
-	data, err := readAll(ctx, s.config.Store, name, maxSegment)
-	if err != nil {
-		return err
+	_, err := s.sameContent(ctx, name, bytes.NewReader(p.data))
+	if errors.Is(err, ErrExists) {
+		return end("another process writes to chain %d: %v", s.state.Number, err)
 	}
-	if !bytes.Equal(data, p.data) {
-		return end("another process writes to chain %d: %s has another content", s.state.Number, name)
-	}
-	return nil
+	return err
 }

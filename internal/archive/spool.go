@@ -18,6 +18,10 @@ type spool struct {
 	// The segments from first on, before next, are pending. Their files have bytes bytes.
 	first, next int
 	bytes       int64
+	// The segments from unchecked on, before first, were shipped and not yet checked. Their
+	// files have uncheckedBytes bytes.
+	unchecked      int
+	uncheckedBytes int64
 }
 
 // pendingSegment is a segment in the spool.
@@ -40,10 +44,15 @@ func spoolName(sequence int) string { return segmentsBefore(sequence) + segmentE
 
 func (s *spool) path(sequence int) string { return filepath.Join(s.pendingDir(), spoolName(sequence)) }
 
+// reset forgets the segments. The caller holds mu.
+func (s *spool) reset() {
+	s.first, s.next, s.bytes, s.unchecked, s.uncheckedBytes = 0, 0, 0, 0, 0
+}
+
 // clear removes everything and makes the directories.
 func (s *spool) clear() error {
 	s.mu.Lock()
-	s.first, s.next, s.bytes = 0, 0, 0
+	s.reset()
 	s.mu.Unlock()
 	if err := os.RemoveAll(s.dir); err != nil {
 		return fmt.Errorf("empty the spool of the archive: %w", err)
@@ -62,7 +71,7 @@ func (s *spool) clear() error {
 func (s *spool) load(chain string) (*tail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.first, s.next, s.bytes = 0, 0, 0
+	s.reset()
 	var last *tail
 	for _, dir := range []string{s.shippedDir(), s.pendingDir()} {
 		entries, err := os.ReadDir(dir)
@@ -85,11 +94,14 @@ func (s *spool) load(chain string) (*tail, error) {
 				continue
 			}
 			last = &tail{header, sumOf(data)}
-			if err := os.Rename(path, filepath.Join(dir, spoolName(header.Sequence))); err != nil { // earlier releases had other names
-				return nil, fmt.Errorf("read the spool of the archive: %w", err)
+			if name := spoolName(header.Sequence); name != entry.Name() { // of an earlier release
+				if err := os.Rename(path, filepath.Join(dir, name)); err != nil {
+					return nil, fmt.Errorf("read the spool of the archive: %w", err)
+				}
 			}
-			if dir == s.pendingDir() {
-				s.pend(header.Sequence, len(data))
+			s.pend(header.Sequence, len(data))
+			if dir == s.shippedDir() {
+				s.ship(len(data))
 			}
 		}
 	}
@@ -98,11 +110,18 @@ func (s *spool) load(chain string) (*tail, error) {
 
 // pend records a pending segment. The caller holds mu.
 func (s *spool) pend(sequence, size int) {
-	if s.first == s.next {
-		s.first = sequence
+	if s.next == 0 {
+		s.unchecked, s.first = sequence, sequence
 	}
 	s.next = sequence + 1
 	s.bytes += int64(size)
+}
+
+// ship records that the oldest pending segment was shipped. The caller holds mu.
+func (s *spool) ship(size int) {
+	s.first++
+	s.bytes -= int64(size)
+	s.uncheckedBytes += int64(size)
 }
 
 // put adds a segment.
@@ -129,7 +148,12 @@ func (s *spool) oldest() (pendingSegment, error) {
 	s.mu.Lock()
 	sequence := s.first
 	s.mu.Unlock()
-	data, err := os.ReadFile(s.path(sequence))
+	return readSpooled(s.path(sequence), sequence)
+}
+
+// readSpooled reads a segment. It fails if the file is not what was written.
+func readSpooled(path string, sequence int) (pendingSegment, error) {
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return pendingSegment{}, err
 	}
@@ -138,7 +162,7 @@ func (s *spool) oldest() (pendingSegment, error) {
 		err = fmt.Errorf("%w: it is segment %d", ErrDamaged, header.Sequence)
 	}
 	if err != nil {
-		return pendingSegment{}, fmt.Errorf("%s: %w", s.path(sequence), err)
+		return pendingSegment{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return pendingSegment{header, data}, nil
 }
@@ -150,23 +174,52 @@ func (s *spool) size() int64 {
 	return s.bytes
 }
 
-// shipped records that the oldest segment has reached the destination. The file is kept
-// until the next one is shipped: a later process continues from it.
+// diskSize is how many bytes the files have: of the segments that are pending or unchecked.
+func (s *spool) diskSize() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes + s.uncheckedBytes
+}
+
+// shipped records that the destination has confirmed the oldest segment. The file is kept:
+// the segment is checked, and a later process continues from the last one.
 func (s *spool) shipped(p pendingSegment) error {
 	name := spoolName(p.header.Sequence)
 	if err := os.Rename(s.path(p.header.Sequence), filepath.Join(s.shippedDir(), name)); err != nil {
 		return fmt.Errorf("keep the last segment in the spool of the archive: %w", err)
 	}
 	s.mu.Lock()
-	s.first++
-	s.bytes -= int64(len(p.data))
+	defer s.mu.Unlock()
+	s.ship(len(p.data))
+	return nil
+}
+
+// toCheck returns the numbers of the segments that are shipped and not yet checked, from
+// first on and before end, and the size of their files.
+func (s *spool) toCheck() (first, end int, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unchecked, s.first, s.uncheckedBytes
+}
+
+// uncheckedSegment reads a shipped segment.
+func (s *spool) uncheckedSegment(sequence int) (pendingSegment, error) {
+	return readSpooled(filepath.Join(s.shippedDir(), spoolName(sequence)), sequence)
+}
+
+// checked records that the destination has the segments before end, of that size. It
+// removes their files but for the last one, from which a later process continues.
+func (s *spool) checked(end int, size int64) error {
+	s.mu.Lock()
+	s.unchecked = end
+	s.uncheckedBytes -= size
 	s.mu.Unlock()
 	entries, err := os.ReadDir(s.shippedDir())
 	if err != nil {
 		return fmt.Errorf("clean the spool of the archive: %w", err)
 	}
 	for _, entry := range entries {
-		if entry.Name() < name {
+		if entry.Name() < spoolName(end-1) {
 			if err := os.Remove(filepath.Join(s.shippedDir(), entry.Name())); err != nil {
 				return fmt.Errorf("clean the spool of the archive: %w", err)
 			}

@@ -19,6 +19,9 @@ type Object struct {
 	// Name is relative to the destination, with slashes.
 	Name      string
 	SizeBytes int64
+	// MD5 is the sum of the content in hexadecimal digits, if the store knows it. Some
+	// have something else of that form, for instance of objects that they encrypt.
+	MD5 string
 }
 
 // Store keeps objects under names. Implementations are safe for concurrent use.

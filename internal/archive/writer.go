@@ -83,6 +83,7 @@ type Writer struct {
 	term     *fleet.Term     // nil without an election
 	former   string          // ID with which this server wrote from an etcd of its own
 	resigned error           // why this server ended its last term
+	damaged  string          // the object because of which the last chain ended; see [Predecessor]
 
 	mu     sync.Mutex
 	record Record
@@ -155,12 +156,15 @@ func (w *Writer) observing(ctx context.Context) {
 }
 
 // endError ends a chain. The next one states the reason.
-type endError struct{ reason string }
+type endError struct {
+	reason  string
+	damaged string // the name of the object that is not as it was written, if that is the reason
+}
 
 // Error implements error.
 func (e *endError) Error() string { return e.reason }
 
-func end(format string, args ...any) error { return &endError{fmt.Sprintf(format, args...)} }
+func end(format string, args ...any) error { return &endError{reason: fmt.Sprintf(format, args...)} }
 
 // refusedError means that the destination belongs to another server.
 type refusedError struct{ text string }
@@ -199,7 +203,7 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 func (w *Writer) archive(ctx context.Context) error {
 	s, reason := w.continued(ctx)
 	w.attempt = nil
-	backoff := minBackoff
+	backoff, distrust := minBackoff, time.Duration(0)
 	for ctx.Err() == nil && !w.deposed() {
 		var err error
 		if s == nil {
@@ -230,9 +234,26 @@ func (w *Writer) archive(ctx context.Context) error {
 		}
 		reason = err.Error()
 		w.breaks(ctx, err)
+		if w.damaged = damagedObject(err); w.damaged != "" {
+			if s.honest.Load() {
+				distrust = 0
+			}
+			sleep(ctx, distrust)
+			distrust = min(max(2*distrust, minDistrust), maxDistrust)
+		}
 		s = nil
 	}
 	return nil
+}
+
+// damagedObject is the object because of which a chain has ended; empty if there was another
+// reason.
+func damagedObject(err error) string {
+	ended := (*endError)(nil)
+	if !errors.As(err, &ended) {
+		return ""
+	}
+	return ended.damaged
 }
 
 // continued returns the chain of the previous process, or why a new one begins.

@@ -26,8 +26,8 @@ type Archive struct {
 	Interval metav1.Duration `json:"interval"`
 	// Retention is how far back a restore reaches.
 	Retention metav1.Duration `json:"retention"`
-	// MaxSpool is what waits on the local disk at most while the destination does
-	// not take it.
+	// MaxSpool bounds the changes on the local disk, that wait for the destination or
+	// for a check of what it has.
 	MaxSpool resource.Quantity `json:"maxSpool"`
 	// TakeOver is the ID of a server that does not exist any more; this server may
 	// continue its destination.
