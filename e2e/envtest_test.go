@@ -27,7 +27,7 @@ import (
 func envtestAssets(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "assets")
-	if out := harness.Runs(t, harness.ExitOK, "envtest", dir); out != "export KUBEBUILDER_ASSETS='"+dir+"'\n" {
+	if out := harness.Runs(t, harness.ExitOK, "envtest", dir); out != "export KUBEBUILDER_ASSETS="+dir+"\n" {
 		t.Errorf("it printed %q", out)
 	}
 	return dir

@@ -50,7 +50,11 @@ with the syntax of controllerManager.controllers; none runs no controllers.
 
 The kube-apiserver process contains the database, in the data directory of etcd; the
 etcd process only answers health checks. For tests that connect to etcd, name a real
-etcd in TEST_ASSET_ETCD: this kube-apiserver works with it too.`,
+etcd in TEST_ASSET_ETCD: this kube-apiserver works with it too.
+
+Both processes end, and remove the temporary directories that envtest has made, when
+the test program has ended without stopping them: when it was killed, and on Windows,
+where envtest cannot stop processes.`,
 		Example: `  eval "$(kube-hyper-mini envtest ./bin/envtest)"
   go test ./...`,
 		Args: exactly("DIR"),
@@ -63,7 +67,7 @@ etcd in TEST_ASSET_ETCD: this kube-apiserver works with it too.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "export KUBEBUILDER_ASSETS='%s'\n", dir)
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), testplane.ExportLine("KUBEBUILDER_ASSETS", dir))
 			return err
 		},
 	}
@@ -86,11 +90,16 @@ func newEnvtestAPIServer() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return errors.Join(runEnvtestAPIServer(cmd, cfg), release())
+		owner, err := server.Owner()
+		if err != nil {
+			return errors.Join(err, release())
+		}
+		serve := func(ctx context.Context) error { return runEnvtestAPIServer(ctx, cmd, cfg) }
+		return errors.Join(owner.Run(cmd.Context(), serve), release())
 	}}
 }
 
-func runEnvtestAPIServer(cmd *cobra.Command, cfg *config.ServerConfiguration) error {
+func runEnvtestAPIServer(ctx context.Context, cmd *cobra.Command, cfg *config.ServerConfiguration) error {
 	log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: isTerminal(cmd.ErrOrStderr())})
 	if err != nil {
 		return err
@@ -100,7 +109,7 @@ func runEnvtestAPIServer(cmd *cobra.Command, cfg *config.ServerConfiguration) er
 		return usageError(err)
 	}
 	checked.GCPercent(testplane.GCPercent)
-	return appliance.Run(cmd.Context(), checked, log)
+	return appliance.Run(ctx, checked, log)
 }
 
 // newEnvtestEtcd is etcd of envtest; it is run by that name.

@@ -19,8 +19,9 @@ func TestKubeconfigBadCommandLines(t *testing.T) {
 	if err := os.WriteFile(there, []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("HOME", "")
-	t.Setenv("KUBECONFIG", "")
+	for _, name := range []string{"HOME", "KUBECONFIG", "HOMEDRIVE", "HOMEPATH", "USERPROFILE"} { // the last three: Windows
+		t.Setenv(name, "")
+	}
 	for _, c := range []struct {
 		args []string
 		want string

@@ -190,6 +190,16 @@ func (a *APIServer) Configuration(ctx context.Context) (cfg *config.ServerConfig
 	return a.config, release, nil
 }
 
+// Owner returns the test program that has started this process, or nil if a user has. Call
+// it after Configuration.
+func (a *APIServer) Owner() (*Owner, error) {
+	owner, err := newOwner(a.certDir, "", filepath.Dir(a.config.DataDir))
+	if err != nil {
+		return nil, fmt.Errorf("kube-apiserver: %w", err)
+	}
+	return owner, nil
+}
+
 // placeSigningKey copies the key to the path that the server reads.
 func (a *APIServer) placeSigningKey() error {
 	if a.signingKey == "" {

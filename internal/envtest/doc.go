@@ -6,4 +6,5 @@
 //   - etcd.go is etcd for envtest: it answers health checks and returns the data
 //     directory to kube-apiserver, whose process has the database
 //   - apiserver.go reads the command line of kube-apiserver
+//   - owner.go ends both when the test program has ended
 package envtest

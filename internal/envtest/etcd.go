@@ -79,8 +79,17 @@ func NewEtcd(args []string) (*EtcdServer, error) {
 	return e, nil
 }
 
-// Run answers until ctx ends.
+// Run answers until ctx ends, or until the test program ends that has started this process
+// with a temporary directory, which Run then removes (see [Owner]).
 func (e *EtcdServer) Run(ctx context.Context) error {
+	owner, err := newOwner(e.store.DataDir, filepath.Join(e.store.DataDir, subdirectory, "lock"))
+	if err != nil {
+		return fmt.Errorf("etcd: %w", err)
+	}
+	return owner.Run(ctx, e.serve)
+}
+
+func (e *EtcdServer) serve(ctx context.Context) error {
 	if err := os.MkdirAll(e.store.DataDir, 0o700); err != nil {
 		return fmt.Errorf("etcd: make the data directory: %w", err)
 	}

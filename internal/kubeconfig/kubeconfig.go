@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	goruntime "runtime"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
@@ -82,7 +83,7 @@ func Server(path string) (string, error) {
 func Write(path string, data []byte, mode os.FileMode) error {
 	old, err := os.ReadFile(path)
 	if err == nil && bytes.Equal(old, data) {
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm() == mode {
+		if info, err := os.Stat(path); err == nil && (info.Mode().Perm() == mode || goruntime.GOOS == "windows") { // without modes
 			return nil
 		}
 	}

@@ -197,3 +197,17 @@ func TestMergeKeepsAnUnreadableFile(t *testing.T) {
 		t.Errorf("it holds %q, %v", data, err)
 	}
 }
+
+// TestMergeRefusesAKubeconfigWithoutTheServer: the server's kubeconfig was damaged.
+func TestMergeRefusesAKubeconfigWithoutTheServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	for _, data := range []string{"", "apiVersion: v1\nkind: Config\nclusters: [{name: kube-hyper-mini, cluster: {server: https://127.0.0.1:6443}}]\n"} {
+		_, err := Merge([]byte(data), path, "mini", false, time.Now())
+		if err == nil || !strings.Contains(err.Error(), "the next start of the server writes it") {
+			t.Errorf("%q: it said: %v", data, err)
+		}
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("a file was written: %v", err)
+	}
+}

@@ -33,6 +33,9 @@ func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, 
 	if err != nil {
 		return Merged{}, fmt.Errorf("read the server's kubeconfig: %w", err)
 	}
+	if ours.Clusters[Name] == nil || ours.AuthInfos[Name] == nil {
+		return Merged{}, fmt.Errorf("the server's kubeconfig has no cluster or no user %s: remove the file, and the next start of the server writes it", Name)
+	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // replace what a link points to, not the link
 	}

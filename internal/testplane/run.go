@@ -272,7 +272,7 @@ func (r *runner) follow(command *Command) error {
 
 // wait prints where the server is and returns when the run is to end.
 func (r *runner) wait(running appliance.Running) error {
-	if _, err := fmt.Fprintln(r.Out, exportLine(clientcmd.RecommendedConfigPathEnvVar, running.Kubeconfig)); err != nil {
+	if _, err := fmt.Fprintln(r.Out, ExportLine(clientcmd.RecommendedConfigPathEnvVar, running.Kubeconfig)); err != nil {
 		return fmt.Errorf("print the kubeconfig's path: %w", err)
 	}
 	for {

@@ -17,8 +17,8 @@ var Forwarded = []os.Signal{
 // sends SIGHUP.
 var ending = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
-// exportLine sets a variable of the environment in a POSIX shell.
-func exportLine(name, value string) string { return "export " + name + "=" + quoted(value) }
+// ExportLine returns the line that sets a variable of the environment in a POSIX shell.
+func ExportLine(name, value string) string { return "export " + name + "=" + quoted(value) }
 
 // quoted is a word for a POSIX shell.
 func quoted(word string) string {

@@ -11,7 +11,7 @@ var Forwarded = []os.Signal{os.Interrupt}
 // ending are the signals that end a run without a command.
 var ending = []os.Signal{os.Interrupt}
 
-// exportLine sets a variable of the environment in PowerShell.
-func exportLine(name, value string) string {
+// ExportLine returns the line that sets a variable of the environment in PowerShell.
+func ExportLine(name, value string) string {
 	return "$env:" + name + " = '" + strings.ReplaceAll(value, "'", "''") + "'"
 }

@@ -1,0 +1,117 @@
+package envtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+const (
+	// temporaryPrefix begins the names of the directories that envtest makes, and removes
+	// when it stops.
+	temporaryPrefix = "k8s_test_framework_"
+	// parentPoll is the time between two looks at the parent process.
+	parentPoll = 500 * time.Millisecond
+	// unlockTries bounds the wait for the end of the server that uses a directory, in
+	// parentPoll.
+	unlockTries = 40
+)
+
+// Owner is the test program that has started this process with temporary directories of
+// envtest. When it has ended without stopping this process, nobody else does: it was
+// killed, or it runs on Windows, where envtest cannot stop processes.
+type Owner struct {
+	directory string // of envtest's, to remove; or ""
+	lock      string // of the server that may use the directory; or ""
+	ended     func() bool
+	release   func() error
+}
+
+// newOwner returns the owner of this process, which uses the directory and the others:
+// nil if envtest has made none of them, because they belong to a user then.
+func newOwner(directory, lock string, others ...string) (*Owner, error) {
+	o := &Owner{lock: lock}
+	if temporary(directory) {
+		o.directory = directory
+	} else if !slices.ContainsFunc(others, temporary) {
+		return nil, nil
+	}
+	var err error
+	if o.ended, o.release, err = watchParent(); err != nil {
+		return nil, fmt.Errorf("watch the process that has started this one: %w", err)
+	}
+	return o, nil
+}
+
+// temporary reports whether envtest has made the directory.
+func temporary(dir string) bool {
+	return filepath.Dir(dir) == filepath.Clean(os.TempDir()) && strings.HasPrefix(filepath.Base(dir), temporaryPrefix)
+}
+
+// Run calls serve with a context that ends when ctx ends or the owner has ended. In the
+// latter case it then removes envtest's directory. A nil Owner never ends.
+func (o *Owner) Run(ctx context.Context, serve func(context.Context) error) (err error) {
+	if o == nil {
+		return serve(ctx)
+	}
+	defer func() { err = errors.Join(err, o.release()) }()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		o.await(ctx)
+		stop()
+	}()
+	err = serve(ctx)
+	stop()
+	<-watched
+	if o.ended() {
+		err = errors.Join(err, o.remove())
+	}
+	return err
+}
+
+// await returns when the owner, or ctx, has ended.
+func (o *Owner) await(ctx context.Context) {
+	poll := time.NewTicker(parentPoll)
+	defer poll.Stop()
+	for !o.ended() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-poll.C:
+		}
+	}
+}
+
+// remove removes the directory when no server uses it.
+func (o *Owner) remove() error {
+	if o.directory == "" {
+		return nil
+	}
+	for range unlockTries {
+		if o.lock == "" {
+			break
+		}
+		lock, err := datadir.TryLock(o.lock)
+		if err == nil {
+			err = lock.Close()
+		}
+		if !errors.Is(err, datadir.ErrLocked) {
+			break // without a server there is no such file
+		}
+		time.Sleep(parentPoll)
+	}
+	if err := os.RemoveAll(o.directory); err != nil {
+		return fmt.Errorf("remove the directory that the ended test has left: %w", err)
+	}
+	return nil
+}
