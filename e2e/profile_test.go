@@ -69,6 +69,7 @@ func chartsInstall(t *testing.T, s *harness.Server, ns string) {
 		return fmt.Errorf("%w: %s", errors.Join(err, errors.New("it was not")), out)
 	})
 	harness.Contains(t, s.Kubectl("", "cluster-info"), "Kubernetes control plane", "is running at", s.RESTConfig().Host)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", s.Dir, "cluster-info", "dump"), "NodeList", "PodList")
 }
 
 func workloadsAreData(t *testing.T, s *harness.Server, ns string) {

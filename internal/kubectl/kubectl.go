@@ -40,7 +40,9 @@ func Run(args []string, streams Streams) int {
 		runtime.Goexit() // the caller expects that this does not return
 	})
 	go func() {
-		command := cmd.NewDefaultKubectlCommandWithArgs(options(args, streams))
+		options := options(args, streams)
+		command := cmd.NewDefaultKubectlCommandWithArgs(options)
+		cmdutil.CheckErr(answerClusterInfo(command, options.ConfigFlags))
 		command.SetArgs(args)
 		command.SetIn(streams.In)
 		command.SetOut(streams.Out)
