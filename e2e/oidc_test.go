@@ -94,9 +94,9 @@ func texts(t *testing.T, topic, heading string) []string {
 	return list
 }
 
-// TestLogin follows "OpenID Connect" of help access, with an issuer from
-// github.com/zitadel/oidc. A program that logs in on its pages stands in for kubectl's
-// plugin oidc-login and the browser.
+// TestLogin follows "OpenID Connect" of help access, with kubectl's plugin oidc-login and
+// an issuer from github.com/zitadel/oidc. A program that logs in on its pages stands in
+// for the browser.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	blocks := texts(t, "access", "## OpenID Connect")
@@ -120,32 +120,35 @@ func TestLogin(t *testing.T) {
 	s := harness.Start(t, "--config", config)
 
 	// The programs of the user, and the kubeconfig.
-	programs := t.TempDir()
+	programs, modules := t.TempDir(), filepath.Join(harness.Root(t), "e2e")
 	for name, program := range map[string]string{
 		"kubectl":            harness.KubectlBinary(t),
-		"kubectl-oidc_login": harness.Build(t, filepath.Join(harness.Root(t), "e2e", "oidc"), "./login", "login"),
+		"kubectl-oidc_login": harness.Build(t, filepath.Join(modules, "kubelogin"), "github.com/int128/kubelogin", "kubelogin"),
+		"browser":            harness.Build(t, filepath.Join(modules, "oidc"), "./browser", "browser"),
 	} {
 		if err := os.Symlink(program, filepath.Join(programs, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	path := "PATH=" + programs + ":" + os.Getenv("PATH")
+	env := []string{"PATH=" + programs + ":" + os.Getenv("PATH"), "BROWSER_CA=" + p.ca}
 	shell := func(kubeconfig, commands string) (string, error) {
 		t.Helper()
-		return harness.RunWith(t, []string{path, "KUBECONFIG=" + kubeconfig}, "", "sh", "-ec", commands)
+		return harness.RunWith(t, append(env, "KUBECONFIG="+kubeconfig), "", "sh", "-ec", commands)
 	}
 	if out, err := shell(s.Kubeconfig, blocks[2]); err != nil {
 		t.Fatalf("bind the role: %v\n%s", err, out)
 	}
-	// kubeconfig runs the topic's commands. With its password the login needs no browser.
+	// kubeconfig runs the topic's commands, with files and a port of the test, and with the
+	// version of the credentials that this release of the plugin prints.
 	kubeconfig := func(client string) string {
 		t.Helper()
 		result := filepath.Join(t.TempDir(), "jane.kubeconfig")
 		commands := strings.NewReplacer(
 			"https://mini.example.org:6443", s.RESTConfig().Host, "server-ca.crt", filepath.Join(s.Dir, "pki", "server-ca.crt"),
+			"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1",
 			"https://dex.example.org", p.url, "client-id=kube-hyper-mini", "client-id="+client,
-			"--exec-arg=get-token", "--exec-arg=get-token --exec-arg=--username=jane "+
-				"--exec-arg=--password=password --exec-arg=--certificate-authority="+p.ca,
+			"--exec-arg=get-token", "--exec-arg=get-token --exec-arg=--browser-command=browser --exec-arg=--certificate-authority="+p.ca+
+				" --exec-arg=--token-cache-dir="+t.TempDir()+" --exec-arg=--listen-address="+harness.FreeAddress(t),
 			"kubectl --context mini auth whoami", "kubectl config use-context mini",
 		).Replace(blocks[3])
 		if out, err := shell(result, commands); err != nil {
@@ -172,22 +175,22 @@ func TestLogin(t *testing.T) {
 	}
 	harness.Contains(t, out, "Forbidden", `"oidc:jane@example.org"`)
 
-	loginFindings(t, s, p, path, config, kubeconfig)
+	loginFindings(t, s, p, env, config, kubeconfig)
 }
 
 // loginFindings checks what doctor and the log say about logins that fail.
-func loginFindings(t *testing.T, s *harness.Server, p *provider, path, config string, kubeconfig func(client string) string) {
+func loginFindings(t *testing.T, s *harness.Server, p *provider, env []string, config string, kubeconfig func(client string) string) {
 	t.Helper()
 	examined := func(file string) string {
 		t.Helper()
-		out, code := harness.CLIWith(t, []string{path}, "doctor", "--kubeconfig", file)
+		out, code := harness.CLIWith(t, env, "doctor", "--kubeconfig", file)
 		if code != harness.ExitFindings {
 			t.Errorf("doctor ended with exit code %d:\n%s", code, out)
 		}
 		return out
 	}
 	other := kubeconfig("other")
-	if out, err := harness.RunWith(t, []string{path}, "", "kubectl", "--kubeconfig", other, "auth", "whoami"); err == nil {
+	if out, err := harness.RunWith(t, env, "", "kubectl", "--kubeconfig", other, "auth", "whoami"); err == nil {
 		t.Errorf("a token for another server is accepted: %s", out)
 	}
 	s.WaitLog("expected audience")

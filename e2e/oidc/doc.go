@@ -1,3 +1,3 @@
-// Package oidc has the programs of the test of logins: an OpenID Connect issuer and what
-// logs a user in.
+// Package oidc has the programs of the test of logins: an OpenID Connect issuer, and a
+// browser that logs a user in.
 package oidc

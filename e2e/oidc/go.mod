@@ -4,10 +4,7 @@ module kube-hyper-mini.io/kube-hyper-mini/e2e/oidc
 
 go 1.26.0
 
-require (
-	github.com/zitadel/oidc/v3 v3.51.17
-	golang.org/x/oauth2 v0.37.0
-)
+require github.com/zitadel/oidc/v3 v3.51.17
 
 require (
 	github.com/bmatcuk/doublestar/v4 v4.10.4 // indirect
@@ -26,5 +23,6 @@ require (
 	go.opentelemetry.io/otel v1.46.0 // indirect
 	go.opentelemetry.io/otel/metric v1.46.0 // indirect
 	go.opentelemetry.io/otel/trace v1.46.0 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
