@@ -95,10 +95,10 @@ func (c *documentCache) put(path string, a *answer) {
 func (c *documentCache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.RLock()
 	available, a := c.available, c.answers[r.URL.Path]
-	nothing := len(c.answers) == 0
+	empty := len(c.answers) == 0
 	c.mu.RUnlock()
 	switch {
-	case !available && r.URL.Path != openAPIV2Path, nothing:
+	case !available && r.URL.Path != openAPIV2Path, empty:
 		http.Error(w, "the server's documents have not been read", http.StatusServiceUnavailable)
 	case a == nil || a.body == nil:
 		http.NotFound(w, r)
@@ -111,7 +111,7 @@ func (c *documentCache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read is the answer without its body.
-func (a *answer) read() *answer {
+// withoutBody returns the answer without its body.
+func (a *answer) withoutBody() *answer {
 	return &answer{contentType: a.contentType, etag: a.etag, digest: a.digest}
 }

@@ -29,14 +29,16 @@ const (
 
 // check requests the discovery document of the group version from the server.
 func (a *Availability) check(ctx context.Context, service *apiregistrationv1.APIService) apiregistrationv1.APIServiceCondition {
-	err := a.ask(ctx, service)
+	err := a.tryDiscovery(ctx, service)
 	if err == nil {
 		return kube.PassedCondition()
 	}
 	return apiregistrationv1.APIServiceCondition{Status: apiregistrationv1.ConditionFalse, Reason: reason(err), Message: err.Error()}
 }
 
-func (a *Availability) ask(ctx context.Context, service *apiregistrationv1.APIService) error {
+// tryDiscovery requests the document, and a second time on a new connection if the first
+// one may have failed because of the connection.
+func (a *Availability) tryDiscovery(ctx context.Context, service *apiregistrationv1.APIService) error {
 	client, err := a.config.Caller.client(service)
 	if err != nil {
 		return err
@@ -50,13 +52,14 @@ func (a *Availability) ask(ctx context.Context, service *apiregistrationv1.APISe
 	// requests, so that one of them gets another connection.
 	utilnet.CloseIdleConnectionsFor(client.Transport)
 	var unreachable *endpoints.ConnectError
-	var unknown *endpoints.UnresolvedError
-	if errors.As(err, &unreachable) || errors.As(err, &unknown) || errors.Is(err, errSlow) || reason(err) == reasonTLS {
-		return err // that was a new one, or has taken long enough
+	var unresolved *endpoints.UnresolvedError
+	if errors.As(err, &unreachable) || errors.As(err, &unresolved) || errors.Is(err, errSlow) || reason(err) == reasonTLS {
+		return err // not because of an old connection, or after a long wait
 	}
 	return a.discover(ctx, client, service)
 }
 
+// discover sends one request.
 func (a *Availability) discover(ctx context.Context, client *http.Client, service *apiregistrationv1.APIService) error {
 	path, ref := kube.DiscoveryPath(service), reference(service)
 	request, err := a.config.Caller.request(ctx, service, path, kube.DiscoveryUser, user.SystemPrivilegedGroup)
@@ -74,21 +77,21 @@ func (a *Availability) discover(ctx context.Context, client *http.Client, servic
 	return nil
 }
 
-// describeWithin is describe for a request with another bound.
-func describeWithin(bound time.Duration, ref endpoints.Reference, path string, err error) error {
+// describeWithin is describe for a request with another timeout than a check has.
+func describeWithin(timeout time.Duration, ref endpoints.Reference, path string, err error) error {
 	if described := describe(ref, path, err); !errors.Is(described, errSlow) {
 		return described
 	}
-	return fmt.Errorf("request %s of service %s: no answer within %s", path, ref, bound)
+	return fmt.Errorf("request %s of service %s: no answer within %s", path, ref, timeout)
 }
 
 // describe describes the error without the host of the resolver, which is internal, and
 // without the local port, which changes each time: a condition must not change if
 // nothing has changed.
 func describe(ref endpoints.Reference, path string, err error) error {
-	var unknown *endpoints.UnresolvedError
-	if errors.As(err, &unknown) {
-		return unknown
+	var unresolved *endpoints.UnresolvedError
+	if errors.As(err, &unresolved) {
+		return unresolved
 	}
 	var unreachable *endpoints.ConnectError
 	if errors.As(err, &unreachable) {
@@ -107,7 +110,7 @@ func describe(ref endpoints.Reference, path string, err error) error {
 // reason classifies what a check failed with.
 func reason(err error) string {
 	var (
-		unknown     *endpoints.UnresolvedError
+		unresolved  *endpoints.UnresolvedError
 		unreachable *endpoints.ConnectError
 		certificate *tls.CertificateVerificationError
 		invalid     x509.CertificateInvalidError
@@ -117,7 +120,7 @@ func reason(err error) string {
 		record      tls.RecordHeaderError
 	)
 	switch {
-	case errors.As(err, &unknown):
+	case errors.As(err, &unresolved):
 		return kube.ReasonNotFound
 	case errors.As(err, &unreachable):
 		return reasonConnect

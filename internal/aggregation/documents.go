@@ -170,9 +170,9 @@ func (d *Documents) cacheOf(service *apiregistrationv1.APIService) *documentCach
 	return c
 }
 
-// fetched passes a renewed cache to discovery, unless the APIService was changed or
+// publishDiscovery passes a renewed cache to discovery, unless the APIService was changed or
 // deleted during the fetch.
-func (d *Documents) fetched(name string, c *documentCache) {
+func (d *Documents) publishDiscovery(name string, c *documentCache) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if service, err := d.lister.Get(name); err == nil && service.Spec.Service != nil && d.caches[name] == c {
@@ -188,7 +188,7 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 	if err == nil {
 		f := &fetching{client: client, caller: d.caller, service: service, documentCache: c}
 		err = f.discovery(ctx)
-		d.fetched(service.Name, c)
+		d.publishDiscovery(service.Name, c)
 		d.markRequested(service.Name)
 		if err == nil {
 			err = f.openAPI(ctx, d.sinks)

@@ -32,10 +32,10 @@ type fetching struct {
 }
 
 // fetch requests a document and stores it. It returns nil if the server does not have
-// it, and whether it differs from the previous one.
-func (f *fetching) fetch(ctx context.Context, path, accept string, bound time.Duration, user string, groups ...string) (*answer, bool, error) {
+// it. changed means that the document differs from the previous one.
+func (f *fetching) fetch(ctx context.Context, path, accept string, timeout time.Duration, user string, groups ...string) (document *answer, changed bool, err error) {
 	ref := reference(f.service)
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := f.caller.request(ctx, f.service, path, user, groups...)
 	if err != nil {
@@ -48,7 +48,7 @@ func (f *fetching) fetch(ctx context.Context, path, accept string, bound time.Du
 	}
 	response, err := f.client.Do(request)
 	if err != nil {
-		return nil, false, describeWithin(bound, ref, path, err)
+		return nil, false, describeWithin(timeout, ref, path, err)
 	}
 	defer func() { _ = response.Body.Close() }() // the error does not matter
 	switch {
@@ -62,7 +62,7 @@ func (f *fetching) fetch(ctx context.Context, path, accept string, bound time.Du
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
 	if err != nil {
-		return nil, false, describeWithin(bound, ref, path, err)
+		return nil, false, describeWithin(timeout, ref, path, err)
 	}
 	if len(body) > maxDocument {
 		return nil, false, fmt.Errorf("service %s answers %s with more than %d bytes", ref, path, maxDocument)
@@ -101,7 +101,7 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 			f.put(f.v3Path, nil)
 			return fmt.Errorf("read %s of service %s: %w", f.v3Path, reference(f.service), err)
 		}
-		f.put(f.v3Path, v3.read())
+		f.put(f.v3Path, v3.withoutBody())
 	}
 	v2, changed, err := f.fetch(ctx, openAPIV2Path, runtime.ContentTypeJSON, kube.OpenAPITimeout, kube.OpenAPIUser)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 			f.put(openAPIV2Path, nil)
 			return fmt.Errorf("read %s of service %s: %w", openAPIV2Path, reference(f.service), err)
 		}
-		f.put(openAPIV2Path, v2.read())
+		f.put(openAPIV2Path, v2.withoutBody())
 	}
 	f.withdraw(sinks, v2 != nil, v3 != nil)
 	return nil

@@ -29,11 +29,12 @@ type caches struct {
 	ctx       context.Context // of the informers
 	stop      context.CancelFunc
 	filled    atomic.Bool
-	seen      <-chan struct{} // closed when a poll that began with those of the plugins has succeeded
+	seen      <-chan struct{} // closed when the admission plugins have noticed that filled is true
 }
 
 // newCaches is called right after the admission plugins were made (see
-// [kube.PollWithPlugins]). The caller must call stop unless endWith does.
+// [kube.PollWithPlugins]). The caller calls stop, unless it calls endWith and the server
+// runs.
 func newCaches(ctx context.Context, stores func(context.Context) error) *caches {
 	c := &caches{stores: stores}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -59,14 +60,14 @@ func (c *caches) endWith(server *genericapiserver.GenericAPIServer) error {
 // all objects, or after cacheFillTimeout: code that needs a cache then waits for it, as in
 // kube-apiserver. Audit events of these requests are buffered until the server runs.
 func (c *caches) fill(ctx context.Context) {
-	moment, cancel := context.WithTimeout(ctx, cacheFillTimeout)
+	bounded, cancel := context.WithTimeout(ctx, cacheFillTimeout)
 	defer cancel()
-	_ = c.stores(moment) // at the timeout the informers start nevertheless
+	_ = c.stores(bounded) // at the timeout the informers start nevertheless
 	for _, factory := range c.factories {
 		factory.Start(c.ctx.Done())
 	}
 	for _, factory := range c.factories {
-		factory.WaitForCacheSync(moment.Done())
+		factory.WaitForCacheSync(bounded.Done())
 	}
 	c.filled.Store(true)
 }
@@ -74,10 +75,10 @@ func (c *caches) fill(ctx context.Context) {
 // awaitPlugins returns when the admission plugins have noticed that the caches are filled,
 // or after cacheFillTimeout. A request before that waits 100 ms. Call it after fill.
 func (c *caches) awaitPlugins(ctx context.Context) {
-	moment, cancel := context.WithTimeout(ctx, cacheFillTimeout)
+	bounded, cancel := context.WithTimeout(ctx, cacheFillTimeout)
 	defer cancel()
 	select {
 	case <-c.seen:
-	case <-moment.Done():
+	case <-bounded.Done():
 	}
 }

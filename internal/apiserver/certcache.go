@@ -36,7 +36,7 @@ type certificateCache struct {
 	verified    *cache.LRUExpireCache // *verification by the certificate
 }
 
-// verification is whom a certificate identifies, as long as clientCAs are trusted.
+// verification is the user that a certificate identifies while clientCAs are trusted.
 type verification struct {
 	response  *authenticator.Response
 	clientCAs []byte

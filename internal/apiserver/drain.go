@@ -30,13 +30,13 @@ const bodyTimeout = 2 * time.Second
 // them until their own timeout, a minute.
 type drain struct {
 	serializer runtime.NegotiatedSerializer
-	over       context.Context // ends when the grace is over
+	graceOver  context.Context // ends when the grace is over
 	end        context.CancelFunc
 }
 
 func newDrain(serializer runtime.NegotiatedSerializer) *drain {
 	d := &drain{serializer: serializer}
-	d.over, d.end = context.WithCancel(context.Background())
+	d.graceOver, d.end = context.WithCancel(context.Background())
 	return d
 }
 
@@ -45,21 +45,21 @@ func (d *drain) outside(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		answer := &answer{inner: w, request: r}
+		cuttable := &response{inner: w, request: r}
 		defer func() {
-			if answer.wasCut() {
-				keepAnswer(recover())
+			if cuttable.wasCut() {
+				suppressAbort(recover())
 			}
 		}()
-		defer answer.finish()
-		unlink := context.AfterFunc(d.over, func() {
-			if answer.cut(d.serializer) {
+		defer cuttable.finish()
+		unlink := context.AfterFunc(d.graceOver, func() {
+			if cuttable.cut(d.serializer) {
 				cancel(errStopping)
 			}
 		})
 		defer unlink()
-		ctx = context.WithValue(ctx, answerKey{}, answer)
-		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), r.WithContext(ctx))
+		ctx = context.WithValue(ctx, responseKey{}, cuttable)
+		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(cuttable), r.WithContext(ctx))
 	})
 }
 
@@ -67,20 +67,20 @@ func (d *drain) outside(handler http.Handler) http.Handler {
 // authentication and authorization.
 func (d *drain) inside(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if answer, ok := r.Context().Value(answerKey{}).(*answer); ok {
+		if cuttable, ok := r.Context().Value(responseKey{}).(*response); ok {
 			info, known := request.RequestInfoFrom(r.Context())
 			requester, authenticated := request.UserFrom(r.Context())
-			answer.arrived(known && longRunning(r, info), authenticated && requester.GetName() != user.Anonymous)
+			cuttable.arrived(known && longRunning(r, info), authenticated && requester.GetName() != user.Anonymous)
 		}
 		handler.ServeHTTP(w, r)
 	})
 }
 
-type answerKey struct{}
+type responseKey struct{}
 
-// answer is the [http.ResponseWriter] of a request that can be cut. It is safe for
+// response is the [http.ResponseWriter] of a request that can be cut. It is safe for
 // concurrent use by the goroutine of the request and the one that cuts it.
-type answer struct {
+type response struct {
 	inner   http.ResponseWriter
 	request *http.Request
 
@@ -94,113 +94,113 @@ type answer struct {
 }
 
 // Unwrap implements [responsewriter.UserProvidedDecorator].
-func (a *answer) Unwrap() http.ResponseWriter { return a.inner }
+func (r *response) Unwrap() http.ResponseWriter { return r.inner }
 
 // arrived records properties of the request that the handler chain has determined.
-func (a *answer) arrived(longRunning, authenticated bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.longRunning, a.authenticated = longRunning, authenticated
+func (r *response) arrived(longRunning, authenticated bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.longRunning, r.authenticated = longRunning, authenticated
 }
 
 // Header implements [http.ResponseWriter]. After the status was written, the header is
 // for trailers.
-func (a *answer) Header() http.Header {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.written && !a.isCut {
-		return a.inner.Header()
+func (r *response) Header() http.Header {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.written && !r.isCut {
+		return r.inner.Header()
 	}
-	if a.header == nil {
-		a.header = http.Header{}
+	if r.header == nil {
+		r.header = http.Header{}
 	}
-	return a.header
+	return r.header
 }
 
 // WriteHeader implements [http.ResponseWriter].
-func (a *answer) WriteHeader(status int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.writeHeader(status)
+func (r *response) WriteHeader(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writeHeader(status)
 }
 
-func (a *answer) writeHeader(status int) {
-	if a.isCut || a.written {
+func (r *response) writeHeader(status int) {
+	if r.isCut || r.written {
 		return
 	}
-	a.copyHeader()
-	a.written = status >= http.StatusOK || status == http.StatusSwitchingProtocols // not an informational status
-	a.inner.WriteHeader(status)
+	r.copyHeader()
+	r.written = status >= http.StatusOK || status == http.StatusSwitchingProtocols // not an informational status
+	r.inner.WriteHeader(status)
 }
 
-func (a *answer) copyHeader() {
-	maps.Copy(a.inner.Header(), a.header)
-	if a.authenticated || a.request.ProtoMajor != 1 || a.request.ContentLength == 0 {
+func (r *response) copyHeader() {
+	maps.Copy(r.inner.Header(), r.header)
+	if r.authenticated || r.request.ProtoMajor != 1 || r.request.ContentLength == 0 {
 		return
 	}
 	// net/http reads the rest of a small body before it sends the status, without a
 	// time limit. Only the connections of tests do not support deadlines.
-	_ = http.NewResponseController(a.inner).SetReadDeadline(time.Now().Add(bodyTimeout))
+	_ = http.NewResponseController(r.inner).SetReadDeadline(time.Now().Add(bodyTimeout))
 }
 
 // Write implements [http.ResponseWriter].
-func (a *answer) Write(p []byte) (int, error) {
-	a.mu.Lock()
-	if a.isCut {
-		a.mu.Unlock()
+func (r *response) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	if r.isCut {
+		r.mu.Unlock()
 		return 0, errStopping
 	}
-	a.writeHeader(http.StatusOK)
-	a.mu.Unlock()
-	return a.inner.Write(p) // nothing else writes once the status is written
+	r.writeHeader(http.StatusOK)
+	r.mu.Unlock()
+	return r.inner.Write(p) // nothing else writes once the status is written
 }
 
 // Flush implements [http.Flusher].
-func (a *answer) Flush() {
-	a.mu.Lock()
-	if a.isCut {
-		a.mu.Unlock()
+func (r *response) Flush() {
+	r.mu.Lock()
+	if r.isCut {
+		r.mu.Unlock()
 		return
 	}
-	a.writeHeader(http.StatusOK)
-	a.mu.Unlock()
-	if flusher, ok := a.inner.(http.Flusher); ok {
+	r.writeHeader(http.StatusOK)
+	r.mu.Unlock()
+	if flusher, ok := r.inner.(http.Flusher); ok {
 		flusher.Flush()
 	}
 }
 
 // Hijack implements [http.Hijacker], where the connection allows it.
-func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	hijacker, ok := a.inner.(http.Hijacker)
-	if !ok || a.isCut {
+func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hijacker, ok := r.inner.(http.Hijacker)
+	if !ok || r.isCut {
 		return nil, nil, http.ErrNotSupported
 	}
-	a.written = true
+	r.written = true
 	return hijacker.Hijack()
 }
 
 // finish is called when the handler has returned: the writer is no longer valid.
-func (a *answer) finish() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.finished = true
-	if !a.written && !a.isCut {
-		a.copyHeader() // net/http writes the status
+func (r *response) finish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.finished = true
+	if !r.written && !r.isCut {
+		r.copyHeader() // net/http writes the status
 	}
 }
 
 // wasCut reports whether the request was cut before it had a response.
-func (a *answer) wasCut() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.isCut
+func (r *response) wasCut() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.isCut
 }
 
-// keepAnswer drops the panic with which upstream's timeout filter aborts a response that
-// its handler has begun: the client has the complete response of cut.
-func keepAnswer(failure any) {
+// suppressAbort drops the panic with which upstream's timeout filter aborts the response of
+// a handler that has begun one: the client has the complete response of cut.
+func suppressAbort(failure any) {
 	if failure != nil && failure != http.ErrAbortHandler {
 		panic(failure)
 	}
@@ -208,19 +208,19 @@ func keepAnswer(failure any) {
 
 // cut responds to a request that has no response yet, and reports whether the request
 // must end. Long-running requests such as watches end by other means.
-func (a *answer) cut(serializer runtime.NegotiatedSerializer) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.finished || a.longRunning {
+func (r *response) cut(serializer runtime.NegotiatedSerializer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.finished || r.longRunning {
 		return false
 	}
-	if a.written {
+	if r.written {
 		return true // a part of the response was written
 	}
-	a.isCut = true
+	r.isCut = true
 	err := apierrors.NewTimeoutError("the server is stopping: the request took longer than its grace and may or may not have been carried out", 0)
-	responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{}, a.inner, a.request)
-	if flusher, ok := a.inner.(http.Flusher); ok {
+	responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{}, r.inner, r.request)
+	if flusher, ok := r.inner.(http.Flusher); ok {
 		flusher.Flush()
 	}
 	return true

@@ -25,8 +25,8 @@ func explainIssuers(c *genericapiserver.Config, authentication *options.BuiltInA
 	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, explain)
 }
 
-// untrustedIssuer returns an error if the request has a token of another issuer than
-// those that are trusted.
+// untrustedIssuer returns an error if the request has a token of an issuer that is not
+// trusted.
 func untrustedIssuer(request *http.Request, trusted func() ([]string, error)) error {
 	scheme, token, _ := strings.Cut(strings.TrimSpace(request.Header.Get("Authorization")), " ")
 	if !strings.EqualFold(scheme, "Bearer") {

@@ -65,7 +65,8 @@ type listGate struct {
 	counting singleflight.Group
 }
 
-// share is the number of objects that lists of some users may have at the same time.
+// share bounds the number of objects of the lists that are served at the same time to one
+// kind of users.
 type share struct {
 	*semaphore.Weighted
 	size int64
@@ -187,17 +188,17 @@ func (g *listGate) stored(ctx context.Context, key countKey) int64 {
 // acquire waits until a list of that many objects may be served. release may be called
 // more than once.
 func (g *listGate) acquire(ctx context.Context, objects int64) (release func(), ok bool) {
-	of := g.listed
+	limit := g.listed
 	if requester, known := request.UserFrom(ctx); known && slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup) {
-		of = g.masters
+		limit = g.masters
 	}
-	objects = min(objects, of.size)
+	objects = min(objects, limit.size)
 	ctx, cancel := context.WithTimeout(ctx, g.wait)
 	defer cancel()
-	if err := of.Acquire(ctx, objects); err != nil {
+	if err := limit.Acquire(ctx, objects); err != nil {
 		return nil, false
 	}
-	return sync.OnceFunc(func() { of.Release(objects) }), true
+	return sync.OnceFunc(func() { limit.Release(objects) }), true
 }
 
 // retryAfter returns seconds that differ, so that refused clients do not come back at

@@ -32,8 +32,8 @@ type mutatingPolicies struct {
 	// stored reports whether there are any that the plugin applies.
 	stored func(ctx context.Context) (bool, error)
 	// read is closed when the plugin has read the list of OpenAPI documents.
-	read    chan struct{}
-	hasRead func()
+	read     chan struct{}
+	markRead func()
 
 	mu sync.Mutex
 	// answered is the version of the list that the plugin has read; empty for none.
@@ -42,7 +42,7 @@ type mutatingPolicies struct {
 
 func (b *builder) mutatingPolicies() *mutatingPolicies {
 	m := &mutatingPolicies{read: make(chan struct{})}
-	m.hasRead = sync.OnceFunc(func() { close(m.read) })
+	m.markRead = sync.OnceFunc(func() { close(m.read) })
 	admission, name := b.options.Admission.GenericAdmission, mutatingadmissionpolicy.PluginName
 	isOn := !slices.Contains(admission.DisablePlugins, name) &&
 		(slices.Contains(admission.EnablePlugins, name) || !admission.DefaultOffPlugins.Has(name))
@@ -56,7 +56,8 @@ func (b *builder) mutatingPolicies() *mutatingPolicies {
 }
 
 // observe closes read when handler has answered the plugin's request for the list of
-// OpenAPI documents. A request for the list that the plugin has read is held. version is empty if it is not known.
+// OpenAPI documents. It holds the plugin's next requests until the list has changed.
+// version returns the version of the list; empty if it is not known.
 func (m *mutatingPolicies) observe(openAPI *lazyOpenAPI, handler http.Handler, version func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !kube.ReadsPolicySchemas(r) {
@@ -72,7 +73,7 @@ func (m *mutatingPolicies) observe(openAPI *lazyOpenAPI, handler http.Handler, v
 			m.mu.Lock()
 			m.answered = answered
 			m.mu.Unlock()
-			m.hasRead()
+			m.markRead()
 		}
 	})
 }

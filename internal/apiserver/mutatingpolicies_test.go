@@ -26,7 +26,7 @@ func TestPluginsRequestsAreHeld(t *testing.T) {
 		openAPI := newLazyOpenAPI()
 		close(openAPI.built)
 		policies := &mutatingPolicies{read: make(chan struct{})}
-		policies.hasRead = sync.OnceFunc(func() { close(policies.read) })
+		policies.markRead = sync.OnceFunc(func() { close(policies.read) })
 		var version atomic.Value
 		version.Store("1")
 		answers := 0

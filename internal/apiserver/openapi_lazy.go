@@ -42,10 +42,8 @@ func buildOnFirstRequest(server *genericapiserver.GenericAPIServer, configs kube
 
 // lazyOpenAPI serves the merged documents of all servers. The first request
 // builds them; concurrent requests wait. A request of the server itself does not
-// start the build: admission policies that mutate send one at every start
-// (TypeConverterManager of
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch). It waits until
-// another request or [Server.BuildOpenAPI] starts the build.
+// start the build, and waits for it: the admission plugin of mutating policies sends one at
+// every start (see [kube.ReadsPolicySchemas]). [Server.BuildOpenAPI] starts the build, too.
 type lazyOpenAPI struct {
 	buildRequested chan struct{}
 	requestBuild   func()        // closes buildRequested

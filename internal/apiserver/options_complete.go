@@ -42,7 +42,7 @@ func NewFiles(store *pki.Store, cfg *config.ServerConfiguration, generatedEncryp
 	return files
 }
 
-// complete adds the listener, the files and the endpoints to the options.
+// complete adds the listener, the files and the endpoints of etcd to the options.
 func (o *Options) complete(ctx context.Context, cfg Config, endpoints []string) (options.CompletedOptions, error) {
 	files, listener := cfg.Files, cfg.Listener
 	s := o.upstream

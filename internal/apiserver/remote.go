@@ -64,10 +64,12 @@ func (b *builder) configureRemote() error {
 	}
 	b.remote.dial = resolver.Dialer(b.remote.direct)
 	// As upstream, a reference to default/kubernetes means this server.
-	if host, err := url.Parse(b.generic.LoopbackClientConfig.Host); err == nil {
-		b.remote.webhooks = aggregatorapiserver.NewLoopbackServiceResolver(b.remote.webhooks, host)
-		b.remote.aggregator = aggregatorapiserver.NewLoopbackServiceResolver(b.remote.aggregator, host)
+	host, err := url.Parse(b.generic.LoopbackClientConfig.Host)
+	if err != nil {
+		return fmt.Errorf("read the URL of the loopback client: %w", err)
 	}
+	b.remote.webhooks = aggregatorapiserver.NewLoopbackServiceResolver(b.remote.webhooks, host)
+	b.remote.aggregator = aggregatorapiserver.NewLoopbackServiceResolver(b.remote.aggregator, host)
 	return nil
 }
 

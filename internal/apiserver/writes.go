@@ -29,7 +29,7 @@ func newNamespaceWrites() *namespaceWrites {
 	return &namespaceWrites{inFlight: map[string][]*writeBatch{}}
 }
 
-// creatingVerbs are the verbs that can create an object. Update and patch can.
+// creatingVerbs are the verbs that can create an object: update and patch (apply) can, too.
 var creatingVerbs = sets.New("create", "update", "patch")
 
 // track counts the requests that handler serves. Install it inside of the handler chain:

@@ -99,7 +99,7 @@ func versionOf(crd *unstructured.Unstructured) int {
 
 // create creates the type, and reports whether it did not exist. It does not change an
 // existing one: a newer server on the same etcd may have created it.
-func create(ctx context.Context, client dynamic.Interface) (made bool, err error) {
+func create(ctx context.Context, client dynamic.Interface) (created bool, err error) {
 	wanted, err := definition()
 	if err != nil {
 		return false, err

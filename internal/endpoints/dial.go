@@ -48,7 +48,7 @@ func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 		if err != nil {
 			return base(ctx, network, address)
 		}
-		ref, pooled, ok := parse(host)
+		ref, pooled, ok := parseHost(host)
 		if !ok {
 			return base(ctx, network, address)
 		}
@@ -57,7 +57,7 @@ func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 			return nil, err
 		}
 		if targets == nil {
-			return upstream(ctx, network, ref, port, base)
+			return dialServiceName(ctx, network, ref, port, base)
 		}
 		race := &race{resolver: r, ref: ref, base: base, policy: r.policyOf(ref)}
 		connection, target, err := race.run(ctx, r.healthOf(ref).order(targets, r.turn.Add(1)))
@@ -68,8 +68,8 @@ func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 	}
 }
 
-// upstream dials the name that cluster DNS would resolve.
-func upstream(ctx context.Context, network string, ref Reference, port string, base utilnet.DialFunc) (net.Conn, error) {
+// dialServiceName dials the name that cluster DNS would resolve.
+func dialServiceName(ctx context.Context, network string, ref Reference, port string, base utilnet.DialFunc) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	connection, err := base(ctx, network, net.JoinHostPort(ref.host(), port))
@@ -83,7 +83,8 @@ func upstream(ctx context.Context, network string, ref Reference, port string, b
 	return connection, nil
 }
 
-// race connects to several targets, one every 250 ms, and uses the first connection.
+// race connects to several targets, the next one after headStart or a failure, and uses
+// the first connection.
 type race struct {
 	resolver *Resolver
 	ref      Reference
@@ -91,20 +92,20 @@ type race struct {
 	policy   *Policy
 }
 
-type attempt struct {
+type dialResult struct {
 	connection net.Conn
 	target     string
 	err        error
 }
 
-func (d *race) run(ctx context.Context, targets []string) (net.Conn, string, error) {
-	results := make(chan attempt, len(targets))
+func (r *race) run(ctx context.Context, targets []string) (net.Conn, string, error) {
+	results := make(chan dialResult, len(targets))
 	timer := time.NewTimer(headStart)
 	defer timer.Stop()
 	started, pending := 0, 0
 	next := func() {
 		if started < len(targets) {
-			go d.dial(ctx, targets[started], results)
+			go r.dial(ctx, targets[started], results)
 			started, pending = started+1, pending+1
 			timer.Reset(headStart)
 		}
@@ -117,33 +118,33 @@ func (d *race) run(ctx context.Context, targets []string) (net.Conn, string, err
 		case result := <-results:
 			pending--
 			if result.err == nil {
-				go discard(results, pending)
+				go closeLate(results, pending)
 				return result.connection, result.target, nil
 			}
 			errs = append(errs, result.err)
 			next()
 		case <-ctx.Done():
-			go discard(results, pending)
-			return nil, "", &ConnectError{Reference: d.ref, cause: errors.Join(append(errs, context.Cause(ctx))...)}
+			go closeLate(results, pending)
+			return nil, "", &ConnectError{Reference: r.ref, cause: errors.Join(append(errs, context.Cause(ctx))...)}
 		}
 	}
-	return nil, "", &ConnectError{Reference: d.ref, cause: errors.Join(errs...)}
+	return nil, "", &ConnectError{Reference: r.ref, cause: errors.Join(errs...)}
 }
 
-// dial continues after the end of the request: its result is the health of the target
-// for the next request.
-func (d *race) dial(ctx context.Context, target string, results chan<- attempt) {
+// dial continues after the end of the request, for dialTimeout at most: its result is the
+// health of the target for the next request.
+func (r *race) dial(ctx context.Context, target string, results chan<- dialResult) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 	defer cancel()
-	connection, err := connect(ctx, d.base, d.policy, target)
-	if d.resolver.healthOf(d.ref).mark(target, err) {
-		d.resolver.Changed(d.ref)
+	connection, err := connect(ctx, r.base, r.policy, target)
+	if r.resolver.healthOf(r.ref).mark(target, err) {
+		r.resolver.Changed(r.ref)
 	}
-	results <- attempt{connection: connection, target: target, err: err}
+	results <- dialResult{connection: connection, target: target, err: err}
 }
 
-// discard closes the other connections.
-func discard(results <-chan attempt, pending int) {
+// closeLate closes the connections that are made after the first one.
+func closeLate(results <-chan dialResult, pending int) {
 	for range pending {
 		if late := <-results; late.err == nil {
 			_ = late.connection.Close() // nothing was sent on it

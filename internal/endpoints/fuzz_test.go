@@ -53,7 +53,7 @@ func FuzzReference(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			ref, kept, ok := parse(location.Hostname())
+			ref, kept, ok := parseHost(location.Hostname())
 			if want := (Reference{Namespace: namespace, Name: name}); !ok || ref != want || kept != pooled {
 				t.Errorf("%s resolves to %s, which is taken for %s (%t, %t)", want, location, ref, kept, ok)
 			}
@@ -71,7 +71,7 @@ func FuzzHost(f *testing.F) {
 		f.Add(host)
 	}
 	f.Fuzz(func(t *testing.T, host string) {
-		ref, pooled, ok := parse(host)
+		ref, pooled, ok := parseHost(host)
 		switch {
 		case !ok && ref != Reference{}:
 			t.Errorf("%q is not a service's name and gives %s", host, ref)

@@ -36,17 +36,17 @@ func newHealth() *health {
 func (h *health) mark(target string, err error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	before, was := h.down[target]
+	before, wasDown := h.down[target]
 	if err == nil {
 		delete(h.down, target)
-		return was
+		return wasDown
 	}
 	pause := firstPause
-	if was {
+	if wasDown {
 		pause = min(2*before.pause, maxPause)
 	}
 	h.down[target] = outage{pause: pause, until: h.now().Add(pause)}
-	return !was
+	return !wasDown
 }
 
 // markSilent records whether a target that accepts connections does not speak TLS, and
@@ -54,13 +54,13 @@ func (h *health) mark(target string, err error) bool {
 func (h *health) markSilent(target string, silent bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	was := h.silent[target]
+	wasSilent := h.silent[target]
 	if silent {
 		h.silent[target] = true
 	} else {
 		delete(h.silent, target)
 	}
-	return was != silent
+	return wasSilent != silent
 }
 
 // forget drops the state of a target that no reference has any more.

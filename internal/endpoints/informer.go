@@ -46,7 +46,7 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 		return err
 	}
 	for i := range list.Items {
-		r.use(&list.Items[i])
+		r.setTargets(&list.Items[i])
 	}
 	close(r.synced)
 	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "", probePeriod, cache.Indexers{}, nil)
@@ -90,8 +90,8 @@ func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandl
 			cache.DefaultWatchErrorHandler(ctx, reflector, err)
 			return
 		}
-		made, createErr := create(ctx, client)
-		if made {
+		created, createErr := create(ctx, client)
+		if created {
 			failures = 0
 			log.Info("the definition of ServiceEndpoint was deleted and is created again; its objects are lost")
 			return
@@ -111,7 +111,7 @@ func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandl
 func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventHandler {
 	apply := func(obj any) {
 		if object, ok := obj.(*unstructured.Unstructured); ok {
-			loop.Add(r.use(object))
+			loop.Add(r.setTargets(object))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -131,15 +131,15 @@ func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventH
 			if object, ok := obj.(*unstructured.Unstructured); ok {
 				ref := Reference{object.GetNamespace(), object.GetName()}
 				r.set(ref, nil)
-				r.unprobed(ref)
+				r.dropState(ref)
 			}
 		},
 	}
 }
 
-// use sets the targets of an object in the resolver.
-func (r *Resolver) use(object *unstructured.Unstructured) Reference {
-	ref, targets, err := read(object)
+// setTargets sets the targets of an object in the resolver.
+func (r *Resolver) setTargets(object *unstructured.Unstructured) Reference {
+	ref, targets, err := targetsOf(object)
 	if err != nil {
 		klog.ErrorS(err, "A ServiceEndpoint is not used", "serviceEndpoint", ref)
 	}
@@ -151,9 +151,9 @@ func sameSpec(a, b *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(a.Object["spec"], b.Object["spec"])
 }
 
-// read returns the targets of an object. An object with an invalid target, which
+// targetsOf returns the targets of an object. An object with an invalid target, which
 // the schema rejects, has none.
-func read(object *unstructured.Unstructured) (Reference, []string, error) {
+func targetsOf(object *unstructured.Unstructured) (Reference, []string, error) {
 	ref := Reference{object.GetNamespace(), object.GetName()}
 	targets, _, err := unstructured.NestedStringSlice(object.Object, "spec", "targets")
 	if err != nil {

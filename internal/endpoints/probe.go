@@ -56,31 +56,31 @@ type status struct {
 }
 
 func (p *prober) handle(ctx context.Context, ref Reference) reconcile.Result {
-	well, err := p.probe(ctx, ref)
+	allReachable, err := p.probe(ctx, ref)
 	if err != nil && ctx.Err() == nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "Updating the status of a ServiceEndpoint failed", "serviceEndpoint", ref)
 	}
-	if well && err == nil {
+	if allReachable && err == nil {
 		return reconcile.Done()
 	}
 	return reconcile.Retry() // there is no event when a target is reachable again
 }
 
 // probe probes all targets of an object and writes its status if it has changed. It
-// returns false if the targets must be probed again soon.
+// returns false if a target cannot be reached: the targets are probed again soon.
 func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	obj, exists, err := p.store.GetByKey(ref.String())
 	if err != nil || !exists {
-		p.resolver.unprobed(ref)
+		p.resolver.dropState(ref)
 		return true, err
 	}
 	object, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return true, fmt.Errorf("the cache of ServiceEndpoints holds a %T", obj)
 	}
-	_, targets, err := read(object)
+	_, targets, err := targetsOf(object)
 	if err != nil {
-		return true, nil // use has logged it
+		return true, nil // setTargets has logged it
 	}
 	var current status
 	if content, found, _ := unstructured.NestedMap(object.Object, "status"); found {
@@ -88,7 +88,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &current)
 	}
 	if p.resolver.configured(ref) {
-		p.resolver.unprobed(ref)
+		p.resolver.dropState(ref)
 		return true, p.write(ctx, ref, current, status{Reachable: "", Conditions: current.Conditions}, metav1.Condition{
 			Type: Reachable, Status: metav1.ConditionUnknown, Reason: "Configured", ObservedGeneration: object.GetGeneration(),
 			Message: "the object is not used: serviceEndpoints in the server's configuration has an entry for this Service",
@@ -102,7 +102,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	if failures != nil {
 		state.Failure = failures.Error()
 	}
-	p.resolver.probed(state)
+	p.resolver.setState(state)
 	condition := metav1.Condition{
 		Type: Reachable, Status: metav1.ConditionTrue, Reason: "TargetsReachable",
 		Message: "all targets speak TLS", ObservedGeneration: object.GetGeneration(),
@@ -154,22 +154,22 @@ func (p *prober) statusError(ref Reference, target string, err error) error {
 // order.
 func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (int, error) {
 	errs := make([]error, len(targets))
-	var asking sync.WaitGroup
+	var probes sync.WaitGroup
 	for i, target := range targets {
-		asking.Go(func() {
-			var connected error
-			connected, errs[i] = p.handshake(ctx, ref, target)
+		probes.Go(func() {
+			var dialErr error
+			dialErr, errs[i] = p.handshake(ctx, ref, target)
 			if ctx.Err() != nil {
 				return
 			}
 			health := p.resolver.healthOf(ref)
-			news := health.mark(target, connected)
-			if health.markSilent(target, connected == nil && errs[i] != nil) || news {
+			changed := health.mark(target, dialErr)
+			if health.markSilent(target, dialErr == nil && errs[i] != nil) || changed {
 				p.resolver.Changed(ref)
 			}
 		})
 	}
-	asking.Wait()
+	probes.Wait()
 	reached := 0
 	for _, err := range errs {
 		if err == nil {
@@ -179,11 +179,10 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 	return reached, errors.Join(errs...)
 }
 
-// handshake makes and closes a TLS connection. It returns the errors of connecting
-// and of connecting with TLS. It does a handshake because servers log an error for
-// a connection without one. It verifies no certificate: the CA is in the objects
-// that refer to this one.
-func (p *prober) handshake(ctx context.Context, ref Reference, target string) (connected, spoken error) {
+// handshake makes and closes a TLS connection. dialErr is the error of the connection,
+// tlsErr that of the connection or of TLS. Without a handshake, servers would log an error.
+// It verifies no certificate: the CA is in the objects that refer to this one.
+func (p *prober) handshake(ctx context.Context, ref Reference, target string) (dialErr, tlsErr error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	connection, err := connect(ctx, p.dial, p.resolver.policyOf(ref), target)

@@ -197,8 +197,8 @@ func (r *Resolver) forgetHealth(ref Reference, previous, current []string) {
 	}
 }
 
-// find is targets; if there are none, it first waits until the objects have been listed
-// once.
+// find returns targets(ref). If there are none, it first waits until the objects have been
+// listed once.
 func (r *Resolver) find(ctx context.Context, ref Reference) ([]string, error) {
 	if targets := r.targets(ref); targets != nil {
 		return targets, nil
@@ -239,11 +239,11 @@ func (f resolveFunc) ResolveEndpoint(namespace, name string, port int32) (*url.U
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(int(port)))}, nil
 }
 
-// parse reverses the two resolvers. pooled means that the client keeps the connection
+// parseHost reverses the two resolvers. pooled means that the client keeps the connection
 // when the targets change.
-func parse(host string) (ref Reference, pooled, ok bool) {
+func parseHost(host string) (ref Reference, pooled, ok bool) {
 	if host, ok := connections.CutPool(host); ok {
-		ref, _, ok = parse(host)
+		ref, _, ok = parseHost(host)
 		return ref, false, ok
 	}
 	labels := strings.Split(host, ".")

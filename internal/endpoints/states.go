@@ -25,16 +25,16 @@ func (r *Resolver) States() []State {
 	})
 }
 
-// probed records the result of a probe, also as metrics.
-func (r *Resolver) probed(state State) {
+// setState records the result of a probe, also as metrics.
+func (r *Resolver) setState(state State) {
 	setMetrics(state.Reference, state.Targets, state.Reachable)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.states[state.Reference] = state
 }
 
-// unprobed drops the result for an object that does not exist or is not used.
-func (r *Resolver) unprobed(ref Reference) {
+// dropState drops the result for an object that does not exist or is not used.
+func (r *Resolver) dropState(ref Reference) {
 	deleteMetrics(ref)
 	r.mu.Lock()
 	defer r.mu.Unlock()
