@@ -53,8 +53,8 @@ func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken 
 		return err
 	}
 	// A group version that is not served at a path of its own is one of CRDs.
-	others := func(groupVersion string) bool { return slices.Contains(server.ListedPaths(), "/"+groupVersion) }
-	handler := crdopenapi.NewHandler(lazy, others, definitions, version.Kubernetes(), slog.Default())
+	inBase := func(groupVersion string) bool { return slices.Contains(server.ListedPaths(), "/"+groupVersion) }
+	handler := crdopenapi.NewHandler(lazy, inBase, definitions, version.Kubernetes(), slog.Default())
 	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(lazy, handler, func(r *http.Request) string {
 		current, err := handler.ListVersion(r)
 		if err != nil {

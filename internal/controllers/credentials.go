@@ -66,7 +66,7 @@ func buildRootCA(_ context.Context, env *environment) (func(context.Context), st
 }
 
 func buildTokens(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := clientset(env.managed("tokens-controller"))
+	client, err := clientset(env.managerConfig("tokens-controller"))
 	if err != nil {
 		return nil, "", err
 	}

@@ -31,11 +31,11 @@ type environment struct {
 	visible  *visibleTypes // the types that garbage collector and quota monitor
 	mapper   meta.ResettableRESTMapper
 
-	anyInformers     *informerSet
-	graphMonitors    *monitors // of the garbage collector
+	monitorInformers *informerSet // of the monitors of garbage collector and quota
+	graphMonitors    *monitors    // of the garbage collector
 	informersStarted chan struct{}
 
-	// graph belongs to the garbage collector. Storage version migration reads it.
+	// graph is the garbage collector's. Storage version migration reads its monitors.
 	graph *garbagecollector.GraphBuilder
 	// background has the work that several controllers share.
 	background []func(context.Context)
@@ -46,11 +46,11 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	cfg.Client = rest.CopyConfig(cfg.Client)
 	cfg.Client.QPS = -1 // flow control is the server's job
 	env := &environment{runCtx: ctx, config: cfg, selected: selected, informersStarted: make(chan struct{})}
-	informerClient, err := metadata.NewForConfig(env.managed("metadata-informers"))
+	informerClient, err := metadata.NewForConfig(env.managerConfig("metadata-informers"))
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client of the informers: %w", err)
 	}
-	discoveryClient, err := discovery.NewDiscoveryClientForConfig(env.managed("controller-discovery"))
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(env.managerConfig("controller-discovery"))
 	if err != nil {
 		return nil, fmt.Errorf("make the discovery client: %w", err)
 	}
@@ -59,17 +59,17 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 		return nil, err
 	}
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
-	env.anyInformers = newInformerSet(ctx, cfg.Informers, informerClient)
-	env.anyInformers.typedStop, env.anyInformers.log, env.anyInformers.content = cfg.informersStop, cfg.Log, cfg.Population
+	env.monitorInformers = newInformerSet(ctx, cfg.Informers, informerClient)
+	env.monitorInformers.typedStop, env.monitorInformers.log, env.monitorInformers.content = cfg.informersStop, cfg.Log, cfg.Population
 	if cfg.Objects != nil {
-		env.anyInformers.follow = func(resource schema.GroupVersionResource) (Feed, error) {
+		env.monitorInformers.follow = func(resource schema.GroupVersionResource) (Feed, error) {
 			if cfg.Types.Remote(resource.GroupVersion()) {
 				return nil, nil
 			}
 			return cfg.Objects(resource.GroupResource())
 		}
 	}
-	env.atEnd(env.anyInformers.removeHandlers)
+	env.atEnd(env.monitorInformers.removeHandlers)
 	env.mapper = newTypeMapper(env.types)
 	if err := env.chooseTypes(); err != nil {
 		env.end()
@@ -94,9 +94,9 @@ func (e *environment) chooseTypes() error {
 			return fmt.Errorf("watch storage version migrations: %w", err)
 		}
 	}
-	e.visible = newVisibleTypes(e.types, e.config, named, e.anyInformers.holds)
-	e.graphMonitors = e.anyInformers.newMonitors()
-	e.background = []func(context.Context){e.types.run, e.visible.run, e.anyInformers.run}
+	e.visible = newVisibleTypes(e.types, e.config, named, e.monitorInformers.holds)
+	e.graphMonitors = e.monitorInformers.newMonitors()
+	e.background = []func(context.Context){e.types.run, e.visible.run, e.monitorInformers.run}
 	if e.config.Population != nil {
 		order := newDeletionOrder(e.visible, e.graphMonitors.synced)
 		e.graphMonitors.wrap = order.handler
@@ -129,7 +129,7 @@ func (e *environment) end() {
 }
 
 func (e *environment) startInformers(ctx context.Context) {
-	e.anyInformers.Start(ctx.Done())
+	e.monitorInformers.Start(ctx.Done())
 	close(e.informersStarted)
 }
 

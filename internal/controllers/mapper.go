@@ -35,12 +35,12 @@ func newTypeMapper(types *discoverer) *typeMapper {
 // discoverer, and a lookup that finds no type refreshes it.
 func (m *typeMapper) Reset() {}
 
-// of returns the mapper of a group. With open, an empty group means all groups;
-// otherwise it means the core group.
-func (m *typeMapper) of(group string, open bool) meta.RESTMapper {
+// mapperOf returns the mapper of a group. An empty group means all groups or the core
+// group.
+func (m *typeMapper) mapperOf(group string, emptyMeansAll bool) meta.RESTMapper {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if group == "" && open {
+	if group == "" && emptyMeansAll {
 		return m.ofAll()
 	}
 	current := m.types.group(group)
@@ -71,15 +71,15 @@ func (m *typeMapper) ofAll() meta.RESTMapper {
 	return m.whole
 }
 
-// lookUp calls find with the mapper of the group. If find finds no type, lookUp
+// lookUp calls find with the mapper of the group, see mapperOf. If find finds no type, lookUp
 // refreshes the types and calls it again.
-func lookUp[T any](m *typeMapper, group string, open bool, find func(meta.RESTMapper) (T, error)) (T, error) {
-	found, err := find(m.of(group, open))
+func lookUp[T any](m *typeMapper, group string, emptyMeansAll bool, find func(meta.RESTMapper) (T, error)) (T, error) {
+	found, err := find(m.mapperOf(group, emptyMeansAll))
 	if meta.IsNoMatchError(err) {
 		if failure := m.types.refresh(); failure != nil {
 			return found, failure // the type may exist
 		}
-		found, err = find(m.of(group, open))
+		found, err = find(m.mapperOf(group, emptyMeansAll))
 	}
 	return found, err
 }

@@ -150,7 +150,7 @@ func (m *migrationProgress) show(ctx context.Context) {
 	if !m.count(ctx) {
 		return
 	}
-	defer progress.Track(ctx, "migrating stored objects", m.far)()
+	defer progress.Track(ctx, "migrating stored objects", m.progressText)()
 	for m.count(ctx) {
 		select {
 		case <-ctx.Done():
@@ -180,8 +180,8 @@ func (m *migrationProgress) count(ctx context.Context) bool {
 	return len(m.running) > 0
 }
 
-// far says how far the migrations are.
-func (m *migrationProgress) far() string {
+// progressText says how many objects the migrations have rewritten.
+func (m *migrationProgress) progressText() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []string
@@ -196,8 +196,8 @@ func (m *migrationProgress) far() string {
 	return strings.Join(list, ", ")
 }
 
-// counts returns a transport that counts the objects that the migrations rewrite.
-func (m *migrationProgress) counts(next http.RoundTripper) http.RoundTripper {
+// countPatches returns a transport that counts the objects that the migrations rewrite.
+func (m *migrationProgress) countPatches(next http.RoundTripper) http.RoundTripper {
 	return countedPatches{m, next}
 }
 

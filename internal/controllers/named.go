@@ -18,21 +18,21 @@ import (
 // object, and a migration reads the monitor of its type. It is safe for concurrent
 // use.
 type namedTypes struct {
-	mu    sync.Mutex
-	by    map[string]map[schema.GroupResource]bool // by UID of the object
-	next  chan struct{}                            // closed when types changes
-	types map[schema.GroupResource]bool
+	mu       sync.Mutex
+	byObject map[string]map[schema.GroupResource]bool // by UID of the object
+	next     chan struct{}                            // closed when types changes
+	types    map[schema.GroupResource]bool
 }
 
 func newNamedTypes() *namedTypes {
-	return &namedTypes{by: map[string]map[schema.GroupResource]bool{}, next: make(chan struct{})}
+	return &namedTypes{byObject: map[string]map[schema.GroupResource]bool{}, next: make(chan struct{})}
 }
 
 // handler returns a handler that follows the types that objects name.
 func (n *namedTypes) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { n.set(obj, names(obj)) },
-		UpdateFunc: func(_, obj any) { n.set(obj, names(obj)) },
+		AddFunc:    func(obj any) { n.set(obj, typesNamedBy(obj)) },
+		UpdateFunc: func(_, obj any) { n.set(obj, typesNamedBy(obj)) },
 		DeleteFunc: func(obj any) {
 			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = unknown.Obj
@@ -51,12 +51,12 @@ func (n *namedTypes) set(obj any, types map[schema.GroupResource]bool) {
 	defer n.mu.Unlock()
 	key := string(accessor.GetUID())
 	if len(types) == 0 {
-		delete(n.by, key)
+		delete(n.byObject, key)
 	} else {
-		n.by[key] = types
+		n.byObject[key] = types
 	}
 	all := map[schema.GroupResource]bool{}
-	for _, types := range n.by {
+	for _, types := range n.byObject {
 		maps.Copy(all, types)
 	}
 	if maps.Equal(all, n.types) {
@@ -81,7 +81,9 @@ func (n *namedTypes) changed() <-chan struct{} {
 	return n.next
 }
 
-func names(obj any) map[schema.GroupResource]bool {
+// typesNamedBy returns the types that a ResourceQuota or a migration that has not ended
+// names.
+func typesNamedBy(obj any) map[schema.GroupResource]bool {
 	switch obj := obj.(type) {
 	case *corev1.ResourceQuota:
 		return quotaTypes(obj)

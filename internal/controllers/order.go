@@ -93,12 +93,12 @@ func (o *deletionOrder) Hold(revision int64, release func()) {
 	}
 }
 
-// wait returns when the garbage collector has got all objects of the revision and, with
-// now, of the current one.
-func (o *deletionOrder) wait(ctx context.Context, revision int64, now bool) {
+// wait returns when the garbage collector has got all objects of the revision; with
+// untilNow, also those of the current revision.
+func (o *deletionOrder) wait(ctx context.Context, revision int64, untilNow bool) {
 	ctx, cancel := context.WithTimeout(ctx, maxHold)
 	defer cancel()
-	if now {
+	if untilNow {
 		if current, err := o.visible.content.Revision(ctx); err == nil {
 			revision = max(revision, current)
 		}

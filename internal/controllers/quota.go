@@ -35,15 +35,15 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	if err != nil {
 		return nil, "", err
 	}
-	monitors := env.anyInformers.newMonitors()
+	monitors := env.monitorInformers.newMonitors()
 	configuration, err := quotainstall.NewQuotaConfigurationForControllers(servedListers(env), neverStarted)
 	if err != nil {
 		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
 	}
-	evaluators := &evaluators{types: env.types, named: env.visible.named, informers: env.anyInformers, ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators())}
+	evaluators := &evaluators{types: env.types, named: env.visible.named, informers: env.monitorInformers, ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators())}
 	quotas := &kube.QuotaInformer{
 		ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas(),
-		Before:                func(quota any) { evaluators.require(names(quota)) },
+		Before:                func(quota any) { evaluators.require(typesNamedBy(quota)) },
 	}
 	env.atEnd(quotas.RemoveHandler)
 	discover := func() ([]*metav1.APIResourceList, error) {

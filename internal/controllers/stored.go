@@ -81,7 +81,7 @@ func newStoredInformer(resource schema.GroupVersionResource, feed Feed, log *slo
 	}
 }
 
-// storedHandler is a handler and the proof of its registration.
+// storedHandler is a handler and its registration.
 type storedHandler struct {
 	cache.ResourceEventHandler
 	informer *storedInformer

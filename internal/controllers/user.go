@@ -33,13 +33,13 @@ func asServiceAccount(client *rest.Config, name string) *rest.Config {
 	return client
 }
 
-// managed is asManager with the name in the user agent.
-func (e *environment) managed(name string) *rest.Config {
+// managerConfig is asManager with the name in the user agent.
+func (e *environment) managerConfig(name string) *rest.Config {
 	return withAgent(e.config.asManager(), name)
 }
 
-// account returns the client configuration of the service account name.
-func (e *environment) account(name string) *rest.Config {
+// accountConfig returns the client configuration of the service account name.
+func (e *environment) accountConfig(name string) *rest.Config {
 	if e.config.FullRights {
 		return withAgent(e.config.Client, name)
 	}
@@ -48,12 +48,12 @@ func (e *environment) account(name string) *rest.Config {
 
 // client returns a clientset of the service account.
 func (e *environment) client(name string) (kubernetes.Interface, error) {
-	return clientset(e.account(name))
+	return clientset(e.accountConfig(name))
 }
 
 // metadata returns a metadata client of the service account.
 func (e *environment) metadata(name string) (metadata.Interface, error) {
-	client, err := metadata.NewForConfig(e.account(name))
+	client, err := metadata.NewForConfig(e.accountConfig(name))
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client: %w", err)
 	}
@@ -63,7 +63,7 @@ func (e *environment) metadata(name string) (metadata.Interface, error) {
 // dynamic returns a dynamic client of the service account, whose requests go through the
 // transport that wrap returns.
 func (e *environment) dynamic(name string, wrap func(http.RoundTripper) http.RoundTripper) (*dynamic.DynamicClient, error) {
-	account := e.account(name)
+	account := e.accountConfig(name)
 	account.Wrap(wrap)
 	client, err := dynamic.NewForConfig(account)
 	if err != nil {

@@ -53,7 +53,7 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment) (func(co
 	if err != nil {
 		return nil, "", err
 	}
-	crds, err := apiextensions.NewForConfig(env.account(name))
+	crds, err := apiextensions.NewForConfig(env.accountConfig(name))
 	if err != nil {
 		return nil, "", fmt.Errorf("make the CRD client: %w", err)
 	}
@@ -66,7 +66,7 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment) (func(co
 	if err := env.watch(informer.Informer(), shown.handler()); err != nil {
 		return nil, "", fmt.Errorf("watch storage version migrations: %w", err)
 	}
-	dynamicClient, err := env.dynamic(name, shown.counts)
+	dynamicClient, err := env.dynamic(name, shown.countPatches)
 	if err != nil {
 		return nil, "", err
 	}

@@ -42,8 +42,8 @@ type Population interface {
 	Revision(ctx context.Context) (int64, error)
 	// Counted returns the revision up to which all changes are counted.
 	Counted() int64
-	// Handled returns the revision that the cache of a built-in resource has reached,
-	// which has handled its changes up to the given revision.
+	// Handled returns a revision up to which a cache of a built-in resource has handled all
+	// changes, if it has handled those up to the given revision.
 	Handled(resource schema.GroupResource, revision int64) int64
 	// Reach waits until all changes up to the revision are counted.
 	Reach(ctx context.Context, revision int64) error
@@ -168,8 +168,9 @@ func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{
 	return nextUpdate, nil
 }
 
-func isSubset(of, all []string) bool {
-	return !slices.ContainsFunc(of, func(s string) bool { return !slices.Contains(all, s) })
+// isSubset reports whether all has each of some.
+func isSubset(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
 // ownResources are the types that this server stores.

@@ -184,7 +184,7 @@ func TestNamedTypesAreVisible(t *testing.T) {
 	changed := v.named.changed()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
 	quota.Spec.Hard = corev1.ResourceList{"count/things.b.example.org": resource.MustParse("1"), "secrets": resource.MustParse("1")}
-	v.named.set(quota, names(quota))
+	v.named.set(quota, typesNamedBy(quota))
 	<-changed
 	update(t, v)
 	expectVisible(t, v, "b.example.org/v1")

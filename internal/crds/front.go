@@ -63,8 +63,8 @@ type servedType struct {
 	lastUsed  time.Time // the end of the last one
 	fetching  int       // the handler is reading the CRD
 	built     *apiextensionsv1.CustomResourceDefinition
-	releasing chan struct{} // closed when the type has been released
-	view      *apiextensionsv1.CustomResourceDefinition
+	releasing chan struct{}                             // closed when the type has been released
+	view      *apiextensionsv1.CustomResourceDefinition // the routing view of viewOf
 	viewOf    *apiextensionsv1.CustomResourceDefinition
 }
 
@@ -164,8 +164,8 @@ func (f *front) fetch(name string) (*apiextensionsv1.CustomResourceDefinition, e
 	return crd, err
 }
 
-// viewed is the CRD by which the handler routes a request.
-func (f *front) viewed(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+// routingView returns the CRD by which the handler routes a request.
+func (f *front) routingView(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := f.catalog.get(name)
 	if crd == nil {
 		return nil, apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), name)

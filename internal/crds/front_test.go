@@ -468,7 +468,7 @@ func TestEstablishedBySingleServersOnly(t *testing.T) {
 			crd := light("gears", "example.com", "1", 5)
 			crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, LastTransitionTime: metav1.Now()}}
 			s.front.catalog.wrote(crd)
-			view, err := s.front.viewed(crd.Name)
+			view, err := s.front.routingView(crd.Name)
 			if err != nil || view.Status.Conditions[0].LastTransitionTime.IsZero() != test.alone {
 				t.Errorf("the handler sees %+v, %v", view, err)
 			}

@@ -36,8 +36,9 @@ const (
 func readsAs(ctx context.Context, what string) bool { return ctx.Value(readKey{}) == what }
 
 // NegotiateLists marks lists, watches and deletions of collections of
-// CustomResourceDefinitions by the content of the response. Tables and metadata, for kubectl get and for the garbage collector, are
-// read without schemas. Whole CRDs are read page by page.
+// CustomResourceDefinitions by the content of the response. Tables and metadata, for
+// kubectl get and for the garbage collector, are read without schemas. Whole CRDs are read
+// page by page.
 func NegotiateLists(next http.Handler) http.Handler {
 	// What kube-apiserver negotiates with.
 	scope := &handlers.RequestScope{TableConvertor: rest.NewDefaultTableConvertor(apiextensions.Resource("customresourcedefinitions"))}

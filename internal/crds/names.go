@@ -15,9 +15,8 @@ import (
 )
 
 // names prevents CRDs of one group from accepting the same names when they are written
-// at the same time. It is safe for concurrent use. It does not include concurrent
-// writes of other servers; so names are accepted at the creation of a CRD by a single
-// server only.
+// at the same time. It does not see the writes of other servers: only a server that is
+// alone accepts the names of a CRD at its creation. It is safe for concurrent use.
 type names struct {
 	catalog *catalog
 	// exists reports whether a CRD of the catalog is still stored.
@@ -133,14 +132,14 @@ func (c *claim) guard(ctx context.Context, updated, old runtime.Object) (runtime
 	if !ok || !isCRD {
 		return updated, nil
 	}
-	fresh := newNamesOf(crd.Status.AcceptedNames, before.Status.AcceptedNames)
-	if len(fresh.ShortNames) == 0 && fresh.Plural+fresh.Singular+fresh.Kind+fresh.ListKind == "" {
+	added := newNamesOf(crd.Status.AcceptedNames, before.Status.AcceptedNames)
+	if len(added.ShortNames) == 0 && added.Plural+added.Singular+added.Kind+added.ListKind == "" {
 		return updated, nil
 	}
 	if !c.names.filled() {
 		return nil, apierrors.NewServiceUnavailable("the server is still reading the CustomResourceDefinitions, one of which may have accepted the same names; try again")
 	}
-	if c.take(ctx, before.Name, before.Spec.Group, fresh) {
+	if c.take(ctx, before.Name, before.Spec.Group, added) {
 		return updated, nil
 	}
 	return nil, apierrors.NewInvalid(apiextensions.Kind("CustomResourceDefinition"), before.Name, field.ErrorList{

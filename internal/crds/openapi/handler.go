@@ -38,7 +38,7 @@ const (
 // use.
 type Handler struct {
 	base    http.Handler
-	others  func(groupVersion string) bool
+	inBase  func(groupVersion string) bool // whether base may serve it
 	source  Source
 	release string
 	log     *slog.Logger
@@ -46,19 +46,19 @@ type Handler struct {
 	builds  singleflight.Group
 
 	mu sync.Mutex
-	// known is the index of the definitions at that number of changes; nil before the
-	// first request.
+	// known is the index of the definitions when the number of changes was changes; nil
+	// before the first request.
 	known   index
 	changes uint64
 }
 
 // NewHandler adds the custom resources of source to the documents of base. A
-// group version that base serves is left to base. others reports whether base may
+// group version that base serves is left to base. inBase reports whether base may
 // serve a group version, such as "apis/example.com/v1": only then a request for its v3
 // document waits for the list of base, which takes longer than the document. release
 // names the program that builds the documents, for their hashes.
-func NewHandler(base http.Handler, others func(groupVersion string) bool, source Source, release string, log *slog.Logger) *Handler {
-	return &Handler{base: base, others: others, source: source, release: release, log: log, cache: newCache()}
+func NewHandler(base http.Handler, inBase func(groupVersion string) bool, source Source, release string, log *slog.Logger) *Handler {
+	return &Handler{base: base, inBase: inBase, source: source, release: release, log: log, cache: newCache()}
 }
 
 // ServeHTTP implements [http.Handler] as kube-openapi's handler and handler3
@@ -98,8 +98,8 @@ func (h *Handler) index() (index, error) {
 	return h.known, nil
 }
 
-// ListVersion returns a text that is another one after each change of the list of v3
-// documents, /openapi/v3, for a request of it.
+// ListVersion returns a text that differs after each change of the list of v3 documents,
+// /openapi/v3. r is a request for the list.
 func (h *Handler) ListVersion(r *http.Request) (string, error) {
 	_, base, err := h.ask(r, http.MethodHead, v3Path, "application/json")
 	if err != nil {
@@ -172,7 +172,7 @@ func (h *Handler) serveGroupVersion(w http.ResponseWriter, r *http.Request, know
 		h.base.ServeHTTP(w, r)
 		return
 	}
-	if h.others(path) {
+	if h.inBase(path) {
 		list, err := h.baseIndex(r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

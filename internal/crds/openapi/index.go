@@ -20,7 +20,7 @@ type Source interface {
 	List() ([]*apiextensionsv1.CustomResourceDefinition, error)
 	// Get returns a definition with its schemas, or a NotFound error.
 	Get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error)
-	// Changes returns a number that is another one after each change of a definition.
+	// Changes returns a number that grows with each change of a definition.
 	Changes() uint64
 }
 

@@ -24,7 +24,8 @@ import (
 const maxDeletions = 8
 
 // DeleteEach deletes the CRDs that each visits, DeleteCollectionWorkers at a time, at most
-// maxDeletions. It ends at the first failure; the context of each ends then. A CRD that is gone is no failure.
+// maxDeletions. It ends at the first failure; the context of each ends then. A CRD that is
+// gone is no failure.
 func DeleteEach(ctx context.Context, store *genericregistry.Store, each func(ctx context.Context, visit func(name string)) error, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) error {
 	deletions, deleting := errgroup.WithContext(ctx)
 	deletions.SetLimit(min(max(store.DeleteCollectionWorkers, 1), maxDeletions))

@@ -18,8 +18,9 @@ import (
 //   k8s.io/kubernetes/pkg/controller/storageversionmigrator.SVMController.sync
 // Why: garbage collector and quota add one handler to the informer of a type, run the
 //   controller of the informer, and stop that when the type is gone. The shared factory of
-//   Kubernetes never ends an informer. While the monitor of another type cannot be made,
-//   new monitors are not run, and are dropped silently when their type is gone. A storage
+//   Kubernetes never ends an informer. While the monitor of one type cannot be made, the
+//   new monitors of other types are not run, and are dropped silently when their types are
+//   gone. A storage
 //   version migration begins when the monitor of its type has reached the revision of a
 //   list, and asks for that after growing delays.
 // Gain: types without objects, and CRDs that were deleted, cost no informer. A migration

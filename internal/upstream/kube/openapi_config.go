@@ -20,9 +20,9 @@ import (
 //   k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.specAggregator.UpdateAPIServiceSpec
 //   k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.specProxier.UpdateAPIServiceSpec
 // Why: its generic server needs the configuration. Its OpenAPI controllers take
-//   it too, and send requests to remote servers while they hold locks that block all requests for
-//   OpenAPI. Between the two, a method of the delegate is called for its signals, and
-//   the configuration is removed there.
+//   it too, and send requests to remote servers while they hold locks that block all
+//   requests for OpenAPI. Between the two, a method of the delegate is called for its
+//   signals, and the configuration is removed there.
 // Gain: with an aggregated server that does not answer, the slowest request for
 //   OpenAPI takes 0.05 s instead of 60 s (bench, silent-remote).
 // Breaks: the OpenAPI controllers run, or managed fields of APIServices are
