@@ -78,7 +78,11 @@ func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manife
 		// The reader must get the error of the producer, not the end of the archive.
 		_ = writer.CloseWithError(err) // never fails
 	}()
-	m, err := Read(io.TeeReader(reader, sealed), nil)
+	out := &errorWriter{Writer: sealed}
+	m, err := Read(io.TeeReader(reader, out), nil)
+	if out.err != nil {
+		err = out.err // the archive is not damaged: w cannot be written
+	}
 	if err != nil {
 		cancel(err)
 		_ = reader.CloseWithError(err) // never fails
@@ -90,6 +94,21 @@ func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manife
 		return nil, err
 	}
 	return m, nil
+}
+
+// errorWriter records the error of a write.
+type errorWriter struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *errorWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
 }
 
 // Save writes the archive to path: first to a temporary file, which it reads back,

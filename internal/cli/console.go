@@ -41,7 +41,7 @@ an hour in which no page of it was in view.`,
 				config, _, err := consoleConfig(cmd, flags, path, name)
 				return config, err
 			}
-			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Color: isTerminal(cmd.ErrOrStderr())})
+			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Color: useColor(cmd.ErrOrStderr())})
 			if err != nil {
 				return err
 			}

@@ -78,7 +78,7 @@ type rotationReport struct {
 
 func (r *rotationReport) report(progress encryption.Progress) error {
 	r.latest.Store(&progress)
-	if progress.Phase == encryption.PhaseRewrite && isConsole(r.cmd.ErrOrStderr()) {
+	if progress.Phase == encryption.PhaseRewrite && isTerminal(r.cmd.ErrOrStderr()) {
 		return nil // the line of progress shows it
 	}
 	return printRotation(r.cmd, progress)
@@ -115,7 +115,7 @@ func printRotation(cmd *cobra.Command, progress encryption.Progress) error {
 		return nil
 	}
 	out := cmd.OutOrStdout()
-	if isConsole(out) && isConsole(cmd.ErrOrStderr()) {
+	if isTerminal(out) && isTerminal(cmd.ErrOrStderr()) {
 		out = cmd.ErrOrStderr() // above the line of progress
 	}
 	_, err := fmt.Fprintln(out, text)

@@ -59,11 +59,11 @@ func showTopic(cmd *cobra.Command, topic help.Topic) error {
 		text += fmt.Sprintf("\nThe command of this name: kube-hyper-mini %s --help\n", topic.Name)
 	}
 	out := cmd.OutOrStdout()
-	if !isConsole(out) {
+	if !isTerminal(out) {
 		_, err := fmt.Fprint(out, text)
 		return err
 	}
-	text = help.Terminal(text, isTerminal(out))
+	text = help.Terminal(text, useColor(out))
 	pager := pagerCommand(cmd)
 	if pager == nil {
 		_, err := fmt.Fprint(out, text)

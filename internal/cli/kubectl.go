@@ -61,7 +61,7 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 // KUBECONFIG to the local server's kubeconfig unless the arguments or KUBECONFIG name
 // one. path is then empty.
 func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path string, err error) {
-	flags, named := &configFlags{dataDir: os.Getenv(testplane.DataDirVariable)}, false
+	flags, named := &configFlags{}, false
 	for len(args) > 0 {
 		name, value, hasValue := strings.Cut(args[0], "=")
 		target := map[string]*string{"--data-dir": &flags.dataDir, "--config": &flags.file}[name]
@@ -78,6 +78,9 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 	}
 	if kubectl.Kubeconfig(args) != "" || !named && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
 		return args, "", nil
+	}
+	if !named {
+		flags.dataDir = os.Getenv(testplane.DataDirVariable)
 	}
 	cfg, _, err := flags.load(cmd)
 	if err != nil {

@@ -23,6 +23,10 @@ func TestTranslationsAreNotLoaded(t *testing.T) {
 func TestKubectlUsesTheNamedServer(t *testing.T) {
 	dir := t.TempDir()
 	own := filepath.Join(dir, "admin.kubeconfig")
+	file := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\ndataDir: .\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		kubeconfig, dataDir string // of the environment
 		args                []string
@@ -33,6 +37,7 @@ func TestKubectlUsesTheNamedServer(t *testing.T) {
 		"not named":             {"/other", dir, []string{"get", "pods"}, "/other"},
 		"no KUBECONFIG":         {"", dir, []string{"get", "pods"}, own},
 		"--kubeconfig":          {"/other", "", []string{"--data-dir", dir, "get", "pods", "--kubeconfig", "/third"}, "/other"},
+		"named by --config":     {"/other", "/third", []string{"--config", file, "get", "pods"}, own},
 		"another's command's":   {"", dir, []string{"plugin", "--", "--kubeconfig=/third"}, own},
 		"--kubeconfig, no more": {"", dir, []string{"get", "pods", "--kubeconfig=/third"}, ""},
 	} {

@@ -53,7 +53,7 @@ func runsPart(cmd *cobra.Command, flags *configFlags, serves bool, run func(cont
 // serverLog returns the log of a server.
 func serverLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logger, error) {
 	return logging.Setup(cmd.ErrOrStderr(), logging.Options{
-		Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: isTerminal(cmd.ErrOrStderr()),
+		Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: useColor(cmd.ErrOrStderr()),
 		// systemd sets JOURNAL_STREAM if standard error is the journal, which adds times.
 		Untimed: os.Getenv("JOURNAL_STREAM") != "",
 	})

@@ -24,7 +24,7 @@ type terminal struct {
 // terminal.
 func showProgress(cmd *cobra.Command) {
 	file, ok := cmd.ErrOrStderr().(*os.File)
-	if !ok || !isConsole(file) {
+	if !ok || !isTerminal(file) {
 		return
 	}
 	display := progress.New(file, func() int {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -77,6 +78,26 @@ func printRemoved(w io.Writer, cfg *config.ServerConfiguration, done *datadir.Re
 	return err
 }
 
+// readLine reads a line. It returns early when ctx ends, as at Ctrl-C: the process then
+// ends, and with it the goroutine that still reads.
+func readLine(ctx context.Context, in io.Reader) (string, error) {
+	type result struct {
+		line string
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		line, err := bufio.NewReader(in).ReadString('\n')
+		read <- result{line, err}
+	}()
+	select {
+	case r := <-read:
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
 // confirm asks on standard error, so that the answer can come from a pipe.
 func confirm(cmd *cobra.Command, path string, plan *datadir.Removal) error {
 	text := fmt.Sprintf("This removes all objects, certificates and keys in %s: %s\n", path, strings.Join(plan.Removed, ", "))
@@ -89,8 +110,8 @@ func confirm(cmd *cobra.Command, path string, plan *datadir.Removal) error {
 	if _, err := fmt.Fprint(cmd.ErrOrStderr(), text+"Type yes: "); err != nil {
 		return err
 	}
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	answer, err := readLine(cmd.Context(), cmd.InOrStdin())
+	if err != nil && !errors.Is(err, io.EOF) && cmd.Context().Err() == nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if strings.TrimSpace(answer) != "yes" {

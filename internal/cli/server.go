@@ -145,13 +145,14 @@ line is invalid (a restart does not help), 130 stopped by a second signal.`,
 	return cmd
 }
 
-// isTerminal reports whether w is a terminal to which colours may be written.
-func isTerminal(w io.Writer) bool {
-	return isConsole(w) && os.Getenv("NO_COLOR") == ""
+// useColor reports whether w is a terminal, and the user has not switched colours off
+// (https://no-color.org).
+func useColor(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == ""
 }
 
-// isConsole reports whether w is a terminal.
-func isConsole(w io.Writer) bool {
+// isTerminal reports whether w is a terminal.
+func isTerminal(w io.Writer) bool {
 	f := fileOf(w)
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }

@@ -79,13 +79,16 @@ func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*a
 				return status, nil
 			}
 		}
+		var exit *exitError
+		if errors.As(err, &exit) && exit.code == ExitUsage {
+			return nil, err // waiting does not correct the configuration
+		}
 		select {
 		case <-ctx.Done():
 			if err == nil {
 				err = errors.New("the server is not ready")
 			}
-			var exit *exitError
-			if errors.As(err, &exit) {
+			if exit != nil {
 				return nil, err
 			}
 			return nil, &exitError{ExitNotReady, err}
@@ -127,7 +130,7 @@ func watchStatus(cmd *cobra.Command, flags *configFlags, output string) error {
 		switch {
 		case cmd.Context().Err() != nil:
 			return nil
-		case output == "text" && isConsole(out):
+		case output == "text" && isTerminal(out):
 			text = prefixed("\x1b[H\x1b[2J", text)
 		case output == "yaml" && !first:
 			text = prefixed("---\n", text)

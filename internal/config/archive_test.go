@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,5 +42,28 @@ func TestArchive(t *testing.T) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestArchivePathInFile: a relative destination is relative to the file, as other paths.
+func TestArchivePathInFile(t *testing.T) {
+	t.Parallel()
+	for destination, inDir := range map[string]bool{"archive": true, "s3://bucket/prefix": false, "/mnt/archive": false} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "config.yaml")
+		if err := os.WriteFile(file, []byte("apiVersion: "+APIVersion+"\nkind: "+Kind+"\narchive: {destination: "+destination+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, _, err := Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := destination
+		if inDir {
+			want = filepath.Join(dir, destination)
+		}
+		if c.Archive.Destination != want {
+			t.Errorf("%s becomes %s, want %s", destination, c.Archive.Destination, want)
+		}
 	}
 }

@@ -140,6 +140,9 @@ func (c *ServerConfiguration) resolve(dir string) {
 			*field.path = filepath.Join(dir, *field.path)
 		}
 	}
+	if a := &c.Archive; a.Destination != "" && !a.isURL() && !filepath.IsAbs(a.Destination) {
+		a.Destination = filepath.Join(dir, a.Destination)
+	}
 }
 
 func decode(file string, data []byte) (*ServerConfiguration, Source, error) {

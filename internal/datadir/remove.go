@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 )
@@ -64,13 +65,21 @@ func Remove(path string, withBackups bool) (*Removal, error) {
 	if err == nil {
 		err = removeAll(path, plan.Removed)
 	}
-	if err = errors.Join(err, lock.Close()); err != nil {
-		return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
-	}
-	for _, file := range []string{lockFile, filepath.Join(path, "version.json"), filepath.Join(path, ephemeralMark)} {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
+	// The lock is held to the end: a server that starts meanwhile must not lose its files.
+	for _, name := range []string{"version.json", ephemeralMark} {
+		if err == nil {
+			err = removeIfExists(filepath.Join(path, name))
 		}
+	}
+	if err == nil && runtime.GOOS != "windows" { // what is open cannot be removed there
+		err = removeIfExists(lockFile)
+	}
+	err = errors.Join(err, lock.Close())
+	if err == nil && runtime.GOOS == "windows" {
+		err = removeIfExists(lockFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
 	}
 	if entries, err := os.ReadDir(path); err == nil && len(entries) > 0 {
 		return plan, nil
@@ -80,6 +89,13 @@ func Remove(path string, withBackups bool) (*Removal, error) {
 		return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
 	}
 	return plan, nil
+}
+
+func removeIfExists(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Removable reports whether Remove would accept the directory if it is not in

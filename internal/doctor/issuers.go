@@ -68,7 +68,7 @@ const maxProblem = 1000
 
 func shortened(text string) string {
 	if len(text) > maxProblem {
-		return text[:maxProblem] + "..."
+		return strings.ToValidUTF8(text[:maxProblem], "") + "..."
 	}
 	return text
 }

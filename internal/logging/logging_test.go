@@ -145,3 +145,30 @@ func TestZapGoesThroughTheSameHandler(t *testing.T) {
 		t.Errorf("at verbosity 2 it says %q", out.String())
 	}
 }
+
+// loggingValue logs another line when it is formatted.
+type loggingValue struct{ logger *slog.Logger }
+
+func (v loggingValue) LogValue() slog.Value {
+	v.logger.Info("another line", "fifth", "x", "sixth", "x", "seventh", "x")
+	return slog.StringValue("value")
+}
+
+// TestLinesDoNotShareAttributes: loggers are used by several goroutines, and lines that are
+// formatted at the same time must not write into each other's attributes.
+func TestLinesDoNotShareAttributes(t *testing.T) {
+	var out bytes.Buffer
+	logger := slog.New(newHandler(&out, Options{})).With("first", 1, "second", 2, "third", 3, "fourth", 4).With("fifth", 5)
+	logger.Info("line", "sixth", loggingValue{logger}, "seventh", 7, "eighth", 8)
+	if want := "line  first=1 second=2 third=3 fourth=4 fifth=5 sixth=value seventh=7 eighth=8\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got %q, want %q at the end", out.String(), want)
+	}
+}
+
+func TestGroupsPrefixLaterAttributes(t *testing.T) {
+	var out bytes.Buffer
+	slog.New(newHandler(&out, Options{Untimed: true})).With("a", 1).WithGroup("g").With("b", 2).Info("line", "c", 3)
+	if want := "INFO  line  a=1 g.b=2 g.c=3\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}

@@ -3,6 +3,7 @@ package logging
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/logs"
@@ -11,7 +12,7 @@ import (
 const (
 	// maxRejections bounds the number of recorded rejections.
 	maxRejections = 200
-	// maxMessage bounds the length of a webhook's message in the log.
+	// maxMessage bounds the length of a webhook's message in the log, in bytes.
 	maxMessage = 200
 )
 
@@ -31,7 +32,7 @@ func (r *rejections) log(handler slog.Handler, text string) bool {
 		return false
 	}
 	if len(message) > maxMessage {
-		message = message[:maxMessage] + "..."
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
 	}
 	level := slog.LevelInfo
 	if !r.isNew(webhook + "\n" + message) {

@@ -2,9 +2,9 @@ package logging
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,8 +35,8 @@ type textHandler struct {
 	color bool
 	// untimed leaves the time out.
 	untimed bool
-	attrs   []slog.Attr
-	group   string
+	attrs   []slog.Attr // with their groups in the keys
+	group   string      // prefix of the keys of further attributes
 }
 
 // Enabled implements [slog.Handler].
@@ -45,7 +45,10 @@ func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return
 // WithAttrs implements [slog.Handler].
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	clone := *h
-	clone.attrs = append(append([]slog.Attr{}, h.attrs...), attrs...)
+	clone.attrs = slices.Clone(h.attrs)
+	for _, attr := range attrs {
+		clone.attrs = append(clone.attrs, slog.Attr{Key: h.group + attr.Key, Value: attr.Value})
+	}
 	return &clone
 }
 
@@ -65,17 +68,18 @@ func (h *textHandler) Handle(_ context.Context, record slog.Record) error {
 	line.WriteString(h.label(record.Level))
 	line.WriteByte(' ')
 	line.WriteString(record.Message)
-	attrs := h.attrs
+	separator := "  "
+	add := func(attr slog.Attr) {
+		line.WriteString(separator + attr.Key + "=" + quote(attr.Value.Resolve().String()))
+		separator = " "
+	}
+	for _, attr := range h.attrs {
+		add(attr)
+	}
 	record.Attrs(func(attr slog.Attr) bool {
-		attrs = append(attrs, attr)
+		add(slog.Attr{Key: h.group + attr.Key, Value: attr.Value})
 		return true
 	})
-	for i, attr := range attrs {
-		if i == 0 {
-			line.WriteByte(' ')
-		}
-		fmt.Fprintf(&line, " %s%s=%s", h.group, attr.Key, quote(attr.Value.Resolve().String()))
-	}
 	line.WriteByte('\n')
 	return h.out.writeLine(line.String())
 }
