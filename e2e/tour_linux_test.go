@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,9 +14,6 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
-
-// insideVariable is set for a test in a network and a mount namespace of its own.
-const insideVariable = "TOUR_INSIDE"
 
 // packagedDir is the data directory of root.
 const packagedDir = "/var/lib/kube-hyper-mini"
@@ -29,15 +25,15 @@ const ordinaryUser = 54321
 // directory, as root and as an ordinary user. It has a network and a directory /var/lib of
 // its own, so that servers and data of the machine do not matter.
 func TestTourOfEachUser(t *testing.T) {
-	if !inside(t) {
+	if !harness.InNamespaces(t, unix.CLONE_NEWNET) {
 		return
 	}
 	clones := map[string]string{}
 	for _, user := range []string{"root", "ordinary"} {
 		clones[user] = newClone(t)
 	}
-	startNetwork(t)
-	coverPackagedDir(t)
+	harness.StartLoopback(t)
+	harness.MountTmpfs(t, filepath.Dir(packagedDir), "mode=0755") // over that of a server of this machine
 	t.Run("root", func(t *testing.T) {
 		tour(t, clones["root"], packagedDir, nil)
 		if entries, err := os.ReadDir(packagedDir); !errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +42,7 @@ func TestTourOfEachUser(t *testing.T) {
 	})
 	t.Run("ordinary", func(t *testing.T) {
 		clone := clones["ordinary"]
-		if os.Getenv(insideVariable) != "root" {
+		if !harness.CanBecomeOthers() {
 			t.Skip("only root can become another user")
 		}
 		for _, path := range []string{clone, home(clone)} {
@@ -98,33 +94,6 @@ func start(t *testing.T, shell *harness.Session, clone, data string) {
 	shell.Enter(harness.Command{Line: try})
 }
 
-// inside runs the test again in namespaces of its own, and reports whether this is it.
-func inside(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(insideVariable) != "" {
-		return true
-	}
-	t.Parallel()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
-	user := "root"
-	if os.Geteuid() != 0 {
-		user = "mapped"
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-	}
-	cmd.Env = append(os.Environ(), insideVariable+"="+user, "KHM_BINARY="+harness.Binary(t))
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Skipf("namespaces are not permitted here: %v", err)
-	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("in its own namespaces: %v\n%s", err, out)
-	}
-	return false
-}
-
 // newClone makes a directory that looks like a clone after "make build", with a home
 // directory and kubectl beside it. Each user can read it, wherever the clone of the tests
 // is.
@@ -168,34 +137,4 @@ func copyProgram(from, to string) (err error) {
 	defer func() { err = errors.Join(err, out.Close()) }()
 	_, err = io.Copy(out, in)
 	return err
-}
-
-// startNetwork brings up the loopback interface of this network namespace.
-func startNetwork(t *testing.T) {
-	t.Helper()
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unix.Close(socket) }() // it only served the request
-	request, err := unix.NewIfreq("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.SetUint16(unix.IFF_UP)
-	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request); err != nil {
-		t.Fatalf("bring up the loopback interface: %v", err)
-	}
-}
-
-// coverPackagedDir mounts an empty directory over that of a server of this machine.
-func coverPackagedDir(t *testing.T) {
-	t.Helper()
-	// What is mounted here must not show elsewhere.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		t.Fatalf("make the mounts private: %v", err)
-	}
-	if err := unix.Mount("tour", filepath.Dir(packagedDir), "tmpfs", 0, "mode=0755"); err != nil {
-		t.Fatalf("cover %s: %v", filepath.Dir(packagedDir), err)
-	}
 }

@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -23,7 +21,7 @@ import (
 // message, and processes, files and listening ports are those from before. It runs in a
 // network namespace, which has no other ports.
 func TestBadInputOfTestServers(t *testing.T) {
-	if !insideNetwork(t) {
+	if !hasOwnNetwork(t) {
 		return
 	}
 	full := newDisk(t, 16).path
@@ -71,27 +69,14 @@ func TestBadInputOfTestServers(t *testing.T) {
 	}
 }
 
-// insideNetwork is inside, in a network namespace that has the loopback device and one
-// listening port only.
-func insideNetwork(t *testing.T) bool {
+// hasOwnNetwork reports whether the test runs in a network namespace of its own, see
+// [harness.InNamespaces], which has the loopback interface and one listening port only.
+func hasOwnNetwork(t *testing.T) bool {
 	t.Helper()
-	if !insideWith(t, syscall.CLONE_NEWNET) {
+	if !harness.InNamespaces(t, unix.CLONE_NEWNET) {
 		return false
 	}
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unix.Close(socket) }() // nothing is sent on it
-	request := struct {
-		name  [unix.IFNAMSIZ]byte
-		flags uint16
-		_     [22]byte
-	}{flags: unix.IFF_UP}
-	copy(request.name[:], "lo")
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(socket), unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request))); errno != 0 {
-		t.Fatalf("use the loopback device: %v", errno)
-	}
+	harness.StartLoopback(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

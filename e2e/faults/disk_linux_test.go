@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,39 +17,11 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// insideVariable is set for a test in a mount namespace of its own.
-const insideVariable = "FAULT_INSIDE"
-
-// inside runs the test again where it may mount, and reports whether this is it.
-// Where that is not permitted, TestFileSizeLimit has to do.
-func inside(t *testing.T) bool {
+// mayMount reports whether the test runs in a mount namespace of its own, see
+// [harness.InNamespaces]. Where that is not permitted, TestFileSizeLimit remains.
+func mayMount(t *testing.T) bool {
 	t.Helper()
-	return insideWith(t, 0)
-}
-
-// insideWith is inside with more namespaces, as CLONE_NEWNET.
-func insideWith(t *testing.T, namespaces uintptr) bool {
-	t.Helper()
-	if os.Getenv(insideVariable) != "" {
-		return true
-	}
-	t.Parallel()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
-	cmd.Env = append(os.Environ(), insideVariable+"=yes", "KHM_BINARY="+harness.Binary(t))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | namespaces}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Skipf("mounting is not permitted here: %v", err)
-	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("in its own mount namespace: %v\n%s", err, out)
-	}
-	return false
+	return harness.InNamespaces(t, 0)
 }
 
 // disk is a small file system on which a server runs.
@@ -62,13 +33,7 @@ type disk struct {
 func newDisk(t *testing.T, megabytes int) *disk {
 	t.Helper()
 	d := &disk{t, t.TempDir()}
-	// What is mounted here must not show elsewhere.
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Fatalf("make the mounts private: %v", err)
-	}
-	if err := syscall.Mount("faults", d.path, "tmpfs", 0, fmt.Sprintf("size=%dm", megabytes)); err != nil {
-		t.Fatalf("mount a small disk: %v", err)
-	}
+	harness.MountTmpfs(t, d.path, fmt.Sprintf("size=%dm", megabytes))
 	t.Cleanup(func() {
 		if err := syscall.Unmount(d.path, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
@@ -121,7 +86,7 @@ func (d *disk) remount(flags uintptr) {
 // TestFullDisk: what was acknowledged is there, the error is clear, and the
 // server continues when there is room.
 func TestFullDisk(t *testing.T) {
-	if !inside(t) {
+	if !mayMount(t) {
 		return
 	}
 	d := newDisk(t, 400)
@@ -181,7 +146,7 @@ func TestFullDisk(t *testing.T) {
 // TestFullBackupDisk: a backup without room is reported and leaves no file, the
 // server continues, and backups succeed again when there is room.
 func TestFullBackupDisk(t *testing.T) {
-	if !inside(t) {
+	if !mayMount(t) {
 		return
 	}
 	d := newDisk(t, 64)
@@ -250,7 +215,7 @@ func TestFileSizeLimit(t *testing.T) {
 // TestFullArchiveDisk: while the disk of the archive is full the server goes on and reports
 // it. When there is room the archive catches up, in the same chain.
 func TestFullArchiveDisk(t *testing.T) {
-	if !inside(t) {
+	if !mayMount(t) {
 		return
 	}
 	d := newDisk(t, 32)

@@ -15,7 +15,7 @@ import (
 // TestRunInAFullTemporaryDirectory: `run` reports a temporary directory that is full
 // before the start, during it, or while COMMAND runs. No process and no file is left.
 func TestRunInAFullTemporaryDirectory(t *testing.T) {
-	if !inside(t) {
+	if !mayMount(t) {
 		return
 	}
 	template := t.TempDir()
