@@ -36,7 +36,7 @@ func (o *Options) checkEncryptedResources() error {
 	resources := o.config.APIServer.Encryption.Resources
 	var errs []error
 	for i, resource := range resources {
-		if message := unknownResource(resource); message != "" {
+		if message := o.unknownResource(resource); message != "" {
 			errs = append(errs, &config.FieldError{Path: fmt.Sprintf("apiServer.encryption.resources[%d]", i), Message: message})
 		}
 	}
@@ -57,10 +57,13 @@ func (o *Options) checkEncryptedResources() error {
 
 // unknownResource returns the errors of "name", "name.group" or a wildcard; "" for
 // nothing.
-func unknownResource(text string) string {
+func (o *Options) unknownResource(text string) string {
 	resource := schema.ParseGroupResource(text)
 	if text == "*.*" || text == "*." {
 		return ""
+	}
+	if o.profile.storesMore(resource) {
+		return fmt.Sprintf("%q: this list is for the types of the profile generic; encrypt other types with a file of your own, apiServer.encryption.configFile", text)
 	}
 	names, builtIn := builtInResources[resource.Group]
 	if builtIn {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -129,6 +131,14 @@ func (p profile) addHealthChecks(c *genericapiserver.Config) {
 	if p.all != nil {
 		c.AddHealthChecks(p.classes.HealthCheck())
 	}
+}
+
+// storesMore reports whether only this profile stores the resource, or one of the group if
+// the resource is "*".
+func (p profile) storesMore(resource schema.GroupResource) bool {
+	names := workloads.StoredTypes[resource.Group]
+	_, isGeneric := builtInResources[resource.Group]
+	return p.all != nil && (slices.Contains(names, resource.Resource) || resource.Resource == "*" && len(names) > 0 && !isGeneric)
 }
 
 // newServer creates the native API server with its types.
