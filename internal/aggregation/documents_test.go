@@ -97,7 +97,7 @@ const (
 	openAPIv2       = `{"swagger":"2.0","info":{"title":"t","version":"v1"},"paths":{}}`
 )
 
-// world is a Documents with a remote server whose answers a test decides.
+// world is a Documents with a remote server whose answers a test sets.
 type world struct {
 	t         *testing.T
 	client    *fake.Clientset

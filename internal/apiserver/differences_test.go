@@ -191,8 +191,8 @@ func testListener(t *testing.T) *Listener {
 	return &Listener{Listener: listener}
 }
 
-// testFiles is an identity in which one certificate is everything, and its key
-// signs tokens.
+// testFiles is an identity with one certificate for all purposes, whose key also signs
+// tokens.
 func testFiles(t *testing.T) (files Files, tokenKey string) {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
@@ -289,7 +289,7 @@ func cell(value string) string {
 	return value
 }
 
-// compareLongRunning asks both predicates about the verbs and subresources of
+// compareLongRunning compares both predicates for the verbs and subresources of
 // Kubernetes. Only the paths of this program may differ.
 func compareLongRunning(t *testing.T, theirs, ours request.LongRunningRequestCheck) {
 	t.Helper()

@@ -35,7 +35,7 @@ func ecdsaKey(t *testing.T) crypto.Signer {
 	return key
 }
 
-// TestTokenKeysChange: tokens of before verify as long as their key does.
+// TestTokenKeysChange: a token is accepted while its key is one of those that verify.
 func TestTokenKeysChange(t *testing.T) {
 	first, second := ecdsaKey(t), ecdsaKey(t)
 	keys := NewTokenKeys()

@@ -151,8 +151,8 @@ func TestRefreshQueriesOnlyAfterAChange(t *testing.T) {
 	}
 }
 
-// TestQueriesRunOneAfterTheOther: else the answer to an old question could
-// replace that of a newer one, and a new type would be missing.
+// TestQueriesRunOneAfterTheOther: otherwise the result of an older query could replace that
+// of a newer one, and a new type would be missing.
 func TestQueriesRunOneAfterTheOther(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
@@ -175,7 +175,7 @@ func TestQueriesRunOneAfterTheOther(t *testing.T) {
 	workers.Wait()
 }
 
-// TestChangeDuringAQueryCausesAnotherQuery: the query may not include it.
+// TestChangeDuringAQueryCausesAnotherQuery: the query may not include the change.
 func TestChangeDuringAQueryCausesAnotherQuery(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
@@ -225,7 +225,8 @@ func TestRunQueriesAfterAChange(t *testing.T) {
 	<-ended
 }
 
-// TestRefreshReturnsTheErrorOfTheQuery: the caller must not act on what was known.
+// TestRefreshReturnsTheErrorOfTheQuery: the caller must not conclude from older types that
+// a type is absent.
 func TestRefreshReturnsTheErrorOfTheQuery(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
@@ -252,8 +253,7 @@ func TestRefreshReturnsTheErrorOfTheQuery(t *testing.T) {
 	}
 }
 
-// TestRunQueriesAgainAfterAFailure: no change comes that would wake it, and what
-// has changed before the failure is not known yet.
+// TestRunQueriesAgainAfterAFailure: it does not need another change for the next query.
 func TestRunQueriesAgainAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer("v1")

@@ -57,8 +57,8 @@ func runningMonitor(t *testing.T, m *monitors, resource schema.GroupVersionResou
 	return shared.Informer().(*monitor).SharedIndexInformer, stop, ended
 }
 
-// TestInformersEndAfterTheirLastMonitor: not at once, and not while another
-// controller monitors the type.
+// TestInformersEndAfterTheirLastMonitor: an informer ends some time after its last monitor,
+// and not while another controller monitors the type.
 func TestInformersEndAfterTheirLastMonitor(t *testing.T) {
 	clock := newClock()
 	set := testInformers(t, clock.now)
@@ -200,7 +200,7 @@ type countedQuotas struct {
 
 func (c countedQuotas) Informer() cache.SharedIndexInformer { return c.counted }
 
-// TestNewMonitorReplacesTheOld: upstream may drop one that it never ran.
+// TestNewMonitorReplacesTheOld: upstream may drop a monitor that it never ran.
 func TestNewMonitorReplacesTheOld(t *testing.T) {
 	set := testInformers(t, newClock().now)
 	gc := set.newMonitors()
@@ -217,10 +217,9 @@ func TestNewMonitorReplacesTheOld(t *testing.T) {
 	}
 }
 
-// TestMonitorsThatAreNeverRun: while upstream cannot make the monitor of another
-// type it runs no new ones, and drops them without a word when their types are
-// gone. Their informers end all the same; one that is run after all has its
-// handler.
+// TestMonitorsThatAreNeverRun: while upstream cannot make the monitor of one type, it does
+// not run the new monitors of others, and drops them silently when their types are gone.
+// Their informers end nevertheless. A monitor that is run later has its handler.
 func TestMonitorsThatAreNeverRun(t *testing.T) {
 	listed := []*metav1.APIResourceList{{GroupVersion: widgets.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: widgets.Resource}}}}
 	for name, forgotten := range map[string]bool{"run soon": false, "run after its informer has ended": true} {

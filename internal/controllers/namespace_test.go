@@ -68,8 +68,7 @@ func TestGracePeriodWithSeveralServers(t *testing.T) {
 	}
 }
 
-// TestWritesInFlight: a namespace is not looked at before the requests have
-// ended that were in flight.
+// TestWritesInFlight: a namespace is handled after the requests that were in flight.
 func TestWritesInFlight(t *testing.T) {
 	var ended func()
 	n, old := testNamespaces(t, Config{AfterWrites: func(_ string, f func()) { ended = f }})

@@ -104,8 +104,8 @@ func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
 	r.expect(t, "update later deleting")
 }
 
-// TestOtherEventsDoNotWait: those of other objects, and the end of one that is
-// held.
+// TestOtherEventsDoNotWait: events of other objects, and the removal of an object whose
+// deletion is held back, pass at once.
 func TestOtherEventsDoNotWait(t *testing.T) {
 	h, _, r, synced := testOrder(t)
 	h.OnUpdate(stored("owner", 1), deleting("owner", 50, metav1.FinalizerOrphanDependents))
@@ -118,7 +118,7 @@ func TestOtherEventsDoNotWait(t *testing.T) {
 	r.expect(t, "update last deleting") // and nothing of owner in between
 }
 
-// TestEventsDoNotWaitAfterTheEnd: the garbage collector has ended.
+// TestEventsDoNotWaitAfterTheEnd: events after the end of the garbage collector do not block.
 func TestEventsDoNotWaitAfterTheEnd(t *testing.T) {
 	_, running, r, _ := testOrder(t)
 	order := newDeletionOrder(running.visible, running.synced)

@@ -27,8 +27,8 @@ func (c *changes) change() {
 	c.next = make(chan struct{})
 }
 
-// TestReloading: a change ends what runs when its successor has been built, and
-// what cannot be built ends nothing.
+// TestReloading: after a change the new controller replaces the old one; if it cannot be
+// built, the old one continues.
 func TestReloading(t *testing.T) {
 	source := &changes{next: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())

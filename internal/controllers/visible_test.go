@@ -133,8 +133,8 @@ func TestTypesWithObjectsAreVisible(t *testing.T) {
 	expectVisible(t, v, "remote.example.org/v1", "b.example.org/v1")
 }
 
-// TestTypeStaysVisibleAfterItsLastObject: for a while, and until no informer
-// holds an object of it.
+// TestTypeStaysVisibleAfterItsLastObject: it stays so for hideDelay, and until no informer
+// has an object of it.
 func TestTypeStaysVisibleAfterItsLastObject(t *testing.T) {
 	content := newStore()
 	v, clock, held := testVisible(newServer("a.example.org/v1"), content)
@@ -163,8 +163,7 @@ func TestTypeStaysVisibleAfterItsLastObject(t *testing.T) {
 	expectVisible(t, v)
 }
 
-// TestTypeThatDiscoveryDoesNotHaveYet: its first object makes the controllers ask
-// discovery again, and once only.
+// TestTypeThatDiscoveryDoesNotHaveYet: its first object causes one more query of discovery.
 func TestTypeThatDiscoveryDoesNotHaveYet(t *testing.T) {
 	s, content := newServer("a.example.org/v1"), newStore()
 	v, _, _ := testVisible(s, content)
@@ -194,7 +193,7 @@ func TestNamedTypesAreVisible(t *testing.T) {
 	}
 }
 
-// TestShows: the lists may be behind the store.
+// TestShows: shows is false for a revision of which the lists may lack a type.
 func TestShows(t *testing.T) {
 	content := newStore()
 	v, _, _ := testVisible(newServer("a.example.org/v1"), content)
@@ -264,8 +263,7 @@ func TestRunUpdatesWhenObjectsCome(t *testing.T) {
 	<-ended
 }
 
-// TestCountErrorsAreLogged: once, and again after it could be
-// counted.
+// TestCountErrorsAreLogged: errors are logged once until a count succeeds.
 func TestCountErrorsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		content := newStore()

@@ -12,8 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// TestArrivals: a series of many CRDs is one line, when they are established; few are
-// none.
+// TestArrivals: the log has one line for many CRDs that are established in a series, and
+// none for few.
 func TestArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &bytes.Buffer{}

@@ -16,8 +16,8 @@ func light(name, group string, uid types.UID, version int) *apiextensionsv1.Cust
 	return crd
 }
 
-// TestOnChange: a caller learns of what this server writes before the writer
-// gets its answer.
+// TestOnChange: changed is called for a write of this server before the writer gets the
+// response.
 func TestOnChange(t *testing.T) {
 	s := &Server{catalog: newCatalog()}
 	var calls, others int

@@ -64,9 +64,9 @@ func expectConverted(t *testing.T, object runtime.Object, want *unstructured.Uns
 	}
 }
 
-// TestConvertedTypesComeBack: a type with a conversion webhook is let go while clients
+// TestConvertedTypesComeBack: a type with a conversion webhook is released while clients
 // read and watch both of its versions. No request fails, no watch ends, and resource
-// versions go on.
+// versions grow.
 func TestConvertedTypesComeBack(t *testing.T) {
 	s := newTestServer(t)
 	s.installConverted(t, convertingWebhook(t))

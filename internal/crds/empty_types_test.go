@@ -63,7 +63,7 @@ func (s *testServer) delete(t *testing.T, name string) {
 	}
 }
 
-// expectCold checks that nothing was built.
+// expectCold checks that no type was built.
 func (s *testServer) expectCold(t *testing.T) {
 	t.Helper()
 	if resident := s.front.resident(); resident != 0 {
@@ -71,7 +71,7 @@ func (s *testServer) expectCold(t *testing.T) {
 	}
 }
 
-// label changes the CRD, but nothing that matters to its objects.
+// label changes the labels of the CRD, on which its objects do not depend.
 func (s *testServer) label(t *testing.T) {
 	t.Helper()
 	s.update(t, func(crd *apiextensions.CustomResourceDefinition) { crd.Labels = map[string]string{"a": "b"} })
@@ -95,8 +95,8 @@ func number(t *testing.T, version string) uint64 {
 	return n
 }
 
-// TestEmptyWatchContinuesUpstream: a watch of a type without objects builds nothing.
-// It has the first object, and what follows, once.
+// TestEmptyWatchContinuesUpstream: a watch of a type without objects builds nothing. It
+// gets the first object and each later change once.
 func TestEmptyWatchContinuesUpstream(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
@@ -203,8 +203,8 @@ func TestManyEmptyWatches(t *testing.T) {
 	}
 }
 
-// TestWatchesFromUnknownRevisions: what happened since is not known, so clients
-// must list again. Nothing is built for that.
+// TestWatchesFromUnknownRevisions: a watch from a revision whose history is not known is
+// refused, so that the client lists again. Nothing is built for that.
 func TestWatchesFromUnknownRevisions(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
@@ -224,8 +224,8 @@ func TestWatchesFromUnknownRevisions(t *testing.T) {
 	s.expectCold(t)
 }
 
-// TestEmptyWatchesEndWithTheirDefinition: a new schema or the end of the CRD
-// ends them, as upstream; other changes do not.
+// TestEmptyWatchesEndWithTheirDefinition: a new schema or the deletion of the CRD ends the
+// watches, as with kube-apiserver; other changes do not.
 func TestEmptyWatchesEndWithTheirDefinition(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
@@ -249,8 +249,8 @@ func TestEmptyWatchesEndWithTheirDefinition(t *testing.T) {
 	}
 }
 
-// TestEmptyWatchesSendBookmarks: before it ends, a watch tells a revision
-// from which the next one loses nothing.
+// TestEmptyWatchesSendBookmarks: the last bookmark of a watch has a revision from which the
+// next watch misses no change.
 func TestEmptyWatchesSendBookmarks(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
@@ -270,8 +270,8 @@ func TestEmptyWatchesSendBookmarks(t *testing.T) {
 	s.expectCold(t)
 }
 
-// TestInformersOfEmptyTypes: an informer syncs without objects and has those
-// that come.
+// TestInformersOfEmptyTypes: an informer of a type without objects syncs, and gets the
+// objects that are created later.
 func TestInformersOfEmptyTypes(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
@@ -304,7 +304,8 @@ func TestInformersOfEmptyTypes(t *testing.T) {
 	}
 }
 
-// TestUnusualRequestsAreLeftToUpstream: what needs a schema, or is wrong.
+// TestUnusualRequestsAreLeftToUpstream: upstream's handler answers requests that need a
+// schema or are invalid.
 func TestUnusualRequestsAreLeftToUpstream(t *testing.T) {
 	for query, plain := range map[string]bool{
 		"":                    true,

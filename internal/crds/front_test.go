@@ -195,7 +195,7 @@ func widget(name string) *unstructured.Unstructured {
 	return object
 }
 
-// change gives the type another schema.
+// change writes another schema of the type.
 func (s *testServer) change(t *testing.T, description string) {
 	t.Helper()
 	s.update(t, func(crd *apiextensions.CustomResourceDefinition) {
@@ -402,8 +402,8 @@ func TestWatchedTypesAreNotReleased(t *testing.T) {
 	watcher.Stop()
 }
 
-// TestChangedTypesAreBuiltAgain: the new schema is served when the change is
-// answered. A watch of the old one ends, as upstream.
+// TestChangedTypesAreBuiltAgain: the new schema is served when the change is answered. A
+// watch of the old one ends, as with kube-apiserver.
 func TestChangedTypesAreBuiltAgain(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)

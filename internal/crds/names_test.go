@@ -82,7 +82,8 @@ func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
 	}
 }
 
-// TestOneOfManyAcceptsTheNames: CRDs with one kind are created at the same time.
+// TestOneOfManyAcceptsTheNames: of CRDs with the same kind that are created at the same time,
+// one accepts it.
 func TestOneOfManyAcceptsTheNames(t *testing.T) {
 	c := newCatalog()
 	n := newNames(c, stored, filled)

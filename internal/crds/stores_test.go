@@ -129,7 +129,7 @@ func (counted) Stats(context.Context) (storage.Stats, error) {
 	return storage.Stats{ObjectCount: 2}, nil
 }
 
-// TestCounts: flow control knows the objects of open stores.
+// TestCounts: flow control gets the numbers of objects of open stores.
 func TestCounts(t *testing.T) {
 	s := newStores(nil)
 	tracker := flowcontrolrequest.NewStorageObjectCountTracker()

@@ -111,7 +111,7 @@ func TestListsOfWholeDefinitions(t *testing.T) {
 	}
 }
 
-// TestPagesOfOneRevision: what is written while a list is read is not in it.
+// TestPagesOfOneRevision: a list does not have what is written while it is read.
 func TestPagesOfOneRevision(t *testing.T) {
 	s := newTestServer(t)
 	for i := range listPage + 1 {
@@ -139,7 +139,7 @@ func TestPagesOfOneRevision(t *testing.T) {
 	}
 }
 
-// failingList is a list of that many pages of one CRD, after which the next is not read.
+// failingList is a list of that many pages of one CRD; reading the next page fails.
 func failingList(t *testing.T, r *wholeReader, pages int) *storedDefinitionList {
 	t.Helper()
 	page, err := r.page(definitionContext(t), &metainternalversion.ListOptions{Limit: 1})
@@ -327,8 +327,8 @@ func TestMalformedDefinitionInAList(t *testing.T) {
 	}
 }
 
-// TestEncodingsAreShared: requests at the same time wait for one, and what is not
-// used is dropped.
+// TestEncodingsAreShared: concurrent requests wait for one encoding, and encodings that are
+// not used are dropped.
 func TestEncodingsAreShared(t *testing.T) {
 	e := &encodings{}
 	made := atomic.Int64{}

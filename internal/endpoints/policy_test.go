@@ -63,8 +63,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestNamesAreCheckedWhenDialled: a name whose address is denied is not
-// connected to, and neither the error nor the status says what it resolves to.
+// TestNamesAreCheckedWhenDialled: a name whose address is denied is not connected to, and
+// neither the error nor the status has the address.
 func TestNamesAreCheckedWhenDialled(t *testing.T) {
 	address := listen(t)
 	_, port, err := net.SplitHostPort(address)
@@ -97,8 +97,8 @@ func TestNamesAreCheckedWhenDialled(t *testing.T) {
 	_ = connection.Close() // nothing was sent
 }
 
-// TestHealthIsOfOneReference: what is found out about an address in one
-// namespace has no effect in another.
+// TestHealthIsOfOneReference: the health of an address in one namespace has no effect in
+// another.
 func TestHealthIsOfOneReference(t *testing.T) {
 	dead, other := refusing(t), Reference{"elsewhere", "svc"}
 	r := newResolver(t)

@@ -264,8 +264,8 @@ func TestPooledConnectionIsNotUsedAfterAMove(t *testing.T) {
 	}
 }
 
-// TestSilentTargetIsTriedLast: it accepts connections, and that is
-// all, as a process does that hangs.
+// TestSilentTargetIsTriedLast: it accepts connections and does not answer, as a process that
+// hangs.
 func TestSilentTargetIsTriedLast(t *testing.T) {
 	good := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(good.Close)

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// populated makes a stopped member with some history, and says what it holds.
+// populated makes a stopped member with some history, and returns its objects.
 func populated(t *testing.T) (dir, content string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "etcd")
@@ -55,7 +55,7 @@ func dropChecksum(t *testing.T, dir string) {
 	}
 }
 
-// refused fails unless the data is refused with the way out.
+// refused fails unless the data is refused with the remedy.
 func refused(t *testing.T, dir, what string) {
 	t.Helper()
 	err := Verify(t.Context(), dir)
@@ -115,8 +115,8 @@ func flip(t *testing.T, file string, at int) {
 	}
 }
 
-// TestDamageIsFoundAfterACrash: there is no checksum then. What is found is
-// tested with the reader of the pages; here it is refused, and sound data is not.
+// TestDamageIsFoundAfterACrash: without a checksum, damaged data is refused and sound data
+// is not. Which damage is found is tested with the reader of the pages.
 func TestDamageIsFoundAfterACrash(t *testing.T) {
 	dir, content := populated(t)
 	dropChecksum(t, dir)
@@ -145,7 +145,7 @@ func TestDamageIsFoundAfterACrash(t *testing.T) {
 	}
 }
 
-// TestPiecesOfALargeDatabase: of one above the bound, pieces are summed.
+// TestPiecesOfALargeDatabase: the checksum of a database above the bound is that of pieces.
 func TestPiecesOfALargeDatabase(t *testing.T) {
 	dir, _ := populated(t)
 	file := DatabaseFile(dir)
@@ -197,8 +197,8 @@ func TestUnknownMetaKeysAreAccepted(t *testing.T) {
 	refused(t, dir, "a missing index")
 }
 
-// TestOneTornMetaPageIsAccepted: it is what a crash leaves, and etcd's log has
-// what the older one lacks.
+// TestOneTornMetaPageIsAccepted: a crash leaves one, and etcd's log has what the older page
+// lacks.
 func TestOneTornMetaPageIsAccepted(t *testing.T) {
 	const checksumOfMeta = 16 + 56 // in its page
 	for _, page := range []int{0, 1} {
@@ -213,8 +213,8 @@ func TestOneTornMetaPageIsAccepted(t *testing.T) {
 	}
 }
 
-// TestMissingFilesAreFound: never an empty start, and never one that passes
-// over what is written next.
+// TestMissingFilesAreFound: without one of its files, a member does not start empty, and
+// does not skip later writes.
 func TestMissingFilesAreFound(t *testing.T) {
 	newest := func(dir string) string {
 		files, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
@@ -251,8 +251,8 @@ func TestMissingFilesAreFound(t *testing.T) {
 	}
 }
 
-// TestLostDatabaseIsRecreatedOrRefused: the log has all of a young member's
-// entries, and not those of an older one.
+// TestLostDatabaseIsRecreatedOrRefused: the log has all entries of a young member, and not
+// all of an older one.
 func TestLostDatabaseIsRecreatedOrRefused(t *testing.T) {
 	dir, content := populated(t)
 	if err := os.Remove(DatabaseFile(dir)); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestStopEndsAllGoroutines: a life more is not a goroutine more.
+// TestStopEndsAllGoroutines: starting and stopping a member leaves no goroutine.
 func TestStopEndsAllGoroutines(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	stop(t, start(t, dir)) // starts what is started once for the process

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// start does not sync: no test takes the machine's power away, and with each
-// write synced a slow disk makes minutes of them.
+// start starts a member that does not sync: no test needs it, and on a slow disk the tests
+// would take minutes.
 func start(t *testing.T, dir string) *Member {
 	t.Helper()
 	return startWith(t, Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()})
@@ -96,7 +96,7 @@ func TestUnreadableDataIsAnError(t *testing.T) {
 	}
 }
 
-// TestReadsWaitForTheElection: etcd refuses reads that an election overtakes.
+// TestReadsWaitForTheElection: etcd fails the reads that wait while the member is elected.
 func TestReadsWaitForTheElection(t *testing.T) {
 	m, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {

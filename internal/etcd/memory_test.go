@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestLogInMemory: what was written is in the database, and etcd need not keep
-// it in the memory of the log as well, before a restart or after.
+// TestLogInMemory: etcd does not keep written values in the memory of its log, before or
+// after a restart.
 func TestLogInMemory(t *testing.T) {
 	const count, size = 2400, 50_000
 	config := Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 256 << 20, Logger: zap.NewNop()}
@@ -42,7 +42,7 @@ func TestLogInMemory(t *testing.T) {
 	expect("after a restart")
 }
 
-// heap is what is live, in bytes.
+// heap returns the live heap, in bytes.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC() // what finalizers have released

@@ -45,7 +45,7 @@ func TestDataIsNotAnInterruptedFirstStart(t *testing.T) {
 	}
 	stop(t, member)
 
-	// A log that was lost is not a log that never was.
+	// A lost log is not that of an interrupted first start.
 	files := filepath.Join(dir, "member", "wal")
 	if err := os.RemoveAll(files); err != nil {
 		t.Fatal(err)

@@ -136,8 +136,7 @@ func TestFailedStartStopsTheStartedParts(t *testing.T) {
 	})
 }
 
-// TestFailedStartOutsideOfParts: what the start does between the stages
-// fails too.
+// TestFailedStartOutsideOfParts: the function of the start fails between two stages.
 func TestFailedStartOutsideOfParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
@@ -169,8 +168,7 @@ func TestFailedPartStopsTheOthers(t *testing.T) {
 	}
 }
 
-// TestFailedPartEndsTheStart: what starts may wait for the part that
-// has died.
+// TestFailedPartEndsTheStart: a part that starts may wait for the one that has failed.
 func TestFailedPartEndsTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
@@ -205,7 +203,7 @@ func TestTwoPartsFailAtOnce(t *testing.T) {
 	})
 }
 
-// TestFirstErrorIsTheLastLine: it is the cause, and what a user reads last.
+// TestFirstErrorIsTheLastLine: the first error is the cause, and a user reads the last line.
 func TestFirstErrorIsTheLastLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		follows := Part{"apiserver", func(ctx context.Context, ready func()) error {
@@ -218,8 +216,8 @@ func TestFirstErrorIsTheLastLine(t *testing.T) {
 	})
 }
 
-// TestCancelledStart: it is an orderly stop, of a part that was ready and of one
-// that was not, and no later stage is started.
+// TestCancelledStart: the end of the context during a start stops the parts in order, ready
+// or not, and no later stage is started.
 func TestCancelledStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
@@ -371,8 +369,8 @@ func TestWhile(t *testing.T) {
 	})
 }
 
-// TestBackgroundWork: it is stopped with the parts, is not one of them, and may
-// end before.
+// TestBackgroundWork: background work is stopped with the parts, may end before them, and
+// is not listed as one.
 func TestBackgroundWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}

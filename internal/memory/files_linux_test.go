@@ -28,7 +28,7 @@ func residentFile(t *testing.T) int {
 	return 0
 }
 
-// TestProgramIsReleased: the process continues.
+// TestProgramIsReleased: the process continues after its pages were released.
 func TestProgramIsReleased(t *testing.T) {
 	before := residentFile(t)
 	if err := releaseProgram(); err != nil {

@@ -33,8 +33,8 @@ func TestHold(t *testing.T) {
 	release()
 }
 
-// TestHoldEndsWithTheMemory: a start that needs much memory collects its garbage as
-// usual, and not for each allocation.
+// TestHoldEndsWithTheMemory: above heldHeap, a start collects garbage as usual, not for each
+// allocation.
 func TestHoldEndsWithTheMemory(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")

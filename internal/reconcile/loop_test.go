@@ -77,7 +77,7 @@ func TestKeyIsHandledByOneWorkerAtATime(t *testing.T) {
 	})
 }
 
-// TestRunWaitsForItsWorkers: what they do is cut short by the context.
+// TestRunWaitsForItsWorkers: Run returns after its workers, whose context has ended.
 func TestRunWaitsForItsWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false

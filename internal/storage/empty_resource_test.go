@@ -76,7 +76,7 @@ func TestEmptyResource(t *testing.T) {
 	}
 }
 
-// TestEmptyResourceWithHistory: what happened before the watch is not known.
+// TestEmptyResourceWithHistory: the history from before the watch is not known.
 func TestEmptyResourceWithHistory(t *testing.T) {
 	s, client := newStorage(t)
 	before := put(t, client, "/registry/example.com/widgets/default/a")
@@ -126,8 +126,8 @@ func TestEmptyResourceOutlivesTheWatch(t *testing.T) {
 	expectPopulated(t, p, first, gadgets)
 }
 
-// TestEmptyResourceEndsWithItsHistory: objects may have come unseen when etcd has compacted
-// what the next watch needs.
+// TestEmptyResourceEndsWithItsHistory: when etcd has compacted the revisions that the next
+// watch needs, objects may have been created and deleted meanwhile.
 func TestEmptyResourceEndsWithItsHistory(t *testing.T) {
 	p, client := newPopulation(t)
 	v, revision := hold(t, p, widgets, Current)

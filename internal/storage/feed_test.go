@@ -22,7 +22,7 @@ import (
 
 const widgetKeys = "/registry/example.com/widgets/"
 
-// rot is a transformer that hides the text: its bytes are one more.
+// rot is a transformer that encrypts by adding one to each byte.
 type rot struct{}
 
 func (rot) TransformFromStorage(_ context.Context, data []byte, key value.Context) ([]byte, bool, error) {
@@ -98,7 +98,7 @@ func next(t *testing.T, f *Feed, want watch.EventType) runtime.Object {
 	return changes[0].Object
 }
 
-// TestFeed: a feed has the objects of its resource that are there, and what changes then.
+// TestFeed: a feed has the existing objects of its resource, and then their changes.
 func TestFeed(t *testing.T) {
 	f, s, client := newFeed(t, fixedGetter{})
 	created := putWidget(t, client, "a", "one")
@@ -224,7 +224,7 @@ func (unstructuredCreator) ObjectKinds(object runtime.Object) ([]schema.GroupVer
 	return []schema.GroupVersionKind{object.GetObjectKind().GroupVersionKind()}, false, nil
 }
 
-// TestFeedOfDamagedObjects: the error names the key, of a list and of a change.
+// TestFeedOfDamagedObjects: the errors of List and of Next name the key.
 func TestFeedOfDamagedObjects(t *testing.T) {
 	f, _, client := newFeed(t, fixedGetter{codec: unstructured.UnstructuredJSONScheme})
 	if _, _, err := f.List(t.Context()); err != nil {
@@ -262,7 +262,7 @@ func TestFollowOnlyCustomResources(t *testing.T) {
 	}
 }
 
-// TestFeedPages: pages of large objects have few of them.
+// TestFeedPages: a page has few objects if they are large.
 func TestFeedPages(t *testing.T) {
 	for _, test := range []struct {
 		objects, size int

@@ -50,7 +50,7 @@ func remove(t *testing.T, client *clientv3.Client, key string) int64 {
 	return response.Header.Revision
 }
 
-// expectPopulated compares what holds objects as of the revision.
+// expectPopulated compares the resources that have objects as of the revision.
 func expectPopulated(t *testing.T, p *Population, revision int64, want ...schema.GroupResource) {
 	t.Helper()
 	if err := p.Reach(t.Context(), revision); err != nil {
@@ -131,7 +131,8 @@ func TestPopulationKnowsWhatACacheHasHandled(t *testing.T) {
 	}
 }
 
-// TestPopulationReachesRevisionsOutsideItsPrefix: the watch has no event then.
+// TestPopulationReachesRevisionsOutsideItsPrefix: the watch gets no event for a key outside
+// of the prefix.
 func TestPopulationReachesRevisionsOutsideItsPrefix(t *testing.T) {
 	p, client := newPopulation(t)
 	revision := put(t, client, "/elsewhere/a", "/elsewhere/b")
@@ -145,8 +146,7 @@ func TestPopulationReachesRevisionsOutsideItsPrefix(t *testing.T) {
 	}
 }
 
-// TestPopulationCountsAfterACompaction: the revision of the last event is gone
-// then.
+// TestPopulationCountsAfterACompaction: the revision of the last event has been compacted.
 func TestPopulationCountsAfterACompaction(t *testing.T) {
 	p, client := newPopulation(t)
 	expectPopulated(t, p, 0)
@@ -166,7 +166,8 @@ func TestPopulationCountsAfterACompaction(t *testing.T) {
 	}
 }
 
-// TestPopulationNamesResourcesThatAnotherCallerCounted: they may be new to this one.
+// TestPopulationNamesResourcesThatAnotherCallerCounted: a resource that another caller has
+// counted may be new to this one.
 func TestPopulationNamesResourcesThatAnotherCallerCounted(t *testing.T) {
 	p, client := newPopulation(t)
 	late := schema.GroupResource{Group: "late.example.com", Resource: "things"}
@@ -181,7 +182,7 @@ func TestPopulationNamesResourcesThatAnotherCallerCounted(t *testing.T) {
 	}
 }
 
-// TestPopulationCountsManyTypes asks in several transactions.
+// TestPopulationCountsManyTypes: many types are counted in several transactions.
 func TestPopulationCountsManyTypes(t *testing.T) {
 	s, client := newStorage(t)
 	var resources []schema.GroupResource

@@ -44,8 +44,7 @@ func TestMirroredSymbols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the go command reads does not end a cached result; what the test
-	// looks at does.
+	// The go command caches the result unless a file that the test reads has changed.
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +135,7 @@ func TestEveryFileStatesAFact(t *testing.T) {
 	}
 }
 
-// TestHashIgnoresComments and sees each token.
+// TestHashIgnoresComments: the hash depends on tokens, not on comments.
 func TestHashIgnoresComments(t *testing.T) {
 	hash := func(source, name string) string {
 		t.Helper()

@@ -76,8 +76,8 @@ func TestListOfGroups(t *testing.T) {
 	}
 }
 
-// TestGroupsThatAreShared: groups of CRDs only, and of others only, are left to the
-// servers that have them.
+// TestGroupsThatAreShared: only groups that have versions of CRDs and others are answered
+// here.
 func TestGroupsThatAreShared(t *testing.T) {
 	groups := groupsOf(t, []schema.GroupVersion{widgetsV1, gadgetsV1}, remote(widgetsV2), remote(schema.GroupVersion{Group: "other.example.com", Version: "v1"}))
 	for path, want := range map[string]bool{

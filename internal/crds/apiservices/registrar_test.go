@@ -114,7 +114,7 @@ type running struct {
 	log *lockedBuffer
 }
 
-// watchedSource is a [Source] that is known when both informers watch: the fake client
+// watchedSource is a [Source] that is complete when both informers watch: the fake client
 // loses the events between a list and its watch.
 type watchedSource struct {
 	Source
@@ -238,7 +238,8 @@ func TestDeletedAPIServicesAreMadeAgain(t *testing.T) {
 	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1))
 }
 
-// TestNothingIsRegisteredBeforeAllIsKnown: what is stored would be deleted.
+// TestNothingIsRegisteredBeforeAllIsKnown: before all CRDs have been read, the APIServices of
+// the others would be deleted.
 func TestNothingIsRegisteredBeforeAllIsKnown(t *testing.T) {
 	source := &versions{known: make(chan struct{})}
 	r := run(t, source, managed(widgetsV1))
@@ -262,7 +263,7 @@ func TestNothingIsRegisteredBeforeAllIsKnown(t *testing.T) {
 	}
 }
 
-// TestFailuresAreRetried: and logged once.
+// TestFailuresAreRetried: a write that fails is repeated, and logged once.
 func TestFailuresAreRetried(t *testing.T) {
 	const failures = 3
 	source := &versions{known: make(chan struct{})}

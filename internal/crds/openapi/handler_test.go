@@ -369,8 +369,8 @@ func (s stuck) Get(ctx context.Context, name string) (*apiextensionsv1.CustomRes
 	}
 }
 
-// TestBuildsHaveDeadlines: a client that has gone does not wait for a build,
-// which others get. A build that cannot read ends, and the next one succeeds.
+// TestBuildsHaveDeadlines: a client that has gone does not wait for a build, and the others
+// get its result. A build that cannot read ends, and the next one succeeds.
 func TestBuildsHaveDeadlines(t *testing.T) {
 	for _, path := range []string{v2Path, v3Path + "/apis/example.com/v1"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestReportReading: a long start logs and asks the service manager for time.
+// TestReportReading: a long start logs progress and extends the start timeout of the service
+// manager.
 func TestReportReading(t *testing.T) {
 	log, states := &bytes.Buffer{}, make(chan string)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -24,7 +24,7 @@ import (
 
 const mib = 1 << 20
 
-// kept is a member and its keeper.
+// kept is a member with its keeper.
 type kept struct {
 	*Keeper
 	t      *testing.T
@@ -92,7 +92,7 @@ func (k *kept) put(n int, key func(int) string) error {
 	return nil
 }
 
-// fill writes twice the quota without asking the keeper, and waits until the keeper
+// fill writes twice the quota without calling BeginWrite, and waits until the keeper
 // refuses writes: etcd updates the size when it commits, ten times a second.
 func (k *kept) fill(key func(int) string) {
 	k.t.Helper()
@@ -254,7 +254,7 @@ func (k *kept) fragment() (fragmented func() error) {
 	return fragmented
 }
 
-// TestLargeDatabaseIsDefragmentedInItsWindow: it stays fragmented outside, and the
+// TestLargeDatabaseIsDefragmentedInItsWindow: outside of the window it stays fragmented. The
 // metric, the log and the event have the duration.
 func TestLargeDatabaseIsDefragmentedInItsWindow(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)

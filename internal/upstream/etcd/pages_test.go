@@ -159,7 +159,7 @@ func (c *counter) ReadAt(p []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// TestLargeDatabaseIsReadInParts: about as much as the bound, from the first
+// TestLargeDatabaseIsReadInParts: about as many bytes as the bound are read, from the first
 // to the last record.
 func TestLargeDatabaseIsReadInParts(t *testing.T) {
 	const records, bound = 20000, 1 << 20

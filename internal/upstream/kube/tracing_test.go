@@ -17,7 +17,7 @@ func (blockingProvider) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// TestShutdownIsBounded hangs if it does.
+// TestShutdownIsBounded hangs if the shutdown does.
 func TestShutdownIsBounded(t *testing.T) {
 	if err := BoundedShutdown(blockingProvider{}).Shutdown(context.Background()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)

@@ -2,7 +2,7 @@ package logs
 
 import "testing"
 
-// TestHarmlessEtcd: a message is harmless for its reason only.
+// TestHarmlessEtcd: a message is harmless only with the listed cause.
 func TestHarmlessEtcd(t *testing.T) {
 	for _, test := range []struct {
 		text, cause string

@@ -28,8 +28,8 @@ func written(t *testing.T, client *fake.Clientset) (endpoints, slice string) {
 		fmt.Sprintf("%s:%d", s.Endpoints[0].Addresses[0], *s.Ports[0].Port)
 }
 
-// TestEndpointsOfTheServer: each start replaces those of the start before, and a change
-// by a client.
+// TestEndpointsOfTheServer: each start replaces the endpoints of the start before, and
+// changes by clients.
 func TestEndpointsOfTheServer(t *testing.T) {
 	client := fake.NewClientset()
 	ports := func(port int32) []corev1.EndpointPort {
