@@ -210,7 +210,10 @@ func TestRunOfAnUnknownCommand(t *testing.T) {
 	}{
 		{[]string{"--", "no-such-command"}, 127, `COMMAND "no-such-command" cannot be run`},
 		{[]string{"--", "./go.mod"}, 126, `COMMAND "./go.mod" cannot be run`},
+		{[]string{"--", "/"}, 126, `COMMAND "/" cannot be run`},
 		{[]string{"go", "test"}, 2, `COMMAND follows "--"`},
+		{[]string{"--grace", "-1s", "--", "true"}, 2, "--grace -1s is negative"},
+		{[]string{"--from", ".", "--", "true"}, 1, "neither a data directory nor a directory that run --keep has kept"},
 	} {
 		stdout, stderr, code := r.run(test.args...)
 		if code != test.code || !strings.Contains(stderr, test.says) || stdout != "" {

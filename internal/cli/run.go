@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -59,6 +60,9 @@ func newRun() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if at := cmd.ArgsLenAtDash(); at > 0 || at < 0 && len(args) > 0 {
 				return usageError(errors.New("COMMAND follows \"--\", as in: kube-hyper-mini run -- go test"))
+			}
+			if options.Grace < 0 {
+				return usageError(fmt.Errorf("--grace %s is negative: write a duration as 10s", options.Grace))
 			}
 			cfg, source, err := flags.load(cmd)
 			if err != nil {

@@ -42,7 +42,7 @@ func FindCommand(name string) (string, error) {
 	switch {
 	case err == nil:
 		return path, nil
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EISDIR):
 		return "", &CommandError{CodeNotExecutable, fmt.Errorf("COMMAND %q cannot be run: %w", name, err)}
 	}
 	return "", &CommandError{CodeNotFound, fmt.Errorf("COMMAND %q cannot be run: %w; it is what follows \"--\"", name, err)}
