@@ -188,7 +188,7 @@ func TestSave(t *testing.T) {
 	if _, err := Save(t.Context(), path, Seal{}, produce(server(t), Options{})); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o600) {
 		t.Errorf("the archive is %v, %v", info.Mode(), err)
 	}
 	if _, err := Save(t.Context(), path, Seal{}, produce(server(t), Options{})); err == nil || !strings.Contains(err.Error(), "exists") {

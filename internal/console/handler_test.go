@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // fixture is a handler on port 7788 with a clock that the test sets, in front of
@@ -386,8 +388,8 @@ func TestOpening(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := info.Mode().Perm(); got != want {
-			t.Errorf("%s has mode %o, want %o", path, got, want)
+		if !datadir.HasMode(info, want) {
+			t.Errorf("%s has mode %o, want %o", path, info.Mode().Perm(), want)
 		}
 	}
 	text, err := os.ReadFile(file.path)

@@ -46,6 +46,9 @@ func (d *Dir) TightenModes() []string {
 	return messages
 }
 
+// HasMode reports whether the file has the permissions.
+func HasMode(info fs.FileInfo, mode fs.FileMode) bool { return info.Mode().Perm() == mode }
+
 // LooseMode is the mode of a file or directory that other users may use.
 type LooseMode struct {
 	Path string

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 func ensure(t *testing.T, file string, resources ...string) *configuration {
@@ -23,7 +25,7 @@ func ensure(t *testing.T, file string, resources ...string) *configuration {
 func TestKeyIsKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption", "config.yaml")
 	first := ensure(t, file, "secrets")
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(file); err != nil || !datadir.HasMode(info, 0o600) {
 		t.Errorf("the file is %v, %v", info, err)
 	}
 	second := ensure(t, file, "secrets", "configmaps")

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 func TestRefusedUsers(t *testing.T) {
@@ -137,7 +139,7 @@ func TestWriteInCluster(t *testing.T) {
 			}
 		}
 	}
-	if info, err := os.Stat(filepath.Join(dir, TokenFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, TokenFile)); err != nil || !datadir.HasMode(info, 0o600) {
 		t.Errorf("the token's file: %v %v", info.Mode(), err)
 	}
 	for _, server := range []string{"", "mini:6443", "http://mini:6443", "https://", "https://mini/path", "https://mini:port"} {

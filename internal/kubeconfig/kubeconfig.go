@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	goruntime "runtime"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
@@ -83,7 +82,7 @@ func Server(path string) (string, error) {
 func Write(path string, data []byte, mode os.FileMode) error {
 	old, err := os.ReadFile(path)
 	if err == nil && bytes.Equal(old, data) {
-		if info, err := os.Stat(path); err == nil && (info.Mode().Perm() == mode || goruntime.GOOS == "windows") { // without modes
+		if info, err := os.Stat(path); err == nil && datadir.HasMode(info, mode) {
 			return nil
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 func rendered(t *testing.T, server string) []byte {
@@ -102,7 +104,7 @@ func TestWriteKeepsAnEqualFile(t *testing.T) {
 	if err := Write(path, []byte("a"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o640) {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
 }
@@ -142,7 +144,7 @@ func TestMergeKeepsOtherEntries(t *testing.T) {
 	if cfg.Contexts["mini"].Cluster != "mini" || cfg.Clusters["mini"].Server != "https://127.0.0.1:6443" {
 		t.Errorf("the context is not there: %+v", cfg)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o640) {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
 	if _, err := Merge(rendered(t, "https://127.0.0.1:7443"), path, "mini", true, now.Add(time.Second)); err != nil {
@@ -162,7 +164,7 @@ func TestMergeCreatesTheFile(t *testing.T) {
 	if cfg, err := clientcmd.LoadFromFile(path); err != nil || cfg.CurrentContext != "mini" {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o600) {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 var names = Names{DNS: []string{"localhost", "mini.example.org"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}
@@ -69,7 +71,7 @@ func TestEnsureCreatesAllFiles(t *testing.T) {
 		}
 	}
 	for _, name := range []string{ServerCA, ClientCA, FrontProxyCA, APIServer, Admin, Controller, FrontProxy, ServiceAccount} {
-		if info, err := os.Stat(s.Key(name)); err != nil || info.Mode().Perm() != 0o600 {
+		if info, err := os.Stat(s.Key(name)); err != nil || !datadir.HasMode(info, 0o600) {
 			t.Errorf("key %s: %v, %v", name, info, err)
 		}
 	}
