@@ -84,9 +84,10 @@ func (p *page) tabs(name string, modifier chromedp.Modifier) {
 }
 
 // focusIsVisible is whether a person sees which element has the focus: by an outline of
-// which two sides are not cut off at least, by the border of the editor or of a box in a
-// tree, or because the whole page has it.
-const focusIsVisible = `(() => {
+// which two sides are not cut off at least, and that has a contrast of 3 to 1 with what is
+// behind it (WCAG 2, level AA), by the border of the editor or of a box in a tree, or
+// because the whole page has it.
+const focusIsVisible = `(() => {` + contrasts + `
 	const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
 	if (e.matches("body, main")) return true;
 	const outline = style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth), grow = outline + parseFloat(style.outlineOffset) - 0.5;
@@ -99,7 +100,7 @@ const focusIsVisible = `(() => {
 		sides.bottom &&= box.bottom + grow <= clip.bottom;
 		sides.right &&= box.right + grow <= clip.right;
 	}
-	if (outline >= 1 && Object.values(sides).filter(Boolean).length >= 2) return true;
+	if (outline >= 1 && Object.values(sides).filter(Boolean).length >= 2) return contrast(style.outlineColor, behind(e.parentElement)) >= 3;
 	const probe = document.body.appendChild(document.createElement("i"));
 	probe.style.color = "var(--accent)";
 	const accent = getComputedStyle(probe).color, shape = e.querySelector("rect"), editor = e.closest(".editor");
@@ -118,7 +119,12 @@ func TestKeyboard(t *testing.T) {
 	}
 	s.Kubectl(many.String(), "create", "-f", "-")
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	p.sees("Controllers")
+	p.sees("Controllers", "checks passed")
+	p.tab(evaluate[string](p, `document.querySelector("summary").innerText`))
+	p.press(kb.Enter)
+	p.sees("checks passed", "ping", "poststarthook/")
+	p.press(" ")
+	p.lacks("poststarthook/")
 	p.tab("not only warnings")
 	p.press(" ")
 	p.address("events=all")
@@ -237,6 +243,7 @@ func TestKeyboardOfObject(t *testing.T) {
 	s := filled(t)
 	const users = "#/object/cloud.example.org/v1/databases/shop/users"
 	p := open(t, launch(t, "--data-dir", s.Dir), users)
+	p.size(1440, 900, "dark")
 	p.sees("Metadata", "users")
 	p.tab("Summary")
 	p.press(kb.ArrowRight)
@@ -421,6 +428,7 @@ func TestKeyboardOfSchema(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "#/schema/cloud.example.org/v1/databases")
+	p.size(360, 740, "dark")
 	p.sees("Engine is the program that stores.")
 	p.tab("▸ network")
 	p.press(kb.Enter)

@@ -127,29 +127,37 @@ func TestNarrow(t *testing.T) {
 	p.sees("shop")
 	for _, v := range views {
 		p.look(v)
-		for _, scheme := range []string{"light", "dark"} {
-			p.size(360, 740, scheme)
-			// Charts and lists follow the size of the window a moment later.
-			p.await(v.name+" has no faults, "+scheme, func() error {
-				if found := evaluate[[]string](p, faults); len(found) > 0 {
-					return fmt.Errorf("%q", found)
-				}
-				return nil
-			})
-		}
+		p.hasNoFaults(v.name)
+	}
+	p.press("/", "validating")
+	p.sees("ValidatingAdmissionPolicyBinding")
+	p.hasNoFaults("the search of types")
+}
+
+// hasNoFaults checks what the page shows on the narrowest screen.
+func (p *page) hasNoFaults(name string) {
+	p.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		p.size(360, 740, scheme)
+		// Charts and lists follow the size of the window a moment later.
+		p.await(name+" has no faults, "+scheme, func() error {
+			if found := evaluate[[]string](p, faults); len(found) > 0 {
+				return fmt.Errorf("%q", found)
+			}
+			return nil
+		})
 	}
 }
 
-// faults finds text that is wider than the window outside of what scrolls, text with less
-// contrast than 4.5 to 1 (WCAG 2, level AA), and text on a picture or a gradient, of which
-// the contrast is not known.
-const faults = `(() => {
-	const found = [], probe = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+// contrasts are functions of JavaScript: the contrast of a color with what is behind an
+// element, as WCAG 2 defines it.
+const contrasts = `
+	const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const color = (text) => {
-		probe.clearRect(0, 0, 1, 1);
-		probe.fillStyle = text;
-		probe.fillRect(0, 0, 1, 1);
-		const [r, g, b, a] = probe.getImageData(0, 0, 1, 1).data;
+		canvas.clearRect(0, 0, 1, 1);
+		canvas.fillStyle = text;
+		canvas.fillRect(0, 0, 1, 1);
+		const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
 		return {rgb: [r, g, b], alpha: a / 255};
 	};
 	const over = (top, below) => top.rgb.map((part, i) => part * top.alpha + below[i] * (1 - top.alpha));
@@ -158,6 +166,17 @@ const faults = `(() => {
 		const [r, g, b] = rgb.map((part) => (part /= 255) <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
 		return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 	};
+	const contrast = (text, ground) => {
+		const [dark, light] = [bright(over(color(text), ground)), bright(ground)].sort((a, b) => a - b);
+		return (light + 0.05) / (dark + 0.05);
+	};
+`
+
+// faults finds text that is wider than the window outside of what scrolls, text with less
+// contrast than 4.5 to 1 (WCAG 2, level AA), and text on a picture or a gradient, of which
+// the contrast is not known.
+const faults = `(() => {` + contrasts + `
+	const found = [];
 	const scrolls = (e) => e && (["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX) ? e !== document.body : scrolls(e.parentElement));
 	if (document.documentElement.scrollWidth > innerWidth) found.push("the page is " + document.documentElement.scrollWidth + " pixels wide");
 	for (const e of document.querySelectorAll("body *")) {
@@ -165,9 +184,8 @@ const faults = `(() => {
 		if (!text || e.matches("script, style, option, svg *, :disabled") || !e.checkVisibility({visibilityProperty: true, opacityProperty: true})) continue;
 		if (e.getBoundingClientRect().right > innerWidth + 1 && !scrolls(e)) found.push("out of the window: " + text.slice(0, 60));
 		if (getComputedStyle(e).backgroundImage !== "none") found.push("on a picture: " + text.slice(0, 60));
-		const ground = behind(e), [dark, light] = [bright(over(color(getComputedStyle(e).color), ground)), bright(ground)].sort((a, b) => a - b);
-		const contrast = (light + 0.05) / (dark + 0.05);
-		if (contrast < 4.5) found.push("contrast " + contrast.toFixed(1) + ": " + text.slice(0, 60));
+		const reached = contrast(getComputedStyle(e).color, behind(e));
+		if (reached < 4.5) found.push("contrast " + reached.toFixed(1) + ": " + text.slice(0, 60));
 	}
 	return [...new Set(found)];
 })()`

@@ -6,6 +6,12 @@ import type { Point } from "./metrics";
 /** The least time that a chart shows, in seconds. */
 const SPAN = 30;
 
+/** The time that a chart shows. The library's own extremes of one point are a day apart. */
+function range(plot: uPlot): uPlot.Range.MinMax {
+  const times = plot.data[0], end = times.at(-1) ?? Date.now() / 1000;
+  return [Math.min(times[0] ?? end, end - SPAN), end];
+}
+
 /** Labels of the time axis: half of the last one is right of the chart. */
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
@@ -27,7 +33,7 @@ export function Chart({ title, points, value, tone = "accent" }: { title: string
     const axis = { stroke: color("muted"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     plot.current = new uPlot({
       width: parent.current!.clientWidth, height: 120, padding: [null, 26, null, null], legend: { show: false }, cursor: { show: false },
-      scales: { x: { range: (_, min, max) => [Math.min(min ?? 0, (max ?? 0) - SPAN), max ?? 0] }, y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 0) * 1.1)] } },
+      scales: { x: { range }, y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 0) * 1.1)] } },
       series: [{}, { stroke: color(tone), width: 1.5, fill: color(tone) + "22", points: { show: (plot) => plot.data[0].length === 1 }, spanGaps: true }],
       axes: [{ ...axis, size: 24, space: 90, values: (_, ticks) => ticks.map((tick) => clock.format(tick * 1000)) }, { ...axis, size: 42, space: 30 }],
     }, [[], []], parent.current!);

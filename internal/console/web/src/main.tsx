@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { useEffect, useErrorBoundary, useRef, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { connection, epoch, pause, whileInView } from "./api";
 import { go, route } from "./router";
 import { useSignal } from "./signal";
@@ -84,7 +84,8 @@ function App() {
     });
     return () => abort.abort();
   }, [round]);
-  useEffect(() => { document.querySelector("main")?.focus({ preventScroll: true }); window.scrollTo(0, 0); }, [parts.join("/")]);
+  // With the page, not after it: a person may have moved the focus then.
+  useLayoutEffect(() => { document.querySelector("main")?.focus({ preventScroll: true }); window.scrollTo(0, 0); }, [parts.join("/")]);
   const writes = parts[0] === "edit" || parts[0] === "new";
   if (state === "expired" && !writes) return (
     <main class="ended" tabIndex={-1}><h1>The session of this page has ended</h1>

@@ -189,11 +189,13 @@ function Events({ object }: { object: KubeObject }) {
   const { data, error } = usePolled((signal) => list("/api/v1/events", { query: { fieldSelector: `involvedObject.uid=${object.metadata.uid}`, limit: 500 }, signal }), [object.metadata.uid]);
   if (error && !data) return <Failure error={error} doing="list events" />;
   if (!data) return <Loading />;
-  const events = [...data.items].sort((a, b) => (timeOf(b) > timeOf(a) ? 1 : -1));
+  const events = latestFirst(data.items);
   return events.length === 0 ? <p class="muted">No events. The server keeps events for one hour unless it is configured otherwise.</p> : <EventList events={events} />;
 }
 
-export const timeOf = (event: KubeObject): string => event.series?.lastObservedTime ?? event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp;
+const timeOf = (event: KubeObject): string => event.series?.lastObservedTime ?? event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp;
+
+export const latestFirst = (events: KubeObject[]) => [...events].sort((a, b) => timeOf(b).localeCompare(timeOf(a)));
 
 export function EventList({ events, withObject }: { events: KubeObject[]; withObject?: boolean }) {
   return <ul class="events">{events.map((event) => {

@@ -4,7 +4,7 @@ import { ApiError, get, list, parallel, pause, send, whileInView, type KubeObjec
 import { Chart } from "./chart";
 import { bytes, number, span } from "./format";
 import { compare, parse, type Calls, type Point, type Sample } from "./metrics";
-import { EventList, timeOf } from "./object";
+import { EventList, latestFirst } from "./object";
 import { Age, Failure, Loading, Pill } from "./parts";
 import { EVERY, usePolled } from "./polled";
 import { route, setQuery } from "./router";
@@ -210,7 +210,7 @@ function Remote({ metrics, converters: known }: { metrics: Metrics; converters: 
   const row = (key: string, what: any, address: string, state: State) => <tr key={key}><td data-label="What">{what}</td><td data-label="Server">{address}</td><td data-label="State"><Pill state={state.tone}>{state.word}</Pill> <span class="muted">{state.message}</span></td></tr>;
   const link = (object: KubeObject, text: string) => { const type = typeOfKind(object.apiVersion, object.kind); return type ? <a href={hrefOfObject(type, object.metadata)}>{text}</a> : text; };
   const typed = (item: KubeObject, apiVersion: string, kind: string): KubeObject => ({ ...item, apiVersion, kind }); // items of a list have neither
-  return <section><h2>Remote API servers and webhooks</h2><table class="plain stack"><thead><tr><th>What</th><th>Server</th><th>State</th></tr></thead><tbody>
+  return <section><h2>Remote API servers and webhooks</h2><table class="plain stack remote"><thead><tr><th>What</th><th>Server</th><th>State</th></tr></thead><tbody>
     {data.services.map((item) => row(item.metadata.uid, <>API {link(typed(item, "apiregistration.k8s.io/v1", "APIService"), `${item.spec.group}/${item.spec.version}`)}</>, service(item.spec.service), condition(item, "Available")))}
     {data.webhooks.map(({ item, hook }) => row(item.metadata.uid + hook.name, <>webhook {hook.name} <span class="muted">{hook.failurePolicy === "Ignore" ? "failures are ignored" : "required"}</span></>, serverOf(hook), ofWebhook(serverOf(hook), metrics.calls.get(hook.name))))}
     {data.conversions.map(([server, crds]) => row(`conversion ${server}`, <>conversion of {crds.length > 1 ? <span title={crds.slice(0, MAX_CONVERTERS).join("\n")}>{number(crds.length)} types</span> : link(typed({ metadata: { name: crds[0] } } as KubeObject, "apiextensions.k8s.io/v1", "CustomResourceDefinition"), crds[0])} <span class="muted">required</span></>,
@@ -237,7 +237,7 @@ function Events() {
     } while (next && found.length < MAX_EVENTS);
     return found;
   }, [everything]);
-  const events = [...(data ?? [])].sort((a, b) => (timeOf(b) > timeOf(a) ? 1 : -1)).slice(0, 20);
+  const events = latestFirst(data ?? []).slice(0, 20);
   const all = findType("core/v1/events");
   return <section><div class="toolbar"><h2>Warnings and events</h2>
     <label><input type="checkbox" checked={everything} onChange={(event) => setQuery({ events: event.currentTarget.checked ? "all" : undefined })} /> not only warnings</label>

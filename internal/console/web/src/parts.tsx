@@ -42,7 +42,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
     return () => { restoreFocus(before); };
   }, []);
   return (
-    <dialog ref={element} aria-label={title} onClose={() => { if (element.current) onClose(); }} onClick={(event) => { if (event.target === element.current) onClose(); }}>
+    <dialog ref={element} aria-label={title} onCancel={(event) => { event.preventDefault(); onClose(); }} onClose={() => { if (element.current) onClose(); }} onClick={(event) => { if (event.target === element.current) onClose(); }}>
       <h2>{title}</h2>{children}
     </dialog>
   );
