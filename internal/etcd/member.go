@@ -47,10 +47,11 @@ type Config struct {
 	// Dir holds the member's data.
 	Dir string
 	// QuotaBytes is the size of the database at which the caller refuses writes (see
-	// [Member.Sizes]). etcd's own quota is 1.1 times that plus 64 MiB, see
-	// embedConfig.
+	// [Member.Sizes]). etcd's own quota is 1.1 times that plus 64 MiB, see embedConfig.
+	// 0 means no quota.
 	QuotaBytes int64
-	// Fsync writes to disk before a write is acknowledged.
+	// Fsync writes to disk before a write is acknowledged. Without it, the files of etcd's
+	// log are small for the rest of the process (see UseSmallLogFiles).
 	Fsync bool
 	// Logger receives etcd's log.
 	Logger *zap.Logger
@@ -158,6 +159,9 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	// etcd may apply a write that exceeds its quota and still answer NOSPACE. Its
 	// quota is larger than the configured one, at which the keeper refuses writes.
 	c.QuotaBackendBytes = cfg.QuotaBytes + cfg.QuotaBytes/10 + quotaReserve
+	if cfg.QuotaBytes == 0 {
+		c.QuotaBackendBytes = -1
+	}
 	if !cfg.Fsync {
 		UseSmallLogFiles()
 	}

@@ -112,7 +112,7 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 	if err := copyPrivate(filepath.Join(dir, "member"), filepath.Join(to, "member")); err != nil {
 		return nil, fmt.Errorf("copy etcd's data: %w", err)
 	}
-	if copied.member, err = Start(ctx, Config{Dir: to, Logger: logger}); err != nil {
+	if copied.member, err = Start(ctx, Config{Dir: to, Fsync: true, Logger: logger}); err != nil {
 		return nil, fmt.Errorf("complete a copy of etcd's data: %w", err)
 	}
 	if err := copied.member.WaitReady(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -34,9 +35,17 @@ func TestSnapshotStopped(t *testing.T) {
 				stop(t, member)
 			}
 			before := checksums(t, dir)
+			wal.SegmentSizeBytes = 64 << 20
+			defer UseSmallLogFiles() // as before
 			stream, err := SnapshotStopped(t.Context(), dir, scratch, zap.NewNop())
 			if err != nil {
 				t.Fatal(err)
+			}
+			if wal.SegmentSizeBytes != 64<<20 {
+				t.Errorf("the files of the log have %d bytes for the rest of the process", wal.SegmentSizeBytes)
+			}
+			if copied, ok := stream.(*copiedMember); ok != crashed || ok && copied.member.etcd.Config().QuotaBackendBytes >= 0 {
+				t.Errorf("the log is applied to a copy: %t; it must have no quota", ok)
 			}
 			data, err := io.ReadAll(stream)
 			if err != nil {
