@@ -50,7 +50,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client of the informers: %w", err)
 	}
-	discoveryClient, err := discovery.NewDiscoveryClientForConfig(env.managerConfig("controller-discovery"))
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(boundTo(ctx, env.managerConfig("controller-discovery")))
 	if err != nil {
 		return nil, fmt.Errorf("make the discovery client: %w", err)
 	}

@@ -28,7 +28,7 @@ type remoteTypes struct {
 // APIServices until Close. The built-in types change only when the API server is
 // restarted, so they are read once.
 func newRemoteTypes(ctx context.Context, client *rest.Config) (*remoteTypes, error) {
-	discoverer, err := discovery.NewDiscoveryClientForConfig(client)
+	discoverer, err := discovery.NewDiscoveryClientForConfig(boundTo(ctx, client))
 	if err != nil {
 		return nil, fmt.Errorf("make the discovery client: %w", err)
 	}
