@@ -34,8 +34,8 @@ var (
 )
 
 // withoutControllers is the default of the environment: the suites are written for
-// control planes without controllers. A spec of pkg/client removes the finalizers of a
-// namespace itself, which the namespace controller may do first.
+// control planes without controllers. deleteNamespace of pkg/client removes the finalizers
+// of a namespace itself, which the namespace controller may do first.
 const withoutControllers = "KUBE_HYPER_MINI_CONTROLLERS=none"
 
 // counts is Ginkgo's account of a suite.
