@@ -108,6 +108,7 @@ func (l *versionList) begin(span archive.Span) { l.span, l.inBase, l.inBaseKey =
 
 func (l *versionList) add(r record) error {
 	key := seenKey{r.revision, maphash.Bytes(l.seed, r.value)}
+	r.value = nil // it is valid during the call only, and part of a whole segment
 	if r.stored {
 		l.inBase, l.inBaseKey = &r, key
 		if r.deleted {
