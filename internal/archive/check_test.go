@@ -91,6 +91,9 @@ func TestLyingDestination(t *testing.T) {
 	t.Parallel()
 	for name, lie := range lies {
 		for _, restart := range []bool{false, true} {
+			if restart && lie.keeps != nil {
+				continue // the segments that are unchecked then are those of any lie
+			}
 			t.Run(fmt.Sprintf("%s, restart=%t", name, restart), func(t *testing.T) {
 				t.Parallel()
 				inBoth(t, func(t *testing.T, store Store) {

@@ -177,7 +177,10 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 
 // UseSmallLogFiles makes the files of etcd's log smaller for the rest of the process,
 // those of a restore too: for servers for tests, which copy them.
-func UseSmallLogFiles() { wal.SegmentSizeBytes = testLogFile }
+func UseSmallLogFiles() { smallLogFiles() }
+
+// smallLogFiles writes the variable of the process once: running members read it.
+var smallLogFiles = sync.OnceFunc(func() { wal.SegmentSizeBytes = testLogFile })
 
 // Client returns the shared in-process client. Stop closes it.
 func (m *Member) Client() *clientv3.Client { return m.client }
