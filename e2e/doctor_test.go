@@ -111,7 +111,7 @@ var damages = []struct {
 		pair := newAuthority(t, "another", time.Hour)
 		replaceAdmin(t, dir, pair.sign(t, "admin", -time.Hour, time.Hour))
 	}, startsAgain},
-	{"kubeconfig that has expired", "kubeconfig", "has expired", func(t *testing.T, dir string) {
+	{"kubeconfig that has expired", "kubeconfig", "expired at", func(t *testing.T, dir string) {
 		pair := readAuthority(t, dir, "client-ca")
 		replaceAdmin(t, dir, pair.sign(t, "admin", -2*time.Hour, -time.Hour))
 	}, startsAgain},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// given has the ports that FreePort has returned.
-var given sync.Map
+// returnedPorts has the ports that FreePort has returned.
+var returnedPorts sync.Map
 
 // FreePort returns a TCP port that is free at 127.0.0.1, lies outside of the
 // system's ephemeral range, and has not been returned before in this process. A
@@ -24,7 +24,7 @@ func FreePort(t testing.TB) int {
 			continue
 		}
 		_ = listener.Close() // the port is free again
-		if _, taken := given.LoadOrStore(port, true); !taken {
+		if _, taken := returnedPorts.LoadOrStore(port, true); !taken {
 			return port
 		}
 	}

@@ -99,8 +99,8 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request) {
 	ways[rand.IntN(len(ways))](w, r)
 }
 
-// perhaps executes half of the requests and drops the response.
-func (g *Gate) perhaps(r *http.Request) {
+// executeHalf executes half of the requests and drops the response.
+func (g *Gate) executeHalf(r *http.Request) {
 	if rand.IntN(2) == 0 {
 		g.proxy.ServeHTTP(httptest.NewRecorder(), r)
 	}
@@ -108,13 +108,13 @@ func (g *Gate) perhaps(r *http.Request) {
 
 // refuse responds with 503.
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
-	g.perhaps(r)
+	g.executeHalf(r)
 	http.Error(w, "slow down", http.StatusServiceUnavailable)
 }
 
 // reset resets the connection without a response.
 func (g *Gate) reset(w http.ResponseWriter, r *http.Request) {
-	g.perhaps(r)
+	g.executeHalf(r)
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler) // closes the connection

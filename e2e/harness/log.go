@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// slow has parts of the lines that are logged on slow machines, which must not fail a
+// slowMachineLines has parts of the lines that are logged on slow machines, which must not fail a
 // test.
-var slow = []string{
+var slowMachineLines = []string{
 	"still starting",              // ours
 	"slow openapi aggregation of", // apiextensions-apiserver's
 	// etcd's
@@ -19,7 +19,7 @@ var slow = []string{
 func WithoutSlowness(log string) []string {
 	var lines []string
 	for line := range strings.Lines(log) {
-		if !slices.ContainsFunc(slow, func(part string) bool { return strings.Contains(line, part) }) {
+		if !slices.ContainsFunc(slowMachineLines, func(part string) bool { return strings.Contains(line, part) }) {
 			lines = append(lines, line)
 		}
 	}

@@ -26,13 +26,13 @@ func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp d
 	if err != nil {
 		return nil, err
 	}
-	seal := backup.Seal{Recipients: cfg.Backup.EncryptTo}
+	encryption := backup.Encryption{Recipients: cfg.Backup.EncryptTo}
 	writer := archive.Config{
 		Store: destination, DataDir: dir.Path(), KeyFiles: map[string]string{},
 		Interval: cfg.Archive.Interval.Duration, Retention: cfg.Archive.Retention.Duration,
 		MaxSpool: cfg.Archive.MaxSpool.Value(), TakeOver: cfg.Archive.TakeOver,
-		Seal: seal, Version: stamp.Version,
-		Connect: store.Connection, WaitReady: store.WaitReady, Base: archive.NewBase(archiver, seal), Log: log,
+		Encryption: encryption, Version: stamp.Version,
+		Connect: store.Connection, WaitReady: store.WaitReady, Base: archive.NewBase(archiver, encryption), Log: log,
 	}
 	for field, file := range cfg.InputFiles() {
 		if name := "config/files/" + field; archive.IsKeyFile(name) {

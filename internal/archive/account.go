@@ -13,7 +13,7 @@ import (
 var (
 	lagSeconds = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_archive_lag_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "What was acknowledged longer ago is in the archive.",
+		Help: "All changes that were acknowledged longer ago than this are in the archive; 0 if all changes are.",
 	})
 	lagRevisions = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "kube_hyper_mini_archive_lag_revisions", StabilityLevel: metrics.ALPHA,
@@ -103,8 +103,8 @@ func (l *ledger) update(change func(*Account)) {
 	change(&l.account)
 }
 
-// observes records the revision that etcd had at a time.
-func (l *ledger) observes(at time.Time, revision int64) {
+// recordRevision records the revision that etcd had at a time.
+func (l *ledger) recordRevision(at time.Time, revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.unread = nil; at.After(l.asked) {
@@ -123,18 +123,18 @@ func (l *ledger) observes(at time.Time, revision int64) {
 		}
 		l.samples = slices.Delete(l.samples, maxSamples/2, len(l.samples)-1)
 	}
-	l.settle()
+	l.derive()
 }
 
-// blind records that etcd's revision could not be read.
-func (l *ledger) blind(err error) {
+// recordUnread records that etcd's revision could not be read.
+func (l *ledger) recordUnread(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unread = err
 }
 
-// stands records whether another server writes the archive.
-func (l *ledger) stands(by bool) {
+// setStandby records whether another server writes the archive.
+func (l *ledger) setStandby(by bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.account.Standby = by
@@ -146,60 +146,60 @@ func (l *ledger) stands(by bool) {
 	l.began = time.Now()
 }
 
-// succeeds records the last revision of the chain that another server has written, and
+// recordPredecessor records the last revision of the chain that another server has written, and
 // when that was archived.
-func (l *ledger) succeeds(revision int64, at time.Time) {
+func (l *ledger) recordPredecessor(revision int64, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.based, l.shipped, l.safe = true, revision, at
-	l.settle()
+	l.derive()
 }
 
-// begins records the chain that is written, whether it has a base, and the last
+// recordChain records the chain that is written, whether it has a base, and the last
 // revision that the destination has of it. safe is a time before which everything is in
 // the destination, if it is known from an earlier process.
-func (l *ledger) begins(chain int, based bool, revision int64, safe time.Time) {
+func (l *ledger) recordChain(chain int, based bool, revision int64, safe time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.account.Chain, l.based, l.shipped = chain, based, revision
 	if safe.After(l.safe) {
 		l.safe = safe
 	}
-	l.settle()
+	l.derive()
 }
 
-// ships records that the destination has all up to a revision.
-func (l *ledger) ships(revision int64) {
+// recordShipped records that the destination has all up to a revision.
+func (l *ledger) recordShipped(revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shipped = max(l.shipped, revision)
-	l.settle()
+	l.derive()
 }
 
-// loses records that the destination does not have the changes after the revision as they
+// recordLoss records that the destination does not have the changes after the revision as they
 // were written. safe is a time before which everything is in the destination.
-func (l *ledger) loses(revision int64, safe time.Time) {
+func (l *ledger) recordLoss(revision int64, safe time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shipped = min(l.shipped, revision)
 	if safe.Before(l.safe) {
 		l.safe = safe
 	}
-	l.settle()
+	l.derive()
 }
 
-// hasBase records that the destination has a base of the revision.
-func (l *ledger) hasBase(at time.Time, revision int64) {
+// recordBase records that the destination has a base of the revision.
+func (l *ledger) recordBase(at time.Time, revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.based, l.account.Base = true, at
 	l.shipped = max(l.shipped, revision)
-	l.settle()
+	l.derive()
 }
 
-// settle computes the derived fields. Until the present chain has a base, only
+// derive computes the derived fields. Until the present chain has a base, only
 // the previous chain can be restored.
-func (l *ledger) settle() {
+func (l *ledger) derive() {
 	if !l.based {
 		return
 	}

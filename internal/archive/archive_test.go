@@ -61,7 +61,7 @@ func start(t testing.TB, store Store, dataDir string, change func(*Config)) *fix
 		WaitReady: member.WaitReady,
 		Base: func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
 			source := backup.Source{DataDir: dataDir, Stamp: datadir.CurrentStamp(), Snapshot: member.Snapshot, Prefix: "/registry"}
-			return backup.Save(ctx, path, backup.Seal{}, func(ctx context.Context, w io.Writer) error {
+			return backup.Save(ctx, path, backup.Encryption{}, func(ctx context.Context, w io.Writer) error {
 				_, err := backup.Write(ctx, w, source, backup.Options{Reason: backup.ReasonContinuous, Chain: chain})
 				return err
 			})

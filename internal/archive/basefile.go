@@ -70,7 +70,7 @@ func (r *Reader) extract(ctx context.Context, plan *Plan, base Base, path string
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	content, err := r.Key.Unseal(&cancelable{ctx, body})
+	content, err := r.Key.Decrypt(&cancelable{ctx, body})
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (s *session) makeBases(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			s.failsToWrite(ctx, fmt.Errorf("make a base of the archive: %w", err))
+			s.reportWriteFailure(ctx, fmt.Errorf("make a base of the archive: %w", err))
 			sleep(ctx, backoff)
 			backoff = min(2*backoff, maxBackoff)
 			continue
@@ -65,7 +65,7 @@ func (s *session) removeOld(ctx context.Context) {
 	kept := ""
 	if err != nil {
 		kept = fmt.Sprintf("old parts of the archive stay: %v", err)
-		s.warns("ArchiveNotShortened", "old parts of the archive stay", err)
+		s.warn("ArchiveNotShortened", "old parts of the archive stay", err)
 	}
 	s.ledger.update(func(a *Account) { a.Warning = kept })
 }
@@ -89,7 +89,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	name.Extension = s.config.Seal.Extension()
+	name.Extension = s.config.Encryption.Extension()
 	file := filepath.Join(dir, "base"+name.Extension)
 	m, err := s.config.Base(ctx, s.state.Claim.ID, file)
 	if err != nil {
@@ -119,9 +119,9 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	if err := writeJSON(s.stateFile(), st); err != nil {
 		return err
 	}
-	s.ledger.hasBase(name.Time, name.Revision)
+	s.ledger.recordBase(name.Time, name.Revision)
 	if before.made.IsZero() {
-		s.succeeds()
+		s.reportSuccess()
 	}
 	s.config.Log.Info("the archive has a new base", "chain", s.state.Number, "revision", name.Revision)
 	return nil
@@ -140,7 +140,7 @@ func (s *session) deliverBase(ctx context.Context, path string, name BaseName) e
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrExists) || errors.As(err, &ended) {
 			return err
 		}
-		s.failsToWrite(ctx, fmt.Errorf("make a base of the archive: %w", err))
+		s.reportWriteFailure(ctx, fmt.Errorf("make a base of the archive: %w", err))
 		sleep(ctx, backoff)
 	}
 }
@@ -262,8 +262,8 @@ func (s *session) removeChain(ctx context.Context, chain *Chain) error {
 }
 
 // NewBase returns what makes bases with the archiver.
-func NewBase(archiver *backup.Archiver, seal backup.Seal) func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
+func NewBase(archiver *backup.Archiver, encryption backup.Encryption) func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
 	return func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
-		return backup.Save(ctx, path, seal, archiver.Produce(backup.Options{Reason: backup.ReasonContinuous, Chain: chain}))
+		return backup.Save(ctx, path, encryption, archiver.Produce(backup.Options{Reason: backup.ReasonContinuous, Chain: chain}))
 	}
 }

@@ -18,8 +18,8 @@ const (
 	// leastRate, in bytes per second, is that of a destination that writes what it has
 	// received to its disk.
 	leastRate = 1 << 20
-	// cooperation is how long an operation that was canceled may take to return.
-	cooperation = 100 * time.Millisecond
+	// cancelGrace is how long an operation that was canceled may take to return.
+	cancelGrace = 100 * time.Millisecond
 	// maxCalls bounds the concurrent operations, and so the goroutines and files of a
 	// destination that hangs.
 	maxCalls = 8
@@ -47,7 +47,7 @@ func newBounded(store Store) *bounded {
 // do calls run in a goroutine. It returns when run does, ctx has ended, or alive has not
 // been called for the limit.
 func (b *bounded) do(ctx context.Context, limit time.Duration, operation string, run func(ctx context.Context, alive func()) error) error {
-	if err := b.hangs(); err != nil {
+	if err := b.errIfHanging(); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -78,14 +78,14 @@ func (b *bounded) do(ctx context.Context, limit time.Duration, operation string,
 		if err == nil || errors.Is(err, ErrExists) {
 			return err
 		}
-	case <-time.After(cooperation):
+	case <-time.After(cancelGrace):
 		b.abandon(operation, began, ended)
 	}
 	return context.Cause(ctx)
 }
 
-// hangs returns an error while an abandoned operation has not returned.
-func (b *bounded) hangs() error {
+// errIfHanging returns an error while an abandoned operation has not returned.
+func (b *bounded) errIfHanging() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.abandoned == 0 {
@@ -112,8 +112,8 @@ func (b *bounded) abandon(operation string, began time.Time, ended <-chan error)
 // release calls free, also while the store hangs. It does not wait for it then.
 func (b *bounded) release(operation string, free func() error) error {
 	began, limit := time.Now(), b.limit
-	if b.hangs() != nil {
-		limit = cooperation
+	if b.errIfHanging() != nil {
+		limit = cancelGrace
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- free() }()
@@ -130,24 +130,24 @@ func (b *bounded) release(operation string, free func() error) error {
 func (b *bounded) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
 	limit := b.limit + time.Duration(size/leastRate)*time.Second
 	return b.do(ctx, limit, "writing "+name, func(ctx context.Context, alive func()) error {
-		return b.Store.Create(ctx, name, &observed{body, alive}, size)
+		return b.Store.Create(ctx, name, &progressReader{body, alive}, size)
 	})
 }
 
-// observed reports each read.
-type observed struct {
+// progressReader reports each read.
+type progressReader struct {
 	io.ReadSeeker
 	alive func()
 }
 
 // Read implements io.Reader.
-func (o *observed) Read(p []byte) (int, error) {
+func (o *progressReader) Read(p []byte) (int, error) {
 	o.alive()
 	return o.ReadSeeker.Read(p)
 }
 
 // ReadAt implements io.ReaderAt: without it, the client of S3 would have parts in memory.
-func (o *observed) ReadAt(p []byte, offset int64) (int, error) {
+func (o *progressReader) ReadAt(p []byte, offset int64) (int, error) {
 	o.alive()
 	at, ok := o.ReadSeeker.(io.ReaderAt)
 	if !ok {
@@ -208,10 +208,10 @@ func (r *boundedBody) Read(p []byte) (n int, err error) {
 	}
 	read := make(chan result, 1)
 	r.err = r.store.do(r.ctx, r.store.limit, r.operation, func(context.Context, func()) error {
-		r.begins()
+		r.startRead()
 		n, err := r.from.Read(buffer)
 		read <- result{n, err}
-		return r.ends()
+		return r.endRead()
 	})
 	if r.err != nil {
 		return 0, r.err
@@ -221,15 +221,15 @@ func (r *boundedBody) Read(p []byte) (n int, err error) {
 	return got.n, got.err
 }
 
-// begins records a read.
-func (r *boundedBody) begins() {
+// startRead records a read.
+func (r *boundedBody) startRead() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reading = true
 }
 
-// ends records the end of a read, and closes the content if that was left to it.
-func (r *boundedBody) ends() error {
+// endRead records the end of a read, and closes the content if that was left to it.
+func (r *boundedBody) endRead() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reading = false; r.closed {

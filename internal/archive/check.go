@@ -21,10 +21,10 @@ const (
 	// maxUnchecked, in bytes, is when segments are checked earlier. A spool that may have
 	// less than four times as much has a quarter of it.
 	maxUnchecked = 64 << 20
-	// minDistrust and maxDistrust bound the time until another chain begins after one whose
+	// minRestartDelay and maxRestartDelay bound the time until another chain begins after one whose
 	// objects were damaged before any was found as written.
-	minDistrust = time.Minute
-	maxDistrust = time.Hour
+	minRestartDelay = time.Minute
+	maxRestartDelay = time.Hour
 )
 
 // check compares shipped segments with what the destination has of them, from time to time
@@ -46,13 +46,13 @@ func (s *session) check(ctx context.Context) {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			s.failsToWrite(ctx, fmt.Errorf("check the archive: %w", err))
+			s.reportWriteFailure(ctx, fmt.Errorf("check the archive: %w", err))
 		}
 	}
 }
 
-// shippedMuch makes check begin when much was shipped since it did the last time.
-func (s *session) shippedMuch() {
+// checkSoonIfFull makes check begin when much was shipped since it did the last time.
+func (s *session) checkSoonIfFull() {
 	if _, _, unchecked := s.spool.toCheck(); unchecked < min(maxUnchecked, s.config.MaxSpool/4) {
 		return
 	}
@@ -77,7 +77,7 @@ func (s *session) checkShipped(ctx context.Context) error {
 	for sequence := first; sequence < next; sequence++ {
 		p, err := s.spool.uncheckedSegment(sequence)
 		if err != nil {
-			return end("the spool has lost a segment: %v", err)
+			return chainEnd("the spool has lost a segment: %v", err)
 		}
 		if err := s.checkSegment(ctx, p, listed); err != nil {
 			return err
@@ -85,9 +85,9 @@ func (s *session) checkShipped(ctx context.Context) error {
 		size += int64(len(p.data))
 	}
 	if err := s.spool.checked(next, size); err != nil {
-		return end("%v", err)
+		return chainEnd("%v", err)
 	}
-	s.honest.Store(true)
+	s.hasVerified.Store(true)
 	return nil
 }
 
@@ -120,8 +120,8 @@ func (s *session) checkSegment(ctx context.Context, p pendingSegment, listed map
 		return nil // removed
 	}
 	whole := s.wholeBefore(p.header)
-	s.ledger.loses(whole, time.UnixMilli(p.header.FirstTime).Add(-seenWithin))
-	return &endError{reason: fmt.Sprintf("%v; the chain is whole up to revision %d", damage, whole), damaged: name}
+	s.ledger.recordLoss(whole, time.UnixMilli(p.header.FirstTime).Add(-seenWithin))
+	return &endError{reason: fmt.Sprintf("%v; the chain can be restored up to revision %d", damage, whole), damaged: name}
 }
 
 // wholeBefore is the last revision that can be restored without the segment.
@@ -160,7 +160,7 @@ func (e *damageError) Error() string {
 func (s *session) checkCopy(ctx context.Context, name string, listed map[string]Object, own io.ReadSeeker, size int64) error {
 	object, found := listed[name]
 	if found && object.SizeBytes == size {
-		if object.MD5 == "" || s.otherSums.Load() {
+		if object.MD5 == "" || s.md5IsOther.Load() {
 			return nil
 		}
 		sum := md5.New()
@@ -178,7 +178,7 @@ func (s *session) checkCopy(ctx context.Context, name string, listed map[string]
 	case errors.Is(err, ErrExists):
 		return &damageError{name: name, stored: stored, size: size}
 	case err == nil && found && object.SizeBytes == size:
-		s.otherSums.Store(true) // that in the listing is not of the content
+		s.md5IsOther.Store(true) // that in the listing is not of the content
 	}
 	return err
 }

@@ -20,11 +20,11 @@ const claimAttempts = 5
 func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	ctx, stop := w.term.While(ctx)
 	defer stop()
-	revision, err := w.observe(ctx)
+	revision, err := w.readRevision(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var from mark
+	var from restoredMark
 	if _, err := readJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (w *Writer) claim(ctx context.Context, claim *Claim, newest string) (int, e
 	reason := claim.Reason
 	for range claimAttempts {
 		claim.Reason = reason
-		number, err := w.mayClaim(ctx, claim, newest)
+		number, err := w.nextChainNumber(ctx, claim, newest)
 		if err == nil {
 			err = w.term.Check(ctx)
 		}
@@ -97,7 +97,7 @@ func (w *Writer) claim(ctx context.Context, claim *Claim, newest string) (int, e
 		name := chainName(number, chainFile)
 		err = w.create(ctx, name, data)
 		if err == nil {
-			return number, w.proveImmutable(ctx, name, data)
+			return number, w.verifyConditionalCreate(ctx, name, data)
 		}
 		if !errors.Is(err, ErrExists) {
 			return 0, err
@@ -114,10 +114,10 @@ func (w *Writer) create(ctx context.Context, name string, data []byte) error {
 	return w.config.Store.Create(ctx, name, bytes.NewReader(data), int64(len(data)))
 }
 
-// proveImmutable creates the object again, which must fail. Storage that does not
+// verifyConditionalCreate creates the object again, which must fail. Storage that does not
 // honour the condition would let two servers overwrite each other's objects. The object
 // must have its content.
-func (w *Writer) proveImmutable(ctx context.Context, name string, data []byte) error {
+func (w *Writer) verifyConditionalCreate(ctx context.Context, name string, data []byte) error {
 	again := w.create(ctx, name, data)
 	if again != nil && !errors.Is(again, ErrExists) {
 		return again
@@ -134,10 +134,10 @@ func (w *Writer) proveImmutable(ctx context.Context, name string, data []byte) e
 	return nil
 }
 
-// mayClaim returns the number of the next chain, or that of an earlier attempt, or a
+// nextChainNumber returns the number of the next chain, or that of an earlier attempt, or a
 // refusedError if the destination belongs to another server. It completes the claim of an
 // elected server.
-func (w *Writer) mayClaim(ctx context.Context, claim *Claim, restoredNewest string) (int, error) {
+func (w *Writer) nextChainNumber(ctx context.Context, claim *Claim, restoredNewest string) (int, error) {
 	numbers, err := chainNumbers(ctx, w.config.Store)
 	if err != nil {
 		return 0, err
@@ -154,10 +154,10 @@ func (w *Writer) mayClaim(ctx context.Context, claim *Claim, restoredNewest stri
 		*claim = *w.attempt
 		return number, nil
 	case w.election != nil && owner.Writer == w.id && !w.wrote(owner):
-		if err := w.succeed(ctx, claim, number, owner); err != nil {
+		if err := w.completeSuccessor(ctx, claim, number, owner); err != nil {
 			return 0, err
 		}
-	case !w.mayFollow(owner, claim, restoredNewest):
+	case !w.mayWriteAfter(owner, claim, restoredNewest):
 		return 0, w.refusal(owner)
 	}
 	for _, number := range unclaimed {
@@ -166,8 +166,8 @@ func (w *Writer) mayClaim(ctx context.Context, claim *Claim, restoredNewest stri
 	return numbers[len(numbers)-1] + 1, nil
 }
 
-// mayFollow reports whether this server may write after the owner of the newest chain.
-func (w *Writer) mayFollow(owner, claim *Claim, restoredNewest string) bool {
+// mayWriteAfter reports whether this server may write after the owner of the newest chain.
+func (w *Writer) mayWriteAfter(owner, claim *Claim, restoredNewest string) bool {
 	return owner.Writer == w.id || w.former != "" && owner.Writer == w.former ||
 		owner.ID == claim.Restored || owner.ID == restoredNewest || owner.Writer == w.config.TakeOver
 }
@@ -194,11 +194,11 @@ func (w *Writer) stillOwner(ctx context.Context, st state) error {
 	case err != nil:
 		return err
 	case number < st.Number:
-		return end("%s of the destination has disappeared or cannot be read", chainName(st.Number, chainFile))
+		return chainEnd("%s of the destination has disappeared or cannot be read", chainName(st.Number, chainFile))
 	case number > st.Number:
-		return end("chain %d was begun by the writer %s on %s", number, owner.Writer, owner.Host)
+		return chainEnd("chain %d was begun by the writer %s on %s", number, owner.Writer, owner.Host)
 	case owner.ID != st.Claim.ID:
-		return end("chain %d of the destination is another one", number)
+		return chainEnd("chain %d of the destination is another one", number)
 	}
 	return nil
 }

@@ -222,7 +222,7 @@ func TestRestoredToAnEarlierChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, dir := &Restoration{Plan: plan}, t.TempDir()
-	if err := r.leaveMark(dir); err != nil {
+	if err := r.writeRestoredFile(dir); err != nil {
 		t.Fatal(err)
 	}
 	restored := start(t, store, dir, nil)

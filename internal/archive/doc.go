@@ -18,7 +18,7 @@
 // A segment names its chain, its number, the revisions before and in it, and the
 // SHA-256 sum of the segment before it. Values are archived as they are stored:
 // what is encrypted in etcd needs the keys, which are in the base, and in the
-// first segment after they have changed. Base and segments are sealed with age
+// first segment after they have changed. Base and segments are encrypted with age
 // when the configuration names recipients.
 //
 // The [Writer] reads changes from a watch on the whole key space. It writes

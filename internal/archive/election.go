@@ -24,7 +24,7 @@ func (w *Writer) archiveElected(ctx context.Context) {
 	backoff, abstention := minBackoff, minBackoff
 	for ctx.Err() == nil {
 		if err := w.elect(ctx); err != nil {
-			w.fails(ctx, err)
+			w.reportFailure(ctx, err)
 			sleep(ctx, backoff)
 			backoff = min(2*backoff, maxBackoff)
 			continue
@@ -32,7 +32,7 @@ func (w *Writer) archiveElected(ctx context.Context) {
 		backoff = minBackoff
 		began := time.Now()
 		w.resigned = w.archive(ctx)
-		w.ledger.stands(true)
+		w.ledger.setStandby(true)
 		w.term.End()
 		switch {
 		case ctx.Err() != nil:
@@ -50,10 +50,10 @@ func (w *Writer) archiveElected(ctx context.Context) {
 	}
 }
 
-// resigns reports whether this server, which cannot write, should let another one be
+// shouldResign reports whether this server, which cannot write, should let another one be
 // elected.
-func (w *Writer) resigns(ctx context.Context) bool {
-	if w.election == nil || w.deposed() {
+func (w *Writer) shouldResign(ctx context.Context) bool {
+	if w.election == nil || w.lostElection() {
 		return false
 	}
 	asking, cancel := context.WithTimeout(ctx, observeLimit)
@@ -77,13 +77,13 @@ func (w *Writer) elect(ctx context.Context) (err error) {
 	if w.term, err = w.election.Campaign(ctx, fmt.Sprintf("%s (process %d)", host(), os.Getpid())); err != nil {
 		return err
 	}
-	w.ledger.stands(false)
+	w.ledger.setStandby(false)
 	w.config.Log.Info("this server is elected to write the archive", "destination", w.config.Store)
 	return nil
 }
 
-// deposed reports whether another server may be elected.
-func (w *Writer) deposed() bool {
+// lostElection reports whether another server may be elected.
+func (w *Writer) lostElection() bool {
 	select {
 	case <-w.term.Lost():
 		return true
@@ -92,9 +92,9 @@ func (w *Writer) deposed() bool {
 	}
 }
 
-// succeed completes the claim of a server that continues after another one of the same
+// completeSuccessor completes the claim of a server that continues after another one of the same
 // etcd, which wrote the newest chain of the destination.
-func (w *Writer) succeed(ctx context.Context, claim *Claim, number int, owner *Claim) error {
+func (w *Writer) completeSuccessor(ctx context.Context, claim *Claim, number int, owner *Claim) error {
 	last, at, err := lastRevision(ctx, w.config.Store, number)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (w *Writer) succeed(ctx context.Context, claim *Claim, number int, owner *C
 	if last+1 < claim.First {
 		claim.Reason += fmt.Sprintf("; revisions %d to %d cannot be restored one by one", last+1, claim.First-1)
 	}
-	w.ledger.succeeds(last, at.Add(-seenWithin))
+	w.ledger.recordPredecessor(last, at.Add(-seenWithin))
 	return nil
 }
 

@@ -60,17 +60,17 @@ func fetch(ctx context.Context, store Store, segments []Segment) <-chan chan fet
 
 // chainReader verifies that segments follow each other in a chain.
 type chainReader struct {
-	plan     *Plan
-	key      backup.Key
-	next     int    // the number of the next segment
-	last     int64  // the last revision of the segment before, or of the base
-	previous string // the sum of the segment before; empty for the first that is read
-	twins    map[int]bool
+	plan               *Plan
+	key                backup.Key
+	next               int    // the number of the next segment
+	last               int64  // the last revision of the segment before, or of the base
+	previous           string // the sum of the segment before; empty for the first that is read
+	duplicateSequences map[int]bool
 }
 
-// twins returns the numbers that several segments have: those of another server were copied
+// duplicateSequences returns the numbers that several segments have: those of another server were copied
 // to the chain.
-func twins(segments []Segment) map[int]bool {
+func duplicateSequences(segments []Segment) map[int]bool {
 	found := map[int]bool{}
 	for i := 1; i < len(segments); i++ {
 		if number := segments[i].Sequence; number == segments[i-1].Sequence {
@@ -80,10 +80,10 @@ func twins(segments []Segment) map[int]bool {
 	return found
 }
 
-// leavesOut reports whether the segment is of another chain and has the number of one that
+// isOfAnotherChain reports whether the segment is of another chain and has the number of one that
 // may be of this chain.
-func (c *chainReader) leavesOut(f fetched) bool {
-	if f.err != nil || !c.twins[f.segment.Sequence] {
+func (c *chainReader) isOfAnotherChain(f fetched) bool {
+	if f.err != nil || !c.duplicateSequences[f.segment.Sequence] {
 		return false
 	}
 	header, _, err := readHeader(f.data)
@@ -157,7 +157,7 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 	if err != nil {
 		return err
 	}
-	c := &chainReader{plan: p, key: key, next: base.Sequence, last: base.Revision, twins: twins(segments)}
+	c := &chainReader{plan: p, key: key, next: base.Sequence, last: base.Revision, duplicateSequences: duplicateSequences(segments)}
 	at := base.Time
 	limited := visit
 	limited.revision = func(r Revision) error {
@@ -178,7 +178,7 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if c.leavesOut(f) {
+		if c.isOfAnotherChain(f) {
 			p.LeftOut = append(p.LeftOut, f.segment.Object.Name)
 			f.release()
 			continue

@@ -19,7 +19,7 @@ import (
 func (f *fixture) base(snapshot func(context.Context) (io.ReadCloser, error)) func(context.Context, string, string) (*backup.Manifest, error) {
 	return func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
 		source := backup.Source{DataDir: f.dataDir, Stamp: datadir.CurrentStamp(), Snapshot: snapshot, Prefix: "/registry"}
-		return backup.Save(ctx, path, backup.Seal{}, func(ctx context.Context, w io.Writer) error {
+		return backup.Save(ctx, path, backup.Encryption{}, func(ctx context.Context, w io.Writer) error {
 			_, err := backup.Write(ctx, w, source, backup.Options{Reason: backup.ReasonContinuous, Chain: chain})
 			return err
 		})

@@ -81,7 +81,7 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			return plan, nil
 		}
 	}
-	return nil, errors.Join(append(problems, outside(ctx, store, target))...)
+	return nil, errors.Join(append(problems, notRestorable(ctx, store, target))...)
 }
 
 // covers reports whether the chain reaches the revision of the target. Any chain
@@ -97,8 +97,9 @@ func (p *Plan) covers(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(segments, func(s Segment) bool { return s.Last >= p.Target.Revision }), nil
 }
 
-// outside returns the error for a target that is in no chain.
-func outside(ctx context.Context, store Store, target Target) error {
+// notRestorable returns the error for a target that is in no chain. It lists what can be
+// restored.
+func notRestorable(ctx context.Context, store Store, target Target) error {
 	windows, err := Windows(ctx, store)
 	if err != nil {
 		return err
@@ -157,16 +158,16 @@ type Gap struct {
 	LastRevision  int64     `json:"lastRevision,omitempty"`
 }
 
-// leap is less than what a restore adds to the revision, and more than a server makes
+// maxLostRevisions is less than what a restore adds to the revision, and more than a server makes
 // between two chains.
-const leap = 500_000_000
+const maxLostRevisions = 500_000_000
 
 // gapAfter returns the gap between a chain and the base of a later one.
 func (w *Window) gapAfter(before *Window) *Gap {
 	switch {
 	case before == nil || !w.HasBase || w.FirstRevision <= before.LastRevision+1:
 		return nil
-	case w.FirstRevision > before.LastRevision+leap:
+	case w.FirstRevision > before.LastRevision+maxLostRevisions:
 		return &Gap{From: before.To, To: w.From}
 	}
 	return &Gap{From: before.To, To: w.From, FirstRevision: before.LastRevision + 1, LastRevision: w.FirstRevision - 1}
@@ -252,7 +253,7 @@ func newWindow(chain *Chain, segments []Segment, last int64) Window {
 	for _, name := range chain.Unknown {
 		gap("%s is not of an archive", name)
 	}
-	if double := twins(segments); len(double) > 0 {
+	if double := duplicateSequences(segments); len(double) > 0 {
 		i := slices.IndexFunc(segments, func(s Segment) bool { return double[s.Sequence] })
 		gap("%d numbers are those of several segments, some of another server, which a restore leaves out; the first are %s and %s",
 			len(double), segments[i].Object.Name, segments[i+1].Object.Name)

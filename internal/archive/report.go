@@ -28,12 +28,12 @@ func (w *Writer) recordFailure(text string) {
 	w.record(corev1.EventTypeWarning, "ArchiveFailed", "The archive lags behind: %s", text)
 }
 
-// fails reports a failure, once for each series.
-func (w *Writer) fails(ctx context.Context, err error) {
+// reportFailure reports a failure, once for each series.
+func (w *Writer) reportFailure(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	if series := w.notes(err); series {
+	if series := w.countFailure(err); series {
 		return
 	}
 	w.config.Log.Warn("the archive lags behind", "destination", w.config.Store, "error", err)
@@ -44,9 +44,9 @@ func (w *Writer) fails(ctx context.Context, err error) {
 	}
 }
 
-// notes puts a failure into the account and the metrics. It reports whether another one was
+// countFailure puts a failure into the account and the metrics. It reports whether another one was
 // before it in its series.
-func (w *Writer) notes(err error) (series bool) {
+func (w *Writer) countFailure(err error) (series bool) {
 	shipErrors.Inc()
 	w.ledger.update(func(a *Account) { a.Error = err.Error() })
 	w.mu.Lock()
@@ -55,17 +55,17 @@ func (w *Writer) notes(err error) (series bool) {
 	return series
 }
 
-// breaks reports that the chain has ended, and that a new one begins.
-func (w *Writer) breaks(ctx context.Context, err error) {
+// reportChainEnd reports that the chain has ended, and that a new one begins.
+func (w *Writer) reportChainEnd(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	w.notes(fmt.Errorf("the archive begins a new chain: %w", err))
-	w.warns("ArchiveChainEnded", "the archive begins a new chain", err)
+	w.countFailure(fmt.Errorf("the archive begins a new chain: %w", err))
+	w.warn("ArchiveChainEnded", "the archive begins a new chain", err)
 }
 
-// warns logs a warning and records an event.
-func (w *Writer) warns(reason, text string, err error) {
+// warn logs a warning and records an event.
+func (w *Writer) warn(reason, text string, err error) {
 	w.config.Log.Warn(text, "destination", w.config.Store, "error", err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,8 +91,8 @@ func (w *Writer) recordWarning(warning warning) {
 	w.record(corev1.EventTypeWarning, warning.reason, "%s%s: %v", strings.ToUpper(warning.text[:1]), warning.text[1:], warning.err)
 }
 
-// succeeds ends a series of failures.
-func (w *Writer) succeeds() {
+// reportSuccess ends a series of failures.
+func (w *Writer) reportSuccess() {
 	w.ledger.update(func(a *Account) { a.Error = "" })
 	w.mu.Lock()
 	defer w.mu.Unlock()

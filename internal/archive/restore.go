@@ -109,7 +109,7 @@ func (r *Restoration) fetchBase(ctx context.Context, base Base, path string) err
 }
 
 func (r *Restoration) verifyBase(file io.Reader, base Base) error {
-	content, err := r.Key.Unseal(file)
+	content, err := r.Key.Decrypt(file)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (r *Restoration) Replay(ctx context.Context, snapshot, content string) erro
 	if err := to.finish(); err != nil {
 		return err
 	}
-	return r.leaveMark(content)
+	return r.writeRestoredFile(content)
 }
 
 // reachable reports whether a broken chain has the complete target.
@@ -194,8 +194,8 @@ func putFile(content string, f File) error {
 	return datadir.WriteFile(file, f.Content, mode)
 }
 
-// mark is the content of RestoredFile.
-type mark struct {
+// restoredMark is the content of RestoredFile.
+type restoredMark struct {
 	// Chain is the ID of the chain that the data is from.
 	Chain    string `json:"chain"`
 	Revision int64  `json:"revision"`
@@ -203,6 +203,7 @@ type mark struct {
 	Newest string `json:"newest,omitempty"`
 }
 
-func (r *Restoration) leaveMark(content string) error {
-	return writeJSON(filepath.Join(content, RestoredFile), mark{Chain: r.Plan.Chain.Claim.ID, Revision: r.Outcome.Revision, Newest: r.Plan.Newest})
+// writeRestoredFile records in the new content which chain it is from.
+func (r *Restoration) writeRestoredFile(content string) error {
+	return writeJSON(filepath.Join(content, RestoredFile), restoredMark{Chain: r.Plan.Chain.Claim.ID, Revision: r.Outcome.Revision, Newest: r.Plan.Newest})
 }

@@ -109,7 +109,7 @@ func (s *S3) failed(operation, name string, err error) error {
 		return nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New(err.Error()) // a file with credentials does not exist, and not the object
+		err = errors.New(err.Error()) // the credentials file is missing, not the object
 	}
 	advice := ""
 	switch minio.ToErrorResponse(err).Code {

@@ -129,8 +129,8 @@ func (b *builder) write(entry []byte) error {
 // maxReused is the size above which a buffer is not kept.
 const maxReused = 1 << 20
 
-// finish returns the segment, sealed, and begins a new one.
-func (b *builder) finish(seal backup.Seal) (*Header, []byte, error) {
+// finish returns the segment, encrypted, and begins a new one.
+func (b *builder) finish(encryption backup.Encryption) (*Header, []byte, error) {
 	if err := b.encoder.Close(); err != nil {
 		return nil, nil, fmt.Errorf("compress changes: %w", err)
 	}
@@ -144,15 +144,15 @@ func (b *builder) finish(seal backup.Seal) (*Header, []byte, error) {
 	out.WriteString(magic)
 	out.Write(binary.BigEndian.AppendUint32(nil, uint32(len(text))))
 	out.Write(text)
-	sealed, err := seal.Writer(&out)
+	encrypted, err := encryption.Writer(&out)
 	if err == nil {
-		_, err = sealed.Write(b.compressed.Bytes())
+		_, err = encrypted.Write(b.compressed.Bytes())
 	}
 	if err == nil {
-		err = sealed.Close()
+		err = encrypted.Close()
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("seal a segment: %w", err)
+		return nil, nil, fmt.Errorf("encrypt a segment: %w", err)
 	}
 	sum := sha256.Sum256(out.Bytes())
 	out.Write(sum[:])
@@ -209,7 +209,7 @@ type visitor struct {
 
 // readEntries decodes a payload.
 func readEntries(payload []byte, key backup.Key, visit visitor) error {
-	opened, err := key.Unseal(bytes.NewReader(payload))
+	opened, err := key.Decrypt(bytes.NewReader(payload))
 	if err != nil {
 		return err
 	}

@@ -37,9 +37,9 @@ type session struct {
 	// newSegment has a token when a segment is in the spool, manyUnchecked when those that
 	// were shipped take much room in it.
 	newSegment, manyUnchecked chan struct{}
-	// honest means that the destination had segments as they were written; otherSums, that
+	// hasVerified means that the destination had segments as they were written; md5IsOther, that
 	// those of its listing are not the MD5 sums of the content.
-	honest, otherSums atomic.Bool
+	hasVerified, md5IsOther atomic.Bool
 	// stop ends run with an error.
 	stop context.CancelCauseFunc
 
@@ -91,7 +91,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.ledger.begins(st.Number, st.Based, revision, safe)
+	w.ledger.recordChain(st.Number, st.Based, revision, safe)
 	return s, nil
 }
 
@@ -139,7 +139,7 @@ func (s *session) run(ctx context.Context) error {
 	workers.Go(func() {
 		select {
 		case <-s.term.Lost():
-			cancel(end("the server on %s was not elected to write the archive any more", host()))
+			cancel(chainEnd("the server on %s was not elected to write the archive any more", host()))
 		case <-working.Done():
 		}
 	})
@@ -155,11 +155,11 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// failsToWrite reports that the destination did not take something. It ends the session
+// reportWriteFailure reports that the destination did not take something. It ends the session
 // when the destination refuses this server and another server waits to be elected.
-func (s *session) failsToWrite(ctx context.Context, err error) {
-	s.fails(ctx, err)
-	if isDenied(err) && s.resigns(ctx) {
+func (s *session) reportWriteFailure(ctx context.Context, err error) {
+	s.reportFailure(ctx, err)
+	if isDenied(err) && s.shouldResign(ctx) {
 		s.stop(&resignError{err})
 	}
 }
@@ -176,7 +176,7 @@ func (s *session) feed(ctx context.Context) error {
 		case errors.As(err, &ended):
 			return err
 		}
-		s.fails(ctx, err)
+		s.reportFailure(ctx, err)
 		sleep(ctx, minBackoff)
 	}
 }
@@ -189,12 +189,12 @@ func (s *session) follow(ctx context.Context) error {
 	}
 	s.builder.reset()
 	s.files.rollback()
-	current, err := s.observe(ctx)
+	current, err := s.readRevision(ctx)
 	if err != nil {
 		return err
 	}
 	if current < s.lastRevision() {
-		return end("etcd is at revision %d, and revision %d was archived: its data is not what it was", current, s.lastRevision())
+		return chainEnd("etcd is at revision %d, and revision %d was archived: its data was replaced", current, s.lastRevision())
 	}
 	watcher := s.etcd.NewWatcher()
 	defer func() { _ = watcher.Close() }()                             // its context has ended, or it has failed
@@ -235,7 +235,7 @@ func (s *session) drain(ctx context.Context, changes clientv3.WatchChan, known s
 	}
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopDrain)
 	defer cancel()
-	current, err := s.observe(draining)
+	current, err := s.readRevision(draining)
 	for err == nil && max(s.lastRevision(), s.builder.header.Last) < current {
 		select {
 		case response, open := <-changes:
@@ -256,12 +256,12 @@ func (s *session) drain(ctx context.Context, changes clientv3.WatchChan, known s
 func (s *session) take(ctx context.Context, response clientv3.WatchResponse, known string) (string, error) {
 	if err := response.Err(); err != nil {
 		if errors.Is(err, rpctypes.ErrCompacted) || response.CompactRevision != 0 {
-			return known, end("the changes after revision %d were compacted before they were archived", s.lastRevision())
+			return known, chainEnd("the changes after revision %d were compacted before they were archived", s.lastRevision())
 		}
 		return known, fmt.Errorf("watch etcd: %w", err)
 	}
 	if slices.ContainsFunc(response.Events, isEncrypted) {
-		if err := s.noteKeys(ctx); err != nil {
+		if err := s.archiveChangedKeys(ctx); err != nil {
 			return known, err
 		}
 	}
@@ -276,7 +276,7 @@ func (s *session) take(ctx context.Context, response clientv3.WatchResponse, kno
 		rest = rest[n:]
 		if known != "" {
 			if !s.isLast(number, events, known) {
-				return known, end("revision %d is not what was archived: etcd's data is not what it was", s.lastRevision())
+				return known, chainEnd("revision %d is not what was archived: etcd's data was replaced", s.lastRevision())
 			}
 			known = ""
 			continue
@@ -310,9 +310,9 @@ func (s *session) isLast(number int64, events []*clientv3.Event, digest string) 
 	return number == s.last.header.Last && digestOf(events) == digest
 }
 
-// noteKeys begins a new segment when the keys that encrypt resources have changed,
+// archiveChangedKeys begins a new segment when the keys that encrypt resources have changed,
 // so that values are archived after the keys that they need.
-func (s *session) noteKeys(ctx context.Context) error {
+func (s *session) archiveChangedKeys(ctx context.Context) error {
 	files, err := s.files.changed(keyDirs...)
 	if err != nil || len(files) == 0 {
 		return err
@@ -349,15 +349,15 @@ func (s *session) closeSegment(ctx context.Context) error {
 	if s.last != nil {
 		h.Previous = s.last.sum
 	}
-	header, segment, err := s.builder.finish(s.config.Seal)
+	header, segment, err := s.builder.finish(s.config.Encryption)
 	if err != nil {
 		return err
 	}
 	if s.spool.diskSize()+int64(len(segment)) > s.config.MaxSpool {
-		return end("the destination did not take the changes, and the spool of %d bytes is full (archive.maxSpool)", s.config.MaxSpool)
+		return chainEnd("the destination did not take the changes, and the spool of %d bytes is full (archive.maxSpool)", s.config.MaxSpool)
 	}
 	if err := s.spool.put(header, segment); err != nil {
-		return end("%v", err)
+		return chainEnd("%v", err)
 	}
 	s.files.commit()
 	s.mu.Lock()

@@ -45,7 +45,7 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 		}
 		pending, err := s.spool.oldest()
 		if err != nil {
-			return end("the spool has lost a segment: %v", err)
+			return chainEnd("the spool has lost a segment: %v", err)
 		}
 		err = s.verifyTail(ctx, pending)
 		if err == nil {
@@ -61,14 +61,14 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 			return err
 		case err == nil:
 			if s.based() {
-				s.succeeds()
+				s.reportSuccess()
 			}
 			backoff = minBackoff
 			continue
 		case process.Err() != nil:
 			return nil // the next process ships the rest
 		}
-		s.failsToWrite(ctx, err)
+		s.reportWriteFailure(ctx, err)
 		sleep(ctx, backoff)
 		backoff = min(2*backoff, maxBackoff)
 	}
@@ -93,7 +93,7 @@ func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
 	}
 	for _, object := range objects {
 		if object.Name != prefix+first.header.Name().String() {
-			return end("the destination has %s, and the spool has lost it", object.Name)
+			return chainEnd("the destination has %s, and the spool has lost it", object.Name)
 		}
 	}
 	s.unverified = false
@@ -114,10 +114,10 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 	}
 	shippedBytes.Add(float64(len(p.data)))
 	if err := s.spool.shipped(p); err != nil {
-		return end("%v", err)
+		return chainEnd("%v", err)
 	}
-	s.ledger.ships(p.header.Last)
-	s.shippedMuch()
+	s.ledger.recordShipped(p.header.Last)
+	s.checkSoonIfFull()
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 func (s *session) sameSegment(ctx context.Context, name string, p pendingSegment) error {
 	_, err := s.sameContent(ctx, name, bytes.NewReader(p.data))
 	if errors.Is(err, ErrExists) {
-		return end("another process writes to chain %d: %v", s.state.Number, err)
+		return chainEnd("another process writes to chain %d: %v", s.state.Number, err)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func TestSpoolMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.header.Chain, b.header.Sequence, b.header.Previous = "chain", sequence, previous
-		header, segment, err := b.finish(backup.Seal{})
+		header, segment, err := b.finish(backup.Encryption{})
 		if err == nil {
 			err = s.put(header, segment)
 		}

@@ -52,8 +52,8 @@ type Config struct {
 	// MaxSpool is how many bytes of segments wait on the local disk at most.
 	MaxSpool int64
 	// TakeOver is the ID of a writer that this one may replace.
-	TakeOver string
-	Seal     backup.Seal
+	TakeOver   string
+	Encryption backup.Encryption
 	// Version of this release.
 	Version string
 	// Connect reaches etcd. It is called when the writer runs.
@@ -103,8 +103,8 @@ func NewWriter(config Config) *Writer {
 // Account is the state of the archive at this moment. It reads etcd's
 // revision. Call it once the writer runs.
 func (w *Writer) Account(ctx context.Context) Account {
-	if _, err := w.glance(ctx); err != nil && ctx.Err() != nil {
-		w.ledger.blind(err)
+	if _, err := w.tryReadRevision(ctx); err != nil && ctx.Err() != nil {
+		w.ledger.recordUnread(err)
 	}
 	account := w.ledger.read(w.spool.size())
 	if account.Standby {
@@ -118,34 +118,34 @@ func (w *Writer) Account(ctx context.Context) Account {
 	return account
 }
 
-// observe reads etcd's revision.
-func (w *Writer) observe(ctx context.Context) (int64, error) {
+// readRevision reads etcd's revision.
+func (w *Writer) readRevision(ctx context.Context) (int64, error) {
 	at := time.Now()
 	response, err := w.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
 	if err != nil {
 		return 0, fmt.Errorf("read etcd's revision: %w", err)
 	}
-	w.ledger.observes(at, response.Header.Revision)
+	w.ledger.recordRevision(at, response.Header.Revision)
 	return response.Header.Revision, nil
 }
 
-// glance reads etcd's revision within observeLimit, and records if etcd does not answer.
-func (w *Writer) glance(ctx context.Context) (int64, error) {
+// tryReadRevision reads etcd's revision within observeLimit, and records if etcd does not answer.
+func (w *Writer) tryReadRevision(ctx context.Context) (int64, error) {
 	asking, cancel := context.WithTimeout(ctx, observeLimit)
 	defer cancel()
-	current, err := w.observe(asking)
+	current, err := w.readRevision(asking)
 	if err != nil && ctx.Err() == nil {
-		w.ledger.blind(err)
+		w.ledger.recordUnread(err)
 	}
 	return current, err
 }
 
-// observing reads etcd's revision until ctx ends: often while it changes, so that the
+// pollRevision reads etcd's revision until ctx ends: often while it changes, so that the
 // lag is known.
-func (w *Writer) observing(ctx context.Context) {
+func (w *Writer) pollRevision(ctx context.Context) {
 	last := int64(0)
 	for ctx.Err() == nil {
-		current, err := w.glance(ctx)
+		current, err := w.tryReadRevision(ctx)
 		delay := idleObservation
 		if err == nil && current != last {
 			last, delay = current, w.config.Interval
@@ -164,7 +164,10 @@ type endError struct {
 // Error implements error.
 func (e *endError) Error() string { return e.reason }
 
-func end(format string, args ...any) error { return &endError{reason: fmt.Sprintf(format, args...)} }
+// chainEnd returns the reason for which a chain ends.
+func chainEnd(format string, args ...any) error {
+	return &endError{reason: fmt.Sprintf(format, args...)}
+}
 
 // refusedError means that the destination belongs to another server.
 type refusedError struct{ text string }
@@ -179,7 +182,7 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	w.etcd = w.config.Connect()
 	if w.config.Election != nil {
 		w.election = w.config.Election()
-		w.ledger.stands(true)
+		w.ledger.setStandby(true)
 	}
 	if w.id, err = writerID(w.dir); err != nil {
 		return err
@@ -189,7 +192,7 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 		return nil // the part that runs etcd reports it
 	}
 	var observer sync.WaitGroup
-	observer.Go(func() { w.observing(ctx) })
+	observer.Go(func() { w.pollRevision(ctx) })
 	defer observer.Wait()
 	if w.election != nil {
 		w.archiveElected(ctx)
@@ -201,18 +204,18 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 // archive archives until ctx ends or this server is not the elected one any more. It
 // returns an error if this server cannot write and another one waits to be elected.
 func (w *Writer) archive(ctx context.Context) error {
-	s, reason := w.continued(ctx)
+	s, reason := w.continueChain(ctx)
 	w.attempt = nil
-	backoff, distrust := minBackoff, time.Duration(0)
-	for ctx.Err() == nil && !w.deposed() {
+	backoff, restartDelay := minBackoff, time.Duration(0)
+	for ctx.Err() == nil && !w.lostElection() {
 		var err error
 		if s == nil {
 			if s, err = w.begin(ctx, reason); err != nil {
-				if w.deposed() || errors.Is(err, fleet.ErrLost) {
+				if w.lostElection() || errors.Is(err, fleet.ErrLost) {
 					return nil
 				}
-				w.fails(ctx, err)
-				if w.resigns(ctx) {
+				w.reportFailure(ctx, err)
+				if w.shouldResign(ctx) {
 					return err
 				}
 				delay := backoff
@@ -226,20 +229,20 @@ func (w *Writer) archive(ctx context.Context) error {
 			backoff = minBackoff
 		}
 		err = s.run(ctx)
-		if ctx.Err() != nil || w.deposed() {
+		if ctx.Err() != nil || w.lostElection() {
 			return nil
 		}
 		if resigned := (*resignError)(nil); errors.As(err, &resigned) {
 			return resigned.Unwrap()
 		}
 		reason = err.Error()
-		w.breaks(ctx, err)
+		w.reportChainEnd(ctx, err)
 		if w.damaged = damagedObject(err); w.damaged != "" {
-			if s.honest.Load() {
-				distrust = 0
+			if s.hasVerified.Load() {
+				restartDelay = 0
 			}
-			sleep(ctx, distrust)
-			distrust = min(max(2*distrust, minDistrust), maxDistrust)
+			sleep(ctx, restartDelay)
+			restartDelay = min(max(2*restartDelay, minRestartDelay), maxRestartDelay)
 		}
 		s = nil
 	}
@@ -256,8 +259,8 @@ func damagedObject(err error) string {
 	return ended.damaged
 }
 
-// continued returns the chain of the previous process, or why a new one begins.
-func (w *Writer) continued(ctx context.Context) (s *session, reason string) {
+// continueChain returns the chain of the previous process, or why a new one begins.
+func (w *Writer) continueChain(ctx context.Context) (s *session, reason string) {
 	s, err := w.resume()
 	if s != nil && w.election != nil {
 		if ended := (*endError)(nil); errors.As(w.stillOwner(ctx, s.state), &ended) {
@@ -265,7 +268,7 @@ func (w *Writer) continued(ctx context.Context) (s *session, reason string) {
 		}
 	}
 	if err != nil {
-		w.warns("ArchiveChainEnded", "the archive begins a new chain", err)
+		w.warn("ArchiveChainEnded", "the archive begins a new chain", err)
 		return nil, err.Error()
 	}
 	if s == nil {
@@ -276,7 +279,7 @@ func (w *Writer) continued(ctx context.Context) (s *session, reason string) {
 
 // firstReason is why a server without a chain begins one.
 func (w *Writer) firstReason() string {
-	var from mark
+	var from restoredMark
 	if found, err := readJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err == nil && found {
 		return fmt.Sprintf("the server was restored at revision %d of another chain", from.Revision)
 	}
@@ -318,13 +321,13 @@ func (w *Writer) resume() (*session, error) {
 		return nil, err
 	}
 	if st.Destination != w.config.Store.String() {
-		return nil, end("the destination was changed from %s", st.Destination)
+		return nil, chainEnd("the destination was changed from %s", st.Destination)
 	}
 	if st.Claim.Writer != w.id {
-		return nil, end("the server archived another etcd before")
+		return nil, chainEnd("the server archived another etcd before")
 	}
 	if !st.Based {
-		return nil, end("the server stopped before the base of chain %d was archived", st.Number)
+		return nil, chainEnd("the server stopped before the base of chain %d was archived", st.Number)
 	}
 	last, err := w.spool.load(st.Claim.ID)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestOneWriter(t *testing.T) {
 	}
 
 	dir := t.TempDir()
-	if err := writeJSON(filepath.Join(dir, RestoredFile), mark{Chain: owner.ID, Revision: 2}); err != nil {
+	if err := writeJSON(filepath.Join(dir, RestoredFile), restoredMark{Chain: owner.ID, Revision: 2}); err != nil {
 		t.Fatal(err)
 	}
 	restored := start(t, store, dir, nil)

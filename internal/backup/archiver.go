@@ -123,7 +123,7 @@ func (a *Archiver) Produce(options Options) Produce {
 	return func(ctx context.Context, w io.Writer) error {
 		err := produce(ctx, w)
 		if err == nil && options.Reason != ReasonContinuous {
-			a.made(time.Now(), "")
+			a.recordArchive(time.Now(), "")
 		}
 		return err
 	}
@@ -147,7 +147,7 @@ func (a *Archiver) produce(stamp datadir.Stamp, options Options) Produce {
 			Config: effective, ConfigFiles: a.config.InputFiles(), Snapshot: a.snapshot,
 			Spooled: release,
 		}
-		if err := a.room(ctx, a.dir.Path()); err != nil {
+		if err := a.checkRoom(ctx, a.dir.Path()); err != nil {
 			return err
 		}
 		_, err = Write(ctx, w, source, options)
@@ -155,8 +155,8 @@ func (a *Archiver) produce(stamp datadir.Stamp, options Options) Produce {
 	}
 }
 
-// made records an archive for the account; file is empty if a client has it.
-func (a *Archiver) made(at time.Time, file string) {
+// recordArchive records an archive for the account; file is empty if a client has it.
+func (a *Archiver) recordArchive(at time.Time, file string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if at.After(a.account.Last) {
@@ -164,30 +164,30 @@ func (a *Archiver) made(at time.Time, file string) {
 	}
 }
 
-// room returns an error if the disk of dir has no room for a copy of the database.
-func (a *Archiver) room(ctx context.Context, dir string) error {
+// checkRoom returns an error if the disk of dir has no room for a copy of the database.
+func (a *Archiver) checkRoom(ctx context.Context, dir string) error {
 	size, err := a.size(ctx)
 	if err != nil {
 		return err
 	}
-	return datadir.Room(dir, size, a.dir.Path())
+	return datadir.CheckRoom(dir, size, a.dir.Path())
 }
 
 // save makes an archive in the configured directory and removes older ones with the same
 // reason.
 func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int) (string, error) {
-	dir, seal := a.config.Backup.Dir, Seal{Recipients: a.config.Backup.EncryptTo}
+	dir, encryption := a.config.Backup.Dir, Encryption{Recipients: a.config.Backup.EncryptTo}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the directory for backups: %w", err)
 	}
-	if err := a.room(ctx, dir); err != nil {
+	if err := a.checkRoom(ctx, dir); err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, FileName(reason, seal, time.Now()))
-	if _, err := Save(ctx, path, seal, a.produce(stamp, Options{Reason: reason})); err != nil {
+	path := filepath.Join(dir, FileName(reason, encryption, time.Now()))
+	if _, err := Save(ctx, path, encryption, a.produce(stamp, Options{Reason: reason})); err != nil {
 		return "", err
 	}
-	a.made(time.Now(), path)
+	a.recordArchive(time.Now(), path)
 	if _, err := Prune(dir, reason, keep); err != nil {
 		a.log.Warn("removing old backups failed", "error", err)
 	}
@@ -217,7 +217,7 @@ func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 	registerMetrics()
 	if path, at, err := LatestAny(a.config.Backup.Dir); err == nil { // Latest reports the error below
-		a.made(at, path)
+		a.recordArchive(at, path)
 	}
 	if a.config.Backup.Schedule == "" {
 		return

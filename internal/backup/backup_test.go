@@ -185,24 +185,24 @@ func TestDamaged(t *testing.T) {
 func TestSave(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "one.tar.gz")
-	if _, err := Save(t.Context(), path, Seal{}, produce(server(t), Options{})); err != nil {
+	if _, err := Save(t.Context(), path, Encryption{}, produce(server(t), Options{})); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o600) {
 		t.Errorf("the archive is %v, %v", info.Mode(), err)
 	}
-	if _, err := Save(t.Context(), path, Seal{}, produce(server(t), Options{})); err == nil || !strings.Contains(err.Error(), "exists") {
+	if _, err := Save(t.Context(), path, Encryption{}, produce(server(t), Options{})); err == nil || !strings.Contains(err.Error(), "exists") {
 		t.Errorf("the archive was replaced: %v", err)
 	}
 	failed := errors.New("no more of it")
-	_, err := Save(t.Context(), filepath.Join(dir, "two.tar.gz"), Seal{}, func(_ context.Context, w io.Writer) error {
+	_, err := Save(t.Context(), filepath.Join(dir, "two.tar.gz"), Encryption{}, func(_ context.Context, w io.Writer) error {
 		_, err := w.Write(archive(t, Options{})[:100])
 		return errors.Join(err, failed)
 	})
 	if !errors.Is(err, failed) {
 		t.Errorf("a producer that fails: %v", err)
 	}
-	_, err = Save(t.Context(), filepath.Join(dir, "three.tar.gz"), Seal{}, func(_ context.Context, w io.Writer) error {
+	_, err = Save(t.Context(), filepath.Join(dir, "three.tar.gz"), Encryption{}, func(_ context.Context, w io.Writer) error {
 		_, err := w.Write(archive(t, Options{})[:100])
 		return err
 	})
@@ -229,21 +229,21 @@ func TestEncryptedArchive(t *testing.T) {
 	}
 	own, passphrase := write("own", identity.String()+"\n"), write("passphrase", "correct horse\n")
 	for name, test := range map[string]struct {
-		seal Seal
-		key  Key
-		want string // of the error, empty for none
+		encryption Encryption
+		key        Key
+		want       string // of the error, empty for none
 	}{
-		"recipient":             {Seal{Recipients: []string{identity.Recipient().String()}}, Key{IdentityFile: own}, ""},
-		"recipient, no key":     {Seal{Recipients: []string{identity.Recipient().String()}}, Key{}, "--identity"},
-		"recipient, passphrase": {Seal{Recipients: []string{identity.Recipient().String()}}, Key{PassphraseFile: passphrase}, "decrypt the archive"},
-		"passphrase":            {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: passphrase}, ""},
-		"wrong passphrase":      {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: write("wrong", "battery staple\n")}, "decrypt the archive"},
-		"empty passphrase":      {Seal{PassphraseFile: passphrase}, Key{PassphraseFile: write("empty", "\n")}, "empty line"},
-		"no seal, a key":        {Seal{}, Key{IdentityFile: own}, ""},
+		"recipient":             {Encryption{Recipients: []string{identity.Recipient().String()}}, Key{IdentityFile: own}, ""},
+		"recipient, no key":     {Encryption{Recipients: []string{identity.Recipient().String()}}, Key{}, "--identity"},
+		"recipient, passphrase": {Encryption{Recipients: []string{identity.Recipient().String()}}, Key{PassphraseFile: passphrase}, "decrypt the archive"},
+		"passphrase":            {Encryption{PassphraseFile: passphrase}, Key{PassphraseFile: passphrase}, ""},
+		"wrong passphrase":      {Encryption{PassphraseFile: passphrase}, Key{PassphraseFile: write("wrong", "battery staple\n")}, "decrypt the archive"},
+		"empty passphrase":      {Encryption{PassphraseFile: passphrase}, Key{PassphraseFile: write("empty", "\n")}, "empty line"},
+		"no encryption, a key":  {Encryption{}, Key{IdentityFile: own}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+test.seal.Extension())
-			if _, err := Save(t.Context(), path, test.seal, produce(server(t), Options{})); err != nil {
+			path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+test.encryption.Extension())
+			if _, err := Save(t.Context(), path, test.encryption, produce(server(t), Options{})); err != nil {
 				t.Fatal(err)
 			}
 			_, err := extract(t.Context(), RestoreConfig{Archive: path, Key: test.key}, t.TempDir(), func(*Manifest, RestoreConfig) error { return nil })
@@ -252,8 +252,8 @@ func TestEncryptedArchive(t *testing.T) {
 			}
 		})
 	}
-	for name, seal := range map[string]Seal{"no recipient": {Recipients: []string{"age1nobody"}}, "both": {Recipients: []string{identity.Recipient().String()}, PassphraseFile: passphrase}, "no file": {PassphraseFile: filepath.Join(dir, "missing")}} {
-		if err := seal.Validate(); err == nil {
+	for name, encryption := range map[string]Encryption{"no recipient": {Recipients: []string{"age1nobody"}}, "both": {Recipients: []string{identity.Recipient().String()}, PassphraseFile: passphrase}, "no file": {PassphraseFile: filepath.Join(dir, "missing")}} {
+		if err := encryption.Validate(); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -265,9 +265,9 @@ func TestLatest(t *testing.T) {
 		t.Errorf("where there is no directory it found %s, %s, %v", path, made, err)
 	}
 	day := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	want := FileName(ReasonScheduled, Seal{Recipients: []string{"age1"}}, day)
+	want := FileName(ReasonScheduled, Encryption{Recipients: []string{"age1"}}, day)
 	for _, name := range []string{
-		FileName(ReasonScheduled, Seal{}, day.Add(-time.Second)), want, FileName(ReasonManual, Seal{}, day.Add(time.Hour)),
+		FileName(ReasonScheduled, Encryption{}, day.Add(-time.Second)), want, FileName(ReasonManual, Encryption{}, day.Add(time.Hour)),
 		"scheduled-20990101T000000Z.txt", "scheduled-tomorrow.tar.gz",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
@@ -305,10 +305,10 @@ func FuzzRead(f *testing.F) {
 	whole := archive(f, Options{})
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
-	f.Add([]byte(sealedPrefix))
+	f.Add([]byte(agePrefix))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		content, err := Key{}.Unseal(bytes.NewReader(data))
+		content, err := Key{}.Decrypt(bytes.NewReader(data))
 		if err != nil {
 			return
 		}

@@ -21,7 +21,7 @@ func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) erro
 	_, err = Read(r, func(m *Manifest, f File, content io.Reader) error {
 		if out == nil {
 			complete := *m
-			added = addable(m, found)
+			added = leftOutBy(m, found)
 			complete.Files, complete.LeftOut = slices.Clone(m.Files), slices.Clone(m.LeftOut)
 			for _, e := range added {
 				complete.Files = append(complete.Files, e.File)
@@ -48,7 +48,7 @@ func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) erro
 	return out.close()
 }
 
-// addable returns the entries that the manifest lists as left out.
-func addable(m *Manifest, found []entry) []entry {
+// leftOutBy returns the entries that the manifest lists as left out.
+func leftOutBy(m *Manifest, found []entry) []entry {
 	return slices.DeleteFunc(slices.Clone(found), func(e entry) bool { return !slices.Contains(m.LeftOut, e.Name) })
 }

@@ -2,7 +2,7 @@
 // certificates and keys, the keys that encrypt resources, its configuration, and the
 // versions that wrote them.
 //
-// An archive is a gzipped tar stream, optionally encrypted with age ("sealed"):
+// An archive is a gzipped tar stream, optionally encrypted with age:
 //
 //	manifest.json         what follows, with sizes and SHA-256 sums
 //	etcd/snapshot.db      what `etcdctl snapshot save` writes

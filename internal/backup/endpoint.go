@@ -37,17 +37,17 @@ const (
 // encrypted to the configured recipients: with the keys, a user could impersonate any
 // other. It is safe for concurrent use.
 type Endpoint struct {
-	seal    Seal
-	produce func(Options) Produce
-	log     *slog.Logger
-	streams chan struct{}
-	timeout time.Duration // of a chunk
+	encryption Encryption
+	produce    func(Options) Produce
+	log        *slog.Logger
+	streams    chan struct{}
+	timeout    time.Duration // of a chunk
 }
 
 // NewEndpoint returns an endpoint that encrypts archives to the recipients, if any.
 func NewEndpoint(recipients []string, produce func(Options) Produce, log *slog.Logger) *Endpoint {
 	return &Endpoint{
-		seal: Seal{Recipients: recipients}, produce: produce, log: log,
+		encryption: Encryption{Recipients: recipients}, produce: produce, log: log,
 		streams: make(chan struct{}, maxStreams), timeout: chunkTimeout,
 	}
 }
@@ -61,7 +61,7 @@ func EndpointOff() http.Handler {
 
 // ServeHTTP implements [http.Handler].
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	options, seal, err := e.parse(r)
+	options, encryption, err := e.parse(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -78,12 +78,12 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if user, ok := request.UserFrom(r.Context()); ok {
 		name = user.GetName()
 	}
-	log := e.log.With("user", name, "address", r.RemoteAddr, "keys", !options.WithoutKeys, "sealed", len(seal.Recipients) > 0)
+	log := e.log.With("user", name, "address", r.RemoteAddr, "keys", !options.WithoutKeys, "encrypted", len(encryption.Recipients) > 0)
 	log.Info("backup requested through the API")
 	w.Header().Set("Content-Type", "application/octet-stream")
-	body := &paced{w: w, controller: http.NewResponseController(w), timeout: e.timeout}
+	body := &pacedWriter{w: w, controller: http.NewResponseController(w), timeout: e.timeout}
 	began := time.Now()
-	err = deliver(r.Context(), body, seal, e.produce(options))
+	err = deliver(r.Context(), body, encryption, e.produce(options))
 	switch {
 	case err == nil:
 		log.Info("backup sent", "bytes", body.written, "took", time.Since(began).Round(time.Millisecond).String())
@@ -101,8 +101,8 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // parse reads the parameters of the request.
-func (e *Endpoint) parse(r *http.Request) (Options, Seal, error) {
-	options, seal := Options{Reason: ReasonManual}, e.seal
+func (e *Endpoint) parse(r *http.Request) (Options, Encryption, error) {
+	options, encryption := Options{Reason: ReasonManual}, e.encryption
 	plain := false
 	for name, value := range map[string]*bool{ParamWithoutKeys: &options.WithoutKeys, ParamPlain: &plain} {
 		text := r.URL.Query().Get(name)
@@ -111,26 +111,26 @@ func (e *Endpoint) parse(r *http.Request) (Options, Seal, error) {
 		}
 		var err error
 		if *value, err = strconv.ParseBool(text); err != nil {
-			return options, seal, fmt.Errorf("%s=%q: write true or false", name, text)
+			return options, encryption, fmt.Errorf("%s=%q: write true or false", name, text)
 		}
 	}
-	if plain || len(seal.Recipients) == 0 {
-		options.WithoutKeys, seal = true, Seal{}
+	if plain || len(encryption.Recipients) == 0 {
+		options.WithoutKeys, encryption = true, Encryption{}
 	}
-	return options, seal, nil
+	return options, encryption, nil
 }
 
-func deliver(ctx context.Context, w io.Writer, seal Seal, produce Produce) error {
-	if len(seal.Recipients) == 0 {
+func deliver(ctx context.Context, w io.Writer, encryption Encryption, produce Produce) error {
+	if len(encryption.Recipients) == 0 {
 		return produce(ctx, w)
 	}
-	_, err := Copy(ctx, w, seal, produce)
+	_, err := Copy(ctx, w, encryption, produce)
 	return err
 }
 
-// paced writes to a client that must read a chunk within each timeout. Otherwise the
+// pacedWriter writes to a client that must read a chunk within each timeout. Otherwise the
 // connection is closed.
-type paced struct {
+type pacedWriter struct {
 	w          http.ResponseWriter
 	controller *http.ResponseController
 	timeout    time.Duration
@@ -139,7 +139,7 @@ type paced struct {
 }
 
 // Write implements io.Writer.
-func (p *paced) Write(data []byte) (int, error) {
+func (p *pacedWriter) Write(data []byte) (int, error) {
 	if p.written >= p.due {
 		if err := p.controller.SetWriteDeadline(time.Now().Add(p.timeout)); err != nil {
 			return 0, fmt.Errorf("set the write deadline: %w", err)

@@ -62,7 +62,7 @@ func TestEndpointOmitsKeys(t *testing.T) {
 	for name, test := range map[string]struct {
 		recipients []string
 		query      string
-		sealed     bool
+		encrypted  bool
 		keys       bool
 	}{
 		"no recipients":              {nil, "", false, false},
@@ -78,10 +78,10 @@ func TestEndpointOmitsKeys(t *testing.T) {
 			if code != http.StatusOK {
 				t.Fatalf("%d %s", code, body)
 			}
-			if sealed := bytes.HasPrefix(body, []byte(sealedPrefix)); sealed != test.sealed {
-				t.Fatalf("sealed: %v", sealed)
+			if encrypted := bytes.HasPrefix(body, []byte(agePrefix)); encrypted != test.encrypted {
+				t.Fatalf("encrypted: %v", encrypted)
 			}
-			content, err := Key{IdentityFile: file}.Unseal(bytes.NewReader(body))
+			content, err := Key{IdentityFile: file}.Decrypt(bytes.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}

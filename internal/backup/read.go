@@ -14,7 +14,7 @@ import (
 
 // ReadManifest reads the manifest of an archive without verifying the other files.
 func ReadManifest(r io.Reader) (*Manifest, error) {
-	_, m, err := begin(r)
+	_, m, err := readBegin(r)
 	return m, err
 }
 
@@ -22,7 +22,7 @@ func ReadManifest(r io.Reader) (*Manifest, error) {
 // nil, for each file in order. The files are verified only if Read returns no error.
 // Errors of the archive wrap ErrDamaged.
 func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest, error) {
-	archive, m, err := begin(r)
+	archive, m, err := readBegin(r)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ const maxPadding = 1 << 20
 
 func readFile(r io.Reader, m *Manifest, file File, visit func(*Manifest, File, io.Reader) error) error {
 	sum := sha256.New()
-	content := &remembering{Reader: io.TeeReader(r, sum)}
+	content := &errorReader{Reader: io.TeeReader(r, sum)}
 	if visit != nil {
 		if err := visit(m, file, content); err != nil && content.err == nil {
 			return err // of visit, not of the archive
@@ -83,14 +83,14 @@ func readFile(r io.Reader, m *Manifest, file File, visit func(*Manifest, File, i
 	return nil
 }
 
-// remembering is a reader that records its last error.
-type remembering struct {
+// errorReader is a reader that records its last error.
+type errorReader struct {
 	io.Reader
 	err error
 }
 
 // Read implements io.Reader.
-func (r *remembering) Read(p []byte) (int, error) {
+func (r *errorReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.err = err
@@ -98,14 +98,14 @@ func (r *remembering) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// opened is an archive whose manifest has been read.
-type opened struct {
+// openArchive is an archive whose manifest has been read.
+type openArchive struct {
 	raw  *bufio.Reader
 	gzip *gzip.Reader
 	tar  *tar.Reader
 }
 
-func begin(r io.Reader) (*opened, *Manifest, error) {
+func readBegin(r io.Reader) (*openArchive, *Manifest, error) {
 	raw := bufio.NewReader(r)
 	compressed, err := gzip.NewReader(raw)
 	if err != nil {
@@ -128,7 +128,7 @@ func begin(r io.Reader) (*opened, *Manifest, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &opened{raw: raw, gzip: compressed, tar: archive}, m, nil
+	return &openArchive{raw: raw, gzip: compressed, tar: archive}, m, nil
 }
 
 // truncated adds an explanation to the error of an early end.

@@ -83,7 +83,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (restored *Restored, err er
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
 	}
-	if err := adopt(incoming, dir.Path()); err != nil {
+	if err := giveToOwner(incoming, dir.Path()); err != nil {
 		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
 	}
 	if cfg.Prepared != nil {
@@ -168,7 +168,7 @@ func extract(ctx context.Context, cfg RestoreConfig, to string, accept func(*Man
 		}
 		err = errors.Join(err, file.Close())
 	}()
-	content, err := cfg.Key.Unseal(&cancellable{ctx, file})
+	content, err := cfg.Key.Decrypt(&cancellable{ctx, file})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func acceptable(m *Manifest, cfg RestoreConfig) error {
 		return fmt.Errorf("it was made by kube-hyper-mini %s; this is the older %s: use that release or a newer one", m.Stamp, cfg.Stamp)
 	}
 	// The snapshot and the restored database exist at the same time.
-	return datadir.Room(cfg.DataDir, 2*m.Snapshot.SizeBytes, cfg.DataDir)
+	return datadir.CheckRoom(cfg.DataDir, 2*m.Snapshot.SizeBytes, cfg.DataDir)
 }
 
 func extractFile(f File, r io.Reader, to string) (err error) {
@@ -258,7 +258,7 @@ func ImportBundle(ctx context.Context, cfg RestoreConfig) (m *Manifest, err erro
 		return nil
 	})
 	if err == nil {
-		err = adopt(incoming, dir.Path())
+		err = giveToOwner(incoming, dir.Path())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("import %s: %w", cfg.Archive, err), os.RemoveAll(incoming))

@@ -22,7 +22,7 @@ func unpack(snapshot, _, dir string) error {
 func saved(t *testing.T, source Source, options Options) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "archive.tar.gz")
-	if _, err := Save(t.Context(), path, Seal{}, produce(source, options)); err != nil {
+	if _, err := Save(t.Context(), path, Encryption{}, produce(source, options)); err != nil {
 		t.Fatal(err)
 	}
 	return path

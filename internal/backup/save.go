@@ -23,8 +23,8 @@ type Produce func(ctx context.Context, w io.Writer) error
 const fileTime = "20060102T150405Z"
 
 // FileName returns the file name of an archive. Names sort by time.
-func FileName(reason string, seal Seal, now time.Time) string {
-	return fmt.Sprintf("%s-%s%s", reason, now.UTC().Format(fileTime), seal.Extension())
+func FileName(reason string, encryption Encryption, now time.Time) string {
+	return fmt.Sprintf("%s-%s%s", reason, now.UTC().Format(fileTime), encryption.Extension())
 }
 
 // Latest returns the newest archive with the reason in the directory, and its time,
@@ -63,8 +63,8 @@ func LatestAny(dir string) (path string, made time.Time, err error) {
 
 // Copy produces an archive, verifies it, encrypts it and writes it to w. After an error
 // the content of w is incomplete.
-func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manifest, error) {
-	sealed, err := seal.Writer(w)
+func Copy(ctx context.Context, w io.Writer, encryption Encryption, produce Produce) (*Manifest, error) {
+	encrypted, err := encryption.Writer(w)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manife
 		// The reader must get the error of the producer, not the end of the archive.
 		_ = writer.CloseWithError(err) // never fails
 	}()
-	out := &errorWriter{Writer: sealed}
+	out := &errorWriter{Writer: encrypted}
 	m, err := Read(io.TeeReader(reader, out), nil)
 	if out.err != nil {
 		err = out.err // the archive is not damaged: w cannot be written
@@ -90,7 +90,7 @@ func Copy(ctx context.Context, w io.Writer, seal Seal, produce Produce) (*Manife
 	if cause := <-produced; cause != nil {
 		return nil, cause // the cause of the error of Read
 	}
-	if err = errors.Join(err, sealed.Close()); err != nil {
+	if err = errors.Join(err, encrypted.Close()); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -113,7 +113,7 @@ func (w *errorWriter) Write(p []byte) (int, error) {
 
 // Save writes the archive to path: first to a temporary file, which it reads back,
 // compares and syncs, then it renames the file. It does not replace an existing file.
-func Save(ctx context.Context, path string, seal Seal, produce Produce) (m *Manifest, err error) {
+func Save(ctx context.Context, path string, encryption Encryption, produce Produce) (m *Manifest, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("%s exists: choose another name", path)
 	}
@@ -131,7 +131,7 @@ func Save(ctx context.Context, path string, seal Seal, produce Produce) (m *Mani
 		}
 	}()
 	written := sha256.New()
-	m, err = Copy(ctx, io.MultiWriter(file, written), seal, produce)
+	m, err = Copy(ctx, io.MultiWriter(file, written), encryption, produce)
 	if err == nil {
 		err = file.Sync()
 	}
@@ -220,7 +220,7 @@ func manifestOf(path string, key Key) (*Manifest, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // only read
-	content, err := key.Unseal(file)
+	content, err := key.Decrypt(file)
 	if err != nil {
 		return nil, err
 	}

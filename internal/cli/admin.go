@@ -18,16 +18,15 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
 
-// adminFlags are the flags of commands that are a client of a server, as its
-// administrator.
+// adminFlags are the flags of commands that send requests as the administrator.
 type adminFlags struct {
 	configFlags
 	admin string
 }
 
-// find adds the flags.
-func (f *adminFlags) find(flags *pflag.FlagSet) {
-	f.locate(flags)
+// addAdmin adds the flags that select the server and the administrator's kubeconfig.
+func (f *adminFlags) addAdmin(flags *pflag.FlagSet) {
+	f.addLocation(flags)
 	flags.StringVar(&f.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server in --config or --data-dir)")
 }
 
@@ -39,9 +38,9 @@ func (f *adminFlags) checkAdmin() error {
 	return nil
 }
 
-// checkIssued returns an error for a URL, if one is given, or a life that new credentials
-// cannot have.
-func checkIssued(server string, expires lifetime) error {
+// checkCredentials checks --server, which may be empty, and --expires of commands that issue
+// credentials.
+func checkCredentials(server string, expires lifetime) error {
 	if server != "" {
 		if err := kubeconfig.ValidServer(server); err != nil {
 			return fmt.Errorf("--server: %w", err)

@@ -138,7 +138,7 @@ func sayOutcome(say func(format string, args ...any), target archive.Target, out
 		say("WARNING: %d segments of another server were left out, the first is %s", len(leftOut), leftOut[0])
 	}
 	if broken := outcome.Broken; broken != nil {
-		say("WARNING: the archive goes on, and the rest cannot be restored: %v", broken)
+		say("WARNING: the archive continues, but the rest cannot be restored: %v", broken)
 	}
 }
 
@@ -162,7 +162,7 @@ func restoreTarget(at string, revision int64) (archive.Target, error) {
 		return target, usageError(fmt.Errorf("--at %q is not a time: write 2026-11-21T15:04:05Z, or 2026-11-21T16:04:05+01:00", at))
 	}
 	if moment.After(time.Now()) {
-		return target, usageError(fmt.Errorf("--at %s is in the future", at))
+		return target, usageError(fmt.Errorf("--at %s is in the future: give an earlier time, or leave it out for the newest state", at))
 	}
 	target.At = moment
 	return target, nil
@@ -206,7 +206,7 @@ func printWindows(w io.Writer, windows []archive.Window) error {
 		if gap := window.Gap; gap != nil {
 			what := "nothing"
 			if gap.LastRevision != 0 {
-				what = fmt.Sprintf("not each of the revisions %d to %d", gap.FirstRevision, gap.LastRevision)
+				what = fmt.Sprintf("not every one of the revisions %d to %d", gap.FirstRevision, gap.LastRevision)
 			}
 			if _, err := fmt.Fprintf(w, "before chain %d: %s can be restored between %s and %s: %s\n", window.Chain,
 				what, gap.From.Local().Format(time.DateTime), gap.To.Local().Format(time.DateTime), window.Reason); err != nil {

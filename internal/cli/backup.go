@@ -38,31 +38,31 @@ key, or encrypt it with --encrypt-to.`,
 	return cmd
 }
 
-// sealFlags select the recipients or the passphrase that archives are encrypted
+// encryptFlags select the recipients or the passphrase that archives are encrypted
 // with.
-type sealFlags struct {
-	seal  backup.Seal
-	plain bool
+type encryptFlags struct {
+	encryption backup.Encryption
+	plain      bool
 }
 
-func (f *sealFlags) add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.seal.Recipients, "encrypt-to", nil, "age recipient (age1...) that can decrypt the archive, instead of backup.encryptTo; may be repeated")
-	flags.StringVar(&f.seal.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase to encrypt with, instead of backup.encryptTo")
+func (f *encryptFlags) add(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.encryption.Recipients, "encrypt-to", nil, "age recipient (age1...) that can decrypt the archive, instead of backup.encryptTo; may be repeated")
+	flags.StringVar(&f.encryption.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase to encrypt with, instead of backup.encryptTo")
 	flags.BoolVar(&f.plain, "plain", false, "do not encrypt; overrides backup.encryptTo")
 }
 
 // resolve returns the recipients of the flags or, without any, of the configuration.
-func (f *sealFlags) resolve(cfg *config.ServerConfiguration) (backup.Seal, error) {
-	given := len(f.seal.Recipients) > 0 || f.seal.PassphraseFile != ""
+func (f *encryptFlags) resolve(cfg *config.ServerConfiguration) (backup.Encryption, error) {
+	given := len(f.encryption.Recipients) > 0 || f.encryption.PassphraseFile != ""
 	switch {
 	case given && f.plain:
-		return backup.Seal{}, usageError(errors.New("--plain contradicts --encrypt-to and --passphrase-file: give one of them"))
+		return backup.Encryption{}, usageError(errors.New("--plain contradicts --encrypt-to and --passphrase-file: give one of them"))
 	case given:
-		return f.seal, usageError(f.seal.Validate())
+		return f.encryption, usageError(f.encryption.Validate())
 	case f.plain:
-		return backup.Seal{}, nil
+		return backup.Encryption{}, nil
 	default:
-		return backup.Seal{Recipients: cfg.Backup.EncryptTo}, nil
+		return backup.Encryption{Recipients: cfg.Backup.EncryptTo}, nil
 	}
 }
 
@@ -75,7 +75,7 @@ func (f *keyFlags) add(flags *pflag.FlagSet) {
 }
 
 func newBackupSave() *cobra.Command {
-	flags, seal := &configFlags{}, &sealFlags{}
+	flags, encryption := &configFlags{}, &encryptFlags{}
 	var noKeys bool
 	cmd := &cobra.Command{
 		Use:   "save [FILE|-]",
@@ -99,7 +99,7 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			if err != nil {
 				return err
 			}
-			to, err := seal.resolve(cfg)
+			to, err := encryption.resolve(cfg)
 			if err != nil {
 				return err
 			}
@@ -115,30 +115,30 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			return saveArchive(cmd, cfg, file, to, produce)
 		},
 	}
-	flags.locate(cmd.Flags())
-	seal.add(cmd.Flags())
+	flags.addLocation(cmd.Flags())
+	encryption.add(cmd.Flags())
 	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave out certificates and keys; a restore then needs them from another archive")
 	return cmd
 }
 
 // saveArchive writes the archive to the file, or to standard output for "-", and
 // prints a summary to standard error.
-func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, seal backup.Seal, produce backup.Produce) (err error) {
+func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, encryption backup.Encryption, produce backup.Produce) (err error) {
 	// The archive may be in the data directory, where the server prunes it.
 	defer func() { err = errors.Join(err, datadir.KeepOwner(cfg.DataDir)) }()
 	showProgress(cmd)
 	counter := &progress.Counter{}
 	counted := func(ctx context.Context, w io.Writer) error { return produce(ctx, counter.Writer(w)) }
-	stop := track(cmd, "saving the archive", written(counter, cfg))
+	stop := track(cmd, "saving the archive", bytesWritten(counter, cfg))
 	defer stop()
 	var m *backup.Manifest
 	if file == "-" {
 		if isTerminal(cmd.OutOrStdout()) {
 			return usageError(errors.New("standard output is a terminal; give a FILE or redirect it"))
 		}
-		m, err = backup.Copy(cmd.Context(), cmd.OutOrStdout(), seal, counted)
+		m, err = backup.Copy(cmd.Context(), cmd.OutOrStdout(), encryption, counted)
 	} else {
-		m, err = backup.Save(cmd.Context(), file, seal, counted)
+		m, err = backup.Save(cmd.Context(), file, encryption, counted)
 	}
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func newBackupList() *cobra.Command {
 			return printArchives(cmd.OutOrStdout(), archives)
 		},
 	}
-	flags.locate(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
 	outputFlag(cmd, &output, "text", "json")
@@ -234,7 +234,7 @@ func printArchives(w io.Writer, archives []backup.Archive) error {
 			if m.Snapshot != nil {
 				revision, count = fmt.Sprint(m.Snapshot.Revision), fmt.Sprint(objects(m))
 			}
-		} else if strings.HasPrefix(a.Problem, backup.ErrSealed.Error()) {
+		} else if strings.HasPrefix(a.Problem, backup.ErrEncrypted.Error()) {
 			version = "(encrypted)"
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", created.Local().Format(time.DateTime), bytes(a.SizeBytes), revision, count, version, a.Path)
@@ -266,7 +266,7 @@ func newBackupInspect() *cobra.Command {
 				return fmt.Errorf("inspect: %w", err)
 			}
 			defer func() { _ = file.Close() }() // only read
-			content, err := key.key.Unseal(file)
+			content, err := key.key.Decrypt(file)
 			if err != nil {
 				return err
 			}

@@ -14,11 +14,12 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-const restoreHelp = `Make an archive the content of the data directory. Its server must be stopped.
+const restoreHelp = `Replace the content of the data directory by that of an archive. Its server must
+be stopped.
 
-The archive is verified and everything is made of it before anything is moved.
-What was in the data directory is kept in a directory in it, which its last line
-names and which can be used as a data directory itself.
+The archive is verified, and the new content is complete, before anything is moved.
+The previous content is kept in a directory in the data directory, which the last
+line of the output names. It can be used as a data directory itself.
 
 The revision is raised above all that clients have seen, so that clients that watch
 begin with new lists. The saved configuration is put beside the data for reading;
@@ -70,7 +71,7 @@ func newBackupRestore() *cobra.Command {
 			return printRestored(cmd.OutOrStdout(), cfg.DataDir, restored)
 		},
 	}
-	flags.locate(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	key.add(cmd.Flags())
 	from.add(cmd.Flags(), "restore from the continuous archive in this directory or s3://BUCKET/PREFIX")
 	cmd.Flags().StringVar(&at, "at", "", "with --from: the state at this time, as 2026-11-21T15:04:05Z")

@@ -26,7 +26,7 @@ private key.`,
 }
 
 func newBundleCreate() *cobra.Command {
-	flags, seal := &configFlags{}, &sealFlags{}
+	flags, encryption := &configFlags{}, &encryptFlags{}
 	cmd := &cobra.Command{
 		Use:   "create FILE|-",
 		Short: "Save the certificate authorities and keys of this data directory",
@@ -36,7 +36,7 @@ func newBundleCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			to, err := seal.resolve(cfg)
+			to, err := encryption.resolve(cfg)
 			if err != nil {
 				return err
 			}
@@ -45,8 +45,8 @@ func newBundleCreate() *cobra.Command {
 			})
 		},
 	}
-	flags.locate(cmd.Flags())
-	seal.add(cmd.Flags())
+	flags.addLocation(cmd.Flags())
+	encryption.add(cmd.Flags())
 	return cmd
 }
 
@@ -69,7 +69,7 @@ func newBundleImport() *cobra.Command {
 			return err
 		},
 	}
-	flags.locate(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	key.add(cmd.Flags())
 	return cmd
 }

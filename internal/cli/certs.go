@@ -54,7 +54,7 @@ keys of service account tokens.`,
 			return printCertificates(cmd.OutOrStdout(), list)
 		},
 	}
-	flags.locate(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	outputFlag(cmd, &output, "text", "json")
 	return cmd
 }
@@ -88,8 +88,8 @@ func printCertificates(w io.Writer, list []pki.Entry) error {
 
 const certsRotateHelp = `Replace an authority or the key of service account tokens, of a running server or
 of a stopped one. The new one signs at once. The old one stays trusted until the
-end of the overlap; --finish ends the overlap now, --overlap 0s has none. No
-request fails, and no restart is needed.
+end of the overlap. --finish ends the overlap now; with --overlap 0s there is none.
+No request fails, and no restart is needed.
 
   server           The authority of the serving certificate. During the overlap
                    the server sends a chain that old and new clients accept. Give
@@ -145,7 +145,7 @@ func newCertsRotate() *cobra.Command {
 			return printRotated(cmd.OutOrStdout(), change, done)
 		},
 	}
-	flags.locate(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	cmd.Flags().DurationVar(&change.Overlap, "overlap", 720*time.Hour, "how long the old one stays trusted")
 	cmd.Flags().BoolVar(&change.Prepare, "prepare", false, "only trust a new one; the next call signs with it")
 	cmd.Flags().BoolVar(&change.Finish, "finish", false, "end the overlap of a rotation now")
@@ -204,7 +204,7 @@ from before does not list the key: after its restore, run the command again.`,
 			return err
 		},
 	}
-	flags.locate(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	return cmd
 }
 

@@ -38,9 +38,9 @@ type Streams struct {
 	Err io.Writer
 }
 
-// holdsCollections is the annotation of commands that may start a server for tests: the
-// suspended garbage collection is resumed when the server is ready.
-const holdsCollections = "holds-collections"
+// suspendsGC is the annotation of commands that may start a server for tests: they resume
+// the garbage collection when the server is ready, the others at once.
+const suspendsGC = "suspends-gc"
 
 // exitError carries an exit code with an error.
 type exitError struct {
@@ -71,7 +71,7 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 func execute(ctx context.Context, root *cobra.Command, args []string, streams Streams) int {
 	root.SetArgs(args)
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if cmd.Annotations[holdsCollections] == "" {
+		if cmd.Annotations[suspendsGC] == "" {
 			memory.Resume()
 		}
 	}
@@ -119,11 +119,16 @@ Start it with "kube-hyper-mini server", then use kubectl.`,
 	setStreams(root, streams)
 	root.SetFlagErrorFunc(flagError)
 	root.Version = version.Release() // --version
-	root.AddCommand(newServer(), newRun(), newGuard(), newKubectl(), newAPIServer(), newControllers(), newEtcd(), newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(), newDefrag(), newDoctor(), newEncryption(), newEnvtest(), newHistory(), newInCluster(), newInClusterEnter(), newReset(), newUndelete(), newVersion(), newMan())
+	root.AddCommand(
+		newServer(), newRun(), newGuard(), newKubectl(), newAPIServer(), newControllers(), newEtcd(),
+		newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(),
+		newDefrag(), newDoctor(), newEncryption(), newEnvtest(), newHistory(), newInCluster(),
+		newInClusterEnter(), newReset(), newUndelete(), newVersion(), newMan(),
+	)
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate(root))
-	root.InitDefaultCompletionCmd() // noArguments must see it
-	noArguments(root)
+	root.InitDefaultCompletionCmd() // checkArguments must see it
+	checkArguments(root)
 	return root
 }
 
@@ -133,9 +138,10 @@ func setStreams(cmd *cobra.Command, streams Streams) {
 	cmd.SetErr(streams.Err)
 }
 
-// noArguments makes commands without arguments, and groups with an unknown command, return
-// an error with exit code 2. A group without a command runs its own RunE.
-func noArguments(cmd *cobra.Command) {
+// checkArguments makes a command return a usage error for arguments that it does not take,
+// and a group of commands for an unknown command. A group without arguments runs its own
+// RunE, or shows its help.
+func checkArguments(cmd *cobra.Command) {
 	switch {
 	case cmd.HasSubCommands():
 		cmd.Args = cobra.ArbitraryArgs
@@ -154,7 +160,7 @@ func noArguments(cmd *cobra.Command) {
 		cmd.Args = exactly()
 	}
 	for _, child := range cmd.Commands() {
-		noArguments(child)
+		checkArguments(child)
 	}
 }
 

@@ -42,7 +42,7 @@ func newConfigPrint() *cobra.Command {
 			return printValue(cmd.OutOrStdout(), cfg, output)
 		},
 	}
-	flags.all(cmd.Flags())
+	flags.addServer(cmd.Flags())
 	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the built-in defaults, with what each field means")
 	cmd.Flags().BoolVar(&effective, "effective", true, "print the configuration from the file, the flags and the environment")
 	outputFlag(cmd, &output, "yaml", "json")

@@ -52,6 +52,6 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			return err
 		},
 	}
-	flags.locate(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	return cmd
 }

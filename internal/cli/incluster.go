@@ -33,8 +33,8 @@ KUBECONFIG is not passed on.
 
 Only COMMAND sees the files, in a mount namespace (Linux). That needs no root where
 users may make user namespaces; COMMAND runs as the same user. It sees what is in
-/run, but not what is made directly in /run later. A COMMAND of root may become another
-user and still read the token. The token is renewed while COMMAND runs; programs read
+/run, but not what is made directly in /run later. A COMMAND that runs as root may
+switch to another user and still read the token. The token is renewed while COMMAND runs; programs read
 it again.
 
 Signals are passed on to COMMAND and its process group. When COMMAND has ended, the
@@ -55,7 +55,7 @@ system does not allow it; 2 if the command line is wrong; 3 if no server was fou
 			return runError(incluster.Run(cmd.Context(), options))
 		},
 	}
-	flags.find(cmd.Flags())
+	flags.addAdmin(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of the service account")
 	f.Var(&flags.expires, "expires", "life of each token, as 30m or 12h; at least 10m")
@@ -77,7 +77,7 @@ func (f *inClusterFlags) check(cmd *cobra.Command, args []string) error {
 	if err := checkServiceAccount(f.serviceAccount); err != nil {
 		return err
 	}
-	return checkIssued(f.server, f.expires)
+	return checkCredentials(f.server, f.expires)
 }
 
 // issue requests a token. It reads the administrator's kubeconfig each time, because the
@@ -107,7 +107,7 @@ func newInClusterEnter() *cobra.Command {
 			if err := incluster.Enter(args[0], args[1], args[2], args[3:]); err != nil {
 				return err
 			}
-			return &exitError{ExitFailure, errors.New("")} // Run prints the error
+			return &exitError{ExitFailure, errors.New("")} // incluster.Run prints what Enter has reported
 		},
 	}
 }

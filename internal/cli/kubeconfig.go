@@ -49,7 +49,7 @@ not have that host, the kubeconfig names one that the certificate has
 			return flags.write(cmd)
 		},
 	}
-	flags.locate(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	cmd.Flags().StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the one that the server has written; https://HOST:PORT")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "file to write, with mode 0600, instead of printing")
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
@@ -72,7 +72,7 @@ func (f *kubeconfigFlags) check(cmd *cobra.Command) (err error) {
 	if f.merge && f.output != "" {
 		return errors.New("--merge and --output exclude each other")
 	}
-	if err := replaceable(f.output, f.force); err != nil {
+	if err := checkReplace(f.output, f.force); err != nil {
 		return err
 	}
 	if f.merge && f.into == "" {

@@ -59,7 +59,7 @@ invalid, 3 no server was found.`,
 		Args: func(cmd *cobra.Command, args []string) error { return usageError(flags.check(args)) },
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.create(cmd, args) },
 	}
-	flags.find(cmd.Flags())
+	flags.addAdmin(cmd.Flags())
 	f := cmd.Flags()
 	f.StringArrayVar(&flags.groups, "group", nil, "group of the user; may be repeated")
 	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of a service account to make a token for, instead of a user")
@@ -79,13 +79,13 @@ func (f *createFlags) check(args []string) error {
 	if err := f.checkAdmin(); err != nil {
 		return err
 	}
-	if err := checkIssued(f.server, f.expires); err != nil {
+	if err := checkCredentials(f.server, f.expires); err != nil {
 		return err
 	}
 	if err := f.checkRights(); err != nil {
 		return err
 	}
-	if err := replaceable(f.output, f.force); err != nil {
+	if err := checkReplace(f.output, f.force); err != nil {
 		return err
 	}
 	if f.serviceAccount == "" {
@@ -120,8 +120,8 @@ func (f *createFlags) checkRights() error {
 	return nil
 }
 
-// replaceable refuses to replace the file of --output without --force.
-func replaceable(output string, force bool) error {
+// checkReplace refuses to replace the file of --output without --force.
+func checkReplace(output string, force bool) error {
 	switch _, err := os.Lstat(output); {
 	case force && output == "":
 		return errors.New("--force needs --output")

@@ -35,7 +35,7 @@ invalid, 3 no server was found.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.scrape(cmd, args[0]) },
 	}
-	flags.find(cmd.Flags())
+	flags.addAdmin(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&flags.serviceAccount, "service-account", "monitoring/prometheus", "namespace/name of the service account")
 	flags.expires = lifetime(365 * day)

@@ -13,7 +13,7 @@ import (
 // TestTranslationsAreNotLoaded: each process would load them when it starts, for half of
 // the time of its initialization.
 func TestTranslationsAreNotLoaded(t *testing.T) {
-	if translations.Late() {
+	if translations.LoadedEarlier() {
 		t.Error("the translations of kubectl were loaded before package translations was initialized: packages are initialized in another order")
 	}
 }

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// orphanAge is the time after which collect waits for a child: the code that started the
-// child must wait for it before.
+// orphanAge is the time between the end of a child and its reaping: the code that has
+// started the child must wait for it within that time.
 const orphanAge = 3 * time.Second
 
-// adoptOrphans reaps orphaned processes until ctx ends if this process is a
-// container's init (pid 1). It waits orphanAge, since the process also has
-// children of its own, which the code that started them waits for.
+// adoptOrphans reaps orphaned processes until ctx ends if this process is the init of a
+// container (pid 1), see orphanAge. The goroutine ends with the process or with ctx.
 func adoptOrphans(ctx context.Context) {
 	if os.Getpid() != 1 {
 		return
@@ -35,13 +34,13 @@ func adoptOrphans(ctx context.Context) {
 				return
 			case <-time.After(orphanAge):
 			}
-			collect()
+			reapEnded()
 		}
 	}()
 }
 
-// collect waits for all children that have ended.
-func collect() {
+// reapEnded waits for all children that have ended.
+func reapEnded() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		if errors.Is(err, syscall.EINTR) {

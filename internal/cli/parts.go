@@ -13,9 +13,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// runsPart completes a command that runs a server component in the foreground, and
-// that serves the API or not.
-func runsPart(cmd *cobra.Command, flags *configFlags, serves bool, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
+// partCommand completes a command that runs a component of the server in the foreground.
+// serves means that it serves the API, and has the flags for it.
+func partCommand(cmd *cobra.Command, flags *configFlags, serves bool, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
 	var newIdentity bool
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, source, err := flags.load(cmd)
@@ -36,15 +36,15 @@ func runsPart(cmd *cobra.Command, flags *configFlags, serves bool, run func(cont
 		}
 		adoptOrphans(cmd.Context())
 		err = run(cmd.Context(), checked, log)
-		if lacks := new(config.FieldError); errors.As(err, &lacks) {
-			return usageError(source.Locate(err)) // a part lacks a field that the server does not need
+		if field := new(config.FieldError); errors.As(err, &field) {
+			return usageError(source.Locate(err)) // run alone, a component may need a field that `server` does not
 		}
 		return err
 	}
 	if serves {
-		flags.all(cmd.Flags())
+		flags.addServer(cmd.Flags())
 	} else {
-		flags.withoutPort(cmd.Flags())
+		flags.addPart(cmd.Flags())
 	}
 	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make the authorities and keys that a used data directory lacks; clients then need new kubeconfigs and tokens")
 	return cmd
@@ -60,7 +60,7 @@ func serverLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logge
 }
 
 func newAPIServer() *cobra.Command {
-	return runsPart(&cobra.Command{
+	return partCommand(&cobra.Command{
 		Use:   "apiserver",
 		Short: "Run the API server alone, on an external etcd",
 		Long: `Run the API server alone, on the external etcd of the configuration. The
@@ -71,7 +71,7 @@ controllers run in another process: in another server on the same etcd, or with
 }
 
 func newControllers() *cobra.Command {
-	return runsPart(&cobra.Command{
+	return partCommand(&cobra.Command{
 		Use:   "controllers",
 		Short: "Run the controllers alone, with API servers in other processes",
 		Long: `Run the controllers alone, with the API servers at controllerManager.server of the
@@ -83,7 +83,7 @@ API servers; see "kube-hyper-mini bundle".`,
 }
 
 func newEtcd() *cobra.Command {
-	return runsPart(&cobra.Command{
+	return partCommand(&cobra.Command{
 		Use:   "etcd",
 		Short: "Run the etcd member alone, for API servers in other processes",
 		Long: `Run the etcd member alone. It serves on etcd.embedded.listen of the configuration,

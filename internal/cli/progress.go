@@ -52,8 +52,8 @@ func databaseSize(cfg *config.ServerConfiguration) string {
 	return bytes(info.Size())
 }
 
-// written returns a text with the bytes of a counter and the size of the database.
-func written(counter *progress.Counter, cfg *config.ServerConfiguration) func() string {
+// bytesWritten returns a text with the bytes of a counter and the size of the database.
+func bytesWritten(counter *progress.Counter, cfg *config.ServerConfiguration) func() string {
 	return func() string {
 		text := bytes(counter.Bytes()) + " written"
 		if size := databaseSize(cfg); size != "" {

@@ -59,7 +59,7 @@ Exit codes: 0 removed or no such directory, 1 refused or failed, 2 not confirmed
 			return printRemoved(cmd.OutOrStdout(), cfg, done)
 		},
 	}
-	flags.locate(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().BoolVar(&backups, "backups", false, "remove the backups in the data directory too")
 	return cmd
@@ -69,7 +69,7 @@ Exit codes: 0 removed or no such directory, 1 refused or failed, 2 not confirmed
 func printRemoved(w io.Writer, cfg *config.ServerConfiguration, done *datadir.Removal) error {
 	text := "removed " + cfg.DataDir
 	if stay := append(done.Backups, done.Foreign...); len(stay) > 0 {
-		text += ", except " + datadir.Few(stay)
+		text += ", except " + datadir.JoinFirst(stay)
 	}
 	if _, err := os.Stat(cfg.Kubeconfig.Path); err == nil {
 		text += "; the kubeconfig " + cfg.Kubeconfig.Path + " is no longer valid"

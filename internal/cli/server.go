@@ -25,27 +25,27 @@ type configFlags struct {
 	verbosity int
 }
 
-// locate adds the flags that select the server of a command.
-func (f *configFlags) locate(flags *pflag.FlagSet) {
+// addLocation adds the flags that select the server of a command.
+func (f *configFlags) addLocation(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "directory for everything that outlives the process (default: /var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others)")
 }
 
-// all adds the flags that override the file.
-func (f *configFlags) all(flags *pflag.FlagSet) {
-	f.withoutPort(flags)
+// addServer adds the flags that override the file.
+func (f *configFlags) addServer(flags *pflag.FlagSet) {
+	f.addPart(flags)
 	flags.IntVar(&f.port, "port", 6443, "port to serve on; 0 takes a free one")
 	flags.StringArrayVar(&f.tlsSANs, "tls-san", nil, "further DNS name or IP address for the serving certificate (repeatable)")
 }
 
-// withoutPort is all for parts that do not serve the API.
-func (f *configFlags) withoutPort(flags *pflag.FlagSet) {
-	f.locate(flags)
+// addPart is addServer for parts that do not serve the API.
+func (f *configFlags) addPart(flags *pflag.FlagSet) {
+	f.addLocation(flags)
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "log verbosity, 0 to 10")
 }
 
-// run adds the flags of a server in a temporary directory.
-func (f *configFlags) run(flags *pflag.FlagSet) {
+// addRun adds the flags of a server in a temporary directory.
+func (f *configFlags) addRun(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
 	flags.IntVar(&f.port, "port", 0, "port to serve on; 0 takes a free one")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "log verbosity, 0 to 10")
@@ -110,7 +110,7 @@ func commandLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logg
 
 func newServer() *cobra.Command {
 	flags := &configFlags{}
-	cmd := runsPart(&cobra.Command{
+	cmd := partCommand(&cobra.Command{
 		Use:   "server",
 		Short: "Run the control plane",
 		Long: `Run the control plane in the foreground: etcd, API server, controllers. It stops

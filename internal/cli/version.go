@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -16,17 +15,15 @@ func newVersion() *cobra.Command {
 		Use:   "version",
 		Short: "Print the versions of this program and of its main components",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := admin.Versions{Server: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd(), Go: version.Go()}
-			switch output {
-			case "json":
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(v)
-			case "text":
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "kube-hyper-mini %s\nKubernetes %s\netcd %s\nGo %s\n", v.Server, v.Kubernetes, v.Etcd, v.Go)
+			if err := checkOutput(output); err != nil {
 				return err
 			}
-			return usageError(fmt.Errorf("--output %q is not supported; allowed: text, json", output))
+			v := admin.Versions{Server: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd(), Go: version.Go()}
+			if output == "json" {
+				return printJSON(cmd.OutOrStdout(), v)
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "kube-hyper-mini %s\nKubernetes %s\netcd %s\nGo %s\n", v.Server, v.Kubernetes, v.Etcd, v.Go)
+			return err
 		},
 	}
 	outputFlag(cmd, &output, "text", "json")

@@ -81,12 +81,12 @@ func (a *Archive) validateDestination(dataDir string, fail func(path, format str
 		}
 		return
 	}
-	for field, value := range map[string]string{"endpoint": a.Endpoint, "region": a.Region, "credentialsFile": a.CredentialsFile} {
-		if value != "" {
-			fail("archive."+field, "is for S3, and archive.destination is a directory; remove one of them")
+	for _, field := range []struct{ name, value string }{{"endpoint", a.Endpoint}, {"region", a.Region}, {"credentialsFile", a.CredentialsFile}} {
+		if field.value != "" {
+			fail("archive."+field.name, "is for S3, and archive.destination is a directory; remove one of them")
 		}
 	}
 	if relative, err := filepath.Rel(dataDir, a.Destination); err == nil && filepath.IsLocal(relative) {
-		fail("archive.destination", "%q is in the data directory, with which it would be lost; choose a directory on another disk", a.Destination)
+		fail("archive.destination", "%q is in the data directory and would be lost with it; choose a directory on another disk", a.Destination)
 	}
 }

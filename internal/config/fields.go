@@ -27,10 +27,10 @@ type Field struct {
 func (c *ServerConfiguration) Fields() []Field {
 	api, external := &c.APIServer, &c.Etcd.External
 	list := []Field{
-		directory("dataDir", &c.DataDir),
-		directory("kubeconfig.path", &c.Kubeconfig.Path),
-		directory("backup.dir", &c.Backup.Dir),
-		directory("manifests.dir", &c.Manifests.Dir),
+		output("dataDir", &c.DataDir),
+		output("kubeconfig.path", &c.Kubeconfig.Path),
+		output("backup.dir", &c.Backup.Dir),
+		output("manifests.dir", &c.Manifests.Dir),
 		input("archive.credentialsFile", "", &c.Archive.CredentialsFile),
 		input("serving.certFile", "", &c.Serving.CertFile),
 		input("serving.keyFile", "", &c.Serving.KeyFile),
@@ -67,9 +67,8 @@ func input(path, flagName string, value *string) Field {
 	return Field{Path: path, Flag: flagName, Value: *value, path: value, input: true}
 }
 
-// directory is a field that names a directory, or a file that the server
-// writes.
-func directory(path string, value *string) Field {
+// output is a field that names a directory, or a file that the server writes.
+func output(path string, value *string) Field {
 	return Field{Path: path, Value: *value, path: value}
 }
 

@@ -48,9 +48,12 @@ func (c *ServerConfiguration) Validate() error {
 		fail("logging.verbosity", "%d is out of range; allowed: 0 to 10", c.Logging.Verbosity)
 	}
 	audit := c.APIServer.Audit
-	for field, value := range map[string]int{"logMaxAge": audit.LogMaxAge, "logMaxBackup": audit.LogMaxBackup, "logMaxSize": audit.LogMaxSize} {
-		if value < 0 {
-			fail("apiServer.audit."+field, "%d is negative; 0 is without limit", value)
+	for _, field := range []struct {
+		name  string
+		value int
+	}{{"logMaxAge", audit.LogMaxAge}, {"logMaxBackup", audit.LogMaxBackup}, {"logMaxSize", audit.LogMaxSize}} {
+		if field.value < 0 {
+			fail("apiServer.audit."+field.name, "%d is negative; 0 is without limit", field.value)
 		}
 	}
 	if audit.LogPath != "" && audit.PolicyFile == "" {

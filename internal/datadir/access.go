@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// checkAccess returns an error with the remedy if this user may not use a file of the
+// CheckAccess returns an error with the remedy if this user may not use a file of the
 // directory, for example after another user has run a command on it. The packages that
 // use the files report other errors.
-func checkAccess(dir string) error {
+func CheckAccess(dir string) error {
 	for name, flag := range map[string]int{"version.json": os.O_RDONLY, "pki": os.O_RDONLY, "encryption": os.O_RDONLY, "etcd": os.O_RDWR} {
 		err := filepath.WalkDir(filepath.Join(dir, name), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {

@@ -104,7 +104,7 @@ type Dir struct {
 // Open makes the directory where it does not exist, takes its lock and reads its stamp.
 // It refuses a directory that is in use (ErrLocked), that cannot be written, or that has
 // a newer format. It refuses a new directory with files that are not of the layout
-// (ErrNotOurs), unless the configuration names them, as absolute paths. It writes only
+// (ErrNotDataDir), unless the configuration names them, as absolute paths. It writes only
 // the directory itself and the lock file.
 func Open(path string, current Stamp, named ...string) (*Dir, error) {
 	d, err := Lock(path, named...)
@@ -140,7 +140,7 @@ func (d *Dir) claim(current Stamp) error {
 	if _, err := d.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
 		return notWritable(d.path, err)
 	}
-	if err := checkAccess(d.path); err != nil {
+	if err := CheckAccess(d.path); err != nil {
 		return err
 	}
 	previous, err := ReadStamp(d.path)
@@ -192,7 +192,7 @@ func (d *Dir) FinishFirstStart(stamp Stamp) error {
 }
 
 // RequireUsed returns an error for a directory that no server has used: nil,
-// ErrNotOurs with the reason, or os.ErrNotExist.
+// ErrNotDataDir with the reason, or os.ErrNotExist.
 func RequireUsed(path string) error {
 	if err := Removable(path); err != nil {
 		return err

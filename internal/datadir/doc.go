@@ -20,5 +20,5 @@
 //
 // Directories are 0700 and files 0600, except certificates (0644) and files for
 // which the configuration sets another mode (kubeconfig.mode). The variable layout has every
-// entry; a directory with other entries is refused.
+// entry; a directory that no server has used and that has other entries is refused.
 package datadir

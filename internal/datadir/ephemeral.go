@@ -35,13 +35,13 @@ func (d *Dir) beginEphemeral() error {
 	if err != nil {
 		return fmt.Errorf("look at the data directory: %w", err)
 	}
-	marked, err := d.marked()
+	marked, err := d.isMarkedEphemeral()
 	if err != nil {
 		return err
 	}
 	used := append(found.backups, found.layout...)
 	if !marked && (len(used) > 1 || len(used) == 1 && used[0] != "lock") {
-		return fmt.Errorf("the data directory %s has data (%s), which --ephemeral would remove at the end: choose an empty or a new directory with --data-dir", d.path, Few(used))
+		return fmt.Errorf("the data directory %s has data (%s), which --ephemeral would remove at the end: choose an empty or a new directory with --data-dir", d.path, JoinFirst(used))
 	}
 	if err := d.removeData(); err != nil {
 		return fmt.Errorf("remove what a killed server with --ephemeral has left in %s: %w", d.path, err)
@@ -53,7 +53,7 @@ func (d *Dir) beginEphemeral() error {
 	return nil
 }
 
-func (d *Dir) marked() (bool, error) {
+func (d *Dir) isMarkedEphemeral() (bool, error) {
 	_, err := os.Lstat(d.Join(ephemeralMark))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -67,7 +67,7 @@ func (d *Dir) marked() (bool, error) {
 // refuseEphemeral returns an error if the next server with --ephemeral would remove the
 // data.
 func (d *Dir) refuseEphemeral() error {
-	marked, err := d.marked()
+	marked, err := d.isMarkedEphemeral()
 	if marked {
 		err = fmt.Errorf("the data directory %s was left by a server with --ephemeral that was killed: remove it (kube-hyper-mini reset), start with --ephemeral again, or choose another directory with --data-dir", d.path)
 	}

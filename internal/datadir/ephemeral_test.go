@@ -102,7 +102,7 @@ func TestEphemeralRefusesData(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "letter.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenEphemeral(home, Stamp{Format: Format}); !errors.Is(err, ErrNotOurs) {
+	if _, err := OpenEphemeral(home, Stamp{Format: Format}); !errors.Is(err, ErrNotDataDir) {
 		t.Errorf("another directory: %v", err)
 	}
 	if left := names(t, home); left != "letter.txt" {

@@ -20,13 +20,9 @@ func Hold(path string) (release func() error, err error) {
 	return lock.Close, nil
 }
 
-// Exchanging reports whether an exchange of the directory's content was interrupted,
+// SwapInterrupted reports whether an exchange of the directory's content was interrupted,
 // see [Dir.Swap].
-func Exchanging(path string) bool {
+func SwapInterrupted(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, swapFile))
 	return err == nil
 }
-
-// CheckAccess returns an error that names the remedy when this user may not use a file
-// of the directory.
-func CheckAccess(path string) error { return checkAccess(path) }

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// part is an entry of the layout.
-type part struct {
+// layoutEntry is an entry of the layout.
+type layoutEntry struct {
 	// pattern of its name, see [path.Match].
 	pattern string
 	// content has the patterns of what may lie directly in it; nil for a file.
@@ -23,7 +23,7 @@ type part struct {
 }
 
 // layout has every entry that a server or a command makes in a data directory.
-var layout = []part{
+var layout = []layoutEntry{
 	{pattern: "lock"},
 	{pattern: ephemeralMark},
 	{pattern: "version.json"},
@@ -49,8 +49,8 @@ var layout = []part{
 // volumeNames are entries that a file system puts into an empty volume.
 var volumeNames = []string{"lost+found", ".DS_Store"}
 
-// partOf returns the entry of the layout for a directory entry, or nil.
-func partOf(entry fs.DirEntry) *part {
+// layoutEntryOf returns the entry of the layout for a directory entry, or nil.
+func layoutEntryOf(entry fs.DirEntry) *layoutEntry {
 	for i, p := range layout {
 		if matches(p.pattern, entry.Name()) && (p.content != nil) == (entry.IsDir() || p.content != nil && isLink(entry)) {
 			return &layout[i]
@@ -96,7 +96,7 @@ func survey(dir string) (contents, error) {
 		return found, err
 	}
 	for _, entry := range entries {
-		p := partOf(entry)
+		p := layoutEntryOf(entry)
 		switch {
 		case p == nil && !matchesAny(volumeNames, entry.Name()):
 			found.foreign = append(found.foreign, slashed(entry))
@@ -113,7 +113,7 @@ func survey(dir string) (contents, error) {
 }
 
 // add sorts the content of the directory name, which is p.
-func (c *contents) add(dir, name string, p *part) error {
+func (c *contents) add(dir, name string, p *layoutEntry) error {
 	within := contents{}
 	if p.content[0] == "**" {
 		var err error
@@ -175,18 +175,18 @@ func refuseForeign(dir string, named []string) error {
 	}
 	var foreign []string
 	for _, name := range found.foreign {
-		if !holdsOne(filepath.Join(dir, filepath.FromSlash(name)), named) {
+		if !containsAny(filepath.Join(dir, filepath.FromSlash(name)), named) {
 			foreign = append(foreign, name)
 		}
 	}
 	if len(foreign) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is %w: it has other files (%s); choose an empty or a new directory with --data-dir", dir, ErrNotOurs, Few(foreign))
+	return fmt.Errorf("%s is %w: it has other files (%s); choose an empty or a new directory with --data-dir", dir, ErrNotDataDir, JoinFirst(foreign))
 }
 
-// holdsOne reports whether one of the paths is entry or is below it.
-func holdsOne(entry string, paths []string) bool {
+// containsAny reports whether one of the paths is entry or is below it.
+func containsAny(entry string, paths []string) bool {
 	for _, named := range paths {
 		if relative, err := filepath.Rel(entry, named); err == nil && filepath.IsLocal(relative) {
 			return true
@@ -195,8 +195,8 @@ func holdsOne(entry string, paths []string) bool {
 	return false
 }
 
-// Few joins names for a message, the first ones where there are many.
-func Few(names []string) string {
+// JoinFirst joins names for a message, the first ones where there are many.
+func JoinFirst(names []string) string {
 	const limit = 8
 	if len(names) <= limit {
 		return strings.Join(names, ", ")
@@ -207,7 +207,7 @@ func Few(names []string) string {
 // syncDirs makes the names of all files below dir durable. Files that are
 // written with [WriteFile], and those of etcd, have been synced themselves.
 func syncDirs(dir string) error {
-	if runtime.GOOS == "windows" || unsynced.Load() {
+	if runtime.GOOS == "windows" || syncDisabled.Load() {
 		return nil
 	}
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -18,9 +18,9 @@ const (
 	directoryBits = 0o027
 )
 
-// guarded calls f with each directory and key of the layout and the mode bits that it
+// eachProtected calls f with each directory and key of the layout and the mode bits that it
 // must not have.
-func guarded(dir string, f func(path string, bits fs.FileMode)) {
+func eachProtected(dir string, f func(path string, bits fs.FileMode)) {
 	f(dir, directoryBits)
 	for _, name := range []string{"pki", "encryption", "etcd", "etcd/member"} {
 		f(filepath.Join(dir, name), directoryBits)
@@ -38,7 +38,7 @@ func guarded(dir string, f func(path string, bits fs.FileMode)) {
 // read or write, with the remedy if the mode cannot be changed.
 func (d *Dir) TightenModes() []string {
 	var messages []string
-	guarded(d.path, func(path string, bits fs.FileMode) {
+	eachProtected(d.path, func(path string, bits fs.FileMode) {
 		if message := tighten(path, bits); message != "" {
 			messages = append(messages, message)
 		}
@@ -60,7 +60,7 @@ type LooseMode struct {
 // It changes nothing.
 func LooseModes(dir string) []LooseMode {
 	var list []LooseMode
-	guarded(dir, func(path string, bits fs.FileMode) {
+	eachProtected(dir, func(path string, bits fs.FileMode) {
 		info, err := os.Lstat(path)
 		if err != nil || info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&bits == 0 {
 			return

@@ -33,11 +33,11 @@ func KeepOwner(dir string) error {
 	}
 	defer func() { _ = root.Close() }() // only read
 	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && path != "." && !strings.Contains(path, "/") && partOf(entry) == nil {
+		if err == nil && path != "." && !strings.Contains(path, "/") && layoutEntryOf(entry) == nil {
 			return skip(entry)
 		}
 		if err == nil {
-			err = give(root, path, uid, gid)
+			err = chownFromRoot(root, path, uid, gid)
 		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS) {
 			return nil // it was removed, or is on a read-only mount
@@ -62,7 +62,7 @@ func ForeignFiles(dir string) (owns string, files []string, err error) {
 		if err != nil {
 			return err
 		}
-		if path != "." && !strings.Contains(path, "/") && partOf(entry) == nil {
+		if path != "." && !strings.Contains(path, "/") && layoutEntryOf(entry) == nil {
 			return skip(entry)
 		}
 		info, err := entry.Info()
@@ -99,9 +99,9 @@ func skip(entry fs.DirEntry) error {
 	return nil
 }
 
-// give changes the owner of a file of root. A file with several hard links may also be
+// chownFromRoot changes the owner of a file of root. A file with several hard links may also be
 // another file of root's: it is not changed.
-func give(root *os.Root, path string, uid, gid int) error {
+func chownFromRoot(root *os.Root, path string, uid, gid int) error {
 	info, err := root.Lstat(path)
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// ErrNotOurs means that a directory is not a data directory of this program.
-var ErrNotOurs = errors.New("not a data directory of kube-hyper-mini")
+// ErrNotDataDir means that a directory is not a data directory of this program.
+var ErrNotDataDir = errors.New("not a data directory of kube-hyper-mini")
 
 // Removal lists what [Remove] deletes and what it keeps. Paths are relative to the data
 // directory; directories end with a slash.
@@ -45,7 +45,7 @@ func PlanRemoval(path string, withBackups bool) (*Removal, error) {
 
 // Remove deletes the files of the layout from a data directory, and the directory if it
 // is then empty. It refuses a directory that is in use (ErrLocked), and one that is not
-// [Removable] (ErrNotOurs), such as a mistyped path. It deletes the lock and the stamp
+// [Removable] (ErrNotDataDir), such as a mistyped path. It deletes the lock and the stamp
 // last, so that an interrupted removal can be repeated. It keeps the directory itself
 // if this user may not remove it, for example below a service's state directory or at
 // the mount point of a volume.
@@ -99,7 +99,7 @@ func removeIfExists(path string) error {
 }
 
 // Removable reports whether Remove would accept the directory if it is not in
-// use: nil, ErrNotOurs with the reason, or os.ErrNotExist. A directory without
+// use: nil, ErrNotDataDir with the reason, or os.ErrNotExist. A directory without
 // a stamp, which a first start that was cut short leaves, is accepted if
 // everything in it belongs to the layout.
 func Removable(path string) error {
@@ -108,14 +108,14 @@ func Removable(path string) error {
 		return fmt.Errorf("read the data directory: %w", err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is %w: it is not a directory", path, ErrNotOurs)
+		return fmt.Errorf("%s is %w: it is not a directory", path, ErrNotDataDir)
 	}
 	if info, err := os.Lstat(filepath.Join(path, "lock")); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is %w: it has no lock file", path, ErrNotOurs)
+		return fmt.Errorf("%s is %w: it has no lock file", path, ErrNotDataDir)
 	}
 	stamp, err := ReadStamp(path)
 	if err != nil {
-		return fmt.Errorf("%s is %w: %w", path, ErrNotOurs, err)
+		return fmt.Errorf("%s is %w: %w", path, ErrNotDataDir, err)
 	}
 	if stamp != nil {
 		return nil
@@ -125,7 +125,7 @@ func Removable(path string) error {
 		return fmt.Errorf("read the data directory: %w", err)
 	}
 	if len(found.foreign) > 0 {
-		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotOurs, Few(found.foreign))
+		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotDataDir, JoinFirst(found.foreign))
 	}
 	return nil
 }

@@ -152,7 +152,7 @@ func TestRemoveRefusesOtherDirectories(t *testing.T) {
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Remove(path, false); !errors.Is(err, ErrNotOurs) {
+			if _, err := Remove(path, false); !errors.Is(err, ErrNotDataDir) {
 				t.Errorf("removing it says %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(path, "pki", "ca.key")); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// ErrNoSpace means that the disk has not enough room for a write.
+// ErrNoSpace means that a disk does not have enough room.
 var ErrNoSpace = fmt.Errorf("not enough room on the disk")
 
 // maxReserve is enough for the next file of etcd's log, of 64 MiB.
@@ -20,10 +20,10 @@ func Reserve(total int64) int64 { return min(maxReserve, total/10) }
 // Size formats a number of bytes for messages, as "1.5 GiB".
 func Size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
-// Room returns an error that is ErrNoSpace when n bytes more in the directory
+// CheckRoom returns an error that is ErrNoSpace when n bytes more in the directory
 // would fill its disk. On the disk of the data directory it leaves twice [Reserve]
 // free. The space is not reserved: another program may use it after the check.
-func Room(dir string, n int64, dataDir string) error {
+func CheckRoom(dir string, n int64, dataDir string) error {
 	free, total, err := DiskSpace(dir)
 	if err != nil {
 		return fmt.Errorf("read the free space of %s: %w", dir, err)

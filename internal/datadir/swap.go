@@ -29,7 +29,7 @@ type swap struct {
 // Lock locks a directory without reading its content, and creates it if it does not
 // exist. The result has no Previous. It finishes an interrupted exchange. It refuses a
 // directory that no server has used and that has files which are neither of the layout
-// nor named (ErrNotOurs).
+// nor named (ErrNotDataDir).
 func Lock(path string, named ...string) (*Dir, error) {
 	if err := refuseForeign(path, named); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (d *Dir) finish(s swap) error {
 			return err
 		}
 		stays := func(entry fs.DirEntry) bool {
-			return partOf(entry) == nil || slices.Contains([]string{"lock", swapFile, s.New, s.Old}, entry.Name()) || slices.Contains(s.Keep, entry.Name())
+			return layoutEntryOf(entry) == nil || slices.Contains([]string{"lock", swapFile, s.New, s.Old}, entry.Name()) || slices.Contains(s.Keep, entry.Name())
 		}
 		if err := moveAll(d.path, d.Join(s.Old), stays); err != nil {
 			return err

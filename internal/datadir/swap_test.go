@@ -104,10 +104,10 @@ func TestSwapThatCannotBeRead(t *testing.T) {
 
 func TestRoom(t *testing.T) {
 	dir := t.TempDir()
-	if err := Room(dir, 1<<60, dir); !errors.Is(err, ErrNoSpace) {
+	if err := CheckRoom(dir, 1<<60, dir); !errors.Is(err, ErrNoSpace) {
 		t.Errorf("an exabyte: %v", err)
 	}
-	if err := Room(filepath.Join(dir, "missing"), 1, dir); err == nil || errors.Is(err, ErrNoSpace) {
+	if err := CheckRoom(filepath.Join(dir, "missing"), 1, dir); err == nil || errors.Is(err, ErrNoSpace) {
 		t.Errorf("a directory that does not exist: %v", err)
 	}
 }

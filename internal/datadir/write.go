@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// unsynced is set by DisableSync.
-var unsynced atomic.Bool
+// syncDisabled is set by DisableSync.
+var syncDisabled atomic.Bool
 
 // DisableSync makes this package's writes not wait for the disk, for the rest of the
 // process. It is for servers whose data is not kept: their start would wait for some
 // fifty of them.
-func DisableSync() { unsynced.Store(true) }
+func DisableSync() { syncDisabled.Store(true) }
 
 // WriteFile replaces the file atomically: readers see the old content or the
 // new, and after a crash one of them. The directory is made (0700) when it is
@@ -34,7 +34,7 @@ func WriteFile(path string, data []byte, mode os.FileMode) (err error) {
 			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
 		}
 	}()
-	if err := fill(tmp, data, mode); err != nil {
+	if err := writeAndClose(tmp, data, mode); err != nil {
 		return err
 	}
 	return Rename(tmp.Name(), path)
@@ -48,7 +48,7 @@ func Rename(from, to string) error {
 	return SyncDir(filepath.Dir(to))
 }
 
-func fill(tmp *os.File, data []byte, mode os.FileMode) error {
+func writeAndClose(tmp *os.File, data []byte, mode os.FileMode) error {
 	_, err := tmp.Write(data)
 	if err == nil && runtime.GOOS != "windows" {
 		err = tmp.Chmod(mode)
@@ -61,7 +61,7 @@ func fill(tmp *os.File, data []byte, mode os.FileMode) error {
 
 // Sync makes the content of a file durable, unless DisableSync was called.
 func Sync(file *os.File) error {
-	if unsynced.Load() {
+	if syncDisabled.Load() {
 		return nil
 	}
 	return file.Sync()
@@ -70,7 +70,7 @@ func Sync(file *os.File) error {
 // SyncDir makes a rename or a removal in the directory durable. Windows cannot
 // open directories for it, and keeps its own order.
 func SyncDir(dir string) error {
-	if runtime.GOOS == "windows" || unsynced.Load() {
+	if runtime.GOOS == "windows" || syncDisabled.Load() {
 		return nil
 	}
 	f, err := os.Open(dir)

@@ -15,9 +15,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
-// soon is the remaining validity below which a certificate is a risk. The server renews
+// expiryWarning is the remaining validity below which a certificate is a risk. The server renews
 // its own certificates when a third of their validity of a year is left.
-const soon = 30 * 24 * time.Hour
+const expiryWarning = 30 * 24 * time.Hour
 
 // rotateKinds maps the authorities to the argument of `certs rotate`.
 var rotateKinds = map[string]string{pki.ServerCA: "server", pki.ClientCA: "client", pki.FrontProxyCA: "front-proxy"}
@@ -94,11 +94,11 @@ func (d *directory) missing(add func(Finding), list []pki.Entry) {
 // expiry reports a certificate that has expired or soon will.
 func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	left := entry.Until.Sub(d.now())
-	if entry.Until.IsZero() || left > soon || entry.State == "not valid yet" || entry.State == "revoked" {
+	if entry.Until.IsZero() || left > expiryWarning || entry.State == "not valid yet" || entry.State == "revoked" {
 		return
 	}
 	until := entry.Until.Local().Format(time.DateTime)
-	f := Finding{Severity: Failure, Object: d.certificate(entry.Name), Problem: "it has expired at " + until}
+	f := Finding{Severity: Failure, Object: d.certificate(entry.Name), Problem: "it expired at " + until}
 	if left > 0 {
 		f.Severity, f.Problem = Risk, "it expires at "+until
 	}
@@ -154,8 +154,8 @@ func (d *directory) servingPair(add func(Finding)) {
 	case err != nil:
 		f.Problem = err.Error()
 	case now.After(leaf.NotAfter):
-		f.Problem = "it has expired at " + leaf.NotAfter.Local().Format(time.DateTime)
-	case now.Add(soon).After(leaf.NotAfter):
+		f.Problem = "it expired at " + leaf.NotAfter.Local().Format(time.DateTime)
+	case now.Add(expiryWarning).After(leaf.NotAfter):
 		f.Severity, f.Problem = Risk, "it expires at "+leaf.NotAfter.Local().Format(time.DateTime)
 	case now.Before(leaf.NotBefore):
 		f.Problem = "it is not valid before " + leaf.NotBefore.Local().Format(time.DateTime)

@@ -112,7 +112,7 @@ func (d *directory) owners(add func(Finding)) error {
 	}
 	add(Finding{
 		Severity: Failure, Object: d.config.DataDir,
-		Problem:  "the owner of the directory may not use files in it: " + datadir.Few(foreign),
+		Problem:  "the owner of the directory may not use files in it: " + datadir.JoinFirst(foreign),
 		Remedy:   "give them to the owner of the directory, as root",
 		Commands: []string{fmt.Sprintf("chown -R %s %s", owner, logging.ShellWord(d.config.DataDir))},
 	})
@@ -197,7 +197,7 @@ func (d *directory) database(ctx context.Context) {
 
 // integrity reports missing and damaged data.
 func (d *directory) integrity(ctx context.Context, add func(Finding), dir string) error {
-	if datadir.Exchanging(d.config.DataDir) {
+	if datadir.SwapInterrupted(d.config.DataDir) {
 		add(Finding{Severity: Risk, Object: d.config.DataDir, Problem: "a restore was interrupted while it exchanged the content", Remedy: "start the server, or restore again: either finishes the exchange first"})
 		return errors.New("the content is being exchanged")
 	}
@@ -233,6 +233,6 @@ func (d *directory) quota(add func(Finding), dir string) error {
 	if err != nil {
 		return fmt.Errorf("read the size of the database: %w", err)
 	}
-	fullness(add, info.Name(), info.Size(), d.config.Etcd.Embedded.QuotaBackend.Value())
+	checkQuota(add, info.Name(), info.Size(), d.config.Etcd.Embedded.QuotaBackend.Value())
 	return nil
 }

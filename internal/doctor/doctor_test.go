@@ -51,12 +51,12 @@ func TestDisk(t *testing.T) {
 
 func TestQuota(t *testing.T) {
 	for bytes, want := range map[int64]Severity{79: "", 80: Risk, 99: Risk, 100: Failure} {
-		f := found(t, func(add func(Finding)) error { fullness(add, "db", bytes, 100); return nil })
+		f := found(t, func(add func(Finding)) error { checkQuota(add, "db", bytes, 100); return nil })
 		if f == nil && want != "" || f != nil && f.Severity != want {
 			t.Errorf("%d of 100: %+v, want %q", bytes, f, want)
 		}
 	}
-	if f := found(t, func(add func(Finding)) error { fullness(add, "db", 100, 0); return nil }); f != nil {
+	if f := found(t, func(add func(Finding)) error { checkQuota(add, "db", 100, 0); return nil }); f != nil {
 		t.Errorf("without a quota: %+v", f)
 	}
 }

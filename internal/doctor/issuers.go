@@ -32,8 +32,8 @@ func configuredIssuers(cfg *config.ServerConfiguration) ([]apiserverv1.Issuer, e
 		}
 		list = append(list, issuer)
 	}
-	of, err := issuers.Read(cfg.APIServer.Authentication.ConfigFile)
-	return append(list, of...), err
+	configured, err := issuers.Read(cfg.APIServer.Authentication.ConfigFile)
+	return append(list, configured...), err
 }
 
 // errIssuer is the error of an issuer that has another name than in the configuration.

@@ -29,7 +29,7 @@ func (d *directory) kubeconfig(add func(Finding)) error {
 	again := "start the server again: it writes the file"
 	if errors.Is(err, fs.ErrNotExist) {
 		if d.Running {
-			add(Finding{Severity: Failure, Object: path, Problem: "the administrator's kubeconfig is not there", Remedy: again})
+			add(Finding{Severity: Failure, Object: path, Problem: "the administrator's kubeconfig is missing", Remedy: again})
 		}
 		return nil // the start writes it
 	}
@@ -103,7 +103,7 @@ func (k *credentials) check(add func(Finding)) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.config.Clusters)) {
 		cluster := k.config.Clusters[name]
-		if len(k.serverCA) > 0 && len(cluster.CertificateAuthorityData) > 0 && !share(cluster.CertificateAuthorityData, k.serverCA) {
+		if len(k.serverCA) > 0 && len(cluster.CertificateAuthorityData) > 0 && !shareAuthority(cluster.CertificateAuthorityData, k.serverCA) {
 			report("", fmt.Sprintf("cluster %q: it does not have the authority of the server, which was replaced", name))
 		}
 	}
@@ -129,7 +129,7 @@ func (k *credentials) user(info *api.AuthInfo) string {
 		crt := list[0]
 		switch {
 		case k.now.After(crt.NotAfter):
-			return "the certificate has expired at " + crt.NotAfter.Local().Format(time.DateTime)
+			return "the certificate expired at " + crt.NotAfter.Local().Format(time.DateTime)
 		case k.now.Before(crt.NotBefore):
 			return "the certificate is not valid before " + crt.NotBefore.Local().Format(time.DateTime)
 		case k.clientCAs != nil:
@@ -139,7 +139,7 @@ func (k *credentials) user(info *api.AuthInfo) string {
 		}
 	}
 	if end := issuers.ParseClaims(token).End(); !end.IsZero() && k.now.After(end) {
-		return "the token has expired at " + end.Local().Format(time.DateTime)
+		return "the token expired at " + end.Local().Format(time.DateTime)
 	}
 	return ""
 }
@@ -165,9 +165,9 @@ func parseCertificates(data []byte) []*x509.Certificate {
 	}
 }
 
-// share reports whether two bundles have an authority in common. Authorities are compared
+// shareAuthority reports whether two bundles have an authority in common. Authorities are compared
 // by their keys: one that was signed again keeps its key.
-func share(a, b []byte) bool {
+func shareAuthority(a, b []byte) bool {
 	others := parseCertificates(b)
 	return slices.ContainsFunc(parseCertificates(a), func(crt *x509.Certificate) bool {
 		return slices.ContainsFunc(others, func(other *x509.Certificate) bool {

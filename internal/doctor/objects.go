@@ -84,8 +84,8 @@ func (s *server) bootstrapToken(add func(Finding), secret corev1.Secret) {
 	}
 	object := "Secret " + secret.Namespace + "/" + secret.Name
 	add(Finding{
-		Severity: Risk, Object: object, Problem: "this bootstrap token has expired at " + end.Local().Format(time.DateTime),
-		Remedy:   "delete it; the controller token-cleaner does so by itself (controllerManager.controllers)",
+		Severity: Risk, Object: object, Problem: "this bootstrap token expired at " + end.Local().Format(time.DateTime),
+		Remedy:   "delete it; the token-cleaner-controller does so by itself (controllerManager.controllers)",
 		Commands: []string{fmt.Sprintf("kubectl delete secret -n %s %s", secret.Namespace, secret.Name)},
 	})
 }

@@ -110,7 +110,7 @@ func (s *server) state(add func(Finding)) {
 	case database.ReadOnly != "":
 		add(Finding{Severity: Failure, Object: url, Problem: "it refuses writes: " + database.ReadOnly, Remedy: "make room as the reason says; " + program + " defrag returns free space of the database to the disk"})
 	case database.NearQuota:
-		fullness(add, url, database.SizeBytes, database.QuotaBytes)
+		checkQuota(add, url, database.SizeBytes, database.QuotaBytes)
 	}
 	if text := status.Backups.Error; text != "" {
 		add(Finding{Severity: Failure, Object: url, Problem: "the scheduled backup failed: " + text, Remedy: "remove the cause; make a backup now to see that it works", Commands: []string{s.command("backup save")}})
@@ -131,8 +131,8 @@ func (s *server) command(words string) string {
 	return program + " " + words
 }
 
-// fullness reports a database that takes most of its quota.
-func fullness(add func(Finding), object string, bytes, quota int64) {
+// checkQuota reports a database that takes most of its quota.
+func checkQuota(add func(Finding), object string, bytes, quota int64) {
 	f := Finding{
 		Severity: Risk, Object: object, Problem: fmt.Sprintf("the database takes %s of its quota of %s", datadir.Size(bytes), datadir.Size(quota)),
 		Remedy: "delete objects and run " + program + " defrag; or raise etcd.embedded.quotaBackend and restart",

@@ -146,10 +146,10 @@ func (i *Identity) ControllerClient(url string) *rest.Config {
 	}
 }
 
-// CanDecrypt returns an error if the objects in the store are encrypted with other keys
+// CheckDecryption returns an error if the objects in the store are encrypted with other keys
 // than the configured ones: the server would never be ready. It logs which resources
 // are encrypted.
-func (i *Identity) CanDecrypt(ctx context.Context, client clientv3.KV, prefix string) error {
+func (i *Identity) CheckDecryption(ctx context.Context, client clientv3.KV, prefix string) error {
 	file := i.encryptionFile()
 	if file == "" {
 		i.log.Info("no resource is encrypted in etcd")

@@ -75,7 +75,7 @@ func (i *Identity) Explain(err error) error {
 			from, newest = "a backup (the newest is "+path+")", made
 		}
 	}
-	return fmt.Errorf("the data directory %s was used before, and %s missing: clients and tokens rely on them. Bring pki back from %s, as with tar -xzf FILE -C %s pki; or start with --new-identity, after which all clients need new kubeconfigs and tokens",
+	return fmt.Errorf("the data directory %s was used before, and %s missing: clients and tokens rely on them. Restore pki from %s, for example with tar -xzf FILE -C %s pki; or start with --new-identity, after which all clients need new kubeconfigs and tokens",
 		i.dir.Path(), listed(missing.Files), from, i.dir.Path())
 }
 

@@ -9,8 +9,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 )
 
-// shareAgain is the time between two attempts to share the revoked keys.
-const shareAgain = 5 * time.Second
+// shareRetryDelay is the time between two attempts to share the revoked keys.
+const shareRetryDelay = 5 * time.Second
 
 // ShareRevoked refuses the client keys that other servers of the etcd have revoked, and
 // adds the keys that this server has revoked to etcd. shared is nil if there is one
@@ -58,7 +58,7 @@ func (i *Identity) FollowRevoked(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(shareAgain):
+		case <-time.After(shareRetryDelay):
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (i *Identity) shareRevoked(ctx context.Context, shared *fleet.RevokedKeys) 
 		err = i.Follow()
 	}
 	if err != nil {
-		i.log.Warn("client keys that another server has revoked are refused, with an error", "error", i.Explain(err))
+		i.log.Warn("recording the client keys that other servers have revoked failed: they are refused until this server ends", "error", i.Explain(err))
 	}
 	ours, err := i.store.RevokedKeys()
 	if err != nil {

@@ -64,7 +64,7 @@ func (c *Claims) Describe(now time.Time) string {
 	switch end := c.End(); {
 	case end.IsZero():
 	case now.After(end):
-		text += ", and it has expired at " + end.Local().Format(time.DateTime)
+		text += ", and it expired at " + end.Local().Format(time.DateTime)
 	default:
 		text += ", and it expires at " + end.Local().Format(time.DateTime)
 	}

@@ -23,7 +23,7 @@ func TestParseClaims(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	for claims, want := range map[string]string{
 		`{"iss":"https://a.example.org","aud":"mini","sub":"jane","exp":1700000060}`: `its issuer is "https://a.example.org", its audience ["mini"], its subject "jane", and it expires at ` + now.Add(time.Minute).Format(time.DateTime),
-		`{"aud":["a","b"],"exp":1699999999}`:                                         `its audience ["a" "b"], its subject "", and it has expired at ` + now.Add(-time.Second).Format(time.DateTime),
+		`{"aud":["a","b"],"exp":1699999999}`:                                         `its audience ["a" "b"], its subject "", and it expired at ` + now.Add(-time.Second).Format(time.DateTime),
 		`{"sub":"two\nlines\u001b[31m"}`:                                             `its subject "two\nlines\x1b[31m"`,
 		`{"sub":"` + strings.Repeat("x", 1000) + `"}`:                                strings.Repeat("x", maxText) + `..."`,
 	} {

@@ -183,10 +183,10 @@ func (s *Store) checkValidity(ca *authority, commonName string) (again string, e
 	case now.After(crt.NotAfter) && ca.key != nil && s.replacing:
 		return "", nil
 	case now.After(crt.NotAfter) && kinds[ca.name] != "":
-		return "", fmt.Errorf("%s has expired at %s: place a new authority, or stop the server and have one made with \"kube-hyper-mini certs rotate %s --overlap 0s\" (all clients then need new kubeconfigs)",
+		return "", fmt.Errorf("%s expired at %s: place a new authority, or stop the server and have one made with \"kube-hyper-mini certs rotate %s --overlap 0s\" (all clients then need new kubeconfigs)",
 			file, crt.NotAfter.Format(time.RFC3339), kinds[ca.name])
 	case now.After(crt.NotAfter):
-		return "", fmt.Errorf("%s has expired at %s: place a new authority and its key", file, crt.NotAfter.Format(time.RFC3339))
+		return "", fmt.Errorf("%s expired at %s: place a new authority and its key", file, crt.NotAfter.Format(time.RFC3339))
 	case !now.Before(crt.NotBefore):
 		return "", nil
 	case ca.key == nil || !ours(crt, commonName):

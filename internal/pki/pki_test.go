@@ -208,7 +208,7 @@ func TestEnsureRefuses(t *testing.T) {
 		"a certificate without its key": {func(t *testing.T, s *Store) { remove(t, s.Key(Admin)) }, "exists without"},
 		"an authority that has expired": {func(t *testing.T, s *Store) {
 			s.now = func() time.Time { return time.Now().Add(authorityLife + time.Hour) }
-		}, "has expired"},
+		}, "expired at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(t.TempDir(), names)

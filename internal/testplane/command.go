@@ -57,7 +57,7 @@ type Command struct {
 	code    int // once it has ended
 	killed  atomic.Bool
 
-	once sync.Once // of end
+	once sync.Once // of KillAfterGrace
 }
 
 // CommandOptions describe a command.

@@ -10,12 +10,12 @@ import (
 // kubectl is the name of the command and of the program.
 const kubectl = "kubectl"
 
-var late bool
+var loadedEarlier bool
 
-// Late reports whether the translations were loaded before this package was initialized.
-func Late() bool { return late }
+// LoadedEarlier reports whether the translations were loaded before this package was initialized.
+func LoadedEarlier() bool { return loadedEarlier }
 
-func init() { late = i18n.SetLoadTranslationsFunc(load) != nil }
+func init() { loadedEarlier = i18n.SetLoadTranslationsFunc(load) != nil }
 
 func load() error {
 	if !runsKubectl(os.Args) {

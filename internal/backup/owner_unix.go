@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// adopt changes the owner of files that root has restored to the owner of the data
+// giveToOwner changes the owner of files that root has restored to the owner of the data
 // directory: the service runs as another user.
-func adopt(incoming, dir string) error {
+func giveToOwner(incoming, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}

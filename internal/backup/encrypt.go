@@ -11,35 +11,35 @@ import (
 	"filippo.io/age"
 )
 
-// ErrSealed means that an archive is encrypted and that there is no key to decrypt it.
-var ErrSealed = errors.New("the archive is encrypted")
+// ErrEncrypted means that an archive is encrypted and that there is no key to decrypt it.
+var ErrEncrypted = errors.New("the archive is encrypted")
 
-// sealedPrefix is the first line of every age file.
-const sealedPrefix = "age-encryption.org/v1\n"
+// agePrefix is the first line of every age file.
+const agePrefix = "age-encryption.org/v1\n"
 
-// Seal configures the encryption of archives. The zero Seal does not encrypt.
-type Seal struct {
+// Encryption configures the encryption of archives. The zero Encryption does not encrypt.
+type Encryption struct {
 	// Recipients are age recipients, "age1...".
 	Recipients []string
 	// PassphraseFile has a passphrase in its first line.
 	PassphraseFile string
 }
 
-// recipients returns the age recipients; none for the zero Seal.
-func (s Seal) recipients() ([]age.Recipient, error) {
-	if len(s.Recipients) > 0 && s.PassphraseFile != "" {
+// recipients returns the age recipients; none for the zero Encryption.
+func (e Encryption) recipients() ([]age.Recipient, error) {
+	if len(e.Recipients) > 0 && e.PassphraseFile != "" {
 		return nil, errors.New("encrypt either to recipients or with a passphrase: age does not support both")
 	}
 	var recipients []age.Recipient
-	for _, text := range s.Recipients {
+	for _, text := range e.Recipients {
 		parsed, err := age.ParseRecipients(strings.NewReader(text))
 		if err != nil {
 			return nil, fmt.Errorf("%q is not an age recipient (age1...): %w", text, err)
 		}
 		recipients = append(recipients, parsed...)
 	}
-	if s.PassphraseFile != "" {
-		passphrase, err := readPassphrase(s.PassphraseFile)
+	if e.PassphraseFile != "" {
+		passphrase, err := readPassphrase(e.PassphraseFile)
 		if err != nil {
 			return nil, err
 		}
@@ -53,14 +53,14 @@ func (s Seal) recipients() ([]age.Recipient, error) {
 }
 
 // Validate returns an error for invalid recipients.
-func (s Seal) Validate() error {
-	_, err := s.recipients()
+func (e Encryption) Validate() error {
+	_, err := e.recipients()
 	return err
 }
 
 // Extension returns the extension of file names of archives.
-func (s Seal) Extension() string {
-	if len(s.Recipients) == 0 && s.PassphraseFile == "" {
+func (e Encryption) Extension() string {
+	if len(e.Recipients) == 0 && e.PassphraseFile == "" {
 		return ".tar.gz"
 	}
 	return ".tar.gz.age"
@@ -68,19 +68,19 @@ func (s Seal) Extension() string {
 
 // Writer encrypts what is written to it. Closing it ends the encryption and
 // leaves w open.
-func (s Seal) Writer(w io.Writer) (io.WriteCloser, error) {
-	recipients, err := s.recipients()
+func (e Encryption) Writer(w io.Writer) (io.WriteCloser, error) {
+	recipients, err := e.recipients()
 	if err != nil {
 		return nil, err
 	}
 	if len(recipients) == 0 {
 		return nopCloser{w}, nil
 	}
-	sealed, err := age.Encrypt(w, recipients...)
+	encrypted, err := age.Encrypt(w, recipients...)
 	if err != nil {
 		return nil, fmt.Errorf("encrypt the archive: %w", err)
 	}
-	return sealed, nil
+	return encrypted, nil
 }
 
 type nopCloser struct{ io.Writer }
@@ -96,12 +96,12 @@ type Key struct {
 	PassphraseFile string
 }
 
-// Unseal returns the decrypted archive in r, which may also be unencrypted. Without a
-// matching key it returns ErrSealed.
-func (k Key) Unseal(r io.Reader) (io.Reader, error) {
+// Decrypt returns the decrypted archive in r, which may also be unencrypted. Without a
+// matching key it returns ErrEncrypted.
+func (k Key) Decrypt(r io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReader(r)
-	begin, err := buffered.Peek(len(sealedPrefix))
-	if err != nil || string(begin) != sealedPrefix {
+	begin, err := buffered.Peek(len(agePrefix))
+	if err != nil || string(begin) != agePrefix {
 		return buffered, nil // Read returns an error if it is not an archive
 	}
 	identities, err := k.identities()
@@ -109,7 +109,7 @@ func (k Key) Unseal(r io.Reader) (io.Reader, error) {
 		return nil, err
 	}
 	if len(identities) == 0 {
-		return nil, fmt.Errorf("%w: give the age identity file with --identity or the passphrase with --passphrase-file", ErrSealed)
+		return nil, fmt.Errorf("%w: give the age identity file with --identity or the passphrase with --passphrase-file", ErrEncrypted)
 	}
 	opened, err := age.Decrypt(buffered, identities...)
 	if err != nil {
