@@ -20,8 +20,8 @@ const (
 	maxVerified = 1024
 )
 
-// certificateCache authenticates requests by client certificates that were verified
-// a moment ago. Upstream verifies the certificate at each request of a connection, which
+// certificateCache authenticates requests by client certificates that were verified within
+// verifiedFor. Upstream verifies the certificate at each request of a connection, which
 // takes 0.08 ms of processor time (BenchmarkClientCertificate), more than a quarter of that
 // of a small read: see the table of optimisations in ARCHITECTURE.md. It is safe for
 // concurrent use.

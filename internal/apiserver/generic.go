@@ -86,7 +86,7 @@ func (b *builder) adaptAuthentication(c *genericapiserver.Config) error {
 	return nil
 }
 
-// cacheCertificates keeps the verification of client certificates for a moment.
+// cacheCertificates keeps the verification of client certificates, see certificateCache.
 func (b *builder) cacheCertificates(c *genericapiserver.Config) {
 	trusted := b.options.Authentication.ClientCert.CAContentProvider
 	if trusted == nil {

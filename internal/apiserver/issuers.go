@@ -38,7 +38,7 @@ func untrustedIssuer(request *http.Request, trusted func() ([]string, error)) er
 	}
 	list, err := trusted()
 	if err != nil || slices.Contains(list, claims.Issuer) {
-		return nil // another error says more
+		return nil // the error of another authenticator has the reason
 	}
 	return fmt.Errorf("the token is of the issuer %s; trusted are %q (apiServer.authentication.configFile)", issuers.Quoted(claims.Issuer), list)
 }

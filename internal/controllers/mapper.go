@@ -21,7 +21,7 @@ type typeMapper struct {
 }
 
 // groupMapper is the mapper of a group. It does not keep the types of other groups in
-// memory, which may be gone since.
+// memory, which may have been deleted.
 type groupMapper struct {
 	group  *restmapper.APIGroupResources
 	mapper meta.RESTMapper

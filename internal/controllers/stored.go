@@ -298,7 +298,8 @@ func (i *storedInformer) SetWatchErrorHandlerWithContext(cache.WatchErrorHandler
 	return nil
 }
 
-// SetTransform implements [cache.SharedInformer]. A feed has nothing to leave out.
+// SetTransform implements [cache.SharedInformer]. The objects of a feed have only the
+// metadata that monitors use.
 func (i *storedInformer) SetTransform(cache.TransformFunc) error { return nil }
 
 // storedType is a storedInformer as an [informers.GenericInformer].

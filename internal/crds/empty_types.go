@@ -63,7 +63,7 @@ func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request
 }
 
 // list answers with no objects as of the revision. It returns false if it does not
-// answer: upstream's handler says what is wrong.
+// answer: upstream's handler answers with the error.
 func (e *emptyTypes) list(w http.ResponseWriter, r *http.Request, p *customresources.PlainRequest, revision int64) bool {
 	if p.Table == nil {
 		p.WriteList(w, r, revision)

@@ -101,13 +101,13 @@ func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *customreso
 		p.Record(r)
 		return
 	}
-	leave, err := e.front.enter(r.Context(), p.CRD.Name)
+	endUse, err := e.front.beginUse(r.Context(), p.CRD.Name)
 	if err != nil {
 		return // the client has gone
 	}
-	defer leave()
-	rest, request := customresources.Continue(w, r, last, remaining, release)
-	e.front.handler.ServeHTTP(rest, request)
+	defer endUse()
+	continued, request := customresources.Continue(w, r, last, remaining, release)
+	e.front.handler.ServeHTTP(continued, request)
 }
 
 // emptyWatch is a watch of a type without objects.

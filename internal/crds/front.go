@@ -88,17 +88,17 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.empty != nil && f.empty.serve(w, r, info, crd) {
 		return
 	}
-	leave, err := f.enter(r.Context(), name)
+	endUse, err := f.beginUse(r.Context(), name)
 	if err != nil {
 		return // the client has gone
 	}
-	defer leave()
+	defer endUse()
 	f.handler.ServeHTTP(w, r)
 }
 
-// enter counts a user of the type until leave is called. It waits while the type is
+// beginUse counts a user of the type until endUse is called. It waits while the type is
 // being released.
-func (f *front) enter(ctx context.Context, name string) (leave func(), err error) {
+func (f *front) beginUse(ctx context.Context, name string) (endUse func(), err error) {
 	for {
 		f.mu.Lock()
 		t := f.entry(name)
@@ -106,7 +106,7 @@ func (f *front) enter(ctx context.Context, name string) (leave func(), err error
 		if releasing == nil {
 			t.users++
 			f.mu.Unlock()
-			return func() { f.leave(name, t) }, nil
+			return func() { f.endUse(name, t) }, nil
 		}
 		f.mu.Unlock()
 		select {
@@ -117,7 +117,7 @@ func (f *front) enter(ctx context.Context, name string) (leave func(), err error
 	}
 }
 
-func (f *front) leave(name string, t *servedType) {
+func (f *front) endUse(name string, t *servedType) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t.users--

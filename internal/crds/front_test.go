@@ -318,7 +318,7 @@ func TestTypesAreReleasedOneByOne(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{first, second} {
-			leave, err := f.enter(ended, crd.Name)
+			leave, err := f.beginUse(ended, crd.Name)
 			if waits := err != nil; waits != (crd.UID == uid) {
 				t.Errorf("a request of %s waits: %t, while %s is dropped", crd.UID, waits, uid)
 			}

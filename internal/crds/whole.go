@@ -92,12 +92,12 @@ func (r *wholeReader) chain(list *storedDefinitionList, options *metainternalver
 	if list.Continue == "" {
 		return
 	}
-	rest := options.DeepCopy()
-	rest.Continue, rest.ResourceVersion, rest.ResourceVersionMatch = list.Continue, "", ""
+	nextOptions := options.DeepCopy()
+	nextOptions.Continue, nextOptions.ResourceVersion, nextOptions.ResourceVersionMatch = list.Continue, "", ""
 	list.next = func(ctx context.Context) (*storedDefinitionList, error) {
-		next, err := r.page(ctx, rest)
+		next, err := r.page(ctx, nextOptions)
 		if err == nil {
-			r.chain(next, rest)
+			r.chain(next, nextOptions)
 		}
 		return next, err
 	}
@@ -164,9 +164,9 @@ func (w *wholeWatch) run(ctx context.Context, store *genericstore.Store, list *s
 		w.fail(ctx, err)
 		return
 	}
-	rest := options.DeepCopy()
-	rest.ResourceVersion, rest.ResourceVersionMatch, rest.SendInitialEvents = version, "", nil
-	changes, err := store.Watch(ctx, rest)
+	afterList := options.DeepCopy()
+	afterList.ResourceVersion, afterList.ResourceVersionMatch, afterList.SendInitialEvents = version, "", nil
+	changes, err := store.Watch(ctx, afterList)
 	if err != nil {
 		w.fail(ctx, err)
 		return

@@ -1,3 +1,3 @@
 // Package issuers reads which issuers of JSON Web Tokens an authentication file trusts
-// ([Read], [File]), and what a token says of itself ([ParseClaims]). It verifies nothing.
+// ([Read], [File]), and the claims of a token ([ParseClaims]). It verifies nothing.
 package issuers

@@ -48,7 +48,7 @@ func (s *Storage) Count(ctx context.Context, resource schema.GroupResource, name
 	return response.Count, nil
 }
 
-// CountAll returns the number of all stored objects. It does not know those of
+// CountAll returns the number of all stored objects. It does not include those of
 // aggregated API servers.
 func (s *Storage) CountAll(ctx context.Context) (int64, error) {
 	options := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly()}

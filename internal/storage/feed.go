@@ -59,7 +59,7 @@ func (s *Storage) Follow(resource schema.GroupResource) (*Feed, error) {
 	}
 	options, err := getter.GetRESTOptions(resource, &unstructured.Unstructured{})
 	if err != nil {
-		return nil, fmt.Errorf("look how %s are stored: %w", resource, err)
+		return nil, fmt.Errorf("find how %s are stored: %w", resource, err)
 	}
 	return &Feed{
 		population: s.population, prefix: store.CustomResourcePrefix(resource),

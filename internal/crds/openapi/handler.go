@@ -101,16 +101,16 @@ func (h *Handler) index() (index, error) {
 // ListVersion returns a text that differs after each change of the list of v3 documents,
 // /openapi/v3. r is a request for the list.
 func (h *Handler) ListVersion(r *http.Request) (string, error) {
-	_, base, err := h.ask(r, http.MethodHead, v3Path, "application/json")
+	_, base, err := h.fromBase(r, http.MethodHead, v3Path, "application/json")
 	if err != nil {
 		return "", err
 	}
 	return digest(base, strconv.FormatUint(h.source.Changes(), 10)), nil
 }
 
-// ask requests a document of base for a client's request and returns its content and
+// fromBase requests a document of base for a client's request and returns its content and
 // its ETag. The response to a HEAD request has no content.
-func (h *Handler) ask(r *http.Request, method, path, accept string) (content []byte, etag string, err error) {
+func (h *Handler) fromBase(r *http.Request, method, path, accept string) (content []byte, etag string, err error) {
 	request := r.Clone(r.Context())
 	request.Method, request.URL, request.RequestURI = method, &url.URL{Path: path}, path
 	request.Header = http.Header{"Accept": []string{accept}}
@@ -123,7 +123,7 @@ func (h *Handler) ask(r *http.Request, method, path, accept string) (content []b
 }
 
 func (h *Handler) baseIndex(r *http.Request) (*handler3.OpenAPIV3Discovery, error) {
-	content, _, err := h.ask(r, http.MethodGet, v3Path, "application/json")
+	content, _, err := h.fromBase(r, http.MethodGet, v3Path, "application/json")
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, known index) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	_, base, err := h.ask(r, http.MethodHead, v2Path, "application/json")
+	_, base, err := h.fromBase(r, http.MethodHead, v2Path, "application/json")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

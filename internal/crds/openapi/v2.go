@@ -17,7 +17,7 @@ var v2Sections = []string{"paths", "definitions", "parameters"}
 // buildV2 builds the v2 document of all types. Where base and a definition have
 // a path or a schema of the same name, base's is kept.
 func (h *Handler) buildV2(r *http.Request, known index, e *customresources.Encoding) ([]byte, error) {
-	base, _, err := h.ask(r, http.MethodGet, v2Path, "application/json")
+	base, _, err := h.fromBase(r, http.MethodGet, v2Path, "application/json")
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (h *Handler) buildV2(r *http.Request, known index, e *customresources.Encod
 	}
 	var out encoder
 	if e.Protobuf {
-		message, _, err := h.ask(r, http.MethodGet, v2Path, "application/"+e.SubType)
+		message, _, err := h.fromBase(r, http.MethodGet, v2Path, "application/"+e.SubType)
 		if err != nil {
 			return nil, err
 		}

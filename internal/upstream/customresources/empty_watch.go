@@ -123,11 +123,11 @@ func continuedFrom(r *http.Request, revision int64, remaining time.Duration) *ht
 	query.Del("resourceVersionMatch")
 	query.Set("resourceVersion", strconv.FormatInt(revision, 10))
 	query.Set("timeoutSeconds", strconv.Itoa(1+int(remaining.Seconds())))
-	rest := r.WithContext(r.Context())
-	rest.URL = &url.URL{}
-	*rest.URL = *r.URL
-	rest.URL.RawQuery = query.Encode()
-	return rest
+	continued := r.WithContext(r.Context())
+	continued.URL = &url.URL{}
+	*continued.URL = *r.URL
+	continued.URL.RawQuery = query.Encode()
+	return continued
 }
 
 // continuedResponse is the [http.ResponseWriter] for the rest of a watch whose header

@@ -13,7 +13,7 @@ import (
 //   go.etcd.io/etcd/server/v3/storage/mvcc.UnsafeReadScheduledCompact
 // Why: the revision of a database is that of its last record, unless a compaction has
 //   removed that record, which was a deletion.
-// Gain: a snapshot of a member that lags behind is told from a compacted one.
+// Gain: a snapshot of a member that lags behind is distinguished from a compacted one.
 // Breaks: the revision of a snapshot is too low, and a base of the continuous archive
 //   is refused as that of a member that lags behind. TestCompactedSnapshot fails.
 

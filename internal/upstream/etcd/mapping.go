@@ -13,7 +13,7 @@ import "go.etcd.io/etcd/server/v3/storage/backend"
 //   go.etcd.io/bbolt.DB.removeTx
 //   go.etcd.io/bbolt.mmap
 // Why: bbolt maps the database into memory, where each page that was read stays
-//   resident, and maps it elsewhere when it grows. Nothing exported tells when.
+//   resident, and maps it elsewhere when it grows. No exported function reports when.
 // Gain: 2,452 CRDs that were read leave no pages in the resident memory.
 // Breaks: memory of something else at the address of the former mapping is released:
 //   the process would lose data. etcd maps 10 GB at once, so that only a larger database

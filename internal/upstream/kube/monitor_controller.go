@@ -22,7 +22,7 @@ import (
 //   new monitors of other types are not run, and are dropped silently when their types are
 //   gone. A storage
 //   version migration begins when the monitor of its type has reached the revision of a
-//   list, and asks for that after growing delays.
+//   list, and checks that after growing delays.
 // Gain: types without objects, and CRDs that were deleted, cost no informer. A migration
 //   of a type without changes begins at once, not with the next bookmark of a watch.
 // Breaks: an informer stops too early, so that dependents are not collected, or

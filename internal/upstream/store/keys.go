@@ -58,7 +58,7 @@ func CheckCustomResourcePrefix(getter generic.RESTOptionsGetter) error {
 	probe := schema.GroupResource{Group: "probe.kube-hyper-mini.io", Resource: "probes"}
 	options, err := getter.GetRESTOptions(probe, &unstructured.Unstructured{})
 	if err != nil {
-		return fmt.Errorf("look where custom resources are stored: %w", err)
+		return fmt.Errorf("find where custom resources are stored: %w", err)
 	}
 	if want := CustomResourcePrefix(probe); options.ResourcePrefix != want {
 		return fmt.Errorf("custom resources are stored at %q, not at %q: this build mixes versions of Kubernetes; build it with the versions in its go.mod", options.ResourcePrefix, want)

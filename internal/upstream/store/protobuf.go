@@ -7,7 +7,7 @@ import "bytes"
 // Mirrors: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.protoEncodingPrefix
 //   k8s.io/apimachinery/pkg/runtime/serializer/protobuf.Serializer.Decode
 //   k8s.io/apimachinery/pkg/runtime/serializer/protobuf.Serializer.RecognizesData
-// Why: stored values are in protobuf or JSON, and nothing beside them says in which.
+// Why: stored values are in protobuf or JSON, and only their first bytes show in which.
 // Gain: schemas of stored CRDs are skipped before they are decoded, and versions of
 //   objects are read from the archive.
 // Breaks: CRDs are decoded with their schemas, and `history` finds no objects of built-in
