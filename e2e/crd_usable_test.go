@@ -219,7 +219,8 @@ func TestOneOfManyDefinitionsAcceptsTheNames(t *testing.T) {
 	}
 }
 
-// TestTypesAreCounted: a CRD that is not used is installed and not resident.
+// TestTypesAreCounted: a CRD that is not used is installed and not resident, and has no
+// metrics of its own.
 func TestTypesAreCounted(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
@@ -235,6 +236,9 @@ func TestTypesAreCounted(t *testing.T) {
 		fmt.Sprintf("%d custom resource definitions, 1 with objects", definitions))
 	metrics := s.Kubectl("", "get", "--raw", "/metrics")
 	harness.Contains(t, metrics, fmt.Sprintf("\nkube_hyper_mini_custom_types_installed %d\n", definitions), "\nkube_hyper_mini_custom_types_populated 1\n")
+	if strings.Contains(metrics, unused.group) {
+		t.Error("a type that is not used has metrics of its own")
+	}
 	for line := range strings.Lines(metrics) {
 		if value, ok := strings.CutPrefix(line, "kube_hyper_mini_custom_types_resident "); ok && strings.TrimSpace(value) == fmt.Sprint(definitions) {
 			t.Errorf("all %d types are resident", definitions)

@@ -18,6 +18,7 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/client-go/informers"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
@@ -296,10 +297,12 @@ func cachePolicy(etcd *genericoptions.EtcdOptions) (storage.CachePolicy, error) 
 
 // withDefaultCacheSizes adds the defaults to the configured watch cache sizes: events
 // have no watch cache, as in kube-apiserver, and CustomResourceDefinitions have none,
-// because they are large and seldom read.
+// because they are large and seldom read. With APIServices, which follow them, each
+// change would stay in the history of a watch cache, which shrinks with later changes only.
 func withDefaultCacheSizes(configured []string) ([]string, error) {
 	sizes := kubeapiserver.DefaultWatchCacheSizes()
 	sizes[apiextensionsv1.Resource("customresourcedefinitions")] = 0
+	sizes[apiregistrationv1.Resource("apiservices")] = 0
 	user, err := genericoptions.ParseWatchCacheSizes(configured)
 	if err != nil {
 		return nil, fmt.Errorf("read --watch-cache-sizes: %w", err)

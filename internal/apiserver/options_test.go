@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -38,6 +40,36 @@ func TestFlagsAreChecked(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestResourcesWithoutWatchCache: those of the server, unless a flag gives them one.
+func TestResourcesWithoutWatchCache(t *testing.T) {
+	for _, test := range []struct {
+		flag string
+		want map[string]bool // whether a resource has a watch cache
+	}{
+		{"", map[string]bool{"configmaps": true, "events": false, "customresourcedefinitions.apiextensions.k8s.io": false, "apiservices.apiregistration.k8s.io": false}},
+		{"apiservices.apiregistration.k8s.io#100", map[string]bool{"apiservices.apiregistration.k8s.io": true, "customresourcedefinitions.apiextensions.k8s.io": false}},
+		{"configmaps#0", map[string]bool{"configmaps": false, "secrets": true}},
+	} {
+		var configured []string
+		if test.flag != "" {
+			configured = []string{test.flag}
+		}
+		sizes, err := withDefaultCacheSizes(configured)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cached, err := cachePolicy(&genericoptions.EtcdOptions{EnableWatchCache: true, WatchCacheSizes: sizes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for resource, want := range test.want {
+			if got := cached(schema.ParseGroupResource(resource)); got != want {
+				t.Errorf("with %q, %s has a watch cache: %t", test.flag, resource, got)
+			}
+		}
 	}
 }
 

@@ -31,5 +31,6 @@ func (r *registry) DeleteCollection(ctx context.Context, validate rest.ValidateO
 	if err := customresources.DeleteEach(ctx, r.Store, each, validate, options); err != nil {
 		return nil, err
 	}
+	list.unshared = true
 	return list, nil
 }

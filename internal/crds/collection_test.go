@@ -48,6 +48,9 @@ func TestDeleteCollection(t *testing.T) {
 			if got, want := encoded(t, encoder, deleted), encoded(t, encoder, before); got != want {
 				t.Errorf("the response is\n%.400q\nwant\n%.400q", got, want)
 			}
+			if list, ok := deleted.(*storedDefinitionList); ok && list.Items[0].codec.encodings.size > 0 {
+				t.Error("the encodings of deleted CRDs are kept")
+			}
 			left, err := s.registry.REST.List(whole, &metainternalversion.ListOptions{})
 			if err != nil {
 				t.Fatal(err)

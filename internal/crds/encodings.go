@@ -55,7 +55,7 @@ func (e *encodings) write(w io.Writer, key encodingKey, encode func(io.Writer) e
 			if err := encode(&plain); err != nil {
 				return nil, err
 			}
-			encoded := s2.Encode(nil, plain.Bytes())
+			encoded := compress(plain.Bytes())
 			e.add(key, encoded)
 			return encoded, nil
 		})
@@ -64,8 +64,8 @@ func (e *encodings) write(w io.Writer, key encodingKey, encode func(io.Writer) e
 		}
 		compressed = made.([]byte)
 	}
-	buffer := plainBuffers.Get().(*[]byte)
-	defer plainBuffers.Put(buffer)
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
 	plain, err := s2.Decode((*buffer)[:cap(*buffer)], compressed)
 	if err != nil {
 		return fmt.Errorf("read the kept encoding of a CustomResourceDefinition: %w", err)
@@ -75,8 +75,17 @@ func (e *encodings) write(w io.Writer, key encodingKey, encode func(io.Writer) e
 	return err
 }
 
-// plainBuffers has buffers for decompressed encodings.
-var plainBuffers = sync.Pool{New: func() any { return new([]byte) }}
+// compress returns a slice without spare capacity: the compressor needs as much room as
+// plain has, of which a CRD fills a quarter.
+func compress(plain []byte) []byte {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	*buffer = s2.Encode(*buffer, plain)
+	return bytes.Clone(*buffer)
+}
+
+// buffers has buffers for compressing and decompressing.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // get returns nil if the encoding is not kept.
 func (e *encodings) get(key encodingKey) []byte {

@@ -358,6 +358,9 @@ func TestEncodingsAreShared(t *testing.T) {
 	if made.Load() != 2 {
 		t.Errorf("encoded %d times, want once for each version", made.Load())
 	}
+	if kept := e.get(encodingKey{"json", "uid", "1"}); cap(kept) > len(large)/4 {
+		t.Errorf("%d bytes of memory are kept for %d", cap(kept), len(kept))
+	}
 	e.clear()
 	if write(encodingKey{"json", "uid", "1"}); made.Load() != 3 {
 		t.Error("an encoding is there that was dropped")

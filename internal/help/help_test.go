@@ -1,6 +1,8 @@
 package help
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -53,6 +55,25 @@ func TestTopics(t *testing.T) {
 	}
 	if _, found := Find(topics, "nonsense"); found {
 		t.Error("there is a topic nonsense")
+	}
+}
+
+// TestMemoryLimitsFollowTheSizes: the manifests have the limit that the topic gives for
+// 10,000 CRDs and 100,000 objects.
+func TestMemoryLimitsFollowTheSizes(t *testing.T) {
+	sizing, _ := Find(Topics(), "sizing")
+	words := strings.Join(strings.Fields(sizing.Markdown), " ")
+	if limit := "3 GiB for 10,000 CRDs and 100,000 objects"; !strings.Contains(words, limit) {
+		t.Errorf("the topic does not say %q", limit)
+	}
+	for _, file := range []string{"embedded/statefulset.yaml", "external/deployment.yaml"} {
+		manifest, err := os.ReadFile(filepath.Join("..", "..", "packaging", "kubernetes", filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(manifest), "limits: {memory: 3Gi}") {
+			t.Errorf("%s has another limit", file)
+		}
 	}
 }
 
