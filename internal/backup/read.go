@@ -14,7 +14,7 @@ import (
 
 // ReadManifest reads the manifest of an archive without verifying the other files.
 func ReadManifest(r io.Reader) (*Manifest, error) {
-	_, m, err := readBegin(r)
+	_, m, err := openManifest(r)
 	return m, err
 }
 
@@ -22,7 +22,7 @@ func ReadManifest(r io.Reader) (*Manifest, error) {
 // nil, for each file in order. The files are verified only if Read returns no error.
 // Errors of the archive wrap ErrDamaged.
 func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest, error) {
-	archive, m, err := readBegin(r)
+	archive, m, err := openManifest(r)
 	if err != nil {
 		return nil, err
 	}
@@ -105,17 +105,18 @@ type openArchive struct {
 	tar  *tar.Reader
 }
 
-func readBegin(r io.Reader) (*openArchive, *Manifest, error) {
+// openManifest reads the manifest, the first file of an archive.
+func openManifest(r io.Reader) (*openArchive, *Manifest, error) {
 	raw := bufio.NewReader(r)
 	compressed, err := gzip.NewReader(raw)
 	if err != nil {
-		return nil, nil, damaged("it is not a backup: %w", truncated(err))
+		return nil, nil, fmt.Errorf("%w, or it is not a backup: %w", ErrDamaged, truncated(err))
 	}
 	compressed.Multistream(false)
 	archive := tar.NewReader(compressed)
 	header, err := archive.Next()
 	if err != nil {
-		return nil, nil, damaged("it is not a backup: %w", truncated(err))
+		return nil, nil, fmt.Errorf("%w, or it is not a backup: %w", ErrDamaged, truncated(err))
 	}
 	if header.Name != manifestName || header.Size > maxManifest || header.Typeflag != tar.TypeReg {
 		return nil, nil, damaged("its first file is %q, not %s", header.Name, manifestName)
@@ -131,7 +132,7 @@ func readBegin(r io.Reader) (*openArchive, *Manifest, error) {
 	return &openArchive{raw: raw, gzip: compressed, tar: archive}, m, nil
 }
 
-// truncated adds an explanation to the error of an early end.
+// truncated explains the error of an early end.
 func truncated(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return fmt.Errorf("it is truncated (%w)", err)

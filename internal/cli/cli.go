@@ -183,7 +183,7 @@ func atMostOne(name string) cobra.PositionalArgs {
 		if len(args) <= 1 {
 			return nil
 		}
-		return usageError(fmt.Errorf("%q takes at most one %s, got %q", cmd.CommandPath(), name, args))
+		return usageError(fmt.Errorf("%q takes at most one %s, got %s", cmd.CommandPath(), name, quoted(args)))
 	}
 }
 
@@ -197,6 +197,14 @@ func exactly(names ...string) cobra.PositionalArgs {
 		if len(names) > 0 {
 			want = strings.Join(names, " ")
 		}
-		return usageError(fmt.Errorf("%q takes %s, got %q", cmd.CommandPath(), want, args))
+		return usageError(fmt.Errorf("%q takes %s, got %s; see --help", cmd.CommandPath(), want, quoted(args)))
 	}
+}
+
+// quoted describes arguments for an error.
+func quoted(args []string) string {
+	if len(args) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%q", args)
 }

@@ -182,7 +182,7 @@ func oneObject(cmd *cobra.Command, args []string) error {
 	if len(args) == 2 || len(args) == 1 && strings.Contains(args[0], "/") {
 		return nil
 	}
-	return usageError(fmt.Errorf("%q takes KIND NAME, got %q", cmd.CommandPath(), args))
+	return usageError(fmt.Errorf("%q takes KIND NAME, got %s", cmd.CommandPath(), quoted(args)))
 }
 
 func newHistoryGet() *cobra.Command {

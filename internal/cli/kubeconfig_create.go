@@ -133,7 +133,7 @@ func checkReplace(output string, force bool) error {
 
 func (f *createFlags) checkUser(args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("give one NAME, or --service-account namespace/name; got %q", args)
+		return fmt.Errorf("give one NAME, or --service-account namespace/name; got %s", quoted(args))
 	}
 	if f.inClusterDir != "" {
 		return errors.New("--in-cluster-env needs --service-account: an in-cluster configuration has a token")
