@@ -40,8 +40,13 @@ func (t bootstrapToken) AuthenticateToken(_ context.Context, token string) (*aut
 	}}}, true, nil
 }
 
-// bootstrapAdmission is admission for all but the bootstrap user.
-type bootstrapAdmission struct{ admission.Interface }
+// bootstrapAdmission is admission for all but the bootstrap user. Other requests wait until
+// the plugins have seen their caches filled: a plugin that is not ready would hold them for
+// 100 ms or more.
+type bootstrapAdmission struct {
+	admission.Interface
+	ready <-chan struct{} // see [caches]
+}
 
 // Admit implements [admission.MutationInterface].
 func (b bootstrapAdmission) Admit(ctx context.Context, attributes admission.Attributes, o admission.ObjectInterfaces) error {
@@ -49,6 +54,7 @@ func (b bootstrapAdmission) Admit(ctx context.Context, attributes admission.Attr
 	if !ok || isBootstrap(attributes) {
 		return nil
 	}
+	b.awaitPlugins(ctx)
 	return mutation.Admit(ctx, attributes, o)
 }
 
@@ -58,7 +64,16 @@ func (b bootstrapAdmission) Validate(ctx context.Context, attributes admission.A
 	if !ok || isBootstrap(attributes) {
 		return nil
 	}
+	b.awaitPlugins(ctx)
 	return validation.Validate(ctx, attributes, o)
+}
+
+// awaitPlugins returns when the plugins are ready, or when ctx ends.
+func (b bootstrapAdmission) awaitPlugins(ctx context.Context) {
+	select {
+	case <-b.ready:
+	case <-ctx.Done():
+	}
 }
 
 func isBootstrap(attributes admission.Attributes) bool {

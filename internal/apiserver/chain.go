@@ -135,8 +135,8 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
-	b.generic.AdmissionControl = bootstrapAdmission{b.generic.AdmissionControl}
 	b.caches = newCaches(ctx, b.config.Storage.AwaitCaches)
+	b.generic.AdmissionControl = bootstrapAdmission{b.generic.AdmissionControl, b.caches.seen}
 	return b.delegates(native, initializers)
 }
 
@@ -186,7 +186,7 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 func (b *builder) newAggregator(c *configs, delegate genericapiserver.DelegationTarget, extensions *crds.Server) (*aggregatorapiserver.APIAggregator, kube.OpenAPIConfigs, error) {
 	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
 	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, delegate)
-	restore := kube.LeaveOutCRDAPIServices(c.aggregator)
+	restore := kube.LeaveOutCRDAPIServices(c.aggregator, string(b.bootstrap))
 	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Definitions(), false,
 		controlplane.DefaultGenericAPIServicePriorities())
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 // Why: each path that is added copies the whole mux. The paths of APIServices
 //   that are managed for CRDs lead to the delegate, where requests go without
 //   them as well. The aggregator's informer is private and is made from the
-//   loopback configuration, so its requests leave these APIServices out.
+//   loopback configuration, so its requests leave these APIServices out. The client
+//   that registers the built-in groups is made from it, too.
 // Gain: of 2,452 CRDs, a warm start takes 2.0 s of processor time less.
 // Breaks: APIServices of CRDs are missing in `/apis`, or the start is slow.
 
@@ -33,12 +34,13 @@ func CRDAPIServices() map[string]string {
 }
 
 // LeaveOutCRDAPIServices has the informer of an aggregator that is created from config
-// leave out the APIServices that are managed for CRDs. Call restore when the aggregator
-// has been created: the requests of its hooks are not filtered.
-func LeaveOutCRDAPIServices(config *aggregatorapiserver.Config) (restore func(*aggregatorapiserver.APIAggregator)) {
+// leave out the APIServices that are managed for CRDs. The aggregator writes those of the
+// built-in groups with the token. Call restore when the aggregator has been created: the
+// requests of its hooks are not filtered.
+func LeaveOutCRDAPIServices(config *aggregatorapiserver.Config, token string) (restore func(*aggregatorapiserver.APIAggregator)) {
 	whole := config.GenericConfig.LoopbackClientConfig
 	filtered := rest.CopyConfig(whole)
-	filtered.Wrap(func(next http.RoundTripper) http.RoundTripper { return apiServiceFilter{next} })
+	filtered.Wrap(func(next http.RoundTripper) http.RoundTripper { return apiServiceFilter{next, token} })
 	config.GenericConfig.LoopbackClientConfig = filtered
 	return func(aggregator *aggregatorapiserver.APIAggregator) {
 		config.GenericConfig.LoopbackClientConfig = whole
@@ -46,13 +48,18 @@ func LeaveOutCRDAPIServices(config *aggregatorapiserver.Config) (restore func(*a
 	}
 }
 
-// apiServiceFilter adds a label selector to lists and watches of APIServices.
-type apiServiceFilter struct{ next http.RoundTripper }
+// apiServiceFilter adds a label selector to lists and watches of APIServices, and the token
+// to all requests: the server would replace its own token by one in the configuration.
+type apiServiceFilter struct {
+	next  http.RoundTripper
+	token string
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (f apiServiceFilter) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	request.Header.Set("Authorization", "Bearer "+f.token)
 	if request.Method == http.MethodGet && request.URL.Path == apiServicesPath {
-		request = request.Clone(request.Context())
 		query := request.URL.Query()
 		query.Set("labelSelector", autoregister.AutoRegisterManagedLabel+"!="+managedForCRDs)
 		request.URL.RawQuery = query.Encode()

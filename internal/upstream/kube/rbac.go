@@ -41,11 +41,14 @@ const rbacWriters = 16
 // nothing.
 func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logger, further ...rbacv1.ClusterRole) error {
 	rbac := client.RbacV1()
-	clusterRoles, err := rbac.ClusterRoles().List(ctx, metav1.ListOptions{})
+	// From the watch caches as they are: they wait up to 100 ms for the current revision.
+	// The reconciliation reads an object again that another server has created meanwhile.
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	clusterRoles, err := rbac.ClusterRoles().List(ctx, cached)
 	if err != nil {
 		return fmt.Errorf("list cluster roles: %w", err)
 	}
-	bindings, err := rbac.ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+	bindings, err := rbac.ClusterRoleBindings().List(ctx, cached)
 	if err != nil {
 		return fmt.Errorf("list cluster role bindings: %w", err)
 	}
