@@ -40,8 +40,8 @@ func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 // directory must be new or empty, or left by such a server that was killed.
 func (c *Checked) Ephemeral() { c.ephemeral = true }
 
-// GCPercent collects no garbage until the server is ready (see memory.Hold), and sets
-// GOGC of the process then. It is for servers for tests: the heap of a start without
+// GCPercent collects no garbage until shortly after the server is ready (see memory.Hold),
+// and sets GOGC of the process then. It is for servers for tests: the heap of a start without
 // collections takes 8 MB more afterwards.
 func (c *Checked) GCPercent(percent int) { c.gcPercent = percent }
 

@@ -40,7 +40,6 @@ type server struct {
 	rotator     *admin.KeyRotator
 	readySince  atomic.Pointer[time.Time]
 	whenReady   func(Running) // or nil
-	releaseGC   func()        // see [memory.Hold]
 }
 
 // Run starts the server and returns when ctx has ended and everything has
@@ -58,14 +57,13 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	releaseGC := memory.Hold(checked.gcPercent)
-	defer releaseGC()
+	defer memory.Hold(checked.gcPercent)()
 	listener, err := apiserver.Listen(&p.config.Serving)
 	if err != nil {
 		return err
 	}
 	defer listener.Release()
-	s := &server{process: p, controllers: runner, whenReady: checked.whenReady, releaseGC: releaseGC}
+	s := &server{process: p, controllers: runner, whenReady: checked.whenReady}
 	if s.url, s.local, err = identity.URLs(&p.config.Serving, listener.Addr()); err != nil {
 		return err
 	}
@@ -157,7 +155,6 @@ func (s *server) ready(ctx context.Context) {
 	if s.whenReady != nil {
 		s.whenReady(Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback()})
 	}
-	s.releaseGC()
 	if refusal := s.store.Maintenance().Refusal(); refusal != "" {
 		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
 	} else {
@@ -167,8 +164,7 @@ func (s *server) ready(ctx context.Context) {
 		s.log.Info(exposure)
 	}
 	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
-	s.api.server.BuildOpenAPI()
-	s.supervisor.Go(ctx, "memory", func(ctx context.Context) { memory.Return(ctx, s.store.ReleasePages) })
+	s.supervisor.Go(ctx, "memory", func(ctx context.Context) { memory.Return(ctx, s.api.server.BuildOpenAPI, s.store.ReleasePages) })
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archiver.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })

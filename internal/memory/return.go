@@ -9,6 +9,9 @@ import (
 )
 
 const (
+	// settleTime is the time from readiness to the collection that ends a start, which
+	// takes both cores for 50 ms.
+	settleTime = 500 * time.Millisecond
 	// interval is the time between two checks of the heap.
 	interval = 10 * time.Second
 	// minReturn is the unused memory, in bytes, that justifies a collection.
@@ -24,13 +27,22 @@ const (
 	maxAllocated = 10 << 20
 )
 
-// Return returns unused memory to the system until ctx ends: when the process has allocated
+// Return first waits for settleTime, in which the first clients or an early stop have the
+// processor, then resumes collections (see [Hold]) and calls settled. After that it returns
+// unused memory to the system until ctx ends: when the process has allocated
 // little in an interval, or little compared with its unused memory. The runtime itself waits
 // two minutes for a collection without allocations and then returns memory slowly: 613
 // CRDs leave 340 MB resident for minutes, of which 100 are in use (bench, crds). When the
 // process becomes idle, it also releases pages of the program, and calls release, which
 // does the same for other files.
-func Return(ctx context.Context, release func(context.Context) error) {
+func Return(ctx context.Context, settled func(), release func(context.Context) error) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(settleTime):
+	}
+	Resume()
+	settled()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	before := readHeap()
