@@ -38,9 +38,9 @@ const (
 	// is checked. A key rotation waits for it; upstream's default is a minute.
 	encryptionPoll = time.Second
 
-	// watchGrace bounds the time that a stop waits for open watches. Upstream's longer
-	// grace spreads the clients over other servers.
-	watchGrace = 300 * time.Millisecond
+	// watchGrace is the time over which a stop spreads the end of open watches, those of
+	// this process too. Upstream's longer grace spreads the clients over other servers.
+	watchGrace = 20 * time.Millisecond
 )
 
 // Options is upstream's option set, filled from the configuration and checked.
