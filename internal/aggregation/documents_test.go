@@ -109,6 +109,8 @@ type world struct {
 	answers map[string]string
 	hang    map[string]bool
 	hanging int
+	etag    string          // of all answers; empty for none
+	sent    map[string]bool // the values of If-None-Match that requests had
 }
 
 const apiService = "v1.example.com"
@@ -118,7 +120,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, client: fake.NewClientset(), discovery: aggregated.NewResourceManager("apis"), v2: newSink(openAPIV2Path), v3: newSink(openAPIV3Path),
 		answers: map[string]string{"/apis/example.com/v1": legacyDiscovery, "/openapi/v3/apis/example.com/v1": openAPIv3, openAPIV2Path: openAPIv2},
-		hang:    map[string]bool{},
+		hang:    map[string]bool{}, sent: map[string]bool{},
 	}
 	server := httptest.NewUnstartedServer(w)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -153,7 +155,8 @@ func newWorld(t *testing.T) *world {
 // ServeHTTP is the remote server.
 func (w *world) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
-	answer, hang := w.answers[r.URL.Path], w.hang[r.URL.Path]
+	answer, hang, etag := w.answers[r.URL.Path], w.hang[r.URL.Path], w.etag
+	w.sent[r.Header.Get("If-None-Match")] = true
 	if hang {
 		w.hanging++
 	}
@@ -165,6 +168,7 @@ func (w *world) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 		http.NotFound(response, r)
 	default:
 		response.Header().Set("Content-Type", "application/json")
+		response.Header().Set("Etag", etag)
 		_, _ = io.WriteString(response, answer) // the test notices an incomplete response
 	}
 }
@@ -256,6 +260,24 @@ func TestDocumentsReachTheSinks(t *testing.T) {
 	}
 	w.eventually("the group is gone", w.isFresh(""))
 	w.eventually("OpenAPI is gone", func() bool { return w.v2.of(apiService) == "" && w.v3.of(apiService) == "" })
+}
+
+// TestNewETagOfTheSameDocument: the next request has the new one, so that the server need
+// not send the document again.
+func TestNewETagOfTheSameDocument(t *testing.T) {
+	w := newWorld(t)
+	for _, etag := range []string{`"1"`, `"2"`} {
+		w.mu.Lock()
+		w.etag = etag
+		w.mu.Unlock()
+		w.register(apiregistrationv1.ConditionTrue)
+		w.eventually("requests have the ETag "+etag, func() bool {
+			w.documents.loop.Add(apiService)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.sent[etag]
+		})
+	}
 }
 
 func TestHangingServerDoesNotDelayOthers(t *testing.T) {

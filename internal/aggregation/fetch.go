@@ -69,7 +69,9 @@ func (f *fetching) fetch(ctx context.Context, path, accept string, timeout time.
 	}
 	a := &answer{contentType: response.Header.Get("Content-Type"), etag: response.Header.Get("Etag"), digest: sha256.Sum256(body), body: body}
 	if known != nil && known.digest == a.digest {
-		return known, false, nil
+		a.body = known.body // nil if the sink has read it
+		f.put(path, a)      // its ETag may be new
+		return a, false, nil
 	}
 	f.put(path, a)
 	return a, true, nil

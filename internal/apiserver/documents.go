@@ -75,9 +75,13 @@ func (d *documents) keepOpenAPI(ctx context.Context) {
 		d.openAPI.err = context.Cause(ctx)
 	}
 	close(d.openAPI.built)
-	if d.openAPI.err == nil {
-		openapiv3controller.NewAggregationController(d.openAPI.v3).RunWithContext(ctx)
+	if err := d.openAPI.err; err != nil {
+		if ctx.Err() == nil {
+			slog.Error("building the OpenAPI documents failed: requests for them get the error until a restart", "error", err)
+		}
+		return
 	}
+	openapiv3controller.NewAggregationController(d.openAPI.v3).RunWithContext(ctx)
 }
 
 // run is the post-start hook. When it returns, discovery lists all remote
