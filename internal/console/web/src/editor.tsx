@@ -67,7 +67,7 @@ function CopyButton({ text }: { text: string }) {
   return <button aria-live="polite" onClick={() => navigator.clipboard.writeText(text).then(() => setWord("Copied"), () => setWord("Cannot copy"))}>{word}</button>;
 }
 
-/** Edits YAML, with completion and errors of a schema. The text is read from the returned view. */
+/** Edits YAML, with completion and errors of a schema, and tells each change of the text. */
 export function YamlEditor({ initial, schema, onChange, onReview }: { initial: string; schema: Schema | undefined; onChange: (text: string) => void; onReview: () => void }) {
   const parent = useRef<HTMLDivElement>(null);
   const known = useRef(schema);

@@ -178,11 +178,11 @@ export class LiveTable {
   }
 }
 
-const text = (value: unknown): string => value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
-export const cellText = text;
+/** A cell as text. */
+export const cellText = (value: unknown): string => value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
 
 const collator = new Intl.Collator(undefined, { numeric: true });
-const compare = (a: unknown, b: unknown): number => (typeof a === "number" && typeof b === "number" ? a - b : collator.compare(text(a), text(b)));
+const compare = (a: unknown, b: unknown): number => (typeof a === "number" && typeof b === "number" ? a - b : collator.compare(cellText(a), cellText(b)));
 const byKey = (a = "", b = "") => (a < b ? -1 : a > b ? 1 : 0);
 
 /** Whether a column is the age of the object: kubectl's own is "Age", those of many CRDs are "AGE". */
@@ -191,7 +191,7 @@ export const isAge = (column: { name: string; type: string; format: string }) =>
 /** The rows that contain a text, in an order: by a column, or by namespace and name. */
 export function arrange(table: LiveTable, filter: string, sort: string, descending: boolean): Row[] {
   let rows = [...table.rows.values()];
-  if (filter) rows = rows.filter((row) => row.cells.some((cell) => text(cell).toLowerCase().includes(filter)) || row.object.metadata.namespace?.includes(filter));
+  if (filter) rows = rows.filter((row) => row.cells.some((cell) => cellText(cell).toLowerCase().includes(filter)) || row.object.metadata.namespace?.includes(filter));
   const index = table.columns.findIndex((column) => column.name === sort);
   const meta = (row: Row) => row.object.metadata;
   if (index >= 0 && isAge(table.columns[index])) rows.sort((a, b) => -byKey(meta(a).creationTimestamp, meta(b).creationTimestamp));
