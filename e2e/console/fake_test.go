@@ -20,6 +20,7 @@ import (
 type many struct {
 	types, objects int
 	unready        atomic.Bool
+	unreadable     atomic.Bool // types without objects are answered with a page
 
 	mu      sync.Mutex
 	version int
@@ -64,6 +65,8 @@ func (m *many) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.watch(w, r)
 	case strings.HasSuffix(r.URL.Path, "/things"):
 		m.list(w, r)
+	case m.unreadable.Load():
+		fmt.Fprint(w, "<h1>a gateway's own page</h1>")
 	default: // a type without objects
 		answer(w, map[string]any{"kind": "List", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
 	}

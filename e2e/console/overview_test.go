@@ -202,3 +202,20 @@ func TestNotReady(t *testing.T) {
 	server.unready.Store(false)
 	p.lacks("not ready")
 }
+
+// TestUnreadableAnswers: a page shows that an answer is not what it has asked for, and
+// continues when it is.
+func TestUnreadableAnswers(t *testing.T) {
+	t.Parallel()
+	server := &many{types: 20, objects: 1}
+	server.unreadable.Store(true)
+	p := open(t, launch(t, "--kubeconfig", server.serve(t)), "#/objects/group000.example.org/v1/type0000s")
+	p.sees("Cannot list type0000s")
+	p.visit("#/object/group000.example.org/v1/type0000s/-/one")
+	p.sees("Cannot read Type0000 one")
+	p.visit("#/objects/group000.example.org/v1/type0000s")
+	p.sees("Cannot list type0000s")
+	server.unreadable.Store(false)
+	p.sees("No objects.")
+	p.lacks("Cannot")
+}

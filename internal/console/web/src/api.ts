@@ -23,6 +23,9 @@ export class ApiError extends Error {
   constructor(readonly code: number, message: string, readonly reason = "", readonly causes: Cause[] = [], readonly next = "") { super(message); }
 }
 
+/** The code of a failure that is none of the API server's: an answer that is not what was asked for. */
+export const UNREADABLE = -1;
+
 /** Whether the page is in view. A hidden page asks nothing: browsers allow six connections to a server, for all of its pages. */
 export const inView = new Signal(document.visibilityState === "visible");
 document.addEventListener("visibilitychange", () => { inView.value = document.visibilityState === "visible"; });

@@ -1,7 +1,7 @@
 // One object: conditions, relations, events, YAML, managed fields.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { stringify } from "yaml";
-import { ApiError, get, list, pause, watch, whileInView, type KubeObject, type ManagedFields } from "./api";
+import { ApiError, UNREADABLE, get, list, pause, watch, whileInView, type KubeObject, type ManagedFields } from "./api";
 import { YamlView } from "./editor";
 import { conditionsOf, stateOf, toneOf, type Condition } from "./conditions";
 import { tree } from "./owners";
@@ -41,7 +41,7 @@ function useObject(type: ApiType, namespace: string, name: string) {
           return;
         } catch (error) {
           if (abort.signal.aborted) return;
-          const code = error instanceof ApiError ? error.code : 0;
+          const code = error instanceof ApiError ? error.code : version ? 0 : UNREADABLE; // a watch may break off
           if (code === 403 && version) watchable = false; // the user may get, but not watch
           else if (code === 404) set((before) => ({ object: before.object, gone: true, error: before.object ? undefined : (error as Error) }));
           else if (![410, 429, 0, 502].includes(code)) set((before) => ({ ...before, error: error as Error }));

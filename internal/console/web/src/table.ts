@@ -1,5 +1,5 @@
 // The objects of a type as the server's own table, page by page, live.
-import { ApiError, TABLE, get, pause, watch, whileInView, type Metadata } from "./api";
+import { ApiError, TABLE, UNREADABLE, get, pause, watch, whileInView, type Metadata } from "./api";
 import { Signal } from "./signal";
 
 export interface Column { name: string; type: string; format: string; priority: number; description: string }
@@ -152,7 +152,7 @@ export class LiveTable {
         return;
       } catch (error) {
         if (signal.aborted) return;
-        const code = error instanceof ApiError ? error.code : 0;
+        const code = error instanceof ApiError ? error.code : version ? 0 : UNREADABLE; // a watch may break off
         if (code === 410) version = "";
         else if (code === 403 && version) this.watchable = false; // the user may list, but not watch
         // A server that is busy, or still fills its cache for the watch, has the objects all the same.
