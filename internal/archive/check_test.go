@@ -220,10 +220,10 @@ func (s *summed) List(ctx context.Context, prefix, after string) ([]Object, erro
 	return objects, err
 }
 
-// TestRequestsOfAChecks: one listing checks all segments of a bucket, and segments that were
+// TestRequestsOfACheck: one listing checks all segments of a bucket, and segments that were
 // checked are not checked again. Only where the sums of the listing are not of the content,
 // one segment is read.
-func TestRequestsOfAChecks(t *testing.T) {
+func TestRequestsOfACheck(t *testing.T) {
 	t.Parallel()
 	content := func(data []byte) string { sum := md5.Sum(data); return hex.EncodeToString(sum[:]) }
 	for name, c := range map[string]struct {

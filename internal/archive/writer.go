@@ -241,7 +241,9 @@ func (w *Writer) archive(ctx context.Context) error {
 			if s.hasVerified.Load() {
 				restartDelay = 0
 			}
-			sleep(ctx, restartDelay)
+			waiting, stop := w.term.While(ctx)
+			sleep(waiting, restartDelay)
+			stop()
 			restartDelay = min(max(2*restartDelay, minRestartDelay), maxRestartDelay)
 		}
 		s = nil
