@@ -34,7 +34,7 @@ crds-long:
 windows:
 	GOOS=windows go test -exec '$(or $(WINE),wine)' ./internal/admin ./internal/backup ./internal/cli ./internal/console ./internal/datadir ./internal/encryption ./internal/envtest ./internal/etcd/datastore ./internal/pki ./internal/testplane/...
 
-## alerts: the tests of the alert rules in packaging/monitoring, with promtool, whose first build takes minutes
+## alerts: the tests of the alert rules in packaging/monitoring, with promtool, whose first build takes 90 s on two cores
 alerts:
 	cd e2e/monitoring && go vet ./... && go test ./...
 
