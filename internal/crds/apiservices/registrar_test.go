@@ -135,11 +135,18 @@ func (s watchedSource) AwaitAll(ctx context.Context) bool {
 
 func run(t *testing.T, source Source, stored ...*v1.APIService) running {
 	t.Helper()
+	return runPrepared(t, source, func(*fake.Clientset) {}, stored...)
+}
+
+// runPrepared is [run] with a client that prepare changes before it is used.
+func runPrepared(t *testing.T, source Source, prepare func(*fake.Clientset), stored ...*v1.APIService) running {
+	t.Helper()
 	var objects []runtime.Object
 	for _, service := range stored {
 		objects = append(objects, service)
 	}
 	r := running{fake.NewClientset(objects...), &lockedBuffer{}}
+	prepare(r.Clientset)
 	watching := make(chan struct{}, 2)
 	r.PrependWatchReactor("apiservices", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		watcher, err := r.Tracker().Watch(action.GetResource(), action.GetNamespace())
@@ -267,10 +274,11 @@ func TestNothingIsRegisteredBeforeAllIsKnown(t *testing.T) {
 func TestFailuresAreRetried(t *testing.T) {
 	const failures = 3
 	source := &versions{known: make(chan struct{})}
-	r := run(t, source)
 	var tries atomic.Int32
-	r.PrependReactor("create", "apiservices", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return tries.Add(1) <= failures, nil, errors.New("the store is away")
+	r := runPrepared(t, source, func(client *fake.Clientset) {
+		client.PrependReactor("create", "apiservices", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return tries.Add(1) <= failures, nil, errors.New("the store is away")
+		})
 	})
 	source.mu.Lock()
 	source.served = []schema.GroupVersion{widgetsV1}
