@@ -125,7 +125,7 @@ func kubeconfigFindings(t *testing.T, s *harness.Server) {
 	}
 	only(t, examine(t, "--kubeconfig", copied), "kubeconfig", "0644").remedy(t, copied)
 	replaceAdmin(t, filepath.Dir(copied), readAuthority(t, s.Dir, "client-ca").sign(t, "admin", -2*time.Hour, -time.Hour))
-	harness.Contains(t, only(t, examine(t, "--kubeconfig", copied), "kubeconfig", "has expired").Remedy, "kubeconfig create")
+	harness.Contains(t, only(t, examine(t, "--kubeconfig", copied), "kubeconfig", "expired at").Remedy, "kubeconfig create")
 	put(t, copied, string(data))
 	s.Stop()
 	only(t, examine(t, "--kubeconfig", copied), "server", "does not answer")
