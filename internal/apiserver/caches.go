@@ -26,6 +26,7 @@ type informerFactory interface {
 type caches struct {
 	stores    func(context.Context) error // waits for the watch caches of the stores
 	factories []informerFactory
+	started   func()          // called when the factories have been started
 	ctx       context.Context // of the informers
 	stop      context.CancelFunc
 	filled    atomic.Bool
@@ -36,7 +37,7 @@ type caches struct {
 // [kube.PollWithPlugins]). The caller calls stop, unless it calls endWith and the server
 // runs.
 func newCaches(ctx context.Context, stores func(context.Context) error) *caches {
-	c := &caches{stores: stores}
+	c := &caches{stores: stores, started: func() {}}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.seen = kube.PollWithPlugins(c.ctx, c.filled.Load)
 	return c
@@ -66,6 +67,7 @@ func (c *caches) fill(ctx context.Context) {
 	for _, factory := range c.factories {
 		factory.Start(c.ctx.Done())
 	}
+	c.started()
 	for _, factory := range c.factories {
 		factory.WaitForCacheSync(bounded.Done())
 	}

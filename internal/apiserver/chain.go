@@ -17,7 +17,6 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
-	"k8s.io/client-go/informers"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -75,7 +74,7 @@ type builder struct {
 	profile   profile
 	external  config.ExternalEtcd // with endpoints if the store is run elsewhere
 	generic   *genericapiserver.Config
-	informers informers.SharedInformerFactory
+	informers *readyInformers
 	loopback  *kube.Loopback
 	remote    remote
 	cached    storage.CachePolicy
@@ -241,6 +240,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	policies := b.mutatingPolicies()
 	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, policies)
 	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
+	b.caches.started = b.informers.settle
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
 	return &Server{
 		run:             prepared.Run,
