@@ -47,8 +47,9 @@ var archiveRows = []row{
 	{name: "processor time with an archive / without", unit: plain, limit: 1.03},
 	{name: fmt.Sprintf("highest resident memory of %d creates, no archive", archivePairs*archiveCreates), unit: inBytes},
 	{name: "highest resident memory, with an archive", unit: inBytes},
-	{name: fmt.Sprintf("highest resident memory, each request to S3 takes %s", slowRequest), unit: inBytes},
-	{name: "highest resident memory, S3 does not answer", unit: inBytes},
+	{name: "highest resident memory of one server alone, no archive", unit: inBytes},
+	{name: fmt.Sprintf("highest resident memory of one server alone, each request to S3 takes %s", slowRequest), unit: inBytes},
+	{name: "highest resident memory of one server alone, S3 does not answer", unit: inBytes},
 	{name: "memory that an archive adds at most", unit: inBytes, limit: 32e6},
 }
 
@@ -72,6 +73,11 @@ func measureArchive(ctx context.Context, b *bench, s side) (values []float64, er
 	if err != nil {
 		return nil, err
 	}
+	alone, err := b.peakAlone(ctx, "", func() {})
+	if err != nil {
+		return nil, err
+	}
+	values = append(values, alone)
 	for _, delay := range []time.Duration{slowRequest, noAnswer} {
 		peak, err := b.measureDestination(ctx, delay)
 		if err != nil {
@@ -79,8 +85,8 @@ func measureArchive(ctx context.Context, b *bench, s side) (values []float64, er
 		}
 		values = append(values, peak)
 	}
-	peaks := values[len(values)-4:]
-	return append(values, slices.Max(peaks[1:])-peaks[0]), nil
+	p := values[len(values)-5:] // of both servers that were loaded in turn, then of those alone
+	return append(values, max(p[1]-p[0], p[3]-p[2], p[4]-p[2])), nil
 }
 
 func directoryArchive(dir string) string { return fmt.Sprintf("archive: {destination: %q}\n", dir) }
@@ -224,8 +230,14 @@ func (b *bench) measureDestination(ctx context.Context, delay time.Duration) (pe
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s3.stop()) }()
-	err = b.withArchive(ctx, s3.fields, func(c *creator) error {
-		s3.delay.Store(int64(delay))
+	return b.peakAlone(ctx, s3.fields, func() { s3.delay.Store(int64(delay)) })
+}
+
+// peakAlone returns the highest memory of a server with additional fields of the
+// configuration under load, after begin.
+func (b *bench) peakAlone(ctx context.Context, fields string, begin func()) (peak float64, err error) {
+	err = b.withArchive(ctx, fields, func(c *creator) error {
+		begin()
 		if err := c.burst(ctx); err != nil {
 			return err
 		}
