@@ -49,7 +49,7 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 	client := p.client.at(item.mapping, item.Namespace)
 	object := prepared(archived, p.references(item), !status)
 	created, err := client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
-	if apierrors.IsAlreadyExists(err) && item.groupKind() == serviceAccountKind && item.Name == "default" && item.Namespace == p.newNamespace {
+	if apierrors.IsAlreadyExists(err) && p.isServersOwn(item) {
 		created, err = p.adopt(ctx, item, object)
 	}
 	if err != nil {
@@ -69,6 +69,13 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 		}
 	}
 	return p.restoreManagers(ctx, item, created, archived)
+}
+
+// isServersOwn reports whether the server makes the object in each new namespace, and the
+// plan has created its namespace.
+func (p *Plan) isServersOwn(item *Item) bool {
+	namespace := p.namespaces[item.Namespace]
+	return item.groupKind() == serviceAccountKind && item.Name == "default" && namespace != nil && namespace.Action == Created
 }
 
 // adopt gives the service account that the server has made for a new namespace the

@@ -38,23 +38,19 @@ func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 
 // parent returns the namespace or the definition of an object if the plan has it.
 func (p *Plan) parent(item *Item) *Item {
-	root := p.Items[0]
-	switch {
-	case root.groupKind() == namespaceKind && item.Namespace == root.Name:
-		return root
-	case p.newTypes[item.groupKind()] != nil:
-		return root
+	if p.newTypes[item.groupKind()] != nil {
+		return p.Items[0]
 	}
-	return nil
+	return p.namespaces[item.Namespace]
 }
 
 // unchecked returns what must exist before a dry run with an object is possible; empty
 // if nothing is missing.
 func (p *Plan) unchecked(item *Item) string {
-	switch {
-	case item.mapping == nil:
+	if item.mapping == nil {
 		return "its type"
-	case item.Namespace != "" && item.Namespace == p.newNamespace:
+	}
+	if namespace := p.namespaces[item.Namespace]; namespace != nil && namespace.Action == Create {
 		return "its namespace"
 	}
 	return ""
@@ -142,9 +138,6 @@ func (p *Plan) compare(ctx context.Context, item *Item, wanted *unstructured.Uns
 	if item.Action == Exists {
 		item.NewUID = live.GetUID()
 		p.setUID(item.UID, live.GetUID())
-		if item.groupKind() == namespaceKind {
-			p.newNamespace = ""
-		}
 	}
 	return nil
 }

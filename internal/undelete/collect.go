@@ -33,11 +33,13 @@ type collection struct {
 	all     []*Item
 	// dependents of a UID
 	dependents map[types.UID][]*Item
-	unreadable []*Item
+	// inNamespace has the objects of a namespace.
+	inNamespace map[string][]*Item
+	unreadable  []*Item
 }
 
 func collect(ctx context.Context, objects *history.Objects) (*collection, error) {
-	c := &collection{objects: objects, dependents: map[types.UID][]*Item{}}
+	c := &collection{objects: objects, dependents: map[types.UID][]*Item{}, inNamespace: map[string][]*Item{}}
 	err := objects.Each(ctx, func(key string, object *metav1.PartialObjectMetadata, problem error) error {
 		if problem != nil {
 			c.unreadable = append(c.unreadable, unreadable(key, problem))
@@ -49,6 +51,9 @@ func collect(ctx context.Context, objects *history.Objects) (*collection, error)
 			UID: object.UID, key: key, owners: object.OwnerReferences,
 		}
 		c.all = append(c.all, item)
+		if item.Namespace != "" {
+			c.inNamespace[item.Namespace] = append(c.inNamespace[item.Namespace], item)
+		}
 		for _, owner := range object.OwnerReferences {
 			c.dependents[owner.UID] = append(c.dependents[owner.UID], item)
 		}
@@ -75,8 +80,9 @@ func (c *collection) find(root history.Object) *Item {
 	return c.all[at]
 }
 
-// choose returns the object and all that depends on it, without events. Definition
-// is that of the root if it is a custom resource definition.
+// choose returns the object and all that depends on it, the objects of a namespace
+// included, without events. Definition is that of the root if it is a custom resource
+// definition.
 func (c *collection) choose(root *Item, definition *definition) []*Item {
 	chosen := []*Item{root}
 	seen := map[*Item]bool{root: true}
@@ -87,11 +93,16 @@ func (c *collection) choose(root *Item, definition *definition) []*Item {
 		}
 	}
 	for _, item := range c.all {
-		if root.groupKind() == namespaceKind && item.Namespace == root.Name || definition != nil && item.groupKind() == definition.kind {
+		if definition != nil && item.groupKind() == definition.kind {
 			add(item)
 		}
 	}
 	for i := 0; i < len(chosen); i++ {
+		if chosen[i].groupKind() == namespaceKind {
+			for _, item := range c.inNamespace[chosen[i].Name] {
+				add(item)
+			}
+		}
 		for _, dependent := range c.dependents[chosen[i].UID] {
 			if chosen[i].mayOwn(dependent) {
 				add(dependent)
@@ -101,7 +112,7 @@ func (c *collection) choose(root *Item, definition *definition) []*Item {
 	return chosen
 }
 
-// The ranks of objects without owners in a plan.
+// The ranks of objects without owners in a plan; the rank of their namespace is added.
 const (
 	rankNamespace = iota
 	rankDefinition
@@ -110,12 +121,15 @@ const (
 	rankQuota = 1 << 20 // a new quota refuses objects until it has counted
 )
 
-// order sets the ranks: owners before dependents. Of owner references that form a
+// order sets the ranks: namespaces before their objects, owners before dependents. Of owner references that form a
 // cycle it returns one object; the others are its dependents.
 func order(items []*Item) (cyclic []*Item) {
-	byUID := map[types.UID]*Item{}
+	byUID, namespaces := map[types.UID]*Item{}, map[string]*Item{}
 	for _, item := range items {
 		byUID[item.UID] = item
+		if item.groupKind() == namespaceKind {
+			namespaces[item.Name] = item
+		}
 		item.rank = -1
 	}
 	visiting := map[*Item]bool{}
@@ -130,6 +144,10 @@ func order(items []*Item) (cyclic []*Item) {
 		visiting[item] = true
 		defer delete(visiting, item)
 		own, ok := firstRank(item.groupKind()), true
+		if namespace := namespaces[item.Namespace]; namespace != nil {
+			above, acyclic := rank(namespace)
+			own, ok = own+above, acyclic
+		}
 		for _, reference := range item.owners {
 			if owner := byUID[reference.UID]; owner != nil {
 				above, acyclic := rank(owner)

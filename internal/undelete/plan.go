@@ -49,10 +49,10 @@ type Plan struct {
 	objects  *history.Objects
 	orphan   bool
 	progress func(done, total int)
-	// newNamespace and newTypes do not exist: the plan creates them.
-	newNamespace string
-	newTypes     map[schema.GroupKind]*definition
-	byUID        map[types.UID]*Item // in the archive
+	// newTypes do not exist: the plan creates them.
+	newTypes   map[schema.GroupKind]*definition
+	byUID      map[types.UID]*Item // in the archive
+	namespaces map[string]*Item    // of the plan, by name
 
 	mu sync.Mutex
 	// uids of owners that exist, by those in the archive; empty for owners that do not.
@@ -79,7 +79,7 @@ func NewPlan(ctx context.Context, client *Client, from *history.Archive, request
 	}
 	p := &Plan{
 		Revision: moment.Revision, Time: moment.Time, client: client, objects: objects, orphan: request.Orphan, progress: request.Progress,
-		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
+		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, namespaces: map[string]*Item{}, uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
 	}
 	if err := p.collect(ctx, request.Object); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -132,6 +132,9 @@ func (p *Plan) collect(ctx context.Context, object history.Object) error {
 	}
 	for _, item := range chosen {
 		p.byUID[item.UID] = item
+		if item.groupKind() == namespaceKind {
+			p.namespaces[item.Name] = item
+		}
 	}
 	p.Items = append(chosen, p.Items...)
 	if root.groupKind() != namespaceKind && len(c.unreadable) > 0 {
@@ -155,9 +158,6 @@ func (p *Plan) resolve() error {
 	for _, item := range p.Items {
 		if item.Action != Create {
 			continue
-		}
-		if item.groupKind() == namespaceKind {
-			p.newNamespace = item.Name // until it is found to exist
 		}
 		if item.groupKind() == configMapKind && item.Name == "kube-root-ca.crt" {
 			item.becomes(Exists, "the server makes it")

@@ -45,6 +45,8 @@ func TestChoose(t *testing.T) {
 		object("ConfigMap", "cycle", "x", "y"), object("ConfigMap", "cycle", "y", "x"), object("ConfigMap", "cycle", "tail", "y"),
 		object("Secret", "foreign", "across", "alone", "middle"), object("ClusterRole", "", "wide", "middle"),
 		object("ClusterRole", "", "owner"), object("Secret", "foreign", "below", "owner"),
+		object("ClusterRole", "", "company"), object("Namespace", "", "team-a", "company"), object("Namespace", "", "team-b", "company"),
+		object("ConfigMap", "team-a", "in-a"), object("ServiceAccount", "team-a", "robot-a"), object("ConfigMap", "team-b", "in-b", "company"),
 	}
 	for _, c := range []struct {
 		root       string
@@ -56,12 +58,14 @@ func TestChoose(t *testing.T) {
 		{"middle", nil, "middle leaf", ""},
 		{"alone", nil, "alone", ""},
 		{"owner", nil, "owner below", ""},
+		{"company", nil, "company team-a team-b robot-a in-b in-a", ""},
 		{"ns", nil, "ns account root alone middle leaf quota", ""},
 		{"alone", &definition{kind: schema.GroupKind{Group: "example.com", Kind: "Widget"}}, "alone root far middle of-far leaf", ""},
 		{"x", nil, "y x tail", "x"},
 	} {
-		collected := &collection{all: all, dependents: map[types.UID][]*Item{}}
+		collected := &collection{all: all, dependents: map[types.UID][]*Item{}, inNamespace: map[string][]*Item{}}
 		for _, item := range all {
+			collected.inNamespace[item.Namespace] = append(collected.inNamespace[item.Namespace], item)
 			for _, owner := range item.owners {
 				collected.dependents[owner.UID] = append(collected.dependents[owner.UID], item)
 			}
