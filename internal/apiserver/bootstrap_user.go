@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"crypto/subtle"
+	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apiserver/pkg/admission"
@@ -40,12 +41,15 @@ func (t bootstrapToken) AuthenticateToken(_ context.Context, token string) (*aut
 	}}}, true, nil
 }
 
+// maxPluginWait bounds how long a request waits for the plugins; upstream's plugins wait as
+// long themselves.
+const maxPluginWait = 10 * time.Second
+
 // bootstrapAdmission is admission for all but the bootstrap user. Other requests wait until
-// the plugins have seen their caches filled: a plugin that is not ready would hold them for
-// 100 ms or more.
+// the plugins of policies are ready: they would hold them for 100 ms or more.
 type bootstrapAdmission struct {
 	admission.Interface
-	ready <-chan struct{} // see [caches]
+	ready <-chan struct{} // see [kube.PolicyInformers]
 }
 
 // Admit implements [admission.MutationInterface].
@@ -68,11 +72,19 @@ func (b bootstrapAdmission) Validate(ctx context.Context, attributes admission.A
 	return validation.Validate(ctx, attributes, o)
 }
 
-// awaitPlugins returns when the plugins are ready, or when ctx ends.
+// awaitPlugins returns when the plugins are ready, when ctx ends, or after maxPluginWait:
+// the plugins then say that they are not ready.
 func (b bootstrapAdmission) awaitPlugins(ctx context.Context) {
 	select {
 	case <-b.ready:
-	case <-ctx.Done():
+		return
+	default:
+	}
+	bounded, cancel := context.WithTimeout(ctx, maxPluginWait)
+	defer cancel()
+	select {
+	case <-b.ready:
+	case <-bounded.Done():
 	}
 }
 

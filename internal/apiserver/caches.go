@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -29,17 +28,15 @@ type caches struct {
 	started   func()          // called when the factories have been started
 	ctx       context.Context // of the informers
 	stop      context.CancelFunc
-	filled    atomic.Bool
-	seen      <-chan struct{} // closed when the admission plugins have noticed that filled is true
+	policies  *kube.PolicyInformers
 }
 
-// newCaches is called right after the admission plugins were made (see
-// [kube.PollWithPlugins]). The caller calls stop, unless it calls endWith and the server
-// runs.
-func newCaches(ctx context.Context, stores func(context.Context) error) *caches {
-	c := &caches{stores: stores, started: func() {}}
+// newCaches returns caches that are filled for policies, among others. The caller calls
+// stop, unless it calls endWith and the server runs.
+func newCaches(ctx context.Context, stores func(context.Context) error, policies *kube.PolicyInformers) *caches {
+	c := &caches{stores: stores, started: func() {}, policies: policies}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	c.seen = kube.PollWithPlugins(c.ctx, c.filled.Load)
+	context.AfterFunc(c.ctx, policies.Filled) // ends the wait of the plugins
 	return c
 }
 
@@ -71,16 +68,16 @@ func (c *caches) fill(ctx context.Context) {
 	for _, factory := range c.factories {
 		factory.WaitForCacheSync(bounded.Done())
 	}
-	c.filled.Store(true)
+	c.policies.Filled()
 }
 
-// awaitPlugins returns when the admission plugins have noticed that the caches are filled,
-// or after cacheFillTimeout. A request before that waits 100 ms. Call it after fill.
+// awaitPlugins returns when the admission plugins are ready, or after cacheFillTimeout. A
+// request before that waits 100 ms. Call it after fill.
 func (c *caches) awaitPlugins(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, cacheFillTimeout)
 	defer cancel()
 	select {
-	case <-c.seen:
+	case <-c.policies.Compiled():
 	case <-bounded.Done():
 	}
 }

@@ -42,7 +42,8 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 		return nil, err
 	}
 	c := applied.Config
-	b.generic, b.informers, b.rbac = c, &readyInformers{SharedInformerFactory: applied.Informers}, applied.RBAC
+	b.policies = kube.NewPolicyInformers(applied.Informers)
+	b.generic, b.informers, b.rbac = c, &readyInformers{SharedInformerFactory: b.policies}, applied.RBAC
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
 	kube.DisableRBACHook(c) // kube.EnsureRBAC does the same work
 	if !b.options.Features.EnablePriorityAndFairness {

@@ -1,8 +1,14 @@
 package kube
 
 import (
-	"context"
+	"sync"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/admissionregistration"
+	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -11,22 +17,100 @@ import (
 // Mirrors: k8s.io/client-go/tools/cache.WaitForCacheSync
 //   k8s.io/client-go/tools/cache.syncedPollPeriod
 //   k8s.io/apiserver/pkg/admission.Handler.WaitForReady
+//   k8s.io/apiserver/pkg/admission/plugin/policy/generic.policySource.Run
+//   k8s.io/apiserver/pkg/admission/plugin/policy/generic.policySource.UpstreamHasSynced
 //   k8s.io/apiserver/pkg/server.GenericAPIServer.AddPostStartHook
 // Why: controllers and admission plugins check their caches when they start, and
-//   again after 100 ms. With caches that are filled before, they do not wait.
-// Gain: warm starts of 0.25 instead of 0.30 s, and of 0.31 instead of 0.39 s to a
-//   namespace with its service account (bench start, medians of eight on a quiet
-//   machine). On a busy machine there is none.
-// Breaks: a start takes 0.2 s longer. Nothing fails.
+//   again after 100 ms. With caches that are filled before, they do not wait. The
+//   plugins of policies start long before: their first check waits. They add
+//   event handlers when they have compiled the policies.
+// Gain: starts of 0.18 s instead of 0.18 or 0.28 s (bench start).
+// Breaks: a start takes 0.1 s longer. Nothing fails.
 
-// PollWithPlugins returns a channel that is closed when a poll has seen filled return
-// true, or when ctx ends. Called right after the admission plugins were made, it polls at
-// the same times as they do: they have seen their caches filled by then.
-func PollWithPlugins(ctx context.Context, filled func() bool) <-chan struct{} {
-	seen := make(chan struct{})
-	go func() {
-		defer close(seen)
-		cache.WaitForCacheSync(ctx.Done(), filled)
-	}()
-	return seen
+// PolicyInformers are informers with which the plugins of admission policies wait until
+// [PolicyInformers.Filled] is called instead of polling. It is safe for concurrent use.
+type PolicyInformers struct {
+	informers.SharedInformerFactory
+	filled   chan struct{}
+	compiled chan struct{}
+
+	mu        sync.Mutex
+	isFilled  bool
+	compiling int // plugins that have not compiled their policies
+}
+
+// NewPolicyInformers returns the informers of a factory. Call Filled when the plugins need
+// not wait any longer.
+func NewPolicyInformers(factory informers.SharedInformerFactory) *PolicyInformers {
+	return &PolicyInformers{SharedInformerFactory: factory, filled: make(chan struct{}), compiled: make(chan struct{})}
+}
+
+// Filled lets the plugins that were made before check whether their informers have synced.
+// Later calls do nothing.
+func (p *PolicyInformers) Filled() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.isFilled {
+		p.isFilled = true
+		close(p.filled)
+		p.closeCompiled()
+	}
+}
+
+// Compiled returns a channel that is closed when the plugins that were made before Filled
+// have compiled their policies: they hold no request any longer.
+func (p *PolicyInformers) Compiled() <-chan struct{} { return p.compiled }
+
+func (p *PolicyInformers) closeCompiled() {
+	if p.isFilled && p.compiling == 0 {
+		close(p.compiled)
+	}
+}
+
+// Admissionregistration implements [informers.SharedInformerFactory].
+func (p *PolicyInformers) Admissionregistration() admissionregistration.Interface {
+	return admissionregistration.New(p, metav1.NamespaceAll, nil)
+}
+
+// InformerFor implements [informers.SharedInformerFactory].
+func (p *PolicyInformers) InformerFor(object runtime.Object, make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	informer := p.SharedInformerFactory.InformerFor(object, make)
+	switch object.(type) {
+	case *admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.MutatingAdmissionPolicy:
+	default:
+		return informer
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isFilled {
+		return informer
+	}
+	p.compiling++
+	return policyInformer{informer, p.filled, sync.OnceFunc(p.addCompiled)}
+}
+
+func (p *PolicyInformers) addCompiled() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.compiling--
+	p.closeCompiled()
+}
+
+// policyInformer is the informer of one plugin.
+type policyInformer struct {
+	cache.SharedIndexInformer
+	filled      <-chan struct{}
+	setCompiled func()
+}
+
+// HasSynced implements [cache.SharedIndexInformer].
+func (i policyInformer) HasSynced() bool {
+	<-i.filled
+	return i.SharedIndexInformer.HasSynced()
+}
+
+// AddEventHandler implements [cache.SharedIndexInformer].
+func (i policyInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.setCompiled()
+	return i.SharedIndexInformer.AddEventHandler(handler)
 }
