@@ -74,8 +74,7 @@ func (s *Server) writeBootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	s.requestProgress(ctx)     // for the informers of the controllers, after the writes above
-	s.caches.awaitPlugins(ctx) // for the writes of the controllers; those above need no plugin
+	s.requestProgress(ctx) // for the informers of the controllers, after the writes above
 	return nil
 }
 

@@ -70,14 +70,3 @@ func (c *caches) fill(ctx context.Context) {
 	}
 	c.policies.Filled()
 }
-
-// awaitPlugins returns when the admission plugins are ready, or after cacheFillTimeout. A
-// request before that waits 100 ms. Call it after fill.
-func (c *caches) awaitPlugins(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, cacheFillTimeout)
-	defer cancel()
-	select {
-	case <-c.policies.Compiled():
-	case <-bounded.Done():
-	}
-}
