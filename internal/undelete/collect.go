@@ -92,9 +92,11 @@ func (c *collection) choose(root *Item, definition *definition) []*Item {
 			chosen = append(chosen, item)
 		}
 	}
-	for _, item := range c.all {
-		if definition != nil && item.groupKind() == definition.kind {
-			add(item)
+	if definition != nil {
+		for _, item := range c.all {
+			if item.groupKind() == definition.kind {
+				add(item)
+			}
 		}
 	}
 	for i := 0; i < len(chosen); i++ {
