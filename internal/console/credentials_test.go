@@ -73,23 +73,7 @@ func TestUnwantedUpgrade(t *testing.T) {
 		defer func() { _ = connection.Close() }()
 		_, _ = connection.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<script>alert(1)</script>"))
 	})
-	server := httptest.NewServer(f.handler)
-	defer server.Close()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/k8s/api", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Host = f.handler.hosts[0]
-	session := f.session()
-	for i := 0; i < len(session); i += 2 {
-		r.Header.Set(session[i], session[i+1])
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusBadGateway {
+	if answer := f.overHTTP(t.Context()); answer.StatusCode != http.StatusBadGateway {
 		t.Errorf("the browser gets %s", answer.Status)
 	}
 }

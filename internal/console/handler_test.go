@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -65,6 +66,29 @@ func (f *fixture) do(method, target string, body io.Reader, headers ...string) *
 	w := httptest.NewRecorder()
 	f.handler.ServeHTTP(w, r)
 	return w.Result()
+}
+
+// overHTTP returns the answer to a request of a session for the API server's types, over a
+// connection. Its body is closed at the end of the test.
+func (f *fixture) overHTTP(ctx context.Context) *http.Response {
+	f.t.Helper()
+	server := httptest.NewServer(f.handler)
+	f.t.Cleanup(server.Close)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/k8s/api", nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r.Host = f.handler.hosts[0]
+	session := f.session()
+	for i := 0; i < len(session); i += 2 {
+		r.Header.Set(session[i], session[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = answer.Body.Close() })
+	return answer
 }
 
 // token returns the unused token.
@@ -193,27 +217,12 @@ func TestInformationalAnswers(t *testing.T) {
 		w.Header().Del("Link")
 		w.WriteHeader(http.StatusOK)
 	})
-	server := httptest.NewServer(f.handler)
-	defer server.Close()
-	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+	answer := f.overHTTP(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
 			t.Errorf("the answer %d reaches the browser", code)
 			return nil
 		},
-	}), http.MethodGet, server.URL+"/k8s/api", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Host = f.handler.hosts[0]
-	session := f.session()
-	for i := 0; i < len(session); i += 2 {
-		r.Header.Set(session[i], session[i+1])
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
+	}))
 	if answer.StatusCode != http.StatusOK {
 		t.Fatal(answer.Status)
 	}
