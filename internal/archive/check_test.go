@@ -157,49 +157,51 @@ func noticesLie(t *testing.T, store *lying, want string, restart bool) {
 	}
 }
 
-// TestLyingAboutBases: a base that the destination does not have ends its chain, and the
-// next chain has one.
-func TestLyingAboutBases(t *testing.T) {
-	t.Parallel()
+// eachLie runs a test with destinations that tell each lie about the first count objects of
+// the room.
+func eachLie(t *testing.T, room string, count int64, test func(t *testing.T, l *lying, want string)) {
+	t.Helper()
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBoth(t, func(t *testing.T, store Store) {
-				l := &lying{Store: store, room: basesDir, keeps: lie.keeps}
-				l.count.Store(1)
-				f := start(t, l, t.TempDir(), nil)
-				f.history(1)
-				f.caughtUp()
-				restoresAll(t, f, l)
-				chains := claims(t, l)
-				if len(chains) != 2 || len(chains[1].Bases) != 1 {
-					t.Fatalf("chains: %+v", chains)
-				}
-				wants(t, errors.New(chains[1].Claim.Reason), lie.want, chainName(1, basesDir))
+				l := &lying{Store: store, room: room, keeps: lie.keeps}
+				l.count.Store(count)
+				test(t, l, lie.want)
 			})
 		})
 	}
 }
 
+// TestLyingAboutBases: a base that the destination does not have ends its chain, and the
+// next chain has one.
+func TestLyingAboutBases(t *testing.T) {
+	t.Parallel()
+	eachLie(t, basesDir, 1, func(t *testing.T, l *lying, want string) {
+		f := start(t, l, t.TempDir(), nil)
+		f.history(1)
+		f.caughtUp()
+		restoresAll(t, f, l)
+		chains := claims(t, l)
+		if len(chains) != 2 || len(chains[1].Bases) != 1 {
+			t.Fatalf("chains: %+v", chains)
+		}
+		wants(t, errors.New(chains[1].Claim.Reason), want, chainName(1, basesDir))
+	})
+}
+
 // TestLyingAboutTheClaim: a destination that does not keep the first object is refused.
 func TestLyingAboutTheClaim(t *testing.T) {
 	t.Parallel()
-	for name, lie := range lies {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBoth(t, func(t *testing.T, store Store) {
-				l := &lying{Store: store, room: chainFile, keeps: lie.keeps}
-				l.count.Store(1000)
-				f := start(t, l, t.TempDir(), nil)
-				await(t, "the account has the error", func() error {
-					if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "and does not have it as it was written") {
-						return errors.New(a.Error)
-					}
-					return nil
-				})
-			})
+	eachLie(t, chainFile, 1000, func(t *testing.T, l *lying, _ string) {
+		f := start(t, l, t.TempDir(), nil)
+		await(t, "the account has the error", func() error {
+			if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "and does not have it as it was written") {
+				return errors.New(a.Error)
+			}
+			return nil
 		})
-	}
+	})
 }
 
 // summed is a bucket whose listing has the sums that sum computes.
