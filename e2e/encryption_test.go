@@ -152,3 +152,33 @@ func TestAllResourcesCanBeEncrypted(t *testing.T) {
 	file := harness.ConfigFile(t, "apiServer: {encryption: {resources: ["+strings.Join(stored, ", ")+"]}}")
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "config", "validate", file), "is valid")
 }
+
+// TestWorkloadsAreEncrypted: with the profile kubernetes, resources whose keys in etcd have
+// other names are encrypted, and their key is rotated.
+func TestWorkloadsAreEncrypted(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	file := harness.ConfigFile(t, kubernetesProfile+"apiServer: {encryption: {resources: [services, endpoints, nodes, ingresses.networking.k8s.io]}}")
+	s := harness.StartIn(t, dir, "--config", file)
+	s.Kubectl(`apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: node, annotations: {text: PlainTextOfTheNode}}}
+- {apiVersion: v1, kind: Service, metadata: {name: s, annotations: {text: PlainTextOfTheService}}, spec: {ports: [{port: 80}]}}
+- {apiVersion: v1, kind: Endpoints, metadata: {name: s, annotations: {text: PlainTextOfTheEndpoints}}}
+- apiVersion: networking.k8s.io/v1
+  kind: Ingress
+  metadata: {name: i, annotations: {text: PlainTextOfTheIngress}}
+  spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}
+`, "create", "-f", "-")
+	harness.Runs(t, harness.ExitOK, "encryption", "rotate", "--data-dir", dir)
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	if onDisk(t, dir, "PlainTextOf") {
+		t.Error("an object is on the disk in plain text")
+	}
+	s = harness.StartIn(t, dir, "--config", file)
+	harness.Contains(t, s.Kubectl("", "get", "node/node", "service/s", "endpoints/s", "ingress/i", "-o", "jsonpath={.items[*].metadata.annotations.text}"),
+		"PlainTextOfTheNode", "PlainTextOfTheService", "PlainTextOfTheEndpoints", "PlainTextOfTheIngress")
+}

@@ -12,22 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
-
-// builtInResources are the resources that the servers of the chain store, by
-// group. Events are stored for both of their groups as those of the core group.
-var builtInResources = map[string][]string{
-	"":                             {"configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"},
-	"admissionregistration.k8s.io": {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations"},
-	"apiextensions.k8s.io":         {"customresourcedefinitions"},
-	"apiregistration.k8s.io":       {"apiservices"},
-	"certificates.k8s.io":          {"certificatesigningrequests", "clustertrustbundles", "podcertificaterequests"},
-	"coordination.k8s.io":          {"leasecandidates", "leases"},
-	"flowcontrol.apiserver.k8s.io": {"flowschemas", "prioritylevelconfigurations"},
-	"internal.apiserver.k8s.io":    {"storageversions"},
-	"rbac.authorization.k8s.io":    {"clusterrolebindings", "clusterroles", "rolebindings", "roles"},
-	"storagemigration.k8s.io":      {"storageversionmigrations"},
-}
 
 // checkEncryptedResources returns an error for each configured resource that the server
 // does not store: because of such a mistake the meant resource would be stored in plain
@@ -63,14 +49,14 @@ func (o *Options) unknownResource(text string) string {
 		return ""
 	}
 	if o.profile.storesMore(resource) {
-		return fmt.Sprintf("%q: this list is for the types of the profile generic; encrypt other types with a file of your own, apiServer.encryption.configFile", text)
+		return ""
 	}
-	names, builtIn := builtInResources[resource.Group]
+	names, builtIn := kube.StoredTypes[resource.Group]
 	if builtIn {
 		if slices.Contains(names, resource.Resource) || resource.Resource == "*" {
 			return ""
 		}
-		for group, names := range builtInResources {
+		for group, names := range kube.StoredTypes {
 			if resource.Group == "" && slices.Contains(names, resource.Resource) {
 				return fmt.Sprintf("%q is not stored by this server; did you mean %q?", text, resource.Resource+"."+group)
 			}
@@ -88,7 +74,7 @@ func (o *Options) unknownResource(text string) string {
 
 func builtInNames() []string {
 	var list []string
-	for group, names := range builtInResources {
+	for group, names := range kube.StoredTypes {
 		for _, name := range names {
 			list = append(list, schema.GroupResource{Group: group, Resource: name}.String())
 		}
@@ -99,7 +85,7 @@ func builtInNames() []string {
 
 func builtInGroups() []string {
 	var list []string
-	for group := range builtInResources {
+	for group := range kube.StoredTypes {
 		if group != "" {
 			list = append(list, group)
 		}

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,7 +17,7 @@ import (
 func TestBuiltInResourcesAreComplete(t *testing.T) {
 	served := kube.DefaultResources()
 	missing := map[string][]string{}
-	for group, names := range builtInResources {
+	for group, names := range kube.StoredTypes {
 		missing[group] = slices.Clone(names)
 	}
 	delete(missing, "apiextensions.k8s.io") // of other schemes
@@ -30,7 +29,7 @@ func TestBuiltInResourcesAreComplete(t *testing.T) {
 			switch {
 			case !legacyscheme.Scheme.Recognizes(version.WithKind(kind + "List")), resource.Group == "events.k8s.io":
 			case resource.Group == "" && (!served.ResourceEnabled(plural) || kind == "APIGroup" || kind == "Endpoints" || kind == "RangeAllocation"):
-			case !slices.Contains(builtInResources[resource.Group], resource.Resource):
+			case !slices.Contains(kube.StoredTypes[resource.Group], resource.Resource):
 				t.Errorf("%s is not listed", resource)
 			default:
 				missing[resource.Group] = slices.DeleteFunc(missing[resource.Group], func(name string) bool { return name == resource.Resource })
@@ -44,49 +43,26 @@ func TestBuiltInResourcesAreComplete(t *testing.T) {
 	}
 }
 
+// TestEncryptedResourcesOfTheProfileKubernetes: with it, the list may have all types that
+// the server stores, and no others.
 func TestEncryptedResourcesOfTheProfileKubernetes(t *testing.T) {
 	cfg := config.Default()
-	cfg.APIs.Profile = config.ProfileKubernetes
-	o := &Options{config: cfg, profile: newProfile(cfg)}
-	for resource, want := range map[string]string{
-		"secrets": "", "*.*": "", "pods": "apiServer.encryption.configFile", "deployments.apps": "apiServer.encryption.configFile", "*.batch": "apiServer.encryption.configFile",
-	} {
-		o.config.APIServer.Encryption.Resources = []string{resource}
-		err := o.checkEncryptedResources()
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", resource, err, want)
+	for _, profile := range []string{config.ProfileGeneric, config.ProfileKubernetes} {
+		cfg.APIs.Profile = profile
+		o := &Options{config: cfg, profile: newProfile(cfg)}
+		for resource, ofBoth := range map[string]bool{
+			"secrets": true, "*.*": true, "*.certificates.k8s.io": true,
+			"pods": false, "services": false, "deployments.apps": false, "*.batch": false, "ipaddresses.networking.k8s.io": true, // as a custom resource
+		} {
+			o.config.APIServer.Encryption.Resources = []string{resource}
+			err := o.checkEncryptedResources()
+			if wanted := ofBoth || profile == config.ProfileKubernetes; (err == nil) != wanted {
+				t.Errorf("%s, %s: %v", profile, resource, err)
+			}
 		}
-	}
-}
-
-func TestEncryptedResources(t *testing.T) {
-	for resource, want := range map[string]string{
-		"secrets": "", "leases.coordination.k8s.io": "", "widgets.example.com": "", "*.*": "", "*.": "", "*.example.com": "", "*.rbac.authorization.k8s.io": "",
-		"secret":                          `did you mean "secrets"?`,
-		"pods":                            `"pods" is not stored by this server`,
-		"leases":                          `did you mean "leases.coordination.k8s.io"?`,
-		"role.rbac.authorization.k8s.io":  `did you mean "roles.rbac.authorization.k8s.io"?`,
-		"roles.rbac.authorisation.k8s.io": `did you mean "rbac.authorization.k8s.io"?`,
-		"widgets.example":                 "groups of custom resources have a dot",
-		"Widgets.example.com":             "capital letter",
-		"*":                               "core API group",
-		"events.events.k8s.io":            "Use 'events' instead",
-		"configmaps.*":                    "the group of",
-		"deployments.apps":                "the group of",
-	} {
-		o := &Options{config: config.Default()}
-		o.config.APIServer.Encryption.Resources = []string{resource}
-		err := o.checkEncryptedResources()
-		switch {
-		case want == "" && err != nil:
-			t.Errorf("%s is refused: %v", resource, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "apiServer.encryption.resources")):
-			t.Errorf("%s: %v, want %q", resource, err, want)
+		o.config.APIServer.Encryption.Resources = []string{"deployment.apps"}
+		if err := o.checkEncryptedResources(); err == nil {
+			t.Errorf("%s: a resource that does not exist is accepted", profile)
 		}
-	}
-	o := &Options{config: config.Default()}
-	o.config.APIServer.Encryption.Resources = []string{"secrets", "*."}
-	if err := o.checkEncryptedResources(); err == nil {
-		t.Error("a resource that a wildcard has as well was accepted")
 	}
 }

@@ -137,8 +137,7 @@ func (p profile) addHealthChecks(c *genericapiserver.Config) {
 // the resource is "*".
 func (p profile) storesMore(resource schema.GroupResource) bool {
 	names := workloads.StoredTypes[resource.Group]
-	_, isGeneric := builtInResources[resource.Group]
-	return p.all != nil && (slices.Contains(names, resource.Resource) || resource.Resource == "*" && len(names) > 0 && !isGeneric)
+	return p.all != nil && (slices.Contains(names, resource.Resource) || resource.Resource == "*" && len(names) > 0 || resource == workloads.IPAddresses)
 }
 
 // newServer creates the native API server with its types.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -38,22 +37,6 @@ func CheckReadable(ctx context.Context, kv clientv3.KV, root, file string) error
 		}
 	}
 	return nil
-}
-
-// storedBelow lists the key prefixes of a resource: built-in resources are stored under
-// their name, others under their group. Wildcards are checked as secrets and as all of
-// a group.
-func storedBelow(root, resource string) []string {
-	name, group, _ := strings.Cut(resource, ".")
-	switch {
-	case resource == "*.*", resource == "*.":
-		return []string{path.Join(root, "secrets") + "/", path.Join(root, "configmaps") + "/"}
-	case name == "*":
-		return []string{path.Join(root, group) + "/"}
-	case group == "":
-		return []string{path.Join(root, name) + "/"}
-	}
-	return []string{path.Join(root, name) + "/", path.Join(root, group, name) + "/"}
 }
 
 func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resource, below string) error {

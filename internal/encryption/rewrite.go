@@ -123,8 +123,8 @@ func (w *rewriter) outdated(object *mvccpb.KeyValue) bool {
 	case prefix == "" && store.IsEncrypted(object.Value):
 		return false // by a KMS plugin, or with a key that the file does not have
 	}
-	entry, exact := w.entryOf(string(object.Key))
-	return exact && writingKey(*entry) == w.state.New
+	entry := w.entryOf(string(object.Key))
+	return entry != nil && writingKey(*entry) == w.state.New
 }
 
 // rewrite writes the object as its entry requires, unless it was changed meanwhile: the
@@ -136,7 +136,7 @@ func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 		return fmt.Errorf("%s cannot be decrypted with %s in %s, which stays for that reason: put the right key back from a backup, or delete the object with `etcdctl del`, and rotate again: %w",
 			key, describe(store.KeyPrefix(object.Value)), w.File, err)
 	}
-	if entry, _ := w.entryOf(key); entry == nil || !writesPlain(*entry) {
+	if entry := w.entryOf(key); entry == nil || !writesPlain(*entry) {
 		if value, err = w.ring.encrypt(ctx, w.state.New, key, value); err != nil {
 			return fmt.Errorf("encrypt %s: %w", key, err)
 		}
@@ -157,21 +157,12 @@ func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 	return nil
 }
 
-// entryOf returns the file's entry for the object's resource, and whether it names the
-// resource itself. Built-in resources are stored below their name without the group, so
-// wildcards of their groups cannot be distinguished: nil.
-func (w *rewriter) entryOf(key string) (entry *apiserverv1.ResourceConfiguration, exact bool) {
-	stored, _ := store.CutKey(strings.TrimPrefix(key, w.Root))
-	for i, candidate := range w.config.Resources {
-		for _, resource := range candidate.Resources {
-			name, group, _ := strings.Cut(resource, ".")
-			if name == stored.Resource && (stored.Group == "" || group == stored.Group) {
-				return &w.config.Resources[i], true
-			}
-		}
+// entryOf returns the file's entry for the object's resource; nil if there is none, or if
+// the key has no resource.
+func (w *rewriter) entryOf(key string) *apiserverv1.ResourceConfiguration {
+	resource, found := resourceOf(strings.TrimPrefix(key, w.Root))
+	if !found {
+		return nil
 	}
-	if stored.Group == "" {
-		return nil, false
-	}
-	return w.config.entryFor(stored.String()), false
+	return w.config.entryFor(resource.String())
 }

@@ -40,7 +40,7 @@ func TestKeys(t *testing.T) {
 		{configMap("a", "b"), "/registry/configmaps/a/bb", false, false},
 		{configMap("a", "b"), "/registry/configmaps/aa/b", false, false},
 		{configMap("a", "b"), "/registry/secrets/a/b", true, false},
-		{node, "/registry/minions/b", true, false},
+		{node, "/registry/minions/b", true, true},
 		{gone, "/registry/example.com/widgets/a/b", true, true},
 		{gone, "/registry/example.com/widgets/b", true, true},
 		{gone, "/registry/example.com/widgets/other/b", false, false},

@@ -70,3 +70,18 @@ func DefaultResources() *serverstorage.ResourceConfig {
 	)
 	return resources
 }
+
+// StoredTypes are the resources that the servers of the chain store, by
+// group. Events are stored for both of their groups as those of the core group.
+var StoredTypes = map[string][]string{
+	"":                             {"configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"},
+	"admissionregistration.k8s.io": {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations"},
+	"apiextensions.k8s.io":         {"customresourcedefinitions"},
+	"apiregistration.k8s.io":       {"apiservices"},
+	"certificates.k8s.io":          {"certificatesigningrequests", "clustertrustbundles", "podcertificaterequests"},
+	"coordination.k8s.io":          {"leasecandidates", "leases"},
+	"flowcontrol.apiserver.k8s.io": {"flowschemas", "prioritylevelconfigurations"},
+	"internal.apiserver.k8s.io":    {"storageversions"},
+	"rbac.authorization.k8s.io":    {"clusterrolebindings", "clusterroles", "rolebindings", "roles"},
+	"storagemigration.k8s.io":      {"storageversionmigrations"},
+}

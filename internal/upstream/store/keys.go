@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
 )
 
 // Upstream fact: the keys of the objects of one resource in one namespace
@@ -19,6 +20,7 @@ import (
 //   k8s.io/apiserver/pkg/server/options.StorageFactoryRestOptionsFactory.GetRESTOptions
 //   k8s.io/apiserver/pkg/server/options.SimpleStorageFactory.ResourcePrefix
 //   k8s.io/apiextensions-apiserver/pkg/cmd/server/options.NewCRDRESTOptionsGetter
+//   k8s.io/kubernetes/pkg/kubeapiserver.SpecialDefaultResourcePrefixes
 // Why: the namespace controller looks for one key of each resource instead of
 //   listing every type that discovery has. Backups, history and key rotation tell the
 //   resource of an object by its key.
@@ -36,9 +38,16 @@ func NamespaceKeys(prefix, resourcePrefix, namespace string) string {
 
 // CutKey splits a key, without the prefix of all keys: into the resource, whose group is
 // empty for most built-in ones, and the rest, which is the name or the namespace and the
-// name. The groups that keys have contain a dot.
+// name. The groups that keys have contain a dot. A few resources have another name in keys,
+// such as services/specs.
 func CutKey(key string) (resource schema.GroupResource, rest string) {
-	first, rest, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	key = strings.TrimPrefix(key, "/")
+	for named, prefix := range kubeapiserver.SpecialDefaultResourcePrefixes {
+		if rest, below := strings.CutPrefix(key, prefix+"/"); below {
+			return schema.GroupResource{Resource: named.Resource}, rest
+		}
+	}
+	first, rest, _ := strings.Cut(key, "/")
 	if !strings.Contains(first, ".") {
 		return schema.GroupResource{Resource: first}, rest
 	}

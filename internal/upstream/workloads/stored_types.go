@@ -16,8 +16,8 @@ import (
 //   for the price of one read.
 // Breaks: objects of a new type are not found. TestStoredTypesAreComplete fails.
 
-// StoredTypes are the types that only this profile stores, by their group. IP addresses
-// are left out: the server makes them for services.
+// StoredTypes are the types that only this profile stores, by their group, without
+// [IPAddresses].
 var StoredTypes = map[string][]string{
 	"": {"endpoints", "limitranges", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates",
 		"replicationcontrollers", "services"},
@@ -32,6 +32,9 @@ var StoredTypes = map[string][]string{
 	"scheduling.k8s.io": {"podgroups", "priorityclasses", "workloads"},
 	"storage.k8s.io":    {"csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments", "volumeattributesclasses"},
 }
+
+// IPAddresses is a type whose objects the server makes for services.
+var IPAddresses = schema.GroupResource{Group: "networking.k8s.io", Resource: "ipaddresses"}
 
 // OwnObjects has the keys of the objects that a server of this profile creates by itself.
 var OwnObjects = []string{

@@ -1,0 +1,141 @@
+package encryption
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
+)
+
+// workloadKeys has keys of the profile kubernetes, and the resources that Kubernetes
+// encrypts them as.
+var workloadKeys = map[string]schema.GroupResource{
+	"/registry/services/specs/team/a":     {Resource: "services"},
+	"/registry/services/endpoints/team/a": {Resource: "endpoints"},
+	"/registry/minions/a":                 {Resource: "nodes"},
+	"/registry/controllers/team/a":        {Resource: "replicationcontrollers"},
+	"/registry/ingress/team/a":            {Group: "networking.k8s.io", Resource: "ingresses"},
+	"/registry/deployments/team/a":        {Group: "apps", Resource: "deployments"},
+	"/registry/ipaddresses/10.0.0.1":      {Group: "networking.k8s.io", Resource: "ipaddresses"},
+}
+
+// names lists the resources of the keys as the configuration names them.
+func names(keys map[string]schema.GroupResource) []string {
+	var list []string
+	for _, resource := range keys {
+		list = append(list, resource.String())
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestRotateKubernetes: a rotation finds the resources whose keys have other names or no
+// group, also those that are in plain text.
+func TestRotateKubernetes(t *testing.T) {
+	for name, resources := range map[string][]string{
+		"named": names(workloadKeys), "wildcards": {"*.*"}, "wildcards of groups": {"*.", "*.apps", "*.networking.k8s.io"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := apiServer{t, newEtcd(t), filepath.Join(t.TempDir(), "config.yaml")}
+			ensure(t, a.file, resources...)
+			for key, resource := range workloadKeys {
+				a.put(key, "content of "+key, resource)
+				if _, err := a.client.Put(t.Context(), key+"-plain", "plain"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, other := range []string{"/registry/ranges/servicenodeports", "/registry/masterleases/10.0.0.1"} {
+				if _, err := a.client.Put(t.Context(), other, "plain"); err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if answer, err := a.client.Get(t.Context(), other); err != nil || string(answer.Kvs[0].Value) != "plain" {
+						t.Errorf("%s, which is no object, is %v, %v", other, answer, err)
+					}
+				}()
+			}
+			if err := a.rotation(silent).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c, err := read(a.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, resource := range workloadKeys {
+				for object, want := range map[string]string{key: "content of " + key, key + "-plain": "plain"} {
+					text, got := a.get(object, resource)
+					if text != want || !bytes.HasPrefix(got, []byte(c.writingKeys()[0])) {
+						t.Errorf("%s reads %q; etcd has %.60q", object, text, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRotateLeavesNoPlainText: entries for resources of the same name in other groups, and
+// for services, do not decide about secrets and endpoints.
+func TestRotateLeavesNoPlainText(t *testing.T) {
+	a := apiServer{t, newEtcd(t), filepath.Join(t.TempDir(), "config.yaml")}
+	content := `apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [services, secrets.example.com]
+  providers:
+  - identity: {}
+- resources: [secrets, endpoints]
+  providers:
+  - secretbox: {keys: [{name: mine, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=}]}
+`
+	if err := os.WriteFile(a.file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	encrypted := map[string]schema.GroupResource{"/registry/secrets/team/a": secrets, "/registry/services/endpoints/team/a": {Resource: "endpoints"}}
+	for key, resource := range encrypted {
+		a.put(key, "text", resource)
+	}
+	if err := a.rotation(silent).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for key, resource := range encrypted {
+		if text, got := a.get(key, resource); text != "text" || !store.IsEncrypted(got) {
+			t.Errorf("%s reads %q; etcd has %.60q", key, text, got)
+		}
+	}
+}
+
+// TestCheckReadableKubernetes: the values of each resource are checked where they are
+// stored.
+func TestCheckReadableKubernetes(t *testing.T) {
+	a := apiServer{t, newEtcd(t), filepath.Join(t.TempDir(), "config.yaml")}
+	for key, resource := range workloadKeys {
+		for _, entry := range []string{resource.String(), "*." + resource.Group} {
+			if entry == "*." {
+				continue // for secrets and config maps
+			}
+			t.Run(fmt.Sprint(entry), func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "config.yaml")
+				ensure(t, file, entry)
+				if _, err := a.client.Put(t.Context(), key, store.SecretboxPrefix+"other:text"); err != nil {
+					t.Fatal(err)
+				}
+				if err := CheckReadable(t.Context(), a.client, "/registry", file); err == nil || !strings.Contains(err.Error(), "another key") {
+					t.Errorf("it says %v", err)
+				}
+				if _, err := a.client.Delete(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+				if err := CheckReadable(t.Context(), a.client, "/registry", file); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
