@@ -16,7 +16,7 @@ const (
 	countsPerRequest = 100
 	// parallelCounts bounds the number of concurrent requests of countEach.
 	parallelCounts = 16
-	// countTimeout bounds the requests of count: apply and HoldEmpty wait for it.
+	// countTimeout bounds the requests of count: other callers wait for them.
 	countTimeout = 10 * time.Second
 )
 
@@ -26,30 +26,45 @@ func (p *Population) lockCounted(ctx context.Context, prefixes []string) error {
 	if err := p.awaitWatch(ctx); err != nil {
 		return err
 	}
-	if len(p.uncounted(prefixes)) > 0 {
-		// The revision to count at must not have been compacted.
-		revision, err := p.Revision(ctx)
-		if err != nil {
-			return err
+	for {
+		p.mu.Lock()
+		if len(p.uncountedLocked(prefixes)) == 0 {
+			return nil
 		}
-		if err := p.Reach(ctx, revision); err != nil {
+		p.mu.Unlock()
+		if err := p.countAll(ctx, prefixes); err != nil {
 			return err
 		}
 	}
+}
+
+// countAll counts the objects below the prefixes that have not been counted, unless the
+// watch begins anew meanwhile. One caller counts at a time: the next one then has less to
+// count.
+func (p *Population) countAll(ctx context.Context, prefixes []string) error {
+	select {
+	case p.counting <- struct{}{}:
+		defer func() { <-p.counting }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait until other types are counted in etcd: %w", context.Cause(ctx))
+	}
+	// The revision to count at must not have been compacted.
+	revision, err := p.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.Reach(ctx, revision); err != nil {
+		return err
+	}
 	p.mu.Lock()
-	for some := range slices.Chunk(p.uncountedLocked(prefixes), countsPerRequest) {
+	uncounted := p.uncountedLocked(prefixes)
+	p.mu.Unlock()
+	for some := range slices.Chunk(uncounted, countsPerRequest) {
 		if err := p.count(ctx, some); err != nil {
-			p.mu.Unlock()
 			return err
 		}
 	}
 	return nil
-}
-
-func (p *Population) uncounted(prefixes []string) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.uncountedLocked(prefixes)
 }
 
 func (p *Population) uncountedLocked(prefixes []string) []string {
@@ -63,21 +78,32 @@ func (p *Population) uncountedLocked(prefixes []string) []string {
 }
 
 // count counts with requests to etcd, which counts keys in its index without reading
-// values, at the revision that the watch has reached. The caller holds mu, so that apply
-// waits.
+// values, at the revision that the watch has reached, and adds the changes that the watch
+// reports meanwhile. The prefixes have not been counted.
 func (p *Population) count(ctx context.Context, prefixes []string) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
+	p.mu.Lock()
+	beginning, revision, before := p.beginnings, p.revision, make([]int64, len(prefixes))
+	for i, prefix := range prefixes {
+		before[i] = p.counts[prefix]
+	}
+	p.mu.Unlock()
 	count := p.countEach
 	if p.storage.connection.Single {
 		count = p.countInTransaction
 	}
-	counts, err := count(ctx, prefixes, p.revision)
+	counts, err := count(ctx, prefixes, revision)
 	if err != nil {
 		return fmt.Errorf("count the objects in etcd: %w", err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.beginnings != beginning {
+		return nil // etcd may have another history now
+	}
 	for i, prefix := range prefixes {
-		p.counts[prefix] = counts[i]
+		p.counts[prefix] += counts[i] - before[i]
 		p.counted[prefix] = true
 	}
 	return nil

@@ -34,28 +34,30 @@ const (
 // keys, then from a watch on all keys, which begins with the first use. It is
 // safe for concurrent use.
 type Population struct {
-	storage *Storage
-	log     *slog.Logger
-	started sync.Once
-	refresh time.Duration // see emptyRefresh
-	pages   chan struct{} // has an entry for each page that a feed reads
+	storage  *Storage
+	log      *slog.Logger
+	started  sync.Once
+	refresh  time.Duration // see emptyRefresh
+	pages    chan struct{} // has an entry for each page that a feed reads
+	counting chan struct{} // has an entry while a caller counts
 
-	mu       sync.Mutex
-	watching context.Context  // of the current watch; nil before the first
-	watcher  clientv3.Watcher // of the current watch
-	cluster  uint64           // identifies the etcd cluster
-	lost     bool             // the next watch cannot continue the last one
-	revision int64            // the counts are those of this revision
-	prefixes map[string]struct{}
-	counts   map[string]int64  // by key prefix below the common one
-	counted  map[string]bool   // whether the count includes the objects from before the watch
-	first    int64             // all changes after this revision are known
-	last     map[string]int64  // by prefix: the revision of the last creation or deletion
-	written  map[string]*int64 // by prefix: the revision of the last change
-	empty    map[string][]*EmptyResource
-	feeds    map[string][]*Feed // by prefix
-	change   chan struct{}      // closed when a count becomes 0 or leaves it
-	progress chan struct{}      // closed when revision grows
+	mu         sync.Mutex
+	watching   context.Context  // of the current watch; nil before the first
+	watcher    clientv3.Watcher // of the current watch
+	cluster    uint64           // identifies the etcd cluster
+	lost       bool             // the next watch cannot continue the last one
+	revision   int64            // the counts are those of this revision
+	prefixes   map[string]struct{}
+	counts     map[string]int64  // by key prefix below the common one
+	counted    map[string]bool   // whether the count includes the objects from before the watch
+	beginnings int               // the number of watches that did not continue the last one
+	first      int64             // all changes after this revision are known
+	last       map[string]int64  // by prefix: the revision of the last creation or deletion
+	written    map[string]*int64 // by prefix: the revision of the last change
+	empty      map[string][]*EmptyResource
+	feeds      map[string][]*Feed // by prefix
+	change     chan struct{}      // closed when a count becomes 0 or leaves it
+	progress   chan struct{}      // closed when revision grows
 }
 
 func (s *Storage) newPopulation(log *slog.Logger) *Population {
@@ -63,7 +65,7 @@ func (s *Storage) newPopulation(log *slog.Logger) *Population {
 	if interval := s.config.CompactionInterval; interval > 0 {
 		refresh = min(refresh, max(interval/2, time.Second)) // a compaction leaves the revisions of the last interval
 	}
-	return &Population{storage: s, log: log, refresh: refresh, pages: make(chan struct{}, maxFeedPages), feeds: map[string][]*Feed{}, change: make(chan struct{}), progress: make(chan struct{})}
+	return &Population{storage: s, log: log, refresh: refresh, pages: make(chan struct{}, maxFeedPages), counting: make(chan struct{}, 1), feeds: map[string][]*Feed{}, change: make(chan struct{}), progress: make(chan struct{})}
 }
 
 // start begins to follow the store, unless that has begun.
@@ -150,6 +152,7 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *e
 		if types := len(p.feeds); types > 0 {
 			p.log.Warn("etcd no longer has all changes since the last watch: reading the objects of the followed types again", "types", types)
 		}
+		p.beginnings++
 		p.cluster, p.lost, p.revision = now.ClusterId, false, now.Revision
 		p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.builtInPrefixes()
 		p.first, p.last, p.written = p.revision, map[string]int64{}, map[string]*int64{}
