@@ -3,12 +3,16 @@ package controllers
 import (
 	"context"
 	"sync"
+	"time"
 )
+
+// reloadRetry is the time to the next attempt to build a controller after one has failed.
+const reloadRetry = time.Minute
 
 // reloading returns a function that runs a controller which reads its files once. When
 // the files change, it builds and runs a new one; upstream needs a restart of the
-// process for that. If the new one cannot be built, the old one continues. Its event
-// handlers stay in the shared informers, which costs little: files change rarely.
+// process for that. If the new one cannot be built, the old one continues meanwhile. Its
+// event handlers stay in the shared informers, which costs little: files change rarely.
 func reloading(env *environment, build func(context.Context) (func(context.Context), error)) (func(context.Context), error) {
 	changed := env.config.Files.changed()
 	run, err := build(env.runCtx)
@@ -32,17 +36,23 @@ func reloading(env *environment, build func(context.Context) (func(context.Conte
 // awaitNext waits for the next change and returns the new controller; nil when ctx has
 // ended.
 func awaitNext(ctx context.Context, env *environment, changed *<-chan struct{}, build func(context.Context) (func(context.Context), error)) func(context.Context) {
+	var retry <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-retry:
 		case <-*changed:
+			*changed = env.config.Files.changed()
 		}
-		*changed = env.config.Files.changed()
 		next, err := build(ctx)
 		if err == nil {
 			return next
 		}
-		env.config.Log.Error("rebuilding a controller failed: it continues with the old certificates and keys", "error", err)
+		if ctx.Err() != nil {
+			return nil
+		}
+		env.config.Log.Error("rebuilding a controller failed, trying again in a minute: it continues with the old certificates and keys", "error", err)
+		retry = time.After(reloadRetry)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 )
 
 // changes is a source of changes that a test makes.
@@ -73,4 +74,43 @@ func TestReloading(t *testing.T) {
 	cancel()
 	expect(events, -3)
 	<-ended
+}
+
+// TestReloadingTriesAgain: a controller that could not be built is built without another
+// change.
+func TestReloadingTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &changes{next: make(chan struct{})}
+		env := &environment{runCtx: t.Context(), config: Config{Files: Files{Changed: source.changed}, Log: slog.New(slog.DiscardHandler)}}
+		built, running := 0, make(chan int, 1)
+		run, err := reloading(env, func(context.Context) (func(context.Context), error) {
+			built++
+			number := built
+			if number == 2 || number == 3 {
+				return nil, errors.New("the disk has an error")
+			}
+			return func(ctx context.Context) {
+				running <- number
+				<-ctx.Done()
+			}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			run(ctx)
+		}()
+		if number := <-running; number != 1 {
+			t.Errorf("controller %d runs first", number)
+		}
+		source.change()
+		if number := <-running; number != 4 {
+			t.Errorf("controller %d runs after two attempts that failed", number)
+		}
+		cancel()
+		<-ended
+	})
 }
