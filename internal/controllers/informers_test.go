@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -214,6 +215,28 @@ func TestNewMonitorReplacesTheOld(t *testing.T) {
 	runningMonitor(t, gc, widgets)
 	if len(set.released) != 1 || set.released[0].monitor != shared.Informer() {
 		t.Errorf("released: %v", set.released)
+	}
+}
+
+// TestMonitorThatIsRunTooLate: a monitor that was stopped before it was run does not replace
+// the next one of its type.
+func TestMonitorThatIsRunTooLate(t *testing.T) {
+	set := testInformers(t, newClock().now)
+	gc := set.newMonitors()
+	late, err := gc.ForResource(widgets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	runningMonitor(t, gc, widgets)
+	current := gc.current[widgets]
+	stopped := make(chan struct{})
+	close(stopped)
+	late.Informer().GetController().Run(stopped)
+	if gc.current[widgets] != current || slices.ContainsFunc(set.released, func(r released) bool { return r.monitor == current }) {
+		t.Error("the monitor of the type is released")
 	}
 }
 

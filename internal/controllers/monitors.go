@@ -185,10 +185,16 @@ func (m *monitor) addHandler() (cache.ResourceEventHandlerRegistration, error) {
 
 // run is called when the controller runs the monitor. It takes back an earlier
 // release. If the handler was removed meanwhile, it is added again, to the informer
-// that the type has now.
-func (m *monitor) run() {
+// that the type has now. A monitor that was stopped before must not replace the one
+// that the controller has made since.
+func (m *monitor) run(stop <-chan struct{}) {
 	m.turn.Lock()
 	defer m.turn.Unlock()
+	select {
+	case <-stop:
+		return
+	default:
+	}
 	m.ran = true
 	m.monitors.ran(m)
 	if !m.released {

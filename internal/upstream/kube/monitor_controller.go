@@ -32,8 +32,10 @@ import (
 // while they monitor its type.
 type MonitorController struct {
 	cache.SharedInformer
-	// Began is called when the monitor is run, Ended when it is stopped.
-	Began, Ended func()
+	// Began is called when the monitor is run, with the channel that stops it, Ended when
+	// it is stopped. If the channel is closed already, the type may have another monitor.
+	Began func(stop <-chan struct{})
+	Ended func()
 	// Revision returns the resource version up to which the monitor has handled all
 	// changes.
 	Revision func() string
@@ -44,7 +46,7 @@ func (c MonitorController) LastSyncResourceVersion() string { return c.Revision(
 
 // Run implements [cache.Controller].
 func (c MonitorController) Run(stop <-chan struct{}) {
-	c.Began()
+	c.Began(stop)
 	<-stop
 	c.Ended()
 }
