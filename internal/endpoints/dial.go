@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -19,6 +20,9 @@ const (
 	// headStart is the time between the attempts to connect to two targets: a target
 	// that drops packets must not delay a request that another one can answer.
 	headStart = 250 * time.Millisecond
+	// closeTimeout bounds the time in which attempts end that are closed. Upstream's client
+	// of an egress proxy waits for the answer of the proxy without a context.
+	closeTimeout = time.Second
 )
 
 // ConnectError means that no target of a reference accepts a connection.
@@ -59,8 +63,8 @@ func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 		if targets == nil {
 			return dialServiceName(ctx, network, ref, port, base)
 		}
-		race := &race{resolver: r, ref: ref, base: base, policy: r.policyOf(ref)}
-		connection, target, err := race.run(ctx, r.healthOf(ref).order(targets, r.turn.Add(1)))
+		race := &race{resolver: r, ref: ref, health: r.healthOf(ref), base: base, policy: r.policyOf(ref)}
+		connection, target, err := race.run(ctx, race.health.order(targets, r.turn.Add(1)))
 		if err != nil || !pooled {
 			return connection, err
 		}
@@ -83,13 +87,65 @@ func dialServiceName(ctx context.Context, network string, ref Reference, port st
 	return connection, nil
 }
 
+// attempts are the goroutines that connect to targets. They may outlive the requests that
+// they are for.
+type attempts struct {
+	mu      sync.Mutex // orders start and the wait for running
+	closed  context.Context
+	close   context.CancelFunc
+	running sync.WaitGroup
+}
+
+func newAttempts() *attempts {
+	a := &attempts{}
+	a.closed, a.close = context.WithCancel(context.Background())
+	return a
+}
+
+// start runs attempt, whose context ends when the attempts are closed, or returns an error
+// if they are closed already. The context has the values of ctx.
+func (a *attempts) start(ctx context.Context, attempt func(context.Context)) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed.Err() != nil {
+		return errors.New("the server is stopping")
+	}
+	a.running.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+		defer cancel()
+		defer context.AfterFunc(a.closed, cancel)()
+		attempt(ctx)
+	})
+	return nil
+}
+
+// Close ends the attempts to connect and waits for them, for closeTimeout at most. Later
+// attempts fail.
+func (r *Resolver) Close() {
+	r.attempts.mu.Lock()
+	r.attempts.close()
+	r.attempts.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.attempts.running.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(closeTimeout):
+	}
+}
+
 // race connects to several targets, the next one after headStart or a failure, and uses
 // the first connection.
 type race struct {
 	resolver *Resolver
 	ref      Reference
+	health   *health
 	base     utilnet.DialFunc
 	policy   *Policy
+	results  chan dialResult
+	ended    chan struct{} // closed when run has returned
 }
 
 type dialResult struct {
@@ -99,32 +155,36 @@ type dialResult struct {
 }
 
 func (r *race) run(ctx context.Context, targets []string) (net.Conn, string, error) {
-	results := make(chan dialResult, len(targets))
+	r.results, r.ended = make(chan dialResult), make(chan struct{})
+	defer close(r.ended)
 	timer := time.NewTimer(headStart)
 	defer timer.Stop()
+	var errs []error
 	started, pending := 0, 0
 	next := func() {
 		if started < len(targets) {
-			go r.dial(ctx, targets[started], results)
-			started, pending = started+1, pending+1
+			target := targets[started]
+			started++
+			if err := r.resolver.attempts.start(ctx, func(ctx context.Context) { r.dial(ctx, target) }); err != nil {
+				errs = append(errs, err)
+				return
+			}
+			pending++
 			timer.Reset(headStart)
 		}
 	}
-	var errs []error
 	for next(); pending > 0; {
 		select {
 		case <-timer.C:
 			next()
-		case result := <-results:
+		case result := <-r.results:
 			pending--
 			if result.err == nil {
-				go closeLate(results, pending)
 				return result.connection, result.target, nil
 			}
 			errs = append(errs, result.err)
 			next()
 		case <-ctx.Done():
-			go closeLate(results, pending)
 			return nil, "", &ConnectError{Reference: r.ref, cause: errors.Join(append(errs, context.Cause(ctx))...)}
 		}
 	}
@@ -133,21 +193,16 @@ func (r *race) run(ctx context.Context, targets []string) (net.Conn, string, err
 
 // dial continues after the end of the request, for dialTimeout at most: its result is the
 // health of the target for the next request.
-func (r *race) dial(ctx context.Context, target string, results chan<- dialResult) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
-	defer cancel()
+func (r *race) dial(ctx context.Context, target string) {
 	connection, err := connect(ctx, r.base, r.policy, target)
-	if r.resolver.healthOf(r.ref).mark(target, err) {
+	if r.resolver.attempts.closed.Err() == nil && r.health.mark(target, err) {
 		r.resolver.Changed(r.ref)
 	}
-	results <- dialResult{connection: connection, target: target, err: err}
-}
-
-// closeLate closes the connections that are made after the first one.
-func closeLate(results <-chan dialResult, pending int) {
-	for range pending {
-		if late := <-results; late.err == nil {
-			_ = late.connection.Close() // nothing was sent on it
+	select {
+	case r.results <- dialResult{connection: connection, target: target, err: err}:
+	case <-r.ended:
+		if err == nil {
+			_ = connection.Close() // nothing was sent on it
 		}
 	}
 }
