@@ -26,18 +26,18 @@ func (s *fillingStore) ReadinessCheck() error {
 
 func TestAwaitCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, filled, filling := &Storage{}, &fillingStore{}, &fillingStore{}
+		caches, filled, filling := &watchCaches{}, &fillingStore{}, &fillingStore{}
 		filled.filled.Store(true)
-		s.caches.add(filled)
-		s.caches.add(filling)
+		caches.add(filled)
+		caches.add(filling)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := s.AwaitCaches(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := caches.await(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a cache is not filled, got %v", err)
 		}
 		began := time.Now()
 		time.AfterFunc(time.Second, func() { filling.filled.Store(true) })
-		if err := s.AwaitCaches(t.Context()); err != nil || time.Since(began) < time.Second {
+		if err := caches.await(t.Context()); err != nil || time.Since(began) < time.Second {
 			t.Errorf("returned after %v: %v", time.Since(began), err)
 		}
 	})
