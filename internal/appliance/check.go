@@ -6,6 +6,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/memory"
 )
 
 // Checked is a configuration that has passed all checks that are possible without
@@ -40,9 +41,8 @@ func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 // directory must be new or empty, or left by such a server that was killed.
 func (c *Checked) Ephemeral() { c.ephemeral = true }
 
-// GCPercent collects no garbage until shortly after the server is ready (see memory.Hold),
-// and sets GOGC of the process then. It is for servers for tests: the heap of a start without
-// collections takes 8 MB more afterwards.
+// GCPercent sets GOGC of the process from shortly after readiness on; until then no garbage is
+// collected (see memory.Hold). The default is [memory.DefaultPercent].
 func (c *Checked) GCPercent(percent int) { c.gcPercent = percent }
 
 // Check completes and validates the configuration with the checks of every part. It
@@ -62,5 +62,5 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checked{config: cfg, options: options}, nil
+	return &Checked{config: cfg, options: options, gcPercent: memory.DefaultPercent}, nil
 }

@@ -38,8 +38,8 @@ type Streams struct {
 	Err io.Writer
 }
 
-// suspendsGC is the annotation of commands that may start a server for tests: they resume
-// the garbage collection when the server is ready, the others at once.
+// suspendsGC is the annotation of commands that may start a server: they resume the garbage
+// collection when the server is ready, the others at once.
 const suspendsGC = "suspends-gc"
 
 // exitError carries an exit code with an error.

@@ -22,17 +22,15 @@ type hold struct {
 	limit   int64 // GOMEMLIMIT after the release
 }
 
+// DefaultPercent is Go's default of GOGC.
+const DefaultPercent = 100
+
 // Hold suspends garbage collection until release is called or the process has heldHeap:
 // during a start, nearly all of what is allocated stays in use, and the collections take
 // a third of its processor time. Then percent is the GOGC of the process. It does
 // nothing if the user sets GOGC or GOMEMLIMIT. While collections are suspended already, a
-// call only changes percent; with 0 it resumes them. Release may be called more than once,
-// from any goroutine.
+// call only changes percent. Release may be called more than once, from any goroutine.
 func Hold(percent int) (release func()) {
-	if percent == 0 {
-		Resume()
-		return func() {}
-	}
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
