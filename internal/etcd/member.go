@@ -106,16 +106,33 @@ func Start(ctx context.Context, cfg Config) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
 	}
+	slowTicks, err := etcdfiles.SlowTicks(started.Server)
+	if err != nil {
+		started.Close()
+		return nil, fmt.Errorf("start etcd: %w", err)
+	}
 	m := &Member{dir: cfg.Dir, quota: cfg.QuotaBytes, etcd: started, client: v3client.New(started.Server), failure: failure, done: make(chan struct{}), turn: make(chan struct{}, 1)}
 	m.client.KV = etcdfiles.AfterElection(m.client.KV, m.WaitReady)
-	go func() {
-		defer close(m.done)
-		select {
-		case <-started.Server.StopNotify():
-		case <-failure.Failed():
-		}
-	}()
+	go m.watch(slowTicks)
 	return m, nil
+}
+
+// watch closes done when the member has stopped or failed. It calls elected after the
+// election.
+func (m *Member) watch(elected func()) {
+	defer close(m.done)
+	election := m.etcd.Server.ReadyNotify()
+	for {
+		select {
+		case <-election:
+			elected()
+			election = nil
+		case <-m.etcd.Server.StopNotify():
+			return
+		case <-m.failure.Failed():
+			return
+		}
+	}
 }
 
 // Exists reports whether the directory has a member's data, readable or not.
