@@ -60,17 +60,9 @@ func (a *Applier) Summary() Summary {
 	return a.summary
 }
 
-// failures is the number of lines of an error, of which each failure has one.
-func failures(err error) int {
-	if err == nil {
-		return 0
-	}
-	return 1 + strings.Count(err.Error(), "\n")
-}
-
 // applied is the result of a round.
 type applied struct {
-	// failed has an entry for each failure; nil if all objects were applied.
+	// failed is of type failures; nil if all objects were applied.
 	failed  error
 	objects int
 }
@@ -80,7 +72,7 @@ type applied struct {
 func (a *Applier) round(ctx context.Context, files map[string]fileState) applied {
 	objects, _, err := read(a.dir, files, Everything)
 	errs := append([]error{err}, a.applyObjects(ctx, objects)...)
-	if err := errors.Join(errs...); err != nil {
+	if err := join(errs...); err != nil {
 		return applied{err, len(objects)}
 	}
 	return applied{a.pruneAndRecord(ctx, objects), len(objects)}
@@ -232,7 +224,7 @@ func (a *Applier) awaitCRDs(ctx context.Context, crds []object) error {
 			break
 		}
 	}
-	return errors.Join(errs...)
+	return join(errs...)
 }
 
 // notEstablished returns why a CRD is not established yet, or nil.

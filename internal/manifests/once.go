@@ -3,7 +3,6 @@ package manifests
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,10 +43,10 @@ func (a *Applier) ApplyOnce(ctx context.Context, paths []string, only Only) (int
 		objects = append(objects, found...)
 		errs = append(errs, err)
 	}
-	if err := errors.Join(append(errs, duplicates(objects))...); err != nil {
+	if err := join(append(errs, duplicates(objects))...); err != nil {
 		return 0, err
 	}
-	return len(objects), errors.Join(a.applyObjects(ctx, objects)...)
+	return len(objects), join(a.applyObjects(ctx, objects)...)
 }
 
 // readPath reads a file or a directory.

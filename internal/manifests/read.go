@@ -102,7 +102,7 @@ func read(dir string, files map[string]fileState, only Only) (objects []object, 
 		objects = append(objects, found...)
 		errs = append(errs, err)
 	}
-	return objects, skipped, errors.Join(append(errs, duplicates(objects))...)
+	return objects, skipped, join(append(errs, duplicates(objects))...)
 }
 
 // parse returns the objects of one file and the items of its lists, of those documents
@@ -114,14 +114,14 @@ func parse(name string, data []byte, keep func(map[string]any) bool) ([]object, 
 	for number := 1; ; number++ {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
-			return objects, errors.Join(errs...)
+			return objects, join(errs...)
 		}
 		origin := name
 		if number > 1 {
 			origin = fmt.Sprintf("%s (document %d)", name, number)
 		}
 		if err != nil {
-			return objects, errors.Join(append(errs, fmt.Errorf("%s: %w", origin, err))...)
+			return objects, join(append(errs, fmt.Errorf("%s: %w", origin, err))...)
 		}
 		found, err := decode(origin, document, keep)
 		if err != nil {
@@ -192,5 +192,5 @@ func duplicates(objects []object) error {
 		}
 		first[ref] = o.origin
 	}
-	return errors.Join(errs...)
+	return join(errs...)
 }

@@ -69,7 +69,7 @@ func (a *Applier) Run(ctx context.Context, ready func()) error {
 	a.follow(ctx, func(result applied) {
 		err := result.failed
 		a.mu.Lock()
-		a.failure, a.summary = err, Summary{Objects: result.objects, Failures: failures(err)}
+		a.failure, a.summary = err, Summary{Objects: result.objects, Failures: count(err)}
 		a.mu.Unlock()
 		if err == nil || !a.all && err.Error() == previous {
 			ready()

@@ -59,6 +59,31 @@ func TestRemovedDirectoryIsReported(t *testing.T) {
 	<-ended
 }
 
+// TestFailuresAreCountedOnce: a failure whose text has several lines is one.
+func TestFailuresAreCountedOnce(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"lines.yaml": "a: 1\na: 2\nb: 1\nb: 2\n", // two lines of one error
+		"two.yaml":   "kind: ConfigMap\n---\nkind: ConfigMap\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := scan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Applier{dir: dir, client: fake.NewSimpleDynamicClient(runtime.NewScheme()), log: slog.New(slog.DiscardHandler)}
+	result := a.round(t.Context(), files)
+	if lines := strings.Count(result.failed.Error(), "\n") + 1; count(result.failed) != 3 || lines < 4 {
+		t.Errorf("%d failures in %d lines:\n%v", count(result.failed), lines, result.failed)
+	}
+	if count(nil) != 0 || count(os.ErrNotExist) != 1 {
+		t.Error("a single error is not counted as one")
+	}
+}
+
 // TestKindsThatAreNotServed: the error says how the kind can be served.
 func TestKindsThatAreNotServed(t *testing.T) {
 	for group, want := range map[string]string{"": "apis.profile: kubernetes", "apps": "apis.profile: kubernetes", "networking.k8s.io": "its CRD is missing, or it needs apis.profile: kubernetes", "example.org": "its CRD is missing, or has other versions"} {
