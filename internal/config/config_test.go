@@ -111,6 +111,7 @@ func TestLoadRefuses(t *testing.T) {
 		"audit without a policy":     {header + "apiServer: {audit: {logPath: /tmp/a}}\n", []string{"apiServer.audit.logPath: needs apiServer.audit.policyFile"}},
 		"a missing file":             {header + "apiServer:\n  tracing:\n    configFile: /does/not/exist\n", []string{":5: apiServer.tracing.configFile: open /does/not/exist"}},
 		"half a client certificate":  {header + "etcd: {external: {certFile: /dev/null}}\n", []string{"certFile and keyFile go together"}},
+		"an endpoint without a port": {header + "etcd: {external: {endpoints: [\"https://etcd.example.com\"]}}\n", []string{"etcd.external.endpoints[0]: ", "write https://etcd.example.com:2379"}},
 		"a bad endpoint":             {header + "etcd: {external: {endpoints: [\"etcd:2379\"]}}\n", []string{"etcd.external.endpoints[0]: ", "https://host:2379"}},
 		"a date that does not exist": {header + "backup: {schedule: \"0 0 30 2 *\"}\n", []string{":3: backup.schedule: ", "never fires"}},
 		"another kind":               {"apiVersion: v1\nkind: ConfigMap\n", []string{`:1: apiVersion: "v1" is not supported`, `:2: kind: "ConfigMap" is not supported`}},

@@ -144,6 +144,8 @@ func (c *ServerConfiguration) validateEtcd(fail func(path, format string, args .
 		u, err := url.Parse(endpoint)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 			fail(fmt.Sprintf("etcd.external.endpoints[%d]", i), "%q is not an etcd endpoint; write https://host:2379", endpoint)
+		} else if !isPort(u.Port()) {
+			fail(fmt.Sprintf("etcd.external.endpoints[%d]", i), "%q has no port from 1 to 65535, without which no connection is made; write %s://%s", endpoint, u.Scheme, net.JoinHostPort(u.Hostname(), "2379"))
 		}
 	}
 	if (external.CertFile == "") != (external.KeyFile == "") {

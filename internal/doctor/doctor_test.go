@@ -61,6 +61,34 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// TestExternalEtcd: the endpoints are dialled as etcd's client does.
+func TestExternalEtcd(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	refusing := httptest.NewServer(http.NotFoundHandler())
+	refusing.Close()
+	for name, test := range map[string]struct {
+		endpoints []string
+		want      Severity
+	}{
+		"all answer":       {[]string{server.URL, server.URL + "/"}, ""},
+		"one is down":      {[]string{server.URL, refusing.URL}, Risk},
+		"all are down":     {[]string{refusing.URL}, Failure},
+		"one has no port":  {[]string{server.URL, "http://127.0.0.1"}, Risk},
+		"one cannot exist": {[]string{server.URL, "http://[::1"}, Risk},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			cfg.Etcd.External.Endpoints = test.endpoints
+			d := &directory{Report: &Report{}, config: cfg}
+			f := found(t, func(add func(Finding)) error { return d.externalEtcd(t.Context(), add) })
+			if f == nil && test.want != "" || f != nil && f.Severity != test.want {
+				t.Errorf("found %+v, want %q", f, test.want)
+			}
+		})
+	}
+	server.Close()
+}
+
 // TestState: problems in the status of the server become findings.
 func TestState(t *testing.T) {
 	for text, change := range map[string]func(*admin.Status){

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -43,11 +44,11 @@ func (d *directory) externalEtcd(ctx context.Context, add func(Finding)) error {
 	all := d.config.Etcd.External.Endpoints
 	var failed []string
 	for _, endpoint := range all {
-		_, address, found := strings.Cut(endpoint, "://")
-		if !found {
-			address = endpoint
+		address, err := url.Parse(endpoint)
+		if err == nil {
+			err = dial(ctx, address.Host)
 		}
-		if err := dial(ctx, address); err != nil {
+		if err != nil {
 			failed = append(failed, fmt.Sprintf("%s (%v)", endpoint, err))
 		}
 	}
