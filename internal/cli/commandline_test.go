@@ -42,6 +42,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"controllers", "--port", "1"}, "unknown flag: --port"},
 		{[]string{"config", "print", "--defaults", "--port", "1"}, "--defaults and --port exclude each other"},
 		{[]string{"config", "print", "--defaults", "--effective"}, "--defaults and --effective exclude each other"},
+		{[]string{"config", "print", "--effective=false"}, "leaves nothing to print; --defaults prints the defaults"},
 		{[]string{"config", "print", "-o", "xml"}, "allowed: yaml, json"},
 		{[]string{"config", "validate"}, "FILE"},
 		{[]string{"kubeconfig", "create", "jane", "--kubeconfig", "x", "--data-dir", "y"}, "leave out --config and --data-dir"},
@@ -95,6 +96,7 @@ func TestInformationCommands(t *testing.T) {
 		{[]string{"__complete", "status", "-o", ""}, "yaml"},
 		{[]string{"__complete", "version", "--output", ""}, "json"},
 		{[]string{"config", "print", "--defaults"}, "# The directory for all data, keys and certificates."},
+		{[]string{"config", "print", "--defaults", "--effective=false"}, "# The directory for all data, keys and certificates."},
 		{[]string{"config", "print", "--defaults", "-o", "json"}, `"quotaBackend": "8Gi"`},
 	} {
 		out, errs, code := runCLI(t, c.args...)

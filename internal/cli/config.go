@@ -33,7 +33,10 @@ func newConfigPrint() *cobra.Command {
 				return err
 			}
 			if defaults {
-				return printDefaults(cmd, output)
+				return printDefaults(cmd, effective, output)
+			}
+			if !effective {
+				return usageError(errors.New("--effective=false leaves nothing to print; --defaults prints the defaults"))
 			}
 			cfg, err := completed(cmd, flags)
 			if err != nil {
@@ -50,10 +53,10 @@ func newConfigPrint() *cobra.Command {
 }
 
 // printDefaults prints the documented file or, as JSON, the values in it.
-func printDefaults(cmd *cobra.Command, output string) error {
+func printDefaults(cmd *cobra.Command, effective bool, output string) error {
 	// Cobra's own check of exclusive flags does not end as a usage error.
 	for _, flag := range []string{"effective", "config", "data-dir", "port", "tls-san", "verbosity"} {
-		if cmd.Flags().Changed(flag) {
+		if cmd.Flags().Changed(flag) && (flag != "effective" || effective) {
 			return usageError(fmt.Errorf("--defaults and --%s exclude each other: the defaults depend on nothing", flag))
 		}
 	}
