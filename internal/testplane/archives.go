@@ -217,11 +217,13 @@ func copySummed(ctx context.Context, from, to, name string, mode os.FileMode) (*
 
 // discard removes a directory of the cache, which disappears at once.
 func discard(path string) error {
-	away := path + partialSuffix + "removed"
-	if err := os.Rename(path, away); err != nil {
+	// A name of its own: another process may remove the same directory, or have left it.
+	away, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+partialSuffix)
+	if err != nil {
 		return err
 	}
-	return os.RemoveAll(away)
+	err = os.Rename(path, filepath.Join(away, "removed"))
+	return errors.Join(err, os.RemoveAll(away))
 }
 
 // removeOld removes the copies that were used longest ago, and what killed processes
@@ -251,7 +253,7 @@ func removeOld(parent string) error {
 	}
 	slices.SortFunc(copies, func(a, b copy) int { return b.used.Compare(a.used) })
 	for _, old := range copies[min(maxArchives, len(copies)):] {
-		if err := discard(old.path); !errors.Is(err, fs.ErrNotExist) {
+		if err := discard(old.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
