@@ -44,7 +44,7 @@ func TestRotateEncryptionKey(t *testing.T) {
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=value")
 	first := keysIn(t, dir)
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "encryption", "rotate", "--data-dir", dir),
-		"new key local-", "the new key encrypts", "old key removed", "rotated: 1 objects")
+		"new key local-", "the new key encrypts", "old key removed", "rotated: 1 object rewritten")
 	second := keysIn(t, dir)
 	if len(first) != 1 || len(second) != 1 || first[0] == second[0] {
 		t.Fatalf("the keys were %v and are %v", first, second)
@@ -57,7 +57,7 @@ func TestRotateEncryptionKey(t *testing.T) {
 	if lines := harness.Problems(s.Log()); lines != "" {
 		t.Errorf("the server complains:\n%s", lines)
 	}
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "encryption", "rotate", "--data-dir", dir), "rotated: 1 objects")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "encryption", "rotate", "--data-dir", dir), "rotated: 1 object rewritten")
 	if third := keysIn(t, dir); len(third) != 1 || third[0] == second[0] {
 		t.Errorf("the keys were %v and are %v", second, third)
 	}

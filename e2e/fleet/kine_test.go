@@ -59,7 +59,7 @@ func TestKine(t *testing.T) {
 	s.Kubectl("", "create", "quota", "some", "-n", "team", "--hard=count/widgets.example.com=2,configmaps=9")
 	s.Await(`jsonpath={.status.used.count/widgets\.example\.com}=1`, "quota/some", "-n", "team")
 	s.Kubectl("", "create", "secret", "generic", "s", "-n", "team", "--from-literal=key=value")
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "encryption", "rotate", "--data-dir", s.Dir, "--config", config), "rotated: 1 objects")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "encryption", "rotate", "--data-dir", s.Dir, "--config", config), "rotated: 1 object rewritten")
 	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "backup", "save", "--data-dir", s.Dir, "--config", config), "makes no snapshots", "back up its database")
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "certs", "revoke-admin", "--data-dir", s.Dir, "--config", config), "by all servers of the etcd")
 	noComplaints(t, s)

@@ -54,7 +54,7 @@ func TestSingleServerOnAnExternalEtcd(t *testing.T) {
 	if !createCRD(t, first, "widgets") {
 		t.Error("a server that is alone leaves a new CRD waiting")
 	}
-	harness.Contains(t, run(harness.ExitOK, "encryption", "rotate"), "rotated: 1 objects")
+	harness.Contains(t, run(harness.ExitOK, "encryption", "rotate"), "rotated: 1 object rewritten")
 	harness.Contains(t, run(harness.ExitOK, "certs", "rotate", "front-proxy"), "trusted until")
 
 	second := server(t, urls, first.Dir)
@@ -77,7 +77,7 @@ func TestSingleServerOnAnExternalEtcd(t *testing.T) {
 	if code := first.Stop(); code != harness.ExitOK {
 		t.Fatalf("the first server ended with exit code %d", code)
 	}
-	harness.Contains(t, run(harness.ExitOK, "encryption", "rotate"), "rotated: 1 objects")
+	harness.Contains(t, run(harness.ExitOK, "encryption", "rotate"), "rotated: 1 object rewritten")
 	first = harness.StartIn(t, first.Dir, "--config", config)
 	if out := first.Kubectl("", "get", "secret", "s", "-o", "jsonpath={.data.key}"); strings.TrimSpace(out) != "dmFsdWU=" {
 		t.Errorf("after the rotation the secret reads %q", out)

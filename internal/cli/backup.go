@@ -146,7 +146,7 @@ func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file strin
 	stop()
 	text := "saved " + file
 	if m.Snapshot != nil {
-		text += fmt.Sprintf(": %d objects at revision %d", objects(m), m.Snapshot.Revision)
+		text += fmt.Sprintf(": %s at revision %d", quantity(objects(m), "object"), m.Snapshot.Revision)
 	}
 	if _, err := fmt.Fprintln(cmd.ErrOrStderr(), text); err != nil {
 		return err

@@ -92,7 +92,7 @@ func restoreBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file str
 // printRestored prints the result of a restore.
 func printRestored(out io.Writer, dataDir string, restored *backup.Restored) error {
 	m := restored.Manifest
-	if _, err := fmt.Fprintf(out, "restored %s: %d objects as of revision %d\n", dataDir, objects(m), m.Snapshot.Revision); err != nil {
+	if _, err := fmt.Fprintf(out, "restored %s: %s as of revision %d\n", dataDir, quantity(objects(m), "object"), m.Snapshot.Revision); err != nil {
 		return err
 	}
 	if err := printLeftOut(out, m); err != nil {

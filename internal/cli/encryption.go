@@ -90,7 +90,7 @@ func (r *rotationReport) done() string {
 	if progress == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d objects checked, %d rewritten", progress.Checked, progress.Rewritten)
+	return fmt.Sprintf("%s checked, %d rewritten", quantity(progress.Checked, "object"), progress.Rewritten)
 }
 
 func printRotation(cmd *cobra.Command, progress encryption.Progress) error {
@@ -104,13 +104,13 @@ func printRotation(cmd *cobra.Command, progress encryption.Progress) error {
 	case encryption.PhaseLoaded:
 		text = "the new key encrypts"
 	case encryption.PhaseRewrite:
-		text = fmt.Sprintf("%d objects checked, %d rewritten", progress.Checked, progress.Rewritten)
+		text = fmt.Sprintf("%s checked, %d rewritten", quantity(progress.Checked, "object"), progress.Rewritten)
 	case encryption.PhaseCompact:
 		text = "old versions of the objects removed from etcd"
 	case encryption.PhaseOldKey:
 		text = "old key removed"
 	case encryption.PhaseDone:
-		text = fmt.Sprintf("rotated: %d objects were rewritten with key %s", progress.Rewritten, progress.Key)
+		text = fmt.Sprintf("rotated: %s rewritten with key %s", quantity(progress.Rewritten, "object"), progress.Key)
 	default:
 		return nil
 	}

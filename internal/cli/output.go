@@ -48,6 +48,14 @@ func seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
 }
 
+// quantity is a number of things as text: 1 object, 2 objects.
+func quantity(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 func bytes(n int64) string {
 	if n < 0 {
 		return "unknown"

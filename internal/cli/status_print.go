@@ -36,7 +36,7 @@ func printStatus(w io.Writer, status *admin.Status, output string) error {
 	row("versions", "kube-hyper-mini %s, Kubernetes %s, etcd %s, Go %s", status.Versions.Server, status.Versions.Kubernetes, status.Versions.Etcd, status.Versions.Go)
 	row("database", "%s", databaseText(status.Database))
 	if types := status.CustomTypes; types != nil {
-		row("types", "%d custom resource definitions, %d with objects, %d in memory", types.Installed, types.Populated, types.Resident)
+		row("types", "%s, %d with objects, %d in memory", quantity(types.Installed, "custom resource definition"), types.Populated, types.Resident)
 	}
 	if status.Objects != nil {
 		row("objects", "%d", *status.Objects)
@@ -81,7 +81,7 @@ func manifestRows(m *admin.Manifests) []string {
 	if m == nil {
 		return nil
 	}
-	rows := []string{fmt.Sprintf("%d objects", m.Objects)}
+	rows := []string{quantity(m.Objects, "object")}
 	for line := range strings.Lines(m.Error) {
 		rows = append(rows, "FAILED: "+strings.TrimSuffix(line, "\n"))
 	}
