@@ -43,6 +43,17 @@ func TestKubectlSubcommand(t *testing.T) {
 			}
 		})
 	}
+	t.Run("without a kubeconfig", func(t *testing.T) {
+		// Each has one line of errors: not the log of clients that connect to localhost:8080.
+		for _, args := range [][]string{{"get", "namespaces"}, {"api-resources"}, {"apply", "-f", filepath.Join(harness.Root(t), "config", "examples", "widgets.yaml")}} {
+			out, code := harness.CLIWith(t, nil, append([]string{"kubectl", "--data-dir", elsewhere}, args...)...)
+			if code != 1 || !strings.Contains(out, "no kubeconfig at "+elsewhere) || strings.Count(out, "\n") != 1 {
+				t.Errorf("%v: exit code %d:\n%s", args, code, out)
+			}
+		}
+		out := harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", elsewhere, "create", "configmap", "c", "--dry-run=client", "-o", "name")
+		harness.Contains(t, out, "configmap/c")
+	})
 	t.Run("completion", func(t *testing.T) {
 		out := harness.Runs(t, harness.ExitOK, "__complete", "kubectl", "--data-dir", s.Dir, "get", "namespace", "kube-pub")
 		harness.Contains(t, out, "kube-public\n:4\n")

@@ -43,15 +43,10 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 			// kubectl ends as programs do by default, or handles signals itself.
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
 			streams := kubectl.Streams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
-			code := kubectl.Run(args, streams)
-			if code == 0 {
-				return nil
+			if code := kubectl.Run(args, streams, checkKubeconfig(path)); code != 0 {
+				return &exitError{code, errors.New("")} // kubectl has printed the error
 			}
-			err = errors.New("") // kubectl has printed the error
-			if _, missing := os.Stat(path); path != "" && errors.Is(missing, os.ErrNotExist) {
-				err = fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config before kubectl's arguments, or set KUBECONFIG", path)
-			}
-			return &exitError{code, err}
+			return nil
 		},
 		ValidArgsFunction: completeKubectl,
 	}
@@ -96,15 +91,24 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 	return args, cfg.Kubeconfig.Path, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)
 }
 
+// checkKubeconfig returns an error with the remedy if there is no file at path. path may be
+// empty.
+func checkKubeconfig(path string) error {
+	if _, err := os.Stat(path); path == "" || !errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config before kubectl's arguments, or set KUBECONFIG", path)
+}
+
 // completeKubectl calls kubectl's completion, whose output ends with ":" and a
 // directive.
 func completeKubectl(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	args, _, err := kubectlKubeconfig(cmd, args)
+	args, path, err := kubectlKubeconfig(cmd, args)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var out, discarded strings.Builder
-	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded})
+	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded}, checkKubeconfig(path))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	last := len(lines) - 1
 	directive, err := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))

@@ -29,8 +29,11 @@ type Streams struct {
 // Err. A plugin (kubectl-NAME in PATH) replaces this process. It changes process
 // globals of kubectl: call it once.
 //
+// noServer is nil, or why there is no server unless the arguments name one: requests fail
+// with it. kubectl would send them to localhost:8080.
+//
 // It mirrors k8s.io/kubernetes/cmd/kubectl, which ends the process itself.
-func Run(args []string, streams Streams) int {
+func Run(args []string, streams Streams, noServer error) int {
 	code := make(chan int, 1)
 	cmdutil.BehaviorOnFatal(func(message string, exit int) {
 		if message != "" {
@@ -41,6 +44,9 @@ func Run(args []string, streams Streams) int {
 	})
 	go func() {
 		options := options(args, streams)
+		if noServer != nil {
+			refuseRequests(options.ConfigFlags, noServer)
+		}
 		command := cmd.NewDefaultKubectlCommandWithArgs(options)
 		cmdutil.CheckErr(answerClusterInfo(command, options.ConfigFlags))
 		command.SetArgs(args)
