@@ -125,6 +125,15 @@ func owner(path string) (uid, gid int, err error) {
 	return int(stat.Uid), int(stat.Gid), nil
 }
 
+// chownLike gives a file of root to the owner and the group of another one.
+func chownLike(file *os.File, like fs.FileInfo) error {
+	stat, ok := like.Sys().(*syscall.Stat_t)
+	if !ok || os.Geteuid() != 0 {
+		return nil
+	}
+	return file.Chown(int(stat.Uid), int(stat.Gid))
+}
+
 // OwnedByUser reports whether a file belongs to the user of this process.
 func OwnedByUser(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)

@@ -1,12 +1,17 @@
 package datadir
 
-import "io/fs"
+import (
+	"io/fs"
+	"os"
+)
 
 // KeepOwner does nothing on Windows.
 func KeepOwner(string) error { return nil }
 
 // ForeignFiles returns nothing on Windows.
 func ForeignFiles(string) (owns string, files []string, err error) { return "", nil, nil }
+
+func chownLike(*os.File, fs.FileInfo) error { return nil }
 
 // OwnedByUser reports true on Windows, where each user has a temporary directory of
 // their own.

@@ -3,6 +3,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,7 +21,13 @@ func DisableSync() { syncDisabled.Store(true) }
 // WriteFile replaces the file atomically: readers see the old content or the
 // new, and after a crash one of them. The directory is made (0700) when it is
 // missing.
-func WriteFile(path string, data []byte, mode os.FileMode) (err error) {
+func WriteFile(path string, data []byte, mode os.FileMode) error {
+	return ReplaceFile(path, data, mode, nil)
+}
+
+// ReplaceFile is [WriteFile] for a file of any user: if root writes it, it gets the owner
+// and the group of old, which may be nil.
+func ReplaceFile(path string, data []byte, mode os.FileMode, old fs.FileInfo) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -34,7 +41,7 @@ func WriteFile(path string, data []byte, mode os.FileMode) (err error) {
 			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
 		}
 	}()
-	if err := writeAndClose(tmp, data, mode); err != nil {
+	if err := writeAndClose(tmp, data, mode, old); err != nil {
 		return err
 	}
 	return Rename(tmp.Name(), path)
@@ -48,10 +55,13 @@ func Rename(from, to string) error {
 	return SyncDir(filepath.Dir(to))
 }
 
-func writeAndClose(tmp *os.File, data []byte, mode os.FileMode) error {
+func writeAndClose(tmp *os.File, data []byte, mode os.FileMode, old fs.FileInfo) error {
 	_, err := tmp.Write(data)
 	if err == nil && runtime.GOOS != "windows" {
 		err = tmp.Chmod(mode)
+	}
+	if err == nil && old != nil {
+		err = chownLike(tmp, old)
 	}
 	if err == nil {
 		err = Sync(tmp)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -25,9 +26,9 @@ type Merged struct {
 
 // Merge adds the kubeconfig in data to the user's file under the context name, and
 // makes it the current context if use is set. It replaces the file atomically, if
-// something changes, and keeps the previous content beside it. It does not change a
-// file that is not a kubeconfig, or entries of that name that belong to another server:
-// the error has a free name.
+// something changes, and keeps the previous content beside it. Mode and owner stay, as
+// kubectl keeps them. It does not change a file that is not a kubeconfig, or entries of
+// that name that belong to another server: the error has a free name.
 func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, error) {
 	ours, err := clientcmd.Load(data)
 	if err != nil {
@@ -39,7 +40,7 @@ func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, 
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // replace what a link points to, not the link
 	}
-	theirs, old, mode, err := readForMerge(path)
+	theirs, old, info, err := readForMerge(path)
 	if err != nil {
 		return Merged{}, err
 	}
@@ -61,33 +62,33 @@ func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, 
 	if old != nil && bytes.Equal(before, merged) {
 		return Merged{}, nil
 	}
-	result := Merged{Changed: true}
+	result, mode := Merged{Changed: true}, os.FileMode(0o600)
 	if old != nil {
+		mode = info.Mode().Perm()
 		result.Backup = path + ".backup-" + now.UTC().Format("20060102T150405.000000Z")
-		if err := datadir.WriteFile(result.Backup, old, 0o600); err != nil {
+		if err := datadir.ReplaceFile(result.Backup, old, 0o600, info); err != nil {
 			return Merged{}, err
 		}
 	}
-	return result, datadir.WriteFile(path, merged, mode)
+	return result, datadir.ReplaceFile(path, merged, mode, info)
 }
 
-// readForMerge reads the user's file. Without one, old is nil.
-func readForMerge(path string) (cfg *api.Config, old []byte, mode os.FileMode, err error) {
+// readForMerge reads the user's file. Without one, old and info are nil.
+func readForMerge(path string) (cfg *api.Config, old []byte, info fs.FileInfo, err error) {
 	old, err = os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return api.NewConfig(), nil, 0o600, nil
+		return api.NewConfig(), nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("merge into %s: %w", path, err)
+		return nil, nil, nil, fmt.Errorf("merge into %s: %w", path, err)
 	}
 	if cfg, err = clientcmd.Load(old); err != nil {
-		return nil, nil, 0, fmt.Errorf("%s is not a kubeconfig (%w); nothing was changed", path, err)
+		return nil, nil, nil, fmt.Errorf("%s is not a kubeconfig (%w); nothing was changed", path, err)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, 0, fmt.Errorf("merge into %s: %w", path, err)
+	if info, err = os.Stat(path); err != nil {
+		return nil, nil, nil, fmt.Errorf("merge into %s: %w", path, err)
 	}
-	return cfg, old, info.Mode().Perm(), nil
+	return cfg, old, info, nil
 }
 
 // foreignEntry returns the kind of an entry of that name that does not belong to our
