@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path"
 	"time"
 )
 
@@ -90,41 +89,4 @@ func (w *Writer) lostElection() bool {
 	default:
 		return false
 	}
-}
-
-// completeSuccessor completes the claim of a server that continues after another one of the same
-// etcd, which wrote the newest chain of the destination.
-func (w *Writer) completeSuccessor(ctx context.Context, claim *Claim, number int, owner *Claim) error {
-	last, at, err := lastRevision(ctx, w.config.Store, number)
-	if err != nil {
-		return err
-	}
-	claim.Predecessor = &Predecessor{Number: number, Last: last}
-	claim.Reason = fmt.Sprintf("another server was elected to write the archive: chain %d was written on %s", number, owner.Host)
-	if last+1 < claim.First {
-		claim.Reason += fmt.Sprintf("; revisions %d to %d cannot be restored one by one", last+1, claim.First-1)
-	}
-	w.ledger.recordPredecessor(last, at.Add(-seenWithin))
-	return nil
-}
-
-// lastRevision is the last revision that can be restored from a chain, and when it was
-// archived, according to the names of its objects; 0 without a base.
-func lastRevision(ctx context.Context, store Store, number int) (last int64, at time.Time, err error) {
-	bases, err := store.List(ctx, chainName(number, basesDir)+"/", "")
-	if err != nil || len(bases) == 0 {
-		return 0, at, err
-	}
-	for _, object := range bases {
-		if name, err := parseBaseName(path.Base(object.Name)); err == nil && name.Revision >= last {
-			last, at = name.Revision, name.Time
-		}
-	}
-	segments, err := (&Chain{Number: number}).Segments(ctx, store, 0)
-	for _, segment := range segments {
-		if segment.Last >= last {
-			last, at = segment.Last, segment.LastTime
-		}
-	}
-	return last, at, err
 }

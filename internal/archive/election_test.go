@@ -1,11 +1,13 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,6 +89,67 @@ func TestElection(t *testing.T) {
 	restoresAll(t, first, store)
 	if chains := claims(t, store); len(chains) != 3 {
 		t.Errorf("chains after the second server has stopped: %+v", chains)
+	}
+}
+
+// spoilt is a store in which a segment is missing, or damaged.
+type spoilt struct {
+	Store
+	name    string
+	missing bool
+}
+
+func (s *spoilt) List(ctx context.Context, prefix, after string) ([]Object, error) {
+	objects, err := s.Store.List(ctx, prefix, after)
+	return slices.DeleteFunc(objects, func(o Object) bool { return s.missing && o.Name == s.name }), err
+}
+
+func (s *spoilt) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	body, err := s.Store.Open(ctx, name)
+	if err != nil || name != s.name {
+		return body, err
+	}
+	data, err := io.ReadAll(body)
+	data[len(data)/2] ^= 1
+	return io.NopCloser(bytes.NewReader(data)), errors.Join(err, body.Close())
+}
+
+// TestSuccessorChecksTheEnd: the server that is elected checks the last segments of the one
+// before, which may not have done so: its chain states up to which revision the other one
+// can be restored.
+func TestSuccessorChecksTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, missing := range map[string]bool{"a damaged segment": false, "a segment that is missing": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := NewDirectory(t.TempDir())
+			first := start(t, store, t.TempDir(), elects)
+			var segments []Segment
+			for i := 0; len(segments) < 3; i++ { // the base may have the first changes
+				first.put("a", fmt.Sprint(i))
+				first.caughtUp()
+				var err error
+				if segments, err = (&Chain{Number: 1}).Segments(t.Context(), store, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			broken, before := segments[len(segments)-2], segments[len(segments)-3]
+			second := first.another(&spoilt{store, broken.Object.Name, missing})
+			var recorded recorder
+			second.writer.RecordEvents(recorded.record)
+			second.stands()
+			expire(t, first)
+			second.caughtUp()
+			chains := claims(t, store)
+			if len(chains) != 2 || chains[1].Claim.Predecessor == nil {
+				t.Fatalf("chains: %+v", chains)
+			}
+			if p := *chains[1].Claim.Predecessor; p.Last != before.Last || p.Damaged == "" || !strings.HasPrefix(broken.Object.Name, p.Damaged) {
+				t.Errorf("the claim says %+v; %s is broken, and %s is before it", p, broken.Object.Name, before.Object.Name)
+			}
+			wants(t, errors.New(chains[1].Claim.Reason), "another server was elected", fmt.Sprintf("it can be restored up to revision %d", before.Last))
+			recorded.wants(t, "ArchiveChainEnded", "damaged")
+		})
 	}
 }
 
