@@ -16,7 +16,8 @@ type Checked struct {
 	options     *apiserver.Options
 	newIdentity bool          // see AllowNewIdentity
 	ephemeral   bool          // see Ephemeral
-	gcPercent   int           // see GCPercent
+	gcPercent   int           // see GarbageCollection
+	startHeap   int64         // see GarbageCollection
 	whenReady   func(Running) // see WhenReady; or nil
 }
 
@@ -41,9 +42,11 @@ func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 // directory must be new or empty, or left by such a server that was killed.
 func (c *Checked) Ephemeral() { c.ephemeral = true }
 
-// GCPercent sets GOGC of the process from shortly after readiness on; until then no garbage is
-// collected (see memory.Hold). The default is [memory.DefaultPercent].
-func (c *Checked) GCPercent(percent int) { c.gcPercent = percent }
+// GarbageCollection sets the arguments of [memory.Hold], which applies until shortly after
+// readiness.
+func (c *Checked) GarbageCollection(percent int, startHeap int64) {
+	c.gcPercent, c.startHeap = percent, startHeap
+}
 
 // Check completes and validates the configuration with the checks of every part. It
 // writes nothing. Feature gates are process globals: a process can check one
@@ -62,5 +65,5 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checked{config: cfg, options: options, gcPercent: memory.DefaultPercent}, nil
+	return &Checked{config: cfg, options: options, gcPercent: memory.DefaultPercent, startHeap: memory.DefaultHeap}, nil
 }

@@ -108,7 +108,7 @@ func runEnvtestAPIServer(ctx context.Context, cmd *cobra.Command, cfg *config.Se
 	if err != nil {
 		return usageError(err)
 	}
-	checked.GCPercent(testplane.GCPercent)
+	checked.GarbageCollection(testplane.GCPercent, testplane.StartHeap)
 	return appliance.Run(ctx, checked, log)
 }
 

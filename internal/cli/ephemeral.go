@@ -58,6 +58,6 @@ func serveInEmpty(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog
 		return usageError(err)
 	}
 	checked.Ephemeral()
-	checked.GCPercent(testplane.GCPercent)
+	checked.GarbageCollection(testplane.GCPercent, testplane.StartHeap)
 	return appliance.Run(cmd.Context(), checked, log)
 }

@@ -7,10 +7,6 @@ import (
 	"sync"
 )
 
-// heldHeap is the memory of the process, in bytes, at which collections begin although
-// they are held. A start without objects to read takes 130 MB.
-const heldHeap = 192 << 20
-
 // held is the hold that is in force, or nil.
 var (
 	heldMu sync.Mutex
@@ -22,15 +18,22 @@ type hold struct {
 	limit   int64 // GOMEMLIMIT after the release
 }
 
-// DefaultPercent is Go's default of GOGC.
-const DefaultPercent = 100
+// The arguments of [Hold] for a server.
+const (
+	// DefaultPercent is Go's default of GOGC.
+	DefaultPercent = 100
+	// DefaultHeap lets a start collect garbage once: without a collection it takes 130 MB,
+	// of which 9 MB more stay in use.
+	DefaultHeap = 64 << 20
+)
 
-// Hold suspends garbage collection until release is called or the process has heldHeap:
-// during a start, nearly all of what is allocated stays in use, and the collections take
-// a third of its processor time. Then percent is the GOGC of the process. It does
-// nothing if the user sets GOGC or GOMEMLIMIT. While collections are suspended already, a
-// call only changes percent. Release may be called more than once, from any goroutine.
-func Hold(percent int) (release func()) {
+// Hold suspends garbage collection until release is called or the memory of the process
+// reaches heap, in bytes: during a start, nearly all of what is allocated stays in use, and
+// the collections take a quarter of its processor time. Then percent is the GOGC of the
+// process. It does nothing if the user sets GOGC or GOMEMLIMIT. While collections are
+// suspended already, a call only changes percent and heap. Release may be called more than
+// once, from any goroutine.
+func Hold(percent int, heap int64) (release func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
@@ -38,11 +41,12 @@ func Hold(percent int) (release func()) {
 	defer heldMu.Unlock()
 	if held != nil {
 		held.percent = percent
+		debug.SetMemoryLimit(heap)
 		return held.release
 	}
-	held = &hold{percent, debug.SetMemoryLimit(heldHeap)}
+	held = &hold{percent, debug.SetMemoryLimit(heap)}
 	debug.SetGCPercent(-1)
-	// The cleanup runs after the first collection, which the limit causes: above heldHeap,
+	// The cleanup runs after the first collection, which the limit causes: above it,
 	// the limit would cause one collection after the other.
 	collected := new([64]byte)
 	runtime.AddCleanup(collected, func(h *hold) { h.release() }, held)

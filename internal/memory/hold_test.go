@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// heldHeap is the memory at which the holds of the tests end.
+const heldHeap = 192 << 20
+
 // gcPercent returns GOGC.
 func gcPercent() int64 {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/gomemlimit:bytes"}}
@@ -22,7 +25,7 @@ func TestHold(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
-	release := Hold(70)
+	release := Hold(70, heldHeap)
 	if got := gcPercent(); got != -1 {
 		t.Errorf("collections are not held, GOGC is %d", got)
 	}
@@ -40,7 +43,7 @@ func TestHoldEndsWithTheMemory(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before); sink = nil })
-	release := Hold(70)
+	release := Hold(70, heldHeap)
 	defer release()
 	for range 100 { // far more than is held
 		sink = append(sink, make([]byte, heldHeap/50))
@@ -57,7 +60,7 @@ func TestHoldLeavesTheSettingsOfTheUser(t *testing.T) {
 	t.Setenv("GOGC", "40")
 	before := debug.SetGCPercent(40)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
-	release := Hold(70)
+	release := Hold(70, heldHeap)
 	release()
 	if got := gcPercent(); got != 40 {
 		t.Errorf("GOGC is %d", got)

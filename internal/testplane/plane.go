@@ -118,7 +118,7 @@ func (p *Plane) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	checked.GCPercent(GCPercent)
+	checked.GarbageCollection(GCPercent, StartHeap)
 	checked.WhenReady(func(running appliance.Running) { p.ready <- running })
 	ctx, p.stop = context.WithCancel(ctx)
 	go func() {

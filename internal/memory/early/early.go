@@ -2,4 +2,4 @@ package early
 
 import "kube-hyper-mini.io/kube-hyper-mini/internal/memory"
 
-func init() { memory.Hold(memory.DefaultPercent) }
+func init() { memory.Hold(memory.DefaultPercent, memory.DefaultHeap) }
