@@ -19,15 +19,16 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
-// errStopping is the cause with which the context of a cut request ends.
+// errStopping is the cause with which the context of an ended request ends.
 var errStopping = errors.New("the server is stopping")
 
 // bodyTimeout bounds the time in which a client that was not authenticated sends the
 // rest of the body of a refused request. Then its connection is closed.
 const bodyTimeout = 2 * time.Second
 
-// drain ends the requests in flight when the grace of a stop is over. Upstream waits for
-// them until their own timeout, a minute.
+// drain ends the requests that are still in flight when the grace of a stop is over: those
+// without a response are answered with an error. Upstream waits for them until their own
+// timeout, a minute.
 type drain struct {
 	serializer runtime.NegotiatedSerializer
 	graceOver  context.Context // ends when the grace is over
@@ -40,37 +41,37 @@ func newDrain(serializer runtime.NegotiatedSerializer) *drain {
 	return d
 }
 
-// outside wraps the handler chain.
-func (d *drain) outside(handler http.Handler) http.Handler {
+// endAfterGrace wraps the whole handler chain: it ends the requests that outlive the grace.
+func (d *drain) endAfterGrace(chain http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		cuttable := &response{inner: w, request: r}
+		answer := &response{inner: w, request: r}
 		defer func() {
-			if cuttable.wasCut() {
+			if answer.wasReplaced() {
 				suppressAbort(recover())
 			}
 		}()
-		defer cuttable.finish()
-		unlink := context.AfterFunc(d.graceOver, func() {
-			if cuttable.cut(d.serializer) {
+		defer answer.finish()
+		forget := context.AfterFunc(d.graceOver, func() {
+			if answer.end(d.serializer) {
 				cancel(errStopping)
 			}
 		})
-		defer unlink()
-		ctx = context.WithValue(ctx, responseKey{}, cuttable)
-		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(cuttable), r.WithContext(ctx))
+		defer forget()
+		ctx = context.WithValue(ctx, responseKey{}, answer)
+		chain.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), r.WithContext(ctx))
 	})
 }
 
-// inside wraps the innermost handler of the chain. Its requests have passed
-// authentication and authorization.
-func (d *drain) inside(handler http.Handler) http.Handler {
+// recordRequests wraps the innermost handler of the chain, which has authenticated its
+// requests and knows what they request. endAfterGrace needs both.
+func (d *drain) recordRequests(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if cuttable, ok := r.Context().Value(responseKey{}).(*response); ok {
+		if answer, ok := r.Context().Value(responseKey{}).(*response); ok {
 			info, known := request.RequestInfoFrom(r.Context())
 			requester, authenticated := request.UserFrom(r.Context())
-			cuttable.arrived(known && longRunning(r, info), authenticated && requester.GetName() != user.Anonymous)
+			answer.record(known && longRunning(r, info), authenticated && requester.GetName() != user.Anonymous)
 		}
 		handler.ServeHTTP(w, r)
 	})
@@ -78,8 +79,8 @@ func (d *drain) inside(handler http.Handler) http.Handler {
 
 type responseKey struct{}
 
-// response is the [http.ResponseWriter] of a request that can be cut. It is safe for
-// concurrent use by the goroutine of the request and the one that cuts it.
+// response is the [http.ResponseWriter] of a request that drain can end. It is safe for
+// concurrent use by the goroutine of the request and the one that ends it.
 type response struct {
 	inner   http.ResponseWriter
 	request *http.Request
@@ -87,7 +88,7 @@ type response struct {
 	mu            sync.Mutex
 	header        http.Header // until the status is written
 	written       bool        // the status was written, or the connection hijacked
-	isCut         bool        // writes of the handler are dropped
+	replaced      bool        // drain has answered instead of the handler, whose writes are dropped
 	finished      bool
 	longRunning   bool
 	authenticated bool
@@ -96,8 +97,8 @@ type response struct {
 // Unwrap implements [responsewriter.UserProvidedDecorator].
 func (r *response) Unwrap() http.ResponseWriter { return r.inner }
 
-// arrived records properties of the request that the handler chain has determined.
-func (r *response) arrived(longRunning, authenticated bool) {
+// record records properties of the request that the handler chain has determined.
+func (r *response) record(longRunning, authenticated bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.longRunning, r.authenticated = longRunning, authenticated
@@ -108,7 +109,7 @@ func (r *response) arrived(longRunning, authenticated bool) {
 func (r *response) Header() http.Header {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.written && !r.isCut {
+	if r.written && !r.replaced {
 		return r.inner.Header()
 	}
 	if r.header == nil {
@@ -125,7 +126,7 @@ func (r *response) WriteHeader(status int) {
 }
 
 func (r *response) writeHeader(status int) {
-	if r.isCut || r.written {
+	if r.replaced || r.written {
 		return
 	}
 	r.copyHeader()
@@ -146,7 +147,7 @@ func (r *response) copyHeader() {
 // Write implements [http.ResponseWriter].
 func (r *response) Write(p []byte) (int, error) {
 	r.mu.Lock()
-	if r.isCut {
+	if r.replaced {
 		r.mu.Unlock()
 		return 0, errStopping
 	}
@@ -158,7 +159,7 @@ func (r *response) Write(p []byte) (int, error) {
 // Flush implements [http.Flusher].
 func (r *response) Flush() {
 	r.mu.Lock()
-	if r.isCut {
+	if r.replaced {
 		r.mu.Unlock()
 		return
 	}
@@ -174,7 +175,7 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hijacker, ok := r.inner.(http.Hijacker)
-	if !ok || r.isCut {
+	if !ok || r.replaced {
 		return nil, nil, http.ErrNotSupported
 	}
 	r.written = true
@@ -186,38 +187,39 @@ func (r *response) finish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.finished = true
-	if !r.written && !r.isCut {
+	if !r.written && !r.replaced {
 		r.copyHeader() // net/http writes the status
 	}
 }
 
-// wasCut reports whether the request was cut before it had a response.
-func (r *response) wasCut() bool {
+// wasReplaced reports whether drain has answered instead of the handler.
+func (r *response) wasReplaced() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.isCut
+	return r.replaced
 }
 
-// suppressAbort drops the panic with which upstream's timeout filter aborts the response of
-// a handler that has begun one: the client has the complete response of cut.
+// suppressAbort drops the panic with which upstream's timeout filter aborts a response that
+// its handler has begun: the client already has the complete response of end.
 func suppressAbort(failure any) {
 	if failure != nil && failure != http.ErrAbortHandler {
 		panic(failure)
 	}
 }
 
-// cut responds to a request that has no response yet, and reports whether the request
-// must end. Long-running requests such as watches end by other means.
-func (r *response) cut(serializer runtime.NegotiatedSerializer) bool {
+// end answers a request that has no response yet with an error. It reports whether the
+// context of the request must end, which is false for one that has finished, and for
+// long-running ones such as watches: upstream ends those.
+func (r *response) end(serializer runtime.NegotiatedSerializer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.finished || r.longRunning {
 		return false
 	}
 	if r.written {
-		return true // a part of the response was written
+		return true // the handler has begun the response
 	}
-	r.isCut = true
+	r.replaced = true
 	err := apierrors.NewTimeoutError("the server is stopping: the request took longer than its grace and may or may not have been carried out", 0)
 	responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{}, r.inner, r.request)
 	if flusher, ok := r.inner.(http.Flusher); ok {

@@ -21,8 +21,8 @@ func drained(t *testing.T, handler http.HandlerFunc) (*drain, *httptest.Server) 
 func drainedOver(t *testing.T, http2 bool, handler http.HandlerFunc) (*drain, *httptest.Server) {
 	t.Helper()
 	d := newDrain(legacyscheme.Codecs)
-	inner := d.inside(handler)
-	server := httptest.NewUnstartedServer(d.outside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	inner := d.recordRequests(handler)
+	server := httptest.NewUnstartedServer(d.endAfterGrace(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := &request.RequestInfo{Verb: r.URL.Query().Get("verb")}
 		inner.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
 	})))
@@ -72,7 +72,7 @@ func TestDrainCutsRequests(t *testing.T) {
 	}
 }
 
-// TestDrainKeepsTheAnswer: the answer of a cut request arrives as a whole, also if
+// TestDrainKeepsTheAnswer: the answer of an ended request arrives as a whole, also if
 // upstream's timeout filter aborts the response.
 func TestDrainKeepsTheAnswer(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {

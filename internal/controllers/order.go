@@ -13,49 +13,51 @@ import (
 )
 
 const (
-	// maxHold bounds the time that the deletion of an owner is held back until types
-	// are listed: a type that cannot be listed must not block others.
-	maxHold = 5 * time.Second
+	// maxDelay bounds the delay of a deletion: a type that cannot be listed must not block
+	// others.
+	maxDelay = 5 * time.Second
 	// monitorPoll is the interval at which wait checks the monitors.
 	monitorPoll = 2 * time.Millisecond
 )
 
-// deletionOrder passes the dependents to the garbage collector before the deletion of
-// their owner. When an owner is deleted with the propagation policy Orphan or
-// Foreground, the garbage collector handles the dependents that are in its graph. If
-// the first object of a type was created right before that, the type has no monitor
-// yet: the object is not in the graph and would be deleted instead of orphaned.
+// deletionOrder delays the deletion of an owner until the garbage collector has the
+// owner's dependents in its graph. For the propagation policies Orphan and Foreground, the
+// garbage collector looks up the dependents there. It does not have a dependent that was
+// created just before, as the first object of its type: that type has no monitor yet. The
+// dependent would be deleted instead of orphaned.
 //
-// So each such deletion is held back until all types that have objects at its revision
-// have been listed. It is safe for concurrent use.
+// The delay ends when the garbage collector has listed each type that had objects at the
+// revision of the deletion. A deletionOrder is safe for concurrent use.
 type deletionOrder struct {
 	visible *visibleTypes
 	synced  func(schema.GroupVersionResource) bool // whether the garbage collector has got all objects of the type
 
-	mu     sync.Mutex
-	held   []heldDeletion
-	ended  bool // the garbage collector has stopped: events are dropped
-	wake   chan struct{}
-	listed <-chan struct{} // the change channel of the visible types that are all listed
+	mu      sync.Mutex
+	delayed []delayedDeletion
+	ended   bool // the garbage collector has stopped: events are dropped
+	wake    chan struct{}
+	// listed identifies the visible types by their change channel, if all of them were
+	// listed.
+	listed <-chan struct{}
 }
 
-// heldDeletion is a deletion that is held back.
-type heldDeletion struct {
-	revision int64 // 0 if the object is in another store
-	release  func()
+// delayedDeletion is the event of a deletion that the garbage collector does not have yet.
+type delayedDeletion struct {
+	revision int64  // 0 if the object is in another store
+	pass     func() // gives the event to the garbage collector
 }
 
 func newDeletionOrder(visible *visibleTypes, synced func(schema.GroupVersionResource) bool) *deletionOrder {
 	return &deletionOrder{visible: visible, synced: synced, wake: make(chan struct{}, 1)}
 }
 
-// run releases held events until ctx ends. Later events are dropped: the garbage
-// collector stops with the same context.
+// run passes delayed events to the garbage collector until ctx ends. Later events are
+// dropped: the garbage collector stops with the same context.
 func (o *deletionOrder) run(ctx context.Context) {
 	defer func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.ended, o.held = true, nil
+		o.ended, o.delayed = true, nil
 	}()
 	for {
 		select {
@@ -64,27 +66,27 @@ func (o *deletionOrder) run(ctx context.Context) {
 		case <-o.wake:
 		}
 		o.mu.Lock()
-		held := o.held
-		o.held = nil
+		delayed := o.delayed
+		o.delayed = nil
 		o.mu.Unlock()
 		var revision int64
 		foreign := false
-		for _, h := range held {
-			revision, foreign = max(revision, h.revision), foreign || h.revision == 0
+		for _, d := range delayed {
+			revision, foreign = max(revision, d.revision), foreign || d.revision == 0
 		}
 		o.wait(ctx, revision, foreign)
-		for _, h := range held {
-			h.release()
+		for _, d := range delayed {
+			d.pass()
 		}
 	}
 }
 
-// Hold implements [kube.DeletionOrder]: it releases the deletion when the types with
-// objects at its revision have been listed.
-func (o *deletionOrder) Hold(revision int64, release func()) {
+// Delay implements [kube.DeletionOrder]: it calls pass when the types with objects at the
+// revision have been listed.
+func (o *deletionOrder) Delay(revision int64, pass func()) {
 	o.mu.Lock()
 	if !o.ended {
-		o.held = append(o.held, heldDeletion{revision, release})
+		o.delayed = append(o.delayed, delayedDeletion{revision, pass})
 	}
 	o.mu.Unlock()
 	select {
@@ -93,17 +95,17 @@ func (o *deletionOrder) Hold(revision int64, release func()) {
 	}
 }
 
-// wait returns when the garbage collector has got all objects of the revision; with
-// untilNow, also those of the current revision.
-func (o *deletionOrder) wait(ctx context.Context, revision int64, untilNow bool) {
-	ctx, cancel := context.WithTimeout(ctx, maxHold)
+// wait returns when the garbage collector has all objects of the revision, and of the
+// current one if current is set. It returns after maxDelay at the latest.
+func (o *deletionOrder) wait(ctx context.Context, revision int64, current bool) {
+	ctx, cancel := context.WithTimeout(ctx, maxDelay)
 	defer cancel()
-	if untilNow {
-		if current, err := o.visible.content.Revision(ctx); err == nil {
-			revision = max(revision, current)
+	if current {
+		if now, err := o.visible.content.Revision(ctx); err == nil {
+			revision = max(revision, now)
 		}
 	}
-	// After an error the deletion is released, as it would be without this order.
+	// After an error the deletion is passed on, as it would be without the delay.
 	if o.visible.content.Reach(ctx, revision) != nil {
 		return
 	}
@@ -118,11 +120,11 @@ func (o *deletionOrder) wait(ctx context.Context, revision int64, untilNow bool)
 	}
 }
 
-// Open implements [kube.DeletionOrder].
-func (o *deletionOrder) Open(revision int64) bool { return revision > 0 && o.complete(revision) }
+// Passes implements [kube.DeletionOrder].
+func (o *deletionOrder) Passes(revision int64) bool { return revision > 0 && o.complete(revision) }
 
-// complete reports whether the garbage collector has got all objects of the revision. It
-// ignores types that could not be listed within maxHold.
+// complete reports whether the garbage collector has all objects of the revision. It
+// ignores types that could not be listed within maxDelay.
 func (o *deletionOrder) complete(revision int64) bool {
 	if !o.visible.shows(revision) {
 		return false
@@ -134,7 +136,7 @@ func (o *deletionOrder) complete(revision int64) bool {
 	if done {
 		return true
 	}
-	if o.visible.unlisted(o.visible.now().Add(-maxHold), o.synced) {
+	if o.visible.unlisted(o.visible.now().Add(-maxDelay), o.synced) {
 		return false
 	}
 	o.mu.Lock()
@@ -143,7 +145,7 @@ func (o *deletionOrder) complete(revision int64) bool {
 	return true
 }
 
-// handler returns a handler that holds back deletions and then calls next.
+// handler returns a handler that delays deletions and then calls next.
 func (o *deletionOrder) handler(resource schema.GroupVersionResource, next cache.ResourceEventHandler) cache.ResourceEventHandler {
 	if _, ignored := garbagecollector.DefaultIgnoredResources()[resource.GroupResource()]; ignored {
 		return next

@@ -105,7 +105,7 @@ func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
 }
 
 // TestOtherEventsDoNotWait: events of other objects, and the removal of an object whose
-// deletion is held back, pass at once.
+// deletion is delayed, pass at once.
 func TestOtherEventsDoNotWait(t *testing.T) {
 	h, _, r, synced := testOrder(t)
 	h.OnUpdate(stored("owner", 1), deleting("owner", 50, metav1.FinalizerOrphanDependents))
@@ -127,8 +127,8 @@ func TestEventsDoNotWaitAfterTheEnd(t *testing.T) {
 	cancel()
 	order.run(ctx)
 	h.OnUpdate(stored("owner", 1), deleting("owner", 50, metav1.FinalizerOrphanDependents))
-	if len(order.held) != 0 {
-		t.Errorf("%d deletions are held after the end", len(order.held))
+	if len(order.delayed) != 0 {
+		t.Errorf("%d deletions are delayed after the end", len(order.delayed))
 	}
 }
 
@@ -138,7 +138,7 @@ func TestTypeThatCannotBeListedDelaysEventsBriefly(t *testing.T) {
 	visible := order.visible
 	visible.mu.Lock()
 	for _, own := range visible.own {
-		own.since = own.since.Add(-maxHold)
+		own.since = own.since.Add(-maxDelay)
 	}
 	visible.mu.Unlock()
 	h.OnUpdate(stored("owner", 1), deleting("owner", 50, metav1.FinalizerOrphanDependents))

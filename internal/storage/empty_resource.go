@@ -23,8 +23,8 @@ var (
 // Current stands for the current revision in [Population.HoldEmpty].
 const Current int64 = -1
 
-// keepEnded is the time after its end for which an [EmptyResource] still determines the
-// first revision of a watch cache of its resource.
+// keepEnded is the time for which a watch cache still begins at the last revision without
+// objects after an [EmptyResource] has ended: watches that held it continue in the cache.
 const keepEnded = time.Minute
 
 // EmptyResource is a resource that has no objects, until its first one is stored. It is
@@ -147,11 +147,11 @@ func (v *EmptyResource) end(last int64) {
 	}
 }
 
-// startOfCache returns the revision at which a new watch cache of the resource begins,
-// without objects, so that it has the events for watches that hold its EmptyResource; 0
-// if there are none. seen is the revision of the last known creation or deletion of an
-// object, or 0.
-func (p *Population) startOfCache(resource schema.GroupResource) (first, seen int64) {
+// cacheStart is the [store.CacheStart] of custom resources. If watches hold the
+// EmptyResource of the resource, or held it until its first object was stored, a new watch
+// cache begins at a revision without objects that is not newer than they are: it has all
+// events for them. Its reads have the objects of the last known creation or deletion.
+func (p *Population) cacheStart(resource schema.GroupResource) (empty, minimum int64) {
 	prefix := p.storage.prefix(resource)
 	p.mu.Lock()
 	defer p.mu.Unlock()

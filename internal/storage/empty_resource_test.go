@@ -55,7 +55,7 @@ func TestEmptyResource(t *testing.T) {
 	if last := v.Revision(); last != first-1 || last < other {
 		t.Errorf("the last revision without objects is %d, the first object came at %d", last, first)
 	}
-	if start, _ := p.startOfCache(widgets); start != first-1 {
+	if start, _ := p.cacheStart(widgets); start != first-1 {
 		t.Errorf("a watch cache begins at %d, the first object came at %d", start, first)
 	}
 	expectRefused(t, p, widgets, Current, ErrHasObjects)
@@ -71,7 +71,7 @@ func TestEmptyResource(t *testing.T) {
 	if again == v || hasEnded(again) || revision < gone {
 		t.Errorf("the resource is not empty, or of %d", revision)
 	}
-	if start, _ := p.startOfCache(widgets); start != first-1 {
+	if start, _ := p.cacheStart(widgets); start != first-1 {
 		t.Errorf("a watch cache begins at %d: the first ones still wait for the object of %d", start, first)
 	}
 }
@@ -86,10 +86,10 @@ func TestEmptyResourceWithHistory(t *testing.T) {
 	expectRefused(t, p, widgets, Current, ErrHasObjects)
 	expectRefused(t, p, gadgets, before, ErrUnknownHistory)
 	_, revision := hold(t, p, gadgets, Current)
-	if start, _ := p.startOfCache(gadgets); start != revision {
+	if start, _ := p.cacheStart(gadgets); start != revision {
 		t.Errorf("a watch cache begins at %d, not %d", start, revision)
 	}
-	if start, _ := p.startOfCache(widgets); start != 0 {
+	if start, _ := p.cacheStart(widgets); start != 0 {
 		t.Errorf("a watch cache that was not requested begins at %d", start)
 	}
 }
@@ -145,7 +145,7 @@ func TestEmptyResourceEndsWithItsHistory(t *testing.T) {
 	if last := v.Revision(); last != 0 {
 		t.Errorf("%d is called a revision without objects", last)
 	}
-	if start, _ := p.startOfCache(widgets); start != 0 {
+	if start, _ := p.cacheStart(widgets); start != 0 {
 		t.Errorf("a watch cache begins at %d", start)
 	}
 	released.Release()
@@ -173,7 +173,7 @@ func TestEmptyResourceOfAnIdleStore(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if start, _ := p.startOfCache(widgets); start < outside {
+	if start, _ := p.cacheStart(widgets); start < outside {
 		t.Errorf("a watch cache begins at %d, the store is at %d", start, outside)
 	}
 }

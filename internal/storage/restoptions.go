@@ -40,7 +40,7 @@ func (s *Storage) CustomResourceGetter(upstream generic.RESTOptionsGetter, cache
 	}
 	pool := &watcherPool{make: s.connection.NewWatcher}
 	getter := s.newGetter(upstream, cached, pool.get)
-	getter.start = s.population.startOfCache
+	getter.start = s.population.cacheStart
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.custom = upstream
@@ -51,10 +51,10 @@ type getter struct {
 	upstream generic.RESTOptionsGetter
 	storage  *Storage
 	cached   CachePolicy
-	watcher  func() clientv3.Watcher                        // makes the watcher of a store
-	builtIn  bool                                           // the resources are built-in ones
-	start    func(schema.GroupResource) (first, seen int64) // of a new watch cache, see [Population.startOfCache]; nil: each begins with a list
-	made     func(storage.Interface)                        // called with each store with a watch cache; may be nil
+	watcher  func() clientv3.Watcher // makes the watcher of a store
+	builtIn  bool                    // the resources are built-in ones
+	start    store.CacheStart        // may be nil
+	made     func(storage.Interface) // called with each store with a watch cache; may be nil
 }
 
 // GetRESTOptions implements [generic.RESTOptionsGetter].

@@ -26,62 +26,62 @@ import (
 // Breaks: dependents that were created right before the deletion of their owner
 //   are deleted instead of orphaned.
 
-// DeletionOrder decides how long a deletion is held back. Its methods are called
+// DeletionOrder decides how long the event of a deletion is delayed. Its methods are called
 // concurrently.
 type DeletionOrder interface {
-	// Open reports whether a deletion at the revision need not be held back.
-	Open(revision int64) bool
-	// Hold calls release later. The revision is 0 if the object is in another store.
-	Hold(revision int64, release func())
+	// Passes reports whether a deletion at the revision needs no delay.
+	Passes(revision int64) bool
+	// Delay calls pass later. The revision is 0 if the object is in another store.
+	Delay(revision int64, pass func())
 }
 
-// OrderedHandler passes the events of a type on to the garbage collector, and holds back
-// the updates of an object that is being deleted and waits for its dependents.
+// OrderedHandler passes the events of a type on to the garbage collector. It delays the
+// update with which the deletion of an object begins that waits for its dependents.
 type OrderedHandler struct {
 	order   DeletionOrder
 	next    cache.ResourceEventHandler
 	foreign bool // the objects are in another store, with other revisions
 
-	mu   sync.Mutex // held while next is called, so that events of an object keep their order
-	held map[types.UID]*heldUpdate
+	mu      sync.Mutex // held while next is called, so that events of an object keep their order
+	delayed map[types.UID]*delayedUpdate
 }
 
 // NewOrderedHandler returns a handler before next, the garbage collector's. foreign means
 // that the objects are in another store.
 func NewOrderedHandler(order DeletionOrder, next cache.ResourceEventHandler, foreign bool) *OrderedHandler {
-	return &OrderedHandler{order: order, next: next, foreign: foreign, held: map[types.UID]*heldUpdate{}}
+	return &OrderedHandler{order: order, next: next, foreign: foreign, delayed: map[types.UID]*delayedUpdate{}}
 }
 
-// heldUpdate is an update that is held back.
-type heldUpdate struct{ previous, current any }
+// delayedUpdate is an update that the garbage collector does not have yet.
+type delayedUpdate struct{ previous, current any }
 
 // OnAdd implements [cache.ResourceEventHandler]. For an object that is being deleted, it
 // first passes on the object without its deletion.
 func (h *OrderedHandler) OnAdd(obj any, isInInitialList bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !waitsForDependents(obj) || h.order.Open(h.revision(obj)) {
+	if !waitsForDependents(obj) || h.order.Passes(h.revision(obj)) {
 		h.next.OnAdd(obj, isInInitialList)
 		return
 	}
 	before := notDeleted(obj)
 	h.next.OnAdd(before, isInInitialList)
-	h.hold(before, obj)
+	h.delay(before, obj)
 }
 
 // OnUpdate implements [cache.ResourceEventHandler].
 func (h *OrderedHandler) OnUpdate(previous, current any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if held := h.held[uid(current)]; held != nil {
-		held.current = current
+	if delayed := h.delayed[uid(current)]; delayed != nil {
+		delayed.current = current
 		return
 	}
-	if !waitsForDependents(current) || waitsForDependents(previous) || h.order.Open(h.revision(current)) {
+	if !waitsForDependents(current) || waitsForDependents(previous) || h.order.Passes(h.revision(current)) {
 		h.next.OnUpdate(previous, current)
 		return
 	}
-	h.hold(previous, current)
+	h.delay(previous, current)
 }
 
 // OnDelete implements [cache.ResourceEventHandler].
@@ -92,27 +92,27 @@ func (h *OrderedHandler) OnDelete(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		deleted = unknown.Obj
 	}
-	delete(h.held, uid(deleted))
+	delete(h.delayed, uid(deleted))
 	h.next.OnDelete(obj)
 }
 
-// hold holds back the update. The caller holds mu.
-func (h *OrderedHandler) hold(previous, current any) {
-	held := &heldUpdate{previous, current}
-	h.held[uid(current)] = held
-	h.order.Hold(h.revision(current), func() { h.release(held) })
+// delay delays the update. The caller holds mu.
+func (h *OrderedHandler) delay(previous, current any) {
+	delayed := &delayedUpdate{previous, current}
+	h.delayed[uid(current)] = delayed
+	h.order.Delay(h.revision(current), func() { h.pass(delayed) })
 }
 
-// release passes on a held update, unless the object was removed meanwhile.
-func (h *OrderedHandler) release(held *heldUpdate) {
+// pass passes on a delayed update, unless the object was removed meanwhile.
+func (h *OrderedHandler) pass(delayed *delayedUpdate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	id := uid(held.current)
-	if h.held[id] != held {
+	id := uid(delayed.current)
+	if h.delayed[id] != delayed {
 		return
 	}
-	delete(h.held, id)
-	h.next.OnUpdate(held.previous, held.current)
+	delete(h.delayed, id)
+	h.next.OnUpdate(delayed.previous, delayed.current)
 }
 
 // revision returns the revision of the object in the store of this server; 0 if it is in

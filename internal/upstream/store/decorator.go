@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
@@ -36,12 +35,10 @@ func Uncached(raw Raw) generic.StorageDecorator {
 	}
 }
 
-// Cached is the decorator that adds a watch cache. Before a cache reads the
-// store it calls start, which may return a revision at which the resource has no
-// objects: the cache begins there, and reads of any version see what the store
-// holds at the second revision. start may be nil, or return 0. made, if it is
-// not nil, is called with each store that is made.
-func Cached(raw Raw, start func(schema.GroupResource) (first, seen int64), made func(storage.Interface)) generic.StorageDecorator {
+// Cached is the decorator that adds a watch cache. A cache calls start before its first list;
+// without start, which may be nil, it lists the objects. made, if it is not nil, is called
+// with each store that is made.
+func Cached(raw Raw, start CacheStart, made func(storage.Interface)) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
@@ -49,9 +46,9 @@ func Cached(raw Raw, start func(schema.GroupResource) (first, seen int64), made 
 		if err != nil {
 			return nil, nil, err
 		}
-		first := withFirstList(store, config.GroupResource, start)
+		listed := withEmptyFirstList(store, config.GroupResource, start)
 		watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
-			Storage:             first,
+			Storage:             listed,
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
 			EventsHistoryWindow: config.EventsHistoryWindow,
@@ -72,7 +69,7 @@ func Cached(raw Raw, start func(schema.GroupResource) (first, seen int64), made 
 		if made != nil {
 			made(delegator)
 		}
-		return readSince(delegator, first), sync.OnceFunc(func() {
+		return withMinimum(delegator, listed), sync.OnceFunc(func() {
 			delegator.Stop()
 			watchCache.Stop()
 			destroy()

@@ -17,76 +17,83 @@ import (
 //   k8s.io/apiserver/pkg/storage/cacher.listerWatcher.List
 //   k8s.io/apiserver/pkg/storage/cacher.watchCache.getAllEventsSinceLocked
 //   k8s.io/client-go/util/watchlist.DoesClientNotSupportWatchListSemantics
-// Why: a cache has the events since its first list. Watches that wait for the
-//   first object of a type, without a cache, continue in one that is made
-//   afterwards, and must not miss that object.
+// Why: watches of a type without objects need no cache. When the first object is stored,
+//   a cache is made, and these watches continue in it. A cache has the events since its
+//   first list, which must therefore be older than the first object.
 // Gain: a watch of a type without objects costs no watch cache.
 // Breaks: such watches end with "too old resource version" when the first object
 //   comes, and clients list again. TestEmptyWatchContinuesUpstream fails.
 
-// withFirstList returns store for a watch cache: the first list is empty, as of the
-// revision that start returns, if that is not 0.
-func withFirstList(store storage.Interface, resource schema.GroupResource, start func(schema.GroupResource) (first, seen int64)) storage.Interface {
+// CacheStart returns the revision at which a watch cache of the resource begins without
+// objects, and a revision whose objects each read of the cache must have. The first one is
+// 0 for a cache that lists the objects as upstream's do.
+type CacheStart func(resource schema.GroupResource) (empty, minimum int64)
+
+// withEmptyFirstList returns the store that a watch cache reads. Its first list has no
+// objects, at the revision of start.
+func withEmptyFirstList(store storage.Interface, resource schema.GroupResource, start CacheStart) storage.Interface {
 	if start == nil {
 		return store
 	}
 	return &emptyFirstList{Interface: store, start: func() (int64, int64) { return start(resource) }}
 }
 
-// readSince returns the store with a watch cache whose first list was that of
-// withFirstList. A read of any version (resourceVersion 0) waits until the cache has
-// reached the revision that was the newest when it began. Otherwise it would miss
-// objects that were stored before, and informers would count as synced without them.
-func readSince(cached, first storage.Interface) storage.Interface {
-	began, ok := first.(*emptyFirstList)
+// withMinimum returns the store with a watch cache above a store of withEmptyFirstList.
+// Until the cache has got the events since its empty list, it lacks objects. A read of any
+// version (resourceVersion 0) waits for those of the minimum: informers would count as
+// synced without them.
+func withMinimum(cached, listed storage.Interface) storage.Interface {
+	below, ok := listed.(*emptyFirstList)
 	if !ok {
 		return cached
 	}
-	return &sinceStart{Interface: cached, seen: &began.seen}
+	return &minimumVersion{Interface: cached, minimum: &below.minimum}
 }
 
-type sinceStart struct {
+// minimumVersion is a store whose reads of any version return at least the minimum.
+type minimumVersion struct {
 	storage.Interface
-	seen *atomic.Int64
+	minimum *atomic.Int64 // 0 for none
 }
 
 // Get implements [storage.Interface].
-func (n *sinceStart) Get(ctx context.Context, key string, options storage.GetOptions, object runtime.Object) error {
-	options.ResourceVersion = n.version(options.ResourceVersion)
-	return n.Interface.Get(ctx, key, options, object)
+func (m *minimumVersion) Get(ctx context.Context, key string, options storage.GetOptions, object runtime.Object) error {
+	options.ResourceVersion = m.version(options.ResourceVersion)
+	return m.Interface.Get(ctx, key, options, object)
 }
 
 // GetList implements [storage.Interface].
-func (n *sinceStart) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
-	options.ResourceVersion = n.version(options.ResourceVersion)
-	return n.Interface.GetList(ctx, key, options, list)
+func (m *minimumVersion) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
+	options.ResourceVersion = m.version(options.ResourceVersion)
+	return m.Interface.GetList(ctx, key, options, list)
 }
 
-func (n *sinceStart) version(requested string) string {
-	if seen := n.seen.Load(); requested == "0" && seen > 0 {
-		return strconv.FormatInt(seen, 10)
+func (m *minimumVersion) version(requested string) string {
+	if minimum := m.minimum.Load(); requested == "0" && minimum > 0 {
+		return strconv.FormatInt(minimum, 10)
 	}
 	return requested
 }
 
+// emptyFirstList is a store whose first list is empty.
 type emptyFirstList struct {
 	storage.Interface
-	start  func() (first, seen int64)
-	listed atomic.Bool
-	seen   atomic.Int64 // 0 if the first list was not empty
+	start   func() (empty, minimum int64)
+	listed  atomic.Bool
+	minimum atomic.Int64 // 0 if the first list was that of the store
 }
 
-// IsWatchListSemanticsUnSupported has the cache list; otherwise it would get the
+// IsWatchListSemanticsUnSupported makes the cache list; otherwise it would get the
 // existing objects from its watch.
 func (*emptyFirstList) IsWatchListSemanticsUnSupported() bool { return true }
 
 // GetList implements [storage.Interface].
 func (e *emptyFirstList) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
 	if !e.listed.Swap(true) {
-		if revision, seen := e.start(); revision > 0 {
-			e.seen.Store(max(revision, seen))
-			if err := e.Versioner().UpdateList(list, uint64(revision), "", nil); err != nil {
-				return fmt.Errorf("begin the watch cache at revision %d: %w", revision, err)
+		if empty, minimum := e.start(); empty > 0 {
+			e.minimum.Store(max(empty, minimum))
+			if err := e.Versioner().UpdateList(list, uint64(empty), "", nil); err != nil {
+				return fmt.Errorf("begin the watch cache at revision %d: %w", empty, err)
 			}
 			return nil
 		}
