@@ -24,7 +24,9 @@ func TestCrossplane(t *testing.T) {
 	programs := map[string]string{
 		"crossplane":    harness.Build(t, module, "github.com/crossplane/crossplane/v2/cmd/crossplane", "crossplane"),
 		"function-team": harness.Build(t, processes, "./function", "function-team"),
-		"provider-nop":  harness.Build(t, processes, "github.com/crossplane-contrib/provider-nop/cmd/provider", "provider-nop"),
+		// The provider has no flag for the port of its metrics, which is 8080.
+		"provider-nop": harness.Build(t, processes, "github.com/crossplane-contrib/provider-nop/cmd/provider", "provider-nop",
+			"-ldflags", "-X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=127.0.0.1:0"),
 	}
 	registry := harness.FreeAddress(t)
 	serve(t, harness.Build(t, module, "./registry", "registry"), "--listen", registry,
