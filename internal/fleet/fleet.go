@@ -33,9 +33,10 @@ type Member struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	mu       sync.Mutex // held while the key is written
-	key      string
-	revision int64 // of the key
+	revision int64 // of the key; for renew, and for Leave afterwards
+
+	mu  sync.Mutex
+	key string
 }
 
 // Join registers this server on the etcd of client with the objects below prefix. Call
@@ -64,18 +65,30 @@ func kubernetesClient(client *clientv3.Client) *kubernetes.Client {
 // linearizable read: a server that registers later reads a state of etcd that is not
 // older.
 func (m *Member) Alone(ctx context.Context) (bool, error) {
+	before := m.ownKey()
 	list, err := m.client.Kubernetes.List(ctx, m.prefix, kubernetes.ListOptions{})
 	if err != nil {
 		return false, fmt.Errorf("count the servers in etcd: %w", err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	after := m.ownKey() // a renewal may have replaced it
 	for _, kv := range list.Kvs {
-		if key := string(kv.Key); key != m.key && !nested(key, m.prefix) {
+		if key := string(kv.Key); key != before && key != after && !nested(key, m.prefix) {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+func (m *Member) ownKey() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.key
+}
+
+func (m *Member) setKey(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.key = key
 }
 
 // nested reports whether a key is of a longer prefix of objects, as those of /a/b are below
@@ -110,10 +123,9 @@ func (m *Member) keep(ctx context.Context) {
 	}
 }
 
-// renew puts the key on a new lease. kine does not renew leases.
+// renew puts the key on a new lease. kine does not renew leases. It is called by one
+// goroutine at a time.
 func (m *Member) renew(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	lease, err := m.client.Grant(ctx, int64(lifetime.Seconds()))
@@ -129,7 +141,8 @@ func (m *Member) renew(ctx context.Context) error {
 	if !written {
 		// The key is new, has expired, or was written by an attempt whose response was
 		// lost. Another name is new in any case.
-		m.key, m.revision = m.prefix+uuid.NewString(), 0
+		m.setKey(m.prefix + uuid.NewString())
+		m.revision = 0
 		written, err = m.put(ctx, lease.ID, kubernetes.PutOptions{})
 	}
 	if err == nil && !written {

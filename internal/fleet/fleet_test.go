@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,44 @@ func TestAlone(t *testing.T) {
 	if err != nil || len(left.Kvs) != 0 {
 		t.Errorf("left behind: %v, %v", left.Kvs, err)
 	}
+}
+
+// hanging is a KV whose transactions wait while it is switched on.
+type hanging struct {
+	clientv3.KV
+	on       atomic.Bool
+	begun    chan struct{}
+	released chan struct{}
+}
+
+func (h *hanging) Txn(ctx context.Context) clientv3.Txn {
+	if h.on.Load() {
+		h.begun <- struct{}{}
+		<-h.released
+	}
+	return h.KV.Txn(ctx)
+}
+
+// TestAloneDuringARenewal: a renewal that hangs does not delay the requests that ask whether
+// other servers are registered.
+func TestAloneDuringARenewal(t *testing.T) {
+	client := startEtcd(t)
+	slow := &hanging{KV: client.KV, begun: make(chan struct{}), released: make(chan struct{})}
+	own := *client
+	own.KV = slow
+	m := join(t, &own, "/registry")
+	slow.on.Store(true)
+	renewed := make(chan error, 1)
+	go func() { renewed <- m.renew(t.Context()) }()
+	<-slow.begun
+	wantAlone(t, m, true)
+	slow.on.Store(false)
+	close(slow.released)
+	if err := <-renewed; err != nil {
+		t.Error(err)
+	}
+	wantAlone(t, m, true)
+	m.Leave(t.Context())
 }
 
 // TestNestedPrefixes: servers with the objects below /a and those with the objects below /a/b
