@@ -19,8 +19,8 @@ type Gate interface {
 	// BeginWrite blocks while the database is defragmented: a write that reaches etcd
 	// then times out after a few seconds, and may or may not be applied. A write that
 	// puts keys gets an error with the remedy when there is no room. The caller calls
-	// end when the write has ended.
-	BeginWrite(puts bool) (end func(), err error)
+	// end when the write has ended. When ctx ends first, it returns its error.
+	BeginWrite(ctx context.Context, puts bool) (end func(), err error)
 	// Defragmenting reports whether reads and writes block at the moment. The store
 	// is healthy then.
 	Defragmenting() bool
@@ -33,7 +33,7 @@ type Gate interface {
 type openGate struct{}
 
 // BeginWrite implements [Gate].
-func (openGate) BeginWrite(bool) (end func(), err error) { return func() {}, nil }
+func (openGate) BeginWrite(context.Context, bool) (end func(), err error) { return func() {}, nil }
 
 // Defragmenting implements [Gate].
 func (openGate) Defragmenting() bool { return false }
@@ -64,7 +64,7 @@ type gatedLease struct {
 
 // Grant implements [clientv3.Lease].
 func (l gatedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
-	end, err := l.connection.beginWrite(true)
+	end, err := l.connection.beginWrite(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +73,15 @@ func (l gatedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantR
 	return response, l.connection.explain(err)
 }
 
-func (c *Connection) beginWrite(puts bool) (end func(), err error) {
-	if end, err = c.gate().BeginWrite(puts); err != nil {
-		return nil, noRoom(err.Error())
+func (c *Connection) beginWrite(ctx context.Context, puts bool) (end func(), err error) {
+	end, err = c.gate().BeginWrite(ctx, puts)
+	switch {
+	case err == nil:
+		return end, nil
+	case ctx.Err() != nil:
+		return nil, err
 	}
-	return end, nil
+	return nil, noRoom(err.Error())
 }
 
 // ReasonInsufficientStorage is the reason in the Status of a write that was refused

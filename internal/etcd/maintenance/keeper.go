@@ -87,7 +87,8 @@ type Keeper struct {
 	writes        sync.RWMutex // read-locked by writes, locked by a defragmentation
 
 	mu        sync.Mutex
-	record    Record // nil until RecordEvents
+	unlocked  chan struct{} // closed when a defragmentation has unlocked writes; nil without one
+	record    Record        // nil until RecordEvents
 	nearQuota bool
 	refusal   string
 
@@ -123,11 +124,23 @@ func (k *Keeper) NearQuota() bool {
 	return k.nearQuota
 }
 
-// BeginWrite blocks while the database is defragmented. The caller then writes and calls
-// end. A write that puts keys needs room: when the quota is reached, it gets an error with
-// the remedy. Deletions do not.
-func (k *Keeper) BeginWrite(puts bool) (end func(), err error) {
-	k.writes.RLock()
+// BeginWrite blocks while the database is defragmented, or until ctx ends. The caller then
+// writes and calls end. A write that puts keys needs room: when the quota is reached, it
+// gets an error with the remedy. Deletions do not.
+func (k *Keeper) BeginWrite(ctx context.Context, puts bool) (end func(), err error) {
+	for !k.writes.TryRLock() {
+		k.mu.Lock()
+		unlocked := k.unlocked
+		k.mu.Unlock()
+		if unlocked == nil {
+			continue // it was unlocked meanwhile
+		}
+		select {
+		case <-unlocked:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for the defragmentation of the database: %w", context.Cause(ctx))
+		}
+	}
 	if size, _, quota := k.config.Database.Sizes(); puts && size >= quota {
 		k.writes.RUnlock()
 		return nil, errors.New(quotaRefusal(usage{size: size, quota: quota}))
@@ -304,17 +317,35 @@ func (k *Keeper) Defragment(ctx context.Context) (Defragmented, error) {
 	return k.defragment(ctx, "command")
 }
 
+// lockWrites waits until the writes in flight have ended. Later ones wait for unlock.
+func (k *Keeper) lockWrites() (unlock func()) {
+	unlocked := make(chan struct{})
+	k.setUnlocked(unlocked)
+	k.writes.Lock()
+	return func() {
+		k.writes.Unlock()
+		k.setUnlocked(nil)
+		close(unlocked)
+	}
+}
+
+func (k *Keeper) setUnlocked(unlocked chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unlocked = unlocked
+}
+
 func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, error) {
 	var d Defragmented
 	var began time.Time
 	err := k.config.Database.Defragment(ctx, func() (release func()) {
-		k.writes.Lock()
+		unlock := k.lockWrites()
 		k.defragmenting.Store(true)
 		d.Before, _, _ = k.config.Database.Sizes()
 		began = time.Now()
 		return func() {
 			k.defragmenting.Store(false)
-			k.writes.Unlock()
+			unlock()
 		}
 	})
 	if err != nil {

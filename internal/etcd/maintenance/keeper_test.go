@@ -76,7 +76,7 @@ const value = 100 << 10
 func (k *kept) put(n int, key func(int) string) error {
 	k.t.Helper()
 	for i := range n {
-		end, err := k.BeginWrite(true)
+		end, err := k.BeginWrite(k.t.Context(), true)
 		if err != nil {
 			return rpctypes.ErrNoSpace
 		}
@@ -103,7 +103,7 @@ func (k *kept) fill(key func(int) string) {
 		}
 	}
 	k.until("writes are refused", func() bool {
-		end, err := k.BeginWrite(true)
+		end, err := k.BeginWrite(k.t.Context(), true)
 		if err == nil {
 			end()
 		}
@@ -316,14 +316,62 @@ func TestFullDatabaseAcceptsDeletions(t *testing.T) {
 	if k.member.NoSpace() {
 		t.Fatal("etcd has raised its alarm, so this test tests nothing")
 	}
-	if _, err := k.BeginWrite(true); err == nil || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
+	if _, err := k.BeginWrite(k.t.Context(), true); err == nil || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
 		t.Errorf("a put gets %v", err)
 	}
-	end, err := k.BeginWrite(false)
+	end, err := k.BeginWrite(k.t.Context(), false)
 	if err != nil {
 		t.Fatalf("a deletion gets %v", err)
 	}
 	end()
+}
+
+// TestWritesDuringADefragmentation: they wait for its end, and no longer than their context.
+func TestWritesDuringADefragmentation(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
+	gone := errors.New("the client has disconnected")
+	for range 2 {
+		before, err := k.BeginWrite(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		locked := make(chan (func()))
+		go func() { locked <- k.lockWrites() }()
+		select {
+		case <-locked:
+			t.Fatal("the defragmentation does not wait for a write in flight")
+		default:
+		}
+		before()
+		unlock := <-locked
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := k.BeginWrite(ctx, true)
+			ended <- err
+		}()
+		cancel(gone)
+		if err := <-ended; !errors.Is(err, gone) {
+			t.Errorf("a write whose client has gone: %v", err)
+		}
+		written := make(chan error)
+		go func() {
+			end, err := k.BeginWrite(t.Context(), true)
+			if err == nil {
+				end()
+			}
+			written <- err
+		}()
+		select {
+		case err := <-written:
+			t.Fatalf("a write does not wait: %v", err)
+		default:
+		}
+		unlock()
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestDefragmentCommandNeedsDiskSpace(t *testing.T) {

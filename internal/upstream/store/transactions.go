@@ -22,26 +22,30 @@ import (
 // Breaks: writes of another form are not held, and time out. TestWritesAreTransactions
 //   fails.
 
-// GuardTransactions returns a KV whose transactions call begin before they are committed,
-// and the function that begin returns afterwards. puts tells whether the transaction may
-// put keys. explain replaces the error of a transaction.
-func GuardTransactions(kv clientv3.KV, begin func(puts bool) (end func(), err error), explain func(error) error) clientv3.KV {
+// BeginWrite is called before a write with its context, and returns the function to call
+// afterwards. puts tells whether the write may put keys.
+type BeginWrite func(ctx context.Context, puts bool) (end func(), err error)
+
+// GuardTransactions returns a KV whose transactions call begin before they are committed.
+// explain replaces the error of a transaction.
+func GuardTransactions(kv clientv3.KV, begin BeginWrite, explain func(error) error) clientv3.KV {
 	return guardedKV{kv, begin, explain}
 }
 
 type guardedKV struct {
 	clientv3.KV
-	begin   func(puts bool) (end func(), err error)
+	begin   BeginWrite
 	explain func(error) error
 }
 
 // Txn implements [clientv3.KV].
 func (g guardedKV) Txn(ctx context.Context) clientv3.Txn {
-	return &guardedTxn{Txn: g.KV.Txn(ctx), kv: g}
+	return &guardedTxn{Txn: g.KV.Txn(ctx), ctx: ctx, kv: g}
 }
 
 type guardedTxn struct {
 	clientv3.Txn
+	ctx  context.Context
 	kv   guardedKV
 	puts bool
 }
@@ -68,7 +72,7 @@ func (t *guardedTxn) Else(operations ...clientv3.Op) clientv3.Txn {
 
 // Commit implements [clientv3.Txn].
 func (t *guardedTxn) Commit() (*clientv3.TxnResponse, error) {
-	end, err := t.kv.begin(t.puts)
+	end, err := t.kv.begin(t.ctx, t.puts)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (recordedTxn) Commit() (*clientv3.TxnResponse, error) {
 func TestWritesAreTransactions(t *testing.T) {
 	var began []bool
 	ended := 0
-	begin := func(puts bool) (func(), error) {
+	begin := func(_ context.Context, puts bool) (func(), error) {
 		began = append(began, puts)
 		return func() { ended++ }, nil
 	}
@@ -62,11 +62,11 @@ func TestWritesAreTransactions(t *testing.T) {
 // TestRefusedTransaction: nothing is committed, and errors are replaced.
 func TestRefusedTransaction(t *testing.T) {
 	full, explained := errors.New("full"), errors.New("explained")
-	guarded := GuardTransactions(recordedKV{t: t}, func(bool) (func(), error) { return nil, full }, func(error) error { return explained })
+	guarded := GuardTransactions(recordedKV{t: t}, func(context.Context, bool) (func(), error) { return nil, full }, func(error) error { return explained })
 	if _, err := guarded.Txn(t.Context()).Then(clientv3.OpPut("/a", "x")).Commit(); !errors.Is(err, full) {
 		t.Errorf("a refused transaction: %v", err)
 	}
-	guarded = GuardTransactions(recordedKV{t: t}, func(bool) (func(), error) { return func() {}, nil }, func(error) error { return explained })
+	guarded = GuardTransactions(recordedKV{t: t}, func(context.Context, bool) (func(), error) { return func() {}, nil }, func(error) error { return explained })
 	if _, err := guarded.Txn(t.Context()).Then(clientv3.OpPut("/a", "x")).Commit(); !errors.Is(err, explained) {
 		t.Errorf("an explained error: %v", err)
 	}
