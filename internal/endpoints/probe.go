@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +24,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
@@ -46,7 +47,9 @@ type prober struct {
 	store    cache.Store
 	loop     *reconcile.Loop[Reference]
 	log      *slog.Logger
-	denied   logging.Changes // targets that are not allowed, by reference and target
+
+	mu     sync.Mutex
+	denied map[Reference]map[string]bool // the targets of objects that were logged: they are not allowed
 }
 
 // status of a ServiceEndpoint.
@@ -72,6 +75,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	obj, exists, err := p.store.GetByKey(ref.String())
 	if err != nil || !exists {
 		p.resolver.dropState(ref)
+		p.keepDenied(ref, nil)
 		return true, err
 	}
 	object, ok := obj.(*unstructured.Unstructured)
@@ -87,6 +91,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 		// A status that cannot be read is replaced.
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &current)
 	}
+	p.keepDenied(ref, targets)
 	if p.resolver.configured(ref) {
 		p.resolver.dropState(ref)
 		return true, p.write(ctx, ref, current, status{Reachable: "", Conditions: current.Conditions}, metav1.Condition{
@@ -141,7 +146,7 @@ func (p *prober) statusError(ref Reference, target string, err error) error {
 	if !errors.As(err, &denied) {
 		return err
 	}
-	if p.denied.Changed(ref.String()+" "+target, "") {
+	if p.addDenied(ref, target) {
 		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref, "target", target, "reason", denied)
 	}
 	if denied.Resolved {
@@ -150,10 +155,38 @@ func (p *prober) statusError(ref Reference, target string, err error) error {
 	return denied
 }
 
+// addDenied reports whether the target of the object was not denied before.
+func (p *prober) addDenied(ref Reference, target string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.denied[ref][target] {
+		return false
+	}
+	if p.denied == nil {
+		p.denied = map[Reference]map[string]bool{}
+	}
+	if p.denied[ref] == nil {
+		p.denied[ref] = map[string]bool{}
+	}
+	p.denied[ref][target] = true
+	return true
+}
+
+// keepDenied forgets the denied targets that the object does not have any more.
+func (p *prober) keepDenied(ref Reference, targets []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.denied[ref], func(target string, _ bool) bool { return !slices.Contains(targets, target) })
+	if len(p.denied[ref]) == 0 {
+		delete(p.denied, ref)
+	}
+}
+
 // reach counts the targets that speak TLS and joins the errors of the others, in their
 // order.
 func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (int, error) {
 	errs := make([]error, len(targets))
+	health := p.resolver.healthOf(ref)
 	var probes sync.WaitGroup
 	for i, target := range targets {
 		probes.Go(func() {
@@ -162,7 +195,6 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 			if ctx.Err() != nil {
 				return
 			}
-			health := p.resolver.healthOf(ref)
 			changed := health.mark(target, dialErr)
 			if health.markSilent(target, dialErr == nil && errs[i] != nil) || changed {
 				p.resolver.Changed(ref)

@@ -33,12 +33,16 @@ func (r *Resolver) setState(state State) {
 	r.states[state.Reference] = state
 }
 
-// dropState drops the result for an object that does not exist or is not used.
+// dropState drops the result for an object that does not exist or is not used, and the
+// health of its targets, which a probe may have recorded after the object was removed.
 func (r *Resolver) dropState(ref Reference) {
 	deleteMetrics(ref)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.states, ref)
+	if !r.configured(ref) && r.objectTargets[ref] == nil {
+		delete(r.healths, ref)
+	}
 }
 
 // Remote counts the servers of other programs that this one calls.
