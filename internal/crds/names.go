@@ -71,18 +71,27 @@ func (c *claim) take(ctx context.Context, owner, group string, names apiextensio
 	if !c.names.filled() {
 		return false
 	}
+	if !c.add(owner, group, customresources.NamesOf(names)) {
+		return false
+	}
+	// With the claim: a write that ends meanwhile has its result in the catalog.
+	if c.accepted(ctx) {
+		c.release()
+		return false
+	}
+	return true
+}
+
+// add holds the names unless another claim has any of them.
+func (c *claim) add(owner, group string, held customresources.Names) bool {
 	c.names.mu.Lock()
 	defer c.names.mu.Unlock()
 	c.drop()
-	c.owner, c.group = owner, group
-	c.held = customresources.NamesOf(names)
+	c.owner, c.group, c.held = owner, group, held
 	for other := range c.names.claimed[group] {
-		if other.owner != owner && c.held.Overlap(other.held) {
+		if other.owner != owner && held.Overlap(other.held) {
 			return false
 		}
-	}
-	if c.accepted(ctx) {
-		return false
 	}
 	if c.names.claimed[group] == nil {
 		c.names.claimed[group] = map[*claim]bool{}

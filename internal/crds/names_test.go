@@ -59,6 +59,41 @@ func TestNamesInUse(t *testing.T) {
 	}
 }
 
+// TestReadOfOneCRDDelaysNoOther: while a claim waits for etcd, other CRDs are created, and
+// none takes the names of the claim.
+func TestReadOfOneCRDDelaysNoOther(t *testing.T) {
+	c := newCatalog()
+	c.wrote(light("widgets", "example.com", "1", 5))
+	reading, read := make(chan struct{}), make(chan struct{})
+	n := newNames(c, func(context.Context, string) (bool, error) {
+		close(reading)
+		<-read
+		return false, nil // it is gone
+	}, filled)
+	first, taken := &claim{names: n}, make(chan bool)
+	kind := apiextensions.CustomResourceDefinitionNames{Plural: "gears", Kind: "Widget"}
+	go func() { taken <- first.take(t.Context(), "gears.example.com", "example.com", kind) }()
+	<-reading
+	other := &claim{names: n}
+	if !other.take(t.Context(), "nuts.example.com", "example.com", apiextensions.CustomResourceDefinitionNames{Plural: "nuts", Kind: "Nut"}) {
+		t.Error("other names are not free")
+	}
+	rival := &claim{names: n}
+	if rival.take(t.Context(), "cogs.example.com", "example.com", apiextensions.CustomResourceDefinitionNames{Plural: "cogs", Singular: "gears", Kind: "Cog"}) {
+		t.Error("two CRDs take a name")
+	}
+	close(read)
+	if !<-taken {
+		t.Error("the names of a CRD that is gone are not free")
+	}
+	for _, claim := range []*claim{first, other, rival} {
+		claim.release()
+	}
+	if len(n.claimed) != 0 {
+		t.Error("names are still claimed")
+	}
+}
+
 // TestNamesAreNotTakenUntilAllAreKnown: at a start another CRD, which is not in
 // the catalog yet, may have the names.
 func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
