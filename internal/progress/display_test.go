@@ -5,10 +5,30 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// terminal is a buffer that the test may read while the display writes.
+type terminal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(p)
+}
+
+func (t *terminal) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
 
 // screen returns what a terminal shows after the text: its lines.
 func screen(text string) []string {
@@ -24,16 +44,16 @@ func screen(text string) []string {
 // TestTrack: a task is shown after a second, below the log, and its line goes when it ends.
 func TestTrack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &bytes.Buffer{}
+		out := &terminal{}
 		d := New(out, func() int { return 40 })
-		objects := 0
-		stop := Track(With(t.Context(), d), "rotating", func() string { return fmt.Sprintf("%d objects", objects) })
+		var objects atomic.Int64
+		stop := Track(With(t.Context(), d), "rotating", func() string { return fmt.Sprintf("%d objects", objects.Load()) })
 		time.Sleep(delay - time.Millisecond)
 		synctest.Wait()
-		if out.Len() > 0 {
+		if out.String() != "" {
 			t.Errorf("shown too early: %q", out)
 		}
-		objects = 7
+		objects.Store(7)
 		time.Sleep(delay)
 		synctest.Wait()
 		if got := screen(out.String()); len(got) != 1 || got[0] != "rotating: 7 objects, 1s" {
@@ -56,7 +76,7 @@ func TestTrack(t *testing.T) {
 // TestLongLineIsCut: a line that wraps could not be erased.
 func TestLongLineIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &bytes.Buffer{}
+		out := &terminal{}
 		stop := Track(With(t.Context(), New(out, func() int { return 10 })), strings.Repeat("ä", 50), func() string { return "" })
 		time.Sleep(2 * delay)
 		synctest.Wait()
