@@ -40,6 +40,7 @@ type history struct {
 
 // era is the time of one server.
 type era struct {
+	data       uint64 // revision of the data that the server was started with
 	version    uint64 // of the list at its begin
 	began, end int64
 }
@@ -82,13 +83,14 @@ func (h *history) await(t *testing.T, n int) {
 	}
 }
 
-// begin begins an era with the objects of a list. No request is under way.
-func (h *history) begin(list answer) {
+// begin begins an era with the objects of a list. data is the revision of the data that the
+// server was started with. No request is under way.
+func (h *history) begin(data uint64, list answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
 	h.operations = append(h.operations, porcupine.Operation{Input: request{verb: verbBegin, era: len(h.eras)}, Call: now, Output: list, Return: now})
-	h.eras = append(h.eras, era{version: list.version, began: now})
+	h.eras = append(h.eras, era{data: data, version: list.version, began: now})
 }
 
 // pause waits for the requests to a server that has ended, and ends its era. A
@@ -110,10 +112,10 @@ func (h *history) readAt(in int, from, until int64, list answer) {
 	h.operations = append(h.operations, porcupine.Operation{Input: request{verb: verbList, era: in}, Call: from, Output: list, Return: until})
 }
 
-// eraOf returns the number of the era that has a version; -1 if it is before all.
-func (h *history) eraOf(version uint64) int {
+// eraOf returns the number of the era that has a revision; -1 if it is before all.
+func (h *history) eraOf(revision uint64) int {
 	for n, e := range slices.Backward(h.eras) {
-		if e.version <= version {
+		if e.data <= revision {
 			return n
 		}
 	}
@@ -381,7 +383,8 @@ func newLab(t *testing.T) *lab {
 	l.site = newSite(t, harness.Options{Args: []string{"--config", config}}, 0, 0)
 	l.server = l.start()
 	l.server.WaitLog("the archive has a new base")
-	l.h.begin(l.list())
+	list := l.list()
+	l.h.begin(list.version, list)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for id := range 6 {
@@ -408,38 +411,44 @@ func (l *lab) list() answer {
 }
 
 // killed kills the server and starts another one on its data directory, which restore
-// has replaced; nil leaves it as it is.
-func (l *lab) killed(restore func() (recorded func(list answer))) {
+// has replaced by the data of a revision; nil leaves it as it is.
+func (l *lab) killed(restore func() (revision uint64, recorded func(list answer))) {
 	l.t.Helper()
 	l.server.Kill()
 	l.h.pause()
 	defer l.h.resume()
 	last := len(l.h.eras) - 1
 	recorded := func(list answer) { l.h.readAt(last, l.h.eras[last].end, l.h.eras[last].end, list) }
+	var data uint64
 	if restore != nil {
-		recorded = restore()
+		data, recorded = restore()
 	}
 	l.server = l.start()
 	list := l.list()
 	recorded(list)
-	l.h.begin(list)
+	if restore == nil {
+		data = list.version
+	}
+	l.h.begin(data, list)
 }
 
 // lose kills the server, removes its data directory and restores it from the archive.
 func (l *lab) lose() {
 	l.t.Helper()
-	l.killed(func() func(answer) {
+	l.killed(func() (uint64, func(answer)) {
 		if err := os.RemoveAll(l.server.Dir); err != nil {
 			l.t.Fatal(err)
 		}
 		revision := l.restored("--from", l.destination)
-		return func(list answer) {
-			list.version = revision
+		return revision, func(list answer) {
 			n := l.h.eraOf(revision)
 			if n < 0 && list.all != (answer{}).all {
 				l.t.Errorf("the archive ends at revision %d, before the first write, and has %+v", revision, list.all)
 			}
 			if n >= 0 {
+				// The archive may end before the first list of the server: a start does not
+				// write these objects.
+				list.version = max(revision, l.h.eras[n].version)
 				l.h.readAt(n, l.h.eras[n].began, l.h.eras[n].end, list)
 			}
 		}
@@ -456,10 +465,10 @@ func (l *lab) saveBackup() {
 
 // restoreBackup restores the data directory of a server that has ended, and removes the
 // backup and the previous content.
-func (l *lab) restoreBackup() func(answer) {
+func (l *lab) restoreBackup() (uint64, func(answer)) {
 	l.t.Helper()
 	saved, revision := l.saved, l.restored(l.backup)
-	return func(list answer) {
+	return revision, func(list answer) {
 		list.version = revision
 		l.h.readAt(saved.era, saved.began, saved.ended, list)
 	}
