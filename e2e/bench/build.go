@@ -45,7 +45,8 @@ func buildAll(ctx context.Context, s *settings, progress io.Writer) (programs, e
 		{&p.controllers, e2e, "k8s.io/kubernetes/cmd/kube-controller-manager", "bench-kube-controller-manager"},
 		{&p.kubectl, e2e, "k8s.io/kubernetes/cmd/kubectl", "bench-kubectl"},
 	} {
-		if s.side == ours && slices.Contains([]*string{&p.etcd, &p.apiserver, &p.controllers}, program.path) {
+		isTheirs := slices.Contains([]*string{&p.etcd, &p.apiserver, &p.controllers}, program.path)
+		if s.side == ours && isTheirs || s.serve && !isTheirs {
 			continue
 		}
 		*program.path = filepath.Join(s.bin, program.name)

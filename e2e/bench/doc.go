@@ -71,5 +71,11 @@
 // machine does. The figure archive-restore, which is measured when it is named, writes
 // 100,000 objects, removes the data directory and restores it.
 //
-// Run it on a machine that has nothing else to do.
+// # The other side for tests
+//
+// With -serve nothing is measured: the other side runs until interrupted, with all
+// controllers of kube-controller-manager, and the path of its kubeconfig is printed when it
+// is ready. The conformance specs run against it.
+//
+// Run a benchmark on a machine that has nothing else to do.
 package main

@@ -37,6 +37,8 @@ type settings struct {
 	crdSteps []crdStep
 	keep     bool
 	list     bool
+	// serve is whether the other side serves instead of being measured.
+	serve bool
 }
 
 func main() {
@@ -78,6 +80,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	steps := flags.String("crd-steps", "", "comma-separated names of the steps of the figure crds after the load; all, which take about ten minutes for a set, most of them rests before a measurement, when empty")
 	flags.BoolVar(&s.keep, "keep", false, "leave the data directories and logs where they are")
 	flags.BoolVar(&s.list, "list", false, "list the figures and end")
+	flags.BoolVar(&s.serve, "serve", false, "measure nothing: run the other side with all its controllers, print the path of its kubeconfig, and stay until interrupted")
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(out, "usage: bench [flags]\n\n"+
 			"Measures kube-hyper-mini beside etcd, kube-apiserver and kube-controller-manager\n"+
@@ -91,6 +94,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	switch {
 	case flags.NArg() > 0:
 		return s, fmt.Errorf("unexpected argument %q: figures are named with -run", flags.Arg(0))
+	case s.serve && s.side == ours:
+		return s, errors.New("-serve runs the other side: leave -side out")
 	case s.crdTimes < 0:
 		return s, fmt.Errorf("-crds-times %d: it is a number of times", s.crdTimes)
 	case s.crdLimit <= 0:
@@ -114,8 +119,11 @@ func execute(ctx context.Context, args []string, out, progress io.Writer) (err e
 	if err != nil {
 		return err
 	}
-	if s.list {
+	switch {
+	case s.list:
 		return listFigures(out, selected)
+	case s.serve:
+		s.side = theirs
 	}
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("measure on %s: memory, CPU and disk are read from /proc, which only Linux has", runtime.GOOS)
@@ -125,6 +133,9 @@ func execute(ctx context.Context, args []string, out, progress io.Writer) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, b.remove(b.dir)) }()
+	if s.serve {
+		return b.serveTheirs(ctx, out)
+	}
 	report, err := b.measure(ctx, selected)
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (b *bench) launchTheirs(ctx context.Context, c *cluster, pki string, ports 
 	}); err != nil {
 		return err
 	}
-	apiserver, err := startProcess(c.dir, "kube-apiserver", b.programs.apiserver, apiserverArgs(pki, ports)...)
+	apiserver, err := startProcess(c.dir, "kube-apiserver", b.programs.apiserver, b.apiserverArgs(pki, ports)...)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (b *bench) launchTheirs(ctx context.Context, c *cluster, pki string, ports 
 	if err := c.awaitReady(ctx); err != nil {
 		return err
 	}
-	controllers, err := startProcess(c.dir, "kube-controller-manager", b.programs.controllers, controllerArgs(pki, ports)...)
+	controllers, err := startProcess(c.dir, "kube-controller-manager", b.programs.controllers, b.controllerArgs(pki, ports)...)
 	if err != nil {
 		return err
 	}
@@ -109,11 +109,11 @@ func (b *bench) etcdArgs(dir string, ports theirPorts) []string {
 	return args
 }
 
-func apiserverArgs(pki string, ports theirPorts) []string {
+func (b *bench) apiserverArgs(pki string, ports theirPorts) []string {
 	file := func(name string) string { return filepath.Join(pki, name) }
-	return []string{
+	args := []string{
 		"--etcd-servers=http://127.0.0.1:" + ports.etcd,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + ports.apiserver,
+		"--bind-address=127.0.0.1", "--secure-port=" + ports.apiserver,
 		"--tls-cert-file=" + file("apiserver.crt"), "--tls-private-key-file=" + file("apiserver.key"),
 		"--client-ca-file=" + file("ca.crt"),
 		"--authorization-mode=RBAC",
@@ -129,11 +129,19 @@ func apiserverArgs(pki string, ports theirPorts) []string {
 		"--proxy-client-cert-file=" + file("front-proxy-client.crt"),
 		"--proxy-client-key-file=" + file("front-proxy-client.key"),
 	}
+	if b.serve {
+		return append(args, servedAPIServerArgs...)
+	}
+	return append(args, "--advertise-address=127.0.0.1")
 }
 
-func controllerArgs(pki string, ports theirPorts) []string {
+func (b *bench) controllerArgs(pki string, ports theirPorts) []string {
 	file := func(name string) string { return filepath.Join(pki, name) }
 	kubeconfig := file("controllers.kubeconfig")
+	controllers := genericControllers
+	if b.serve {
+		controllers = allControllers
+	}
 	return []string{
 		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 		"--bind-address=127.0.0.1", "--secure-port=" + ports.controllers,
@@ -144,7 +152,7 @@ func controllerArgs(pki string, ports theirPorts) []string {
 		"--service-account-private-key-file=" + file("service-account.key"),
 		// Its own role allows it little more than to become its controllers.
 		"--use-service-account-credentials",
-		"--controllers=" + strings.Join(genericControllers, ","),
+		"--controllers=" + strings.Join(controllers, ","),
 	}
 }
 

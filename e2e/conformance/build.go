@@ -15,7 +15,8 @@ import (
 
 // programs are the paths of the binaries.
 type programs struct {
-	product, suite, ginkgo, kubectl string
+	// server is the product, or what starts the other side.
+	server, suite, ginkgo, kubectl string
 }
 
 // buildAll builds what the run needs. The Go build cache makes a second run
@@ -25,13 +26,13 @@ func buildAll(ctx context.Context, o *options) (*programs, error) {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return nil, fmt.Errorf("make the directory for binaries: %w", err)
 	}
-	module := filepath.Join(o.root, "e2e", "conformance")
+	module := filepath.Join(o.endToEnd(), "conformance")
 	stamp, err := versionStamp(ctx, module)
 	if err != nil {
 		return nil, err
 	}
 	p := &programs{
-		product: o.binary,
+		server:  o.binary,
 		suite:   filepath.Join(bin, "conformance.test"), // ginkgo wants this ending
 		ginkgo:  filepath.Join(bin, "ginkgo"),
 		kubectl: filepath.Join(bin, "kubectl"),
@@ -46,9 +47,13 @@ func buildAll(ctx context.Context, o *options) (*programs, error) {
 		{dir: module, output: p.ginkgo, args: []string{"build"}, pkg: "github.com/onsi/ginkgo/v2/ginkgo"},
 		{dir: module, output: p.kubectl, args: []string{"build", "-ldflags", stamp}, pkg: "k8s.io/kubernetes/cmd/kubectl"},
 	}
-	if p.product == "" && o.kubeconfig == "" {
-		p.product = filepath.Join(bin, "kube-hyper-mini")
-		builds = append(builds, build{dir: o.root, output: p.product, args: []string{"build", "-ldflags", stamp}, pkg: "."})
+	switch {
+	case o.side == otherSide:
+		p.server = filepath.Join(bin, "bench") // which builds the programs of that side
+		builds = append(builds, build{dir: o.endToEnd(), output: p.server, args: []string{"build"}, pkg: "./bench"})
+	case p.server == "" && o.kubeconfig == "":
+		p.server = filepath.Join(bin, "kube-hyper-mini")
+		builds = append(builds, build{dir: o.root, output: p.server, args: []string{"build", "-ldflags", stamp}, pkg: "."})
 	}
 	for _, b := range builds {
 		if err := b.run(ctx); err != nil {
@@ -57,6 +62,9 @@ func buildAll(ctx context.Context, o *options) (*programs, error) {
 	}
 	return p, nil
 }
+
+// endToEnd is the directory of the module with the other tests, and with the benchmark.
+func (o *options) endToEnd() string { return filepath.Join(o.root, "e2e") }
 
 // versionStamp has the linker flags that make a Kubernetes binary know its
 // version: that of the module that the suite comes from.

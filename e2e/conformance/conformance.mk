@@ -5,12 +5,13 @@ comma := ,
 # make takes variables from the environment too; a KUBECONFIG that happens to be
 # there must not become the server under test.
 CONFORMANCE_TARGET = $(if $(findstring command,$(origin KUBECONFIG)),-kubeconfig '$(abspath $(KUBECONFIG))')
-CONFORMANCE_LISTS = $(if $(findstring command,$(origin PROFILE)),-lists '$(PROFILE)',$(if $(CONFORMANCE_TARGET),-lists generic))
+CONFORMANCE_SIDE = $(if $(findstring command,$(origin SIDE)),-side '$(SIDE)')
+CONFORMANCE_LISTS = $(if $(findstring command,$(origin PROFILE)),-lists '$(PROFILE)',$(if $(CONFORMANCE_TARGET)$(CONFORMANCE_SIDE),-lists generic))
 CONFORMANCE = cd e2e/conformance && go build -o ../../.bin/conformance/run . && ../../.bin/conformance/run $(CONFORMANCE_TARGET)
 
-## conformance: upstream's specs that need no nodes; PROFILE=kubernetes with all types, KUBECONFIG=file for another server, FOCUS=regexp for a part
+## conformance: upstream's specs that need no nodes; PROFILE=kubernetes with all types, KUBECONFIG=file for another server, SIDE=kube-apiserver for kube-apiserver without nodes, FOCUS=regexp for a part
 conformance:
-	@$(CONFORMANCE) $(CONFORMANCE_LISTS) $(if $(FOCUS),-only '$(FOCUS)')
+	@$(CONFORMANCE) $(CONFORMANCE_LISTS) $(CONFORMANCE_SIDE) $(if $(FOCUS),-only '$(FOCUS)')
 
 ## conformance-fast: a fixed part that takes a few minutes, for CI
 conformance-fast:

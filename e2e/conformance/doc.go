@@ -12,5 +12,9 @@
 // skipped, did not run or does not exist has failed. The results are in
 // junit.xml of the output directory, the logs beside it.
 //
+// With -side=kube-apiserver the server is that of upstream: etcd, kube-apiserver and
+// kube-controller-manager with all its controllers, and without nodes. That is how to see
+// whether a spec may be on a list. The benchmark (-serve) starts it.
+//
 // Exit codes: 0 all passed, 1 some failed, 2 they could not be run.
 package main

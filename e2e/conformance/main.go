@@ -29,11 +29,18 @@ func main() {
 	os.Exit(code)
 }
 
+// What a list is run against.
+const (
+	ourSide   = "kube-hyper-mini"
+	otherSide = "kube-apiserver" // with kube-controller-manager and etcd, without nodes
+)
+
 // options are the command line.
 type options struct {
 	lists      []specs.List
 	only       string
 	kubeconfig string
+	side       string
 	binary     string
 	out        string
 	root       string
@@ -47,6 +54,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	lists := flags.String("lists", specs.Generic+","+specs.OptIn, "lists to run: generic, optin, fast, kubernetes")
 	flags.StringVar(&o.only, "only", "", "run only the listed specs that match this regular expression")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "run against the server that this file names instead of starting one for each list")
+	flags.StringVar(&o.side, "side", ourSide, "what to start for each list: "+ourSide+", or "+otherSide+" with kube-controller-manager and etcd, without nodes")
 	flags.StringVar(&o.binary, "binary", os.Getenv("KHM_BINARY"), "product binary to test instead of building it")
 	flags.StringVar(&o.root, "root", filepath.Join("..", ".."), "the repository's directory")
 	flags.StringVar(&o.out, "out", "", "directory for results, logs and binaries (default <root>/.bin/conformance)")
@@ -56,6 +64,12 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	}
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("read the command line: %q is not a flag", flags.Arg(0))
+	}
+	switch {
+	case o.side != ourSide && o.side != otherSide:
+		return nil, fmt.Errorf("read the command line: -side=%s: it is %s or %s", o.side, ourSide, otherSide)
+	case o.side == otherSide && o.kubeconfig != "":
+		return nil, fmt.Errorf("read the command line: -side=%s starts a server of its own: leave out one of it and -kubeconfig", otherSide)
 	}
 	if o.out == "" {
 		o.out = filepath.Join(o.root, ".bin", "conformance")
@@ -83,6 +97,9 @@ func (o *options) load(names string) error {
 		list, err := specs.Load(strings.TrimSpace(name))
 		if err != nil {
 			return err
+		}
+		if o.side == otherSide && list.Name == specs.OptIn {
+			return fmt.Errorf("select specs: those of %s need APIs that -side=%s does not switch on; name other -lists", list.Name, o.side)
 		}
 		if list = list.Only(pattern); len(list.Specs) > 0 {
 			o.lists = append(o.lists, list)

@@ -42,11 +42,7 @@ func (r *round) run(ctx context.Context) error {
 	if r.options.kubeconfig != "" {
 		return r.runSpecs(ctx, r.options.kubeconfig)
 	}
-	config := filepath.Join(r.work, "config.yaml")
-	if err := os.WriteFile(config, r.list.ServerConfig, 0o600); err != nil {
-		return fmt.Errorf("write the server's configuration: %w", err)
-	}
-	s, err := startServer(ctx, r.programs.product, config, r.work, r.file("server.log"))
+	s, err := r.startServer(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,6 +50,18 @@ func (r *round) run(ctx context.Context) error {
 		err = r.runSpecs(ctx, s.kubeconfig)
 	}
 	return errors.Join(err, s.stop())
+}
+
+// startServer starts the side under test with what the list needs.
+func (r *round) startServer(ctx context.Context) (*server, error) {
+	if r.options.side == otherSide {
+		return startOtherSide(ctx, r.programs.server, r.options.endToEnd(), r.work, r.file("server.log"))
+	}
+	config := filepath.Join(r.work, "config.yaml")
+	if err := os.WriteFile(config, r.list.ServerConfig, 0o600); err != nil {
+		return nil, fmt.Errorf("write the server's configuration: %w", err)
+	}
+	return startProduct(ctx, r.programs.server, config, r.work, r.file("server.log"))
 }
 
 // file is a file of this round in the directory for results.
