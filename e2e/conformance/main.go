@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/conformance/specs"
 )
@@ -45,6 +46,7 @@ type options struct {
 	out        string
 	root       string
 	procs      int
+	limit      time.Duration
 }
 
 func parseOptions(args []string, stderr io.Writer) (*options, error) {
@@ -59,6 +61,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	flags.StringVar(&o.root, "root", filepath.Join("..", ".."), "the repository's directory")
 	flags.StringVar(&o.out, "out", "", "directory for results, logs and binaries (default <root>/.bin/conformance)")
 	flags.IntVar(&o.procs, "procs", 8, "how many specs run at the same time")
+	flags.DurationVar(&o.limit, "limit", 0, "end each spec after this time, as to look for specs that a list lacks; 0 is never")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (r *round) runSpecs(ctx context.Context, kubeconfig string) error {
 	cmd := exec.CommandContext(ctx, r.programs.ginkgo, "run", "--no-color", "--silence-skips",
 		"--procs="+strconv.Itoa(procs), "--timeout="+roundTimeout.String(),
 		"--output-dir="+r.work, "--json-report=report.json", r.programs.suite, "--",
-		"-test.run=^TestSpecs$", "--list="+r.list.Name, "--only="+r.options.only,
+		"-test.run=^TestSpecs$", "--list="+r.list.Name, "--only="+r.options.only, "--limit="+r.options.limit.String(),
 		"--kubeconfig="+kubeconfig, "--kubectl-path="+r.programs.kubectl, "--e2e-output-dir="+r.work)
 	cmd.Dir = r.work
 	// kubectl keeps caches in the home directory.

@@ -15,10 +15,10 @@
 //
 // To look for specs that a list lacks, as after a bump: list all with the built suite
 // (conformance-kubernetes.test -list-tests), write those of no list into the file of the
-// list, and run it with make conformance SIDE=kube-apiserver. Some specs wait many minutes
-// for a node and some end the suite: give each a time limit. What passes there and on this
-// server belongs to the list, unless it only waits whether a controller or kubelet that
-// this server does not have does something.
+// list, a few hundred at a time, and run it with make conformance SIDE=kube-apiserver
+// LIMIT=25s: many wait minutes for a node. What passes there and on this server belongs to
+// the list, unless it only waits whether a controller or kubelet that this server does not
+// have does something.
 //
 // The specs of 1.36.3 were found so: all 7,345 of no list ran on kube-apiserver. Most skip
 // themselves (drivers, providers) or fail at once for want of a node. Those that waited were

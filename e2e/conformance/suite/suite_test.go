@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onsi/ginkgo/v2"
@@ -30,6 +32,7 @@ const description = "Kubernetes without nodes"
 var (
 	listName = flag.String("list", "", "the list of specs to run; without one, only check that all listed specs exist")
 	only     = flag.String("only", "", "of the list, run only the specs that match this regular expression")
+	limit    = flag.Duration("limit", 0, "end each spec after this time; 0 is never")
 )
 
 func TestMain(m *testing.M) {
@@ -41,6 +44,7 @@ func TestMain(m *testing.M) {
 	testfiles.AddFileSource(fixtures.GetTestFixturesFS())
 	testfiles.AddFileSource(conformancetestdata.GetConformanceTestdataFS())
 	ginkgo.AddTreeConstructionNodeArgsTransformer(slowFirst)
+	ginkgo.AddTreeConstructionNodeArgsTransformer(limited)
 	framework.AfterReadingAllFlags(&framework.TestContext)
 	os.Exit(m.Run())
 }
@@ -66,6 +70,20 @@ func slowFirst(node types.NodeType, _ ginkgo.Offset, text string, args []any) (s
 	}
 	if isSlow {
 		args = append(args, ginkgo.SpecPriority(2)) // upstream's own [Slow] is 1
+	}
+	return text, args, nil
+}
+
+// limited gives specs the time limit that --limit names. Those without a context cannot be
+// ended.
+func limited(node types.NodeType, _ ginkgo.Offset, text string, args []any) (string, []any, []error) {
+	if *limit == 0 || !node.Is(types.NodeTypeIt) {
+		return text, args, nil
+	}
+	for _, arg := range args {
+		if body := reflect.TypeOf(arg); body != nil && body.Kind() == reflect.Func && body.NumIn() == 1 {
+			return text, append(args, ginkgo.SpecTimeout(*limit)), nil
+		}
 	}
 	return text, args, nil
 }
@@ -108,10 +126,15 @@ func TestSpecs(t *testing.T) {
 		t.Fatalf("read --only: %v", err)
 	}
 	suiteConfig, reporterConfig := ginkgo.GinkgoConfiguration()
-	suiteConfig.FocusStrings, suiteConfig.SkipStrings = []string{"^$"}, nil // nothing, if nothing is selected
+	var texts []string
 	for _, spec := range list.Only(pattern).Specs {
-		suiteConfig.FocusStrings = append(suiteConfig.FocusStrings, "^"+regexp.QuoteMeta(description+" "+spec)+"$")
+		texts = append(texts, regexp.QuoteMeta(spec))
 	}
+	// One sorted alternative, which shares prefixes: as an expression for each spec, a
+	// thousand of them take minutes to match.
+	slices.Sort(texts)
+	suiteConfig.FocusStrings = []string{"^" + regexp.QuoteMeta(description) + " (?:" + strings.Join(texts, "|") + ")$"}
+	suiteConfig.SkipStrings = nil
 	suiteConfig.RandomizeAllSpecs = true // priorities work on what is shuffled
 	logs.InitLogs()
 	defer logs.FlushLogs()
