@@ -43,7 +43,7 @@ func TestSharedObjectsAreNotWritten(t *testing.T) {
 	} {
 		s.Kubectl("", args...)
 	}
-	changed := strings.Replace(richDefinition(k), "shortNames: [wd]", "shortNames: [wd, wdg]", 1)
+	changed := strings.Replace(richDefinition(k), "shortNames: ["+k.short()+"]", "shortNames: ["+k.short()+", wdg]", 1)
 	s.Kubectl(changed, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	harness.Eventually(t, "the new name is known", func() error {
 		_, err := s.TryKubectl("", "get", "wdg", "-n", "default")

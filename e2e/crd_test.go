@@ -51,14 +51,14 @@ metadata: {name: %s}
 spec:
   group: %s
   scope: Namespaced
-  names: {plural: %s, singular: %s, kind: %s, shortNames: [wd], categories: [all]}
+  names: {plural: %s, singular: %s, kind: %s, shortNames: [%s], categories: [all]}
   versions:
   - name: v1
     served: true
     storage: true%s
   - name: v1beta1
     served: true
-    storage: false%s`, k.crd(), k.group, k.plural, k.singular, k.name, schema, schema)
+    storage: false%s`, k.crd(), k.group, k.plural, k.singular, k.name, k.short(), schema, schema)
 }
 
 func TestCustomResourceDefinition(t *testing.T) {
@@ -106,7 +106,7 @@ func TestCustomResourceDefinition(t *testing.T) {
 		if got := field(t, "a", ".status.phase") + "/" + field(t, "a", ".spec.size"); got != "Ready/large" {
 			t.Errorf("phase/size are %q after a write to spec, want Ready/large", got)
 		}
-		harness.Contains(t, s.Kubectl("", "get", "wd", "-n", ns), "SIZE", "PHASE", "large", "Ready")
+		harness.Contains(t, s.Kubectl("", "get", k.short(), "-n", ns), "SIZE", "PHASE", "large", "Ready")
 	})
 	t.Run("scale", func(t *testing.T) {
 		s := s.For(t)

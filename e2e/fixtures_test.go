@@ -54,6 +54,12 @@ func (k kind) resource() schema.GroupVersionResource {
 // crd is the name of the kind's definition.
 func (k kind) crd() string { return k.plural + "." + k.group }
 
+// short is a short name that no other kind has: on a shared server, kubectl takes the first
+// of several.
+func (k kind) short() string {
+	return strings.NewReplacer(".example.com", "", "-", "").Replace(k.group)
+}
+
 // newKind names a kind in a group of its own.
 func newKind() kind {
 	return kind{unique("g") + ".example.com", "widgets", "widget", "Widget"}
