@@ -92,11 +92,12 @@ func Stopping() { stopping.Store(true) }
 // process. f must start a stop that is bounded in time, and return. It is a
 // process global: call it before anything runs.
 func OnFatal(f func(error)) {
-	logs.OnFatal(func() {
+	logs.OnFatal(func(stack []byte) {
 		text := "no message"
 		if last := lastFatal.Load(); last != nil {
 			text = *last
 		}
+		slog.Debug("a Kubernetes component failed", "stack", string(stack))
 		f(fmt.Errorf("a Kubernetes component failed: %s", text))
 	})
 }
@@ -127,8 +128,7 @@ func (s severityWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// fatalWriter also keeps the text of the last message. The stacks of goroutines that
-// follow it have no caller.
+// fatalWriter also keeps the text of the last message.
 type fatalWriter struct {
 	severityWriter
 	last *atomic.Pointer[string]
@@ -136,8 +136,7 @@ type fatalWriter struct {
 
 // Write logs p and keeps its text.
 func (f fatalWriter) Write(p []byte) (int, error) {
-	if text, caller := logs.ParseKlog(p); caller != "" {
-		f.last.Store(&text)
-	}
+	text, _ := logs.ParseKlog(p)
+	f.last.Store(&text)
 	return f.severityWriter.Write(p)
 }

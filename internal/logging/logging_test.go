@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -83,8 +85,16 @@ func TestSeverityIsKept(t *testing.T) {
 	}
 }
 
-// TestFatalMessageBecomesTheError: the process stops in order with the message as its error.
+// TestFatalMessageBecomesTheError: the process stops in order with the message as its
+// error, and nothing bypasses the log.
 func TestFatalMessageBecomesTheError(t *testing.T) {
+	bypass, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bypass.Close()
+	defer func(old *os.File) { os.Stderr = old }(os.Stderr)
+	os.Stderr = bypass
 	if _, err := Setup(&bytes.Buffer{}, Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +113,9 @@ func TestFatalMessageBecomesTheError(t *testing.T) {
 	}
 	<-ended
 	mu.Lock() // what was locked with defer is free for the stop
+	if stacks, err := os.ReadFile(bypass.Name()); err != nil || len(stacks) > 0 {
+		t.Errorf("on standard error: %q, %v", stacks, err)
+	}
 }
 
 // TestHarmlessMessagesOfEtcdAreDemoted, and never dropped.

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"runtime"
+	"runtime/debug"
 
 	"k8s.io/klog/v2"
 )
@@ -16,14 +17,14 @@ import (
 // Gain: the process stops in order, with the failure as its error.
 // Breaks: the process ends at once with exit code 255, or hangs when it logs.
 
-// OnFatal calls f after a fatal message of klog, instead of ending the process.
-// f starts an orderly stop and returns. The goroutine that failed then ends, and
-// its deferred functions run, so that it gives back what it has locked with
-// defer. The stop must be bounded in time: a lock without a defer stays held. It
-// is a process global.
-func OnFatal(f func()) {
+// OnFatal calls f with the stack of the goroutine after a fatal message of klog,
+// instead of ending the process. f starts an orderly stop and returns. The
+// goroutine that failed then ends, and its deferred functions run, so that it gives
+// back what it has locked with defer. The stop must be bounded in time: a lock
+// without a defer stays held. It is a process global.
+func OnFatal(f func(stack []byte)) {
 	klog.OsExit = func(int) {
-		f()
+		f(debug.Stack())
 		runtime.Goexit()
 	}
 }

@@ -42,6 +42,10 @@ func RouteKlog(verbosity int, writers map[string]io.Writer) error {
 		}
 	}
 	for _, severity := range Severities {
+		klog.SetOutputBySeverity(severity, io.Discard)
+	}
+	omitStacks()
+	for _, severity := range Severities {
 		klog.SetOutputBySeverity(severity, writers[severity])
 	}
 	return nil

@@ -30,8 +30,6 @@ import "strings"
 
 // harmlessPrefixes begin such messages.
 var harmlessPrefixes = []string{
-	// The stacks of all goroutines, which klog adds to a fatal message.
-	"goroutine ",
 	// The file of an option that is not set.
 	"The manifest file is empty, ignoring.",
 	// A version that is known and switched off.
