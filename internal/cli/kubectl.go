@@ -27,7 +27,8 @@ func newKubectl() *cobra.Command {
 		Long: `Run kubectl, which is in this program. It uses the first of these: --kubeconfig; the
 administrator's kubeconfig of the server that --data-dir or --config names, which
 come before kubectl's own arguments; KUBECONFIG; the administrator's kubeconfig of
-KUBE_HYPER_MINI_DATA_DIR or of the local server. It never uses ~/.kube/config.
+KUBE_HYPER_MINI_DATA_DIR or of the local server. It uses ~/.kube/config only for
+"kubectl config" where none of these exists.
 
 Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 		Example: `  kube-hyper-mini kubectl get namespaces
@@ -54,7 +55,8 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 
 // kubectlKubeconfig removes the flags of this program from the arguments, and sets
 // KUBECONFIG to the local server's kubeconfig unless the arguments or KUBECONFIG name
-// one. path is then empty.
+// one. path is then empty. It is also empty for `kubectl config` where the local server has
+// no kubeconfig: that command would write one into the data directory.
 func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path string, err error) {
 	flags, named := &configFlags{}, false
 	for len(args) > 0 {
@@ -86,6 +88,12 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 	}
 	if err := cfg.Complete(); err != nil {
 		return nil, "", usageError(err)
+	}
+	if missing := checkKubeconfig(cfg.Kubeconfig.Path); missing != nil && kubectl.IsConfig(args) {
+		if named {
+			return nil, "", missing
+		}
+		return args, "", nil
 	}
 	// A plugin gets it too.
 	return args, cfg.Kubeconfig.Path, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)

@@ -53,3 +53,37 @@ func TestKubectlUsesTheNamedServer(t *testing.T) {
 		})
 	}
 }
+
+// TestKubectlConfigWithoutAServer: `kubectl config` edits the user's file where the server
+// has no kubeconfig. It would write one into the data directory.
+func TestKubectlConfigWithoutAServer(t *testing.T) {
+	dir := t.TempDir()
+	dataDir := filepath.Join(dir, "data")
+	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", dataDir)
+	for name, c := range map[string]struct {
+		args []string
+		want string // KUBECONFIG of kubectl
+	}{
+		"its command":          {[]string{"config", "set-context", "foo", "--cluster=x"}, ""},
+		"after flags":          {[]string{"--context", "foo", "-n", "bar", "config", "view"}, ""},
+		"another command":      {[]string{"get", "pods"}, filepath.Join(dataDir, "admin.kubeconfig")},
+		"that name as a value": {[]string{"-n", "config", "get", "pods"}, filepath.Join(dataDir, "admin.kubeconfig")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", "")
+			if _, _, err := kubectlKubeconfig(&cobra.Command{}, c.args); err != nil {
+				t.Fatal(err)
+			}
+			if got := os.Getenv("KUBECONFIG"); got != c.want {
+				t.Errorf("kubectl gets %q, want %q", got, c.want)
+			}
+		})
+	}
+	t.Setenv("KUBECONFIG", "")
+	if _, _, err := kubectlKubeconfig(&cobra.Command{}, []string{"--data-dir", dataDir, "config", "view"}); err == nil {
+		t.Error("a named server without a kubeconfig is accepted: kubectl would edit another file than that of the server")
+	}
+	if _, err := os.Stat(dataDir); !os.IsNotExist(err) {
+		t.Errorf("the data directory was made (%v)", err)
+	}
+}

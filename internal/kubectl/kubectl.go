@@ -86,3 +86,16 @@ func Kubeconfig(args []string) string {
 	}
 	return ""
 }
+
+// IsConfig reports whether the arguments run `kubectl config` or one of its commands, which
+// edit kubeconfigs.
+func IsConfig(args []string) bool {
+	command, _, err := cmd.NewKubectlCommand(options(args, Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})).Find(args)
+	if err != nil {
+		return false // kubectl reports it
+	}
+	for command.HasParent() && command.Parent().HasParent() {
+		command = command.Parent()
+	}
+	return command.Name() == "config"
+}
