@@ -191,7 +191,11 @@ func TestWithoutKeys(t *testing.T) {
 	// A server without its identity, or without its encryption key, names the
 	// missing files.
 	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "server", "--data-dir", dir, "--port", "0"), "service-account.key", "--new-identity")
-	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "server", "--data-dir", dir, "--port", "0", "--new-identity"), "secrets in etcd are encrypted with another key", filepath.Join(dir, "encryption"))
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "server", "--data-dir", dir, "--port", "0", "--new-identity"), "secrets in etcd are encrypted with another key", filepath.Join(dir, "encryption", "config.yaml")+" is missing")
+	if _, err := os.Stat(filepath.Join(dir, "encryption", "config.yaml")); err == nil {
+		t.Error("a new key took the place of the missing one")
+	}
+	harness.Contains(t, harness.Runs(t, harness.ExitFindings, "doctor", "--data-dir", dir), filepath.Join(dir, "encryption", "config.yaml"), "put it back from a backup")
 	for _, room := range []string{"pki", "encryption"} {
 		if err := os.RemoveAll(filepath.Join(dir, room)); err != nil {
 			t.Fatal(err)

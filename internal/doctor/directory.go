@@ -51,6 +51,7 @@ func (d *directory) examine(ctx context.Context) error {
 	d.check("owners", d.owners)
 	d.check("release", d.release)
 	d.certificates()
+	d.check("encryption key", d.encryptionKey)
 	d.check("kubeconfig", d.kubeconfig)
 	d.check("disk", d.disk)
 	if len(d.config.Etcd.External.Endpoints) > 0 {
@@ -138,6 +139,24 @@ func (d *directory) release(add func(Finding)) error {
 	} else if err := current.CheckSkip(*stamp); err != nil {
 		add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: err.Error(), Remedy: "run a release of each minor version between them once"})
 	}
+	return nil
+}
+
+// encryptionKey reports that the key that a start has made is lost. A directory whose
+// resources were in plain text has had none.
+func (d *directory) encryptionKey(add func(Finding)) error {
+	encryption := d.config.APIServer.Encryption
+	if encryption.ConfigFile != "" || len(encryption.Resources) == 0 || datadir.RequireUsed(d.config.DataDir) != nil {
+		return nil
+	}
+	file := filepath.Join(d.config.DataDir, "encryption", "config.yaml")
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	add(Finding{
+		Severity: Risk, Object: file, Problem: "it does not exist: the server does not start if objects in etcd are encrypted with its keys",
+		Remedy: "put it back from a backup; if no object was ever encrypted, start the server, which makes a new key",
+	})
 	return nil
 }
 

@@ -14,7 +14,11 @@ import (
 // checkedValues bounds how many values of a resource CheckReadable reads.
 const checkedValues = 100
 
-// CheckReadable returns an error with the remedy if the objects in etcd below root are
+// ErrOtherKey is in the error of [CheckReadable] for objects that the keys in the file
+// do not decrypt.
+var ErrOtherKey = errors.New("encrypted with another key")
+
+// CheckReadable returns an error with the remedy, [ErrOtherKey], if the objects in etcd below root are
 // encrypted with other keys than those in the file: for each key of the first values of
 // each resource, one value must be decrypted. Values of KMS plugins are left out, since
 // the plugin may be unavailable.
@@ -53,7 +57,7 @@ func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resourc
 		_, err := ring.decrypt(ctx, string(stored.Key), stored.Value)
 		switch {
 		case errors.Is(err, errNoKey):
-			return fmt.Errorf("%s in etcd are encrypted with another key than those in %s, namely %s: put the right file there, from a backup or from the server that wrote them (its whole identity: kube-hyper-mini bundle)", resource, file, describe(key))
+			return fmt.Errorf("%s in etcd are %w than those in %s, namely %s: put the right file there, from a backup or from the server that wrote them (its whole identity: kube-hyper-mini bundle)", resource, ErrOtherKey, file, describe(key))
 		case err == nil:
 			readable[key] = true
 		case unreadable[key] == "":
@@ -63,7 +67,7 @@ func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resourc
 	for key, object := range unreadable {
 		// One damaged object among readable ones does not mean a wrong key.
 		if !readable[key] {
-			return fmt.Errorf("%s in etcd are encrypted with another key under the name that %s has in %s (%s cannot be decrypted): put the former key back, from a backup, and give each key a name of its own; `kube-hyper-mini encryption rotate` makes a new key", resource, describe(key), file, object)
+			return fmt.Errorf("%s in etcd are %w under the name that %s has in %s (%s cannot be decrypted): put the former key back, from a backup, and give each key a name of its own; `kube-hyper-mini encryption rotate` makes a new key", resource, ErrOtherKey, describe(key), file, object)
 		}
 	}
 	return nil

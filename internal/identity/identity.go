@@ -3,7 +3,9 @@ package identity
 import (
 	"context"
 	"crypto"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -58,6 +60,7 @@ type Identity struct {
 	following  sync.Mutex // held while changes are passed on
 	shared     atomic.Pointer[fleet.RevokedKeys]
 	encryption string // the EncryptionConfiguration that the server has made, or empty
+	newKey     bool   // this start has made it
 }
 
 // New returns an identity that has read nothing yet.
@@ -100,12 +103,13 @@ func (i *Identity) ensure() error {
 	}
 	if i.config.APIServer.Encryption.ConfigFile == "" {
 		file := i.dir.Join("encryption", "config.yaml")
+		_, statErr := os.Lstat(file)
 		used, err := encryption.Ensure(file, i.config.APIServer.Encryption.Resources)
 		if err != nil {
 			return err
 		}
 		if used {
-			i.encryption = file
+			i.encryption, i.newKey = file, errors.Is(statErr, fs.ErrNotExist)
 		}
 	}
 	return i.WriteKubeconfig()
@@ -148,14 +152,17 @@ func (i *Identity) ControllerClient(url string) *rest.Config {
 
 // CheckDecryption returns an error if the objects in the store are encrypted with other keys
 // than the configured ones: the server would never be ready. It logs which resources
-// are encrypted.
+// are encrypted. It removes a key that this start has made in vain: the file with the
+// right key was lost.
 func (i *Identity) CheckDecryption(ctx context.Context, client clientv3.KV, prefix string) error {
 	file := i.encryptionFile()
 	if file == "" {
 		i.log.Info("no resource is encrypted in etcd")
 		return nil
 	}
-	if err := encryption.CheckReadable(ctx, client, prefix, file); err != nil {
+	if err := encryption.CheckReadable(ctx, client, prefix, file); errors.Is(err, encryption.ErrOtherKey) && i.newKey {
+		return errors.Join(fmt.Errorf("%s is missing, and a new key does not help, which is removed again: %w", file, err), os.Remove(file))
+	} else if err != nil {
 		return err
 	}
 	resources, err := encryption.Encrypted(file)
