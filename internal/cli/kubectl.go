@@ -71,6 +71,9 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 			}
 			value, args = args[0], args[1:]
 		}
+		if name == "--data-dir" && value == "" {
+			return nil, "", usageError(fmt.Errorf("%s: %w", name, errNoDirectory))
+		}
 		*target, named = value, true
 	}
 	if kubectl.Kubeconfig(args) != "" || !named && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {

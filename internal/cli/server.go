@@ -28,7 +28,7 @@ type configFlags struct {
 // addLocation adds the flags that select the server of a command.
 func (f *configFlags) addLocation(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
-	flags.StringVar(&f.dataDir, "data-dir", "", "directory for everything that outlives the process (default: /var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others)")
+	flags.Var((*directoryFlag)(&f.dataDir), "data-dir", "directory for everything that outlives the process (default: /var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others)")
 }
 
 // addServer adds the flags that override the file.
