@@ -51,7 +51,11 @@ func TestKubectlSubcommand(t *testing.T) {
 				t.Errorf("%v: exit code %d:\n%s", args, code, out)
 			}
 		}
-		out := harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", elsewhere, "create", "configmap", "c", "--dry-run=client", "-o", "name")
+		out, code := harness.CLIWith(t, []string{"KUBECONFIG=" + elsewhere}, "kubectl", "get", "namespaces")
+		if code != 1 || !strings.Contains(out, "no server in KUBECONFIG="+elsewhere) || strings.Count(out, "\n") != 1 {
+			t.Errorf("exit code %d:\n%s", code, out)
+		}
+		out = harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", elsewhere, "create", "configmap", "c", "--dry-run=client", "-o", "name")
 		harness.Contains(t, out, "configmap/c")
 	})
 	t.Run("completion", func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
@@ -44,7 +45,7 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 			// kubectl ends as programs do by default, or handles signals itself.
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
 			streams := kubectl.Streams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
-			if code := kubectl.Run(args, streams, checkKubeconfig(path)); code != 0 {
+			if code := kubectl.Run(args, streams, noServer(args, path)); code != 0 {
 				return &exitError{code, errors.New("")} // kubectl has printed the error
 			}
 			return nil
@@ -102,10 +103,32 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 	return args, cfg.Kubeconfig.Path, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)
 }
 
-// checkKubeconfig returns an error with the remedy if there is no file at path. path may be
-// empty.
+// noServer returns why there is no server, with the remedy, or nil: the local server has no
+// kubeconfig at path, or, without path, those that the arguments or KUBECONFIG name have no
+// cluster. kubectl reports those that it cannot read.
+func noServer(args []string, path string) error {
+	if path != "" {
+		return checkKubeconfig(path)
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath, rules.WarnIfAllMissing = kubectl.Kubeconfig(args), false
+	loaded, err := rules.Load()
+	if err != nil || len(loaded.Clusters) > 0 {
+		return nil
+	}
+	if _, err := rest.InClusterConfig(); err == nil {
+		return nil // kubectl uses it
+	}
+	named := "--kubeconfig " + rules.ExplicitPath
+	if rules.ExplicitPath == "" {
+		named = clientcmd.RecommendedConfigPathEnvVar + "=" + os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	}
+	return fmt.Errorf("no server in %s: name a kubeconfig that has one, or a server's --data-dir or --config before kubectl's arguments", named)
+}
+
+// checkKubeconfig returns an error with the remedy if there is no file at path.
 func checkKubeconfig(path string) error {
-	if _, err := os.Stat(path); path == "" || !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	return fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config before kubectl's arguments, or set KUBECONFIG", path)
@@ -119,7 +142,7 @@ func completeKubectl(cmd *cobra.Command, args []string, toComplete string) ([]st
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var out, discarded strings.Builder
-	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded}, checkKubeconfig(path))
+	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded}, noServer(args, path))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	last := len(lines) - 1
 	directive, err := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))

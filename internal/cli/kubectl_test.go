@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -85,5 +86,39 @@ func TestKubectlConfigWithoutAServer(t *testing.T) {
 	}
 	if _, err := os.Stat(dataDir); !os.IsNotExist(err) {
 		t.Errorf("the data directory was made (%v)", err)
+	}
+}
+
+// TestKubeconfigsWithoutAServer: kubectl would connect to localhost:8080.
+func TestKubeconfigsWithoutAServer(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("KUBERNETES_SERVICE_HOST", "") // of a test that runs in a cluster
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	none, empty := filepath.Join(dir, "none"), write("empty", "")
+	server := write("server", "apiVersion: v1\nkind: Config\nclusters: [{name: mini, cluster: {server: https://127.0.0.1:1}}]\n")
+	for name, c := range map[string]struct {
+		kubeconfig string
+		args       []string
+		want       string // empty: kubectl goes on
+	}{
+		"no file":               {none, []string{"get", "pods"}, "no server in KUBECONFIG=" + none},
+		"an empty file":         {empty, []string{"get", "pods"}, "no server in KUBECONFIG=" + empty},
+		"an empty --kubeconfig": {server, []string{"get", "pods", "--kubeconfig", empty}, "no server in --kubeconfig " + empty},
+		"a server":              {none + string(filepath.ListSeparator) + server, []string{"get", "pods"}, ""},
+		"no --kubeconfig":       {server, []string{"get", "pods", "--kubeconfig", none}, ""},
+		"a broken file":         {write("broken", "{"), []string{"get", "pods"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", c.kubeconfig)
+			if err := noServer(c.args, ""); err == nil && c.want != "" || err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
 	}
 }
