@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,7 +56,7 @@ not have that host, the kubeconfig names one that the certificate has
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
 	cmd.Flags().BoolVar(&flags.merge, "merge", false, "merge into your kubeconfig instead of printing")
 	cmd.Flags().StringVar(&flags.context, "context", kubeconfig.Name, "name of the context to merge as")
-	cmd.Flags().StringVar(&flags.into, "into", "", "file to merge into (default: $KUBECONFIG or ~/.kube/config)")
+	cmd.Flags().StringVar(&flags.into, "into", "", "file to merge into (default: the first of $KUBECONFIG that exists, else its last; without KUBECONFIG ~/.kube/config)")
 	cmd.Flags().BoolVar(&flags.use, "use", false, "make it the current context")
 	cmd.AddCommand(newKubeconfigCreate(), newKubeconfigScrape())
 	return cmd
@@ -157,10 +158,18 @@ func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 	return data, nil
 }
 
-// userKubeconfig is the file that kubectl would write to.
+// userKubeconfig is the file that kubectl would write to: the first of KUBECONFIG that
+// exists, else its last. It mirrors clientcmd.PathOptions.GetDefaultFilename, and leaves out
+// empty names.
 func userKubeconfig() (string, error) {
-	if list := filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)); len(list) > 0 && list[0] != "" {
-		return list[0], nil
+	files := slices.DeleteFunc(filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)), func(file string) bool { return file == "" })
+	for _, file := range files {
+		if _, err := os.Stat(file); err == nil {
+			return file, nil
+		}
+	}
+	if len(files) > 0 {
+		return files[len(files)-1], nil
 	}
 	home := homedir.HomeDir()
 	if home == "" {

@@ -47,6 +47,31 @@ func TestKubeconfigBadCommandLines(t *testing.T) {
 	}
 }
 
+// TestUserKubeconfig is the file that kubectl writes to.
+func TestUserKubeconfig(t *testing.T) {
+	dir := t.TempDir()
+	there, none, last := filepath.Join(dir, "there"), filepath.Join(dir, "none"), filepath.Join(dir, "last")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", dir)
+	for _, c := range []struct {
+		list []string
+		want string
+	}{
+		{nil, filepath.Join(dir, ".kube", "config")},
+		{[]string{none}, none},
+		{[]string{none, there, last}, there},
+		{[]string{none, last}, last},
+		{[]string{none, last, ""}, last},
+	} {
+		t.Setenv("KUBECONFIG", strings.Join(c.list, string(filepath.ListSeparator)))
+		if got, err := userKubeconfig(); err != nil || got != c.want {
+			t.Errorf("%q: got %s (%v), want %s", c.list, got, err, c.want)
+		}
+	}
+}
+
 func TestLifetime(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"30d": 30 * day, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute, "2w": 14 * day, "1.5h": 90 * time.Minute, "720h": 30 * day,
