@@ -14,6 +14,10 @@ import (
 // flagError rewords an error of pflag for users: with a suggestion for an unknown flag,
 // and with the valid values.
 func flagError(cmd *cobra.Command, err error) error {
+	// A group does not know the flags of its commands, nor of one that is misspelled.
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return unknownCommand(cmd, words[0])
+	}
 	var missing *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
 	var valueless *pflag.ValueRequiredError
