@@ -40,7 +40,7 @@ func newEnvtest() *cobra.Command {
 		Long: `Make the programs kube-apiserver, etcd and kubectl in DIR, a new or empty directory,
 for sigs.k8s.io/controller-runtime/pkg/envtest, and print a shell line that sets
 KUBEBUILDER_ASSETS to DIR. They are links to this program, or copies of it. After an
-upgrade, remove DIR and run the command again.
+upgrade, run the command again: it replaces those of another release in DIR.
 
 This kube-apiserver stores all types of Kubernetes. Unlike envtest's own, it deletes
 the content of deleted namespaces and collects garbage. Like envtest's own, it makes

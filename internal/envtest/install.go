@@ -1,12 +1,16 @@
 package envtest
 
 import (
+	"bytes"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -23,15 +27,16 @@ func Program(path string) string {
 	return strings.TrimSuffix(filepath.Base(filepath.ToSlash(path)), ".exe")
 }
 
-// Install makes kube-apiserver, etcd and kubectl in dir, which must be empty or not
-// exist: hard links to the program at executable, or copies where links are not
-// possible. It returns the absolute path of dir. After an error, dir is as it was.
+// Install makes kube-apiserver, etcd and kubectl in dir: hard links to the program at
+// executable, or copies where links are not possible. dir must be empty, not exist, or have
+// nothing but these programs of this or another release, which are then replaced. It
+// returns the absolute path of dir. After an error, an empty or new dir is as it was.
 func Install(dir, executable string) (made string, err error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("make the programs of envtest in %s: %w", dir, err)
 	}
-	existed, err := empty(path)
+	existed, err := usable(path, executable)
 	if err != nil {
 		return "", err
 	}
@@ -51,12 +56,12 @@ func Install(dir, executable string) (made string, err error) {
 		}
 	}()
 	source := executable
-	for _, name := range []string{KubeAPIServer, Etcd, Kubectl} {
-		if runtime.GOOS == "windows" {
-			name += ".exe"
-		}
+	for _, name := range fileNames() {
 		file := filepath.Join(path, name)
-		if err := place(source, file); err != nil {
+		if same(source, file) {
+			continue
+		}
+		if err := replace(source, file); err != nil {
 			return "", fmt.Errorf("make %s: %w", file, err)
 		}
 		files, source = append(files, file), file // a copy is linked to from now on
@@ -64,18 +69,90 @@ func Install(dir, executable string) (made string, err error) {
 	return path, nil
 }
 
-// empty reports whether the directory exists, and fails unless it is empty.
-func empty(path string) (exists bool, err error) {
+// fileNames returns the names of the programs' files.
+func fileNames() []string {
+	names := []string{KubeAPIServer, Etcd, Kubectl}
+	if runtime.GOOS == "windows" {
+		for i := range names {
+			names[i] += ".exe"
+		}
+	}
+	return names
+}
+
+// usable reports whether the directory exists, and fails if it has other files than those
+// of Install.
+func usable(path, executable string) (exists bool, err error) {
 	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return false, nil
 	case err != nil:
 		return true, fmt.Errorf("make the programs of envtest: %w; name a directory that does not exist yet", err)
-	case len(entries) > 0:
-		return true, fmt.Errorf("make the programs of envtest: %s is not empty, it has %s: name another directory, or remove this one first", path, entries[0].Name())
+	}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() || !slices.Contains(fileNames(), entry.Name()) || !ours(filepath.Join(path, entry.Name()), executable) {
+			return true, fmt.Errorf("make the programs of envtest: %s is not empty, it has %s: name another directory, or remove this one first", path, entry.Name())
+		}
 	}
 	return true, nil
+}
+
+// ours reports whether the file is the program at executable, or another build of it.
+func ours(file, executable string) bool {
+	if same(executable, file) {
+		return true
+	}
+	self, ok := debug.ReadBuildInfo()
+	built, err := buildinfo.ReadFile(file)
+	return ok && err == nil && self.Main.Path != "" && built.Path == self.Path && built.Main.Path == self.Main.Path
+}
+
+// same reports whether both are one file, or have the same content.
+func same(source, file string) bool {
+	from, err := os.Stat(source)
+	if err != nil {
+		return false // replace reports it
+	}
+	to, err := os.Stat(file)
+	if err != nil {
+		return false
+	}
+	return os.SameFile(from, to) || from.Size() == to.Size() && sameContent(source, file)
+}
+
+// sameContent compares files of the same size.
+func sameContent(a, b string) bool {
+	first, err := os.Open(a)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = first.Close() }() // it was only read
+	second, err := os.Open(b)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = second.Close() }() // it was only read
+	inA, inB := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		n, errA := io.ReadFull(first, inA)
+		m, errB := io.ReadFull(second, inB)
+		if !bytes.Equal(inA[:n], inB[:m]) {
+			return false
+		}
+		if errA != nil || errB != nil {
+			ended := func(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+			return ended(errA) && ended(errB)
+		}
+	}
+}
+
+// replace removes the file if there is one, and places source there.
+func replace(source, file string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return place(source, file)
 }
 
 // place links the file to source, or copies it.

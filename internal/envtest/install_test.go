@@ -36,8 +36,60 @@ func TestInstall(t *testing.T) {
 	if got := strings.Join(names, " "); got != "etcd kube-apiserver kubectl" {
 		t.Errorf("it has %s", got)
 	}
-	if _, err := Install(dir, program); err == nil || !strings.Contains(err.Error(), "is not empty, it has etcd") {
-		t.Errorf("a directory that is not empty was not refused: %v", err)
+}
+
+// TestInstallAgain: the programs of this release and of others are replaced, and nothing
+// else.
+func TestInstallAgain(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := Install(filepath.Join(t.TempDir(), "dir"), self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another build of this program has the same build information and another content.
+	content, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := filepath.Join(t.TempDir(), "newer")
+	if err := os.WriteFile(newer, append(content, '!'), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{self, newer, newer} {
+		if _, err := Install(dir, program); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range fileNames() {
+			if file := filepath.Join(dir, name); !same(program, file) {
+				t.Errorf("%s is not %s", file, program)
+			}
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, fileNames()[2])); err != nil { // as after a kill
+		t.Fatal(err)
+	}
+	if _, err := Install(dir, newer); err != nil {
+		t.Error(err)
+	}
+	for _, foreign := range []string{"notes", fileNames()[1]} {
+		if err := os.Remove(filepath.Join(dir, foreign)); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, foreign), []byte("another program"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Install(dir, self); err == nil || !strings.Contains(err.Error(), "is not empty, it has "+foreign) {
+			t.Errorf("a directory with %s of others was not refused: %v", foreign, err)
+		}
+		if err := os.Remove(filepath.Join(dir, foreign)); err != nil {
+			t.Fatal(err)
+		}
+		if !same(newer, filepath.Join(dir, fileNames()[0])) {
+			t.Errorf("%s was replaced before the refusal", fileNames()[0])
+		}
 	}
 }
 
