@@ -99,21 +99,28 @@ func removeIfExists(path string) error {
 }
 
 // Removable reports whether Remove would accept the directory if it is not in
-// use: nil, ErrNotDataDir with the reason, or os.ErrNotExist. A directory without
-// a stamp, which a first start that was cut short leaves, is accepted if
-// everything in it belongs to the layout.
+// use: nil, ErrNotDataDir with the reason, os.ErrNotExist, or os.ErrPermission with the
+// remedy. A directory without a stamp, which a first start that was cut short leaves, is
+// accepted if everything in it belongs to the layout.
 func Removable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("read the data directory: %w", err)
+		return notReadable(err)
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("%s is %w: it is not a directory", path, ErrNotDataDir)
 	}
-	if info, err := os.Lstat(filepath.Join(path, "lock")); err != nil || !info.Mode().IsRegular() {
+	info, err = os.Lstat(filepath.Join(path, "lock"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return notReadable(err)
+	}
+	if err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is %w: it has no lock file", path, ErrNotDataDir)
 	}
 	stamp, err := ReadStamp(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return notReadable(err)
+	}
 	if err != nil {
 		return fmt.Errorf("%s is %w: %w", path, ErrNotDataDir, err)
 	}
@@ -122,12 +129,20 @@ func Removable(path string) error {
 	}
 	found, err := survey(path)
 	if err != nil {
-		return fmt.Errorf("read the data directory: %w", err)
+		return notReadable(err)
 	}
 	if len(found.foreign) > 0 {
 		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotDataDir, JoinFirst(found.foreign))
 	}
 	return nil
+}
+
+// notReadable adds the remedy where this user may not read the data directory.
+func notReadable(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("read the data directory: %w; run this command as the user that runs the server, or as root", err)
+	}
+	return fmt.Errorf("read the data directory: %w", err)
 }
 
 // removeAll removes the named entries except the lock, the stamp and the mark of an
