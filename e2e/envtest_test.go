@@ -186,13 +186,20 @@ func TestEnvtestWithoutControllers(t *testing.T) {
 }
 
 // TestEnvtestBadInput: messages name what is wrong, with exit code 2, and nothing is
-// written.
+// written. A second `envtest` on its own programs succeeds.
 func TestEnvtestBadInput(t *testing.T) {
 	t.Parallel()
 	assets := envtestAssets(t)
-	out, code := harness.CLI(t, "envtest", assets)
+	if out := harness.Runs(t, harness.ExitOK, "envtest", assets); out != "export KUBEBUILDER_ASSETS="+assets+"\n" {
+		t.Errorf("the second time it printed %q", out)
+	}
+	used := t.TempDir()
+	if err := os.WriteFile(filepath.Join(used, "etcd"), []byte("another etcd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, code := harness.CLI(t, "envtest", used)
 	if code == 0 {
-		t.Error("a directory that is not empty was accepted")
+		t.Error("a directory with a file of others was accepted")
 	}
 	harness.Contains(t, out, "is not empty", "name another directory")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "envtest"), `"kube-hyper-mini envtest" takes DIR`)
