@@ -180,6 +180,7 @@ func TestRunRemovesItsFiles(t *testing.T) {
 		"there are no CRDs":                    {shell: `echo never`, args: []string{"--crds", "../config/examples/widget.yaml"}, code: 1, says: "has no CustomResourceDefinitions"},
 		"the log cannot be written":            {shell: `echo never`, args: []string{"--logs", "nowhere/log"}, code: 1, says: "--logs"},
 		"a CRD is in a template of a chart":    {shell: `echo never`, args: []string{"--crds", "testdata/run/chart"}, code: 1, says: "crd.yaml is a template of the Helm chart testdata/run/chart: apply the output of"},
+		"the server refuses a CRD":             {shell: `echo never`, args: []string{"--crds", "testdata/run/refused.yaml"}, code: 1, says: `"refused.example.org" is invalid`},
 		"it should begin with nothing":         {shell: `echo never`, args: []string{"--from", "nowhere"}, code: 1, says: "start from nowhere: "},
 		"it should begin with another's files": {shell: `echo never`, args: []string{"--from", "testdata"}, code: 1, says: "start from testdata: "},
 		"it should begin with a text":          {shell: `echo never`, args: []string{"--from", "go.mod"}, code: 1, says: "start from go.mod: restore go.mod: "},
@@ -190,6 +191,9 @@ func TestRunRemovesItsFiles(t *testing.T) {
 			stdout, stderr, code := r.run(append(test.args, "--", "sh", "-c", saveKubeconfig+test.shell)...)
 			if code != test.code || strings.Contains(stdout, "never") || !strings.Contains(stderr, test.says) || !strings.Contains(stderr, test.warns) {
 				t.Errorf("it ended with %d, want %d, and %q:\n%s%s", code, test.code, test.says+test.warns, stdout, stderr)
+			}
+			if strings.Contains(stderr, "not established within") {
+				t.Error("it waited for a CRD that the server has refused")
 			}
 			if err := r.left(); err != nil {
 				t.Error(err)

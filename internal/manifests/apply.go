@@ -78,9 +78,9 @@ func (a *Applier) round(ctx context.Context, files map[string]fileState) applied
 	return applied{a.pruneAndRecord(ctx, objects), len(objects)}
 }
 
-// applyObjects applies CRDs, awaits them, and applies the other objects. It sorts
-// objects in that order.
-func (a *Applier) applyObjects(ctx context.Context, objects []object) (errs []error) {
+// applyObjects applies CRDs, awaits those that the server accepts, and applies the other
+// objects. It sorts objects in that order.
+func (a *Applier) applyObjects(ctx context.Context, objects []object) []error {
 	var crds, others []object
 	for _, o := range objects {
 		if o.GroupVersionKind().GroupKind() == crdKind {
@@ -89,14 +89,14 @@ func (a *Applier) applyObjects(ctx context.Context, objects []object) (errs []er
 			others = append(others, o)
 		}
 	}
-	errs = a.applyAll(ctx, crds)
+	accepted, errs := a.applyAll(ctx, crds)
 	if len(crds) > 0 {
-		errs = append(errs, a.awaitCRDs(ctx, crds))
+		errs = append(errs, a.awaitCRDs(ctx, accepted))
 		a.mapper.Reset()
 	}
-	errs = append(errs, a.applyAll(ctx, others)...)
+	_, refused := a.applyAll(ctx, others)
 	copy(objects, append(crds, others...))
-	return errs
+	return append(errs, refused...)
 }
 
 // pruneAndRecord prunes, if that is configured, and records the applied objects.
@@ -123,17 +123,19 @@ func (a *Applier) pruneAndRecord(ctx context.Context, objects []object) error {
 	return a.saveInventory(ctx, current)
 }
 
-func (a *Applier) applyAll(ctx context.Context, objects []object) []error {
-	var errs []error
+// applyAll applies objects, and returns those that the server accepts.
+func (a *Applier) applyAll(ctx context.Context, objects []object) (accepted []object, errs []error) {
 	for _, o := range objects {
 		if ctx.Err() != nil {
-			return append(errs, context.Cause(ctx))
+			return accepted, append(errs, context.Cause(ctx))
 		}
 		if err := a.apply(ctx, o); err != nil {
 			errs = append(errs, fmt.Errorf("%s: apply %s: %w", o.origin, referTo(o), err))
+			continue
 		}
+		accepted = append(accepted, o)
 	}
-	return errs
+	return accepted, errs
 }
 
 func (a *Applier) apply(ctx context.Context, o object) error {
