@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
@@ -47,9 +48,7 @@ type prober struct {
 	store    cache.Store
 	loop     *reconcile.Loop[Reference]
 	log      *slog.Logger
-
-	mu     sync.Mutex
-	denied map[Reference]map[string]bool // the targets of objects that were logged: they are not allowed
+	denied   logging.Changes // targets that are not allowed, see deniedKey
 }
 
 // status of a ServiceEndpoint.
@@ -146,7 +145,7 @@ func (p *prober) statusError(ref Reference, target string, err error) error {
 	if !errors.As(err, &denied) {
 		return err
 	}
-	if p.addDenied(ref, target) {
+	if p.denied.Changed(deniedKey(ref, target), "") {
 		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref, "target", target, "reason", denied)
 	}
 	if denied.Resolved {
@@ -155,31 +154,15 @@ func (p *prober) statusError(ref Reference, target string, err error) error {
 	return denied
 }
 
-// addDenied reports whether the target of the object was not denied before.
-func (p *prober) addDenied(ref Reference, target string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.denied[ref][target] {
-		return false
-	}
-	if p.denied == nil {
-		p.denied = map[Reference]map[string]bool{}
-	}
-	if p.denied[ref] == nil {
-		p.denied[ref] = map[string]bool{}
-	}
-	p.denied[ref][target] = true
-	return true
-}
+// deniedKey is the key of a target of an object; neither has a space.
+func deniedKey(ref Reference, target string) string { return ref.String() + " " + target }
 
 // keepDenied forgets the denied targets that the object does not have any more.
 func (p *prober) keepDenied(ref Reference, targets []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	maps.DeleteFunc(p.denied[ref], func(target string, _ bool) bool { return !slices.Contains(targets, target) })
-	if len(p.denied[ref]) == 0 {
-		delete(p.denied, ref)
-	}
+	p.denied.ForgetFunc(func(key string) bool {
+		target, ofObject := strings.CutPrefix(key, deniedKey(ref, ""))
+		return ofObject && !slices.Contains(targets, target)
+	})
 }
 
 // reach counts the targets that speak TLS and joins the errors of the others, in their

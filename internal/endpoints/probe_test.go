@@ -33,7 +33,11 @@ func TestDeniedTargetsAreForgotten(t *testing.T) {
 	if done, err := p.probe(t.Context(), ref); !done || err != nil {
 		t.Errorf("an object that does not exist: %t, %v", done, err)
 	}
-	if len(p.denied) != 0 || len(p.resolver.healths) != 0 {
-		t.Errorf("left: %v, %d healths", p.denied, len(p.resolver.healths))
+	p.denied.ForgetFunc(func(key string) bool {
+		t.Errorf("the denied target is left: %s", key)
+		return false
+	})
+	if len(p.resolver.healths) != 0 {
+		t.Errorf("left: %d healths", len(p.resolver.healths))
 	}
 }
