@@ -171,7 +171,7 @@ func TestCloseEndsAttempts(t *testing.T) {
 	<-ended
 	r.attempts.running.Wait()
 	if _, err := server.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("the connection that nobody has is open: %v", err)
+		t.Errorf("the connection without a request is open: %v", err)
 	}
 	if _, err := r.Dialer(base)(t.Context(), "tcp", "svc.ns.svc:443"); err == nil || !strings.Contains(err.Error(), "stopping") {
 		t.Errorf("after the end: %v", err)
