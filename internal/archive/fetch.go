@@ -62,9 +62,10 @@ func fetch(ctx context.Context, store Store, segments []Segment) <-chan chan fet
 type chainReader struct {
 	plan               *Plan
 	key                backup.Key
-	next               int    // the number of the next segment
-	last               int64  // the last revision of the segment before, or of the base
-	previous           string // the sum of the segment before; empty for the first that is read
+	next               int     // the number of the next segment
+	last               int64   // the last revision of the segment before, or of the base
+	previous           string  // the sum of the segment before; empty for the first that is read
+	segment            Segment // the last one that each has read
 	duplicateSequences map[int]bool
 }
 
@@ -144,6 +145,41 @@ func (c *chainReader) check(f fetched) (*Header, []byte, error) {
 	return header, payload, nil
 }
 
+// each reads segments in their order, checks them, and calls visit with what they hold, until
+// visit or a check returns an error; c.segment is then the segment of the error. It returns
+// the names of segments of other chains, which it leaves out.
+func (c *chainReader) each(ctx context.Context, segments []Segment, visit func(header *Header, payload []byte) error) (foreign []string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for result := range fetch(ctx, c.plan.Store, segments) {
+		var f fetched
+		select {
+		case f = <-result:
+		case <-ctx.Done():
+			return foreign, context.Cause(ctx)
+		}
+		if c.isOfAnotherChain(f) {
+			foreign = append(foreign, f.segment.Object.Name)
+			f.release()
+			continue
+		}
+		c.segment = f.segment
+		header, payload, err := c.check(f)
+		if err == nil {
+			err = visit(header, payload)
+		}
+		f.release()
+		if err != nil {
+			return foreign, err
+		}
+		c.last = max(c.last, header.Last)
+	}
+	if ctx.Err() != nil {
+		return foreign, context.Cause(ctx)
+	}
+	return foreign, nil
+}
+
 // errReached ends a replay at its target.
 var errReached = errors.New("the target is reached")
 
@@ -151,8 +187,6 @@ var errReached = errors.New("the target is reached")
 // the target to visit. A chain that is broken is a BrokenError. progress is called
 // for each segment.
 func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visitor, progress func(done, total int)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	segments, err := p.Chain.Segments(ctx, p.Store, base.Sequence)
 	if err != nil {
 		return err
@@ -171,38 +205,23 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 		return visit.revision(r)
 	}
 	done := 0
-	for result := range fetch(ctx, p.Store, segments) {
-		var f fetched
-		select {
-		case f = <-result:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if c.isOfAnotherChain(f) {
-			p.LeftOut = append(p.LeftOut, f.segment.Object.Name)
-			f.release()
-			continue
-		}
-		header, payload, err := c.check(f)
-		if err == nil {
-			err = readEntries(payload, key, limited)
-		}
-		f.release()
-		switch {
-		case errors.Is(err, errReached):
-			return nil
-		case errors.Is(err, ErrDamaged):
-			return &BrokenError{Problem: err, Last: c.last, Time: at}
-		case err != nil:
+	foreign, err := c.each(ctx, segments, func(_ *Header, payload []byte) error {
+		if err := readEntries(payload, key, limited); err != nil {
 			return err
 		}
-		c.last = max(c.last, header.Last)
 		if done++; progress != nil {
 			progress(done, len(segments))
 		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil
+	})
+	p.LeftOut = append(p.LeftOut, foreign...)
+	switch {
+	case errors.Is(err, errReached):
+		return nil
+	case errors.Is(err, ErrDamaged):
+		return &BrokenError{Problem: err, Last: c.last, Time: at}
+	case err != nil:
+		return err
 	}
 	if p.Target.Revision > c.last {
 		return &BrokenError{Problem: fmt.Errorf("%w: chain %d ends at revision %d", ErrDamaged, p.Chain.Number, c.last), Last: c.last, Time: at}

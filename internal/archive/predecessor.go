@@ -57,39 +57,20 @@ func readTail(ctx context.Context, store Store, number int, owner *Claim) (chain
 
 // verify reads segments that follow each other, and returns the end of what is whole.
 func verify(ctx context.Context, store Store, chain *Chain, segments []Segment) (chainTail, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	tail := chainTail{last: segments[0].First - 1, at: segments[0].FirstTime}
 	reader := &chainReader{plan: &Plan{Store: store, Chain: chain}, next: segments[0].Sequence, last: tail.last, duplicateSequences: duplicateSequences(segments)}
-	for result := range fetch(ctx, store, segments) {
-		var f fetched
-		select {
-		case f = <-result:
-		case <-ctx.Done():
-			return tail, context.Cause(ctx)
-		}
-		f.release()
-		if reader.isOfAnotherChain(f) {
-			continue
-		}
-		header, _, err := reader.check(f)
-		switch {
-		case errors.Is(err, ErrDamaged):
-			tail.damaged, tail.problem = f.segment.Object.Name, err
-			if f.segment.Sequence != reader.next {
-				tail.damaged = chainName(chain.Number, segmentsDir, segmentsBefore(reader.next))
-			}
-			return tail, nil
-		case err != nil:
-			return tail, err
-		}
-		reader.last = header.Last
+	_, err := reader.each(ctx, segments, func(header *Header, _ []byte) error {
 		tail.last, tail.at = header.Last, time.UnixMilli(header.LastTime)
+		return nil
+	})
+	if errors.Is(err, ErrDamaged) {
+		tail.damaged, tail.problem = reader.segment.Object.Name, err
+		if reader.segment.Sequence != reader.next {
+			tail.damaged = chainName(chain.Number, segmentsDir, segmentsBefore(reader.next))
+		}
+		return tail, nil
 	}
-	if ctx.Err() != nil {
-		return tail, context.Cause(ctx)
-	}
-	return tail, nil
+	return tail, err
 }
 
 // completeSuccessor completes the claim of a server that continues after another one of the same
