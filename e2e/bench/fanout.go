@@ -41,6 +41,9 @@ func measureFanOut(ctx context.Context, b *bench, s side) (values []float64, err
 			return err
 		}
 		defer closeAll(clients)
+		if err := f.rest(ctx); err != nil {
+			return err
+		}
 		var (
 			mu        sync.Mutex
 			latencies []float64
