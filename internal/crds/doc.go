@@ -19,8 +19,9 @@
 //   - emptyTypes answers plain lists and watches of types without objects, for which
 //     nothing is built. Such a watch continues in upstream's handler when the first
 //     object comes, from the revision before it;
-//   - front passes requests to upstream's handler, which builds the serving machinery
-//     of a type at its first request, and releases idle types;
+//   - front passes requests to upstream's handler. At the first request of a type it
+//     reads the CRD from which the handler builds the serving machinery, and it releases
+//     idle types;
 //   - stores opens the storage of custom resources for the handler, that of each
 //     version at its first use; the first reads of a type wait for its watch cache;
 //   - groups answers discovery.

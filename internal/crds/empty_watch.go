@@ -103,7 +103,7 @@ func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *customreso
 	}
 	endUse, err := e.front.beginUse(r.Context(), p.CRD.Name)
 	if err != nil {
-		return // the client has gone
+		return // the client has gone, or watches again
 	}
 	defer endUse()
 	continued, request := customresources.Continue(w, r, last, remaining, release)

@@ -10,12 +10,13 @@ import (
 
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/controller/finalizer"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/tools/cache"
 
@@ -27,8 +28,7 @@ const (
 	idleAfter = 5 * time.Minute
 	// idleCheck is the interval of the search for idle types.
 	idleCheck = 30 * time.Second
-	// fetchTimeout bounds the reading of a CRD for upstream's handler, whose call has
-	// no context.
+	// fetchTimeout bounds the reading of a CRD.
 	fetchTimeout = 30 * time.Second
 )
 
@@ -57,16 +57,20 @@ type front struct {
 	types map[string]*servedType // by the CRD's name
 }
 
-// servedType is a type with requests now or recently.
+// servedType is a type with requests now or recently. While it has users, it has a CRD.
 type servedType struct {
-	users     int       // requests and watches
-	lastUsed  time.Time // the end of the last one
-	fetching  int       // the handler is reading the CRD
-	built     *apiextensionsv1.CustomResourceDefinition
-	releasing chan struct{}                             // closed when the type has been released
-	view      *apiextensionsv1.CustomResourceDefinition // the routing view of viewOf
-	viewOf    *apiextensionsv1.CustomResourceDefinition
+	users    int           // requests and watches
+	lastUsed time.Time     // the end of the last one
+	busy     chan struct{} // closed when the type has been loaded or released
+	// whole is the CRD that the handler builds the type from; nil if it is not loaded.
+	whole    *apiextensionsv1.CustomResourceDefinition
+	outdated bool                                      // whole has changed since
+	view     *apiextensionsv1.CustomResourceDefinition // the routing view of viewOf
+	viewOf   *apiextensionsv1.CustomResourceDefinition
 }
+
+// loaded reports whether the handler has, or can build, the type as its CRD is now.
+func (t *servedType) loaded() bool { return t.whole != nil && !t.outdated }
 
 // ServeHTTP implements [http.Handler].
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,40 +93,106 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	endUse, err := f.beginUse(r.Context(), name)
-	if err != nil {
+	switch {
+	case err != nil && r.Context().Err() != nil:
 		return // the client has gone
+	case apierrors.IsNotFound(err):
+		f.delegate.ServeHTTP(w, r)
+		return
+	case err != nil:
+		version := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+		responsewriters.ErrorNegotiated(err, apiextensionsapiserver.Codecs, version, w, r)
+		return
 	}
 	defer endUse()
 	f.handler.ServeHTTP(w, r)
 }
 
 // beginUse counts a user of the type until endUse is called. It waits while the type is
-// being released.
+// being released, and reads its CRD if the type is not loaded. The error for an unknown
+// name is an API status.
 func (f *front) beginUse(ctx context.Context, name string) (endUse func(), err error) {
 	for {
 		f.mu.Lock()
 		t := f.entry(name)
-		releasing := t.releasing
-		if releasing == nil {
+		busy := t.busy
+		switch {
+		case busy != nil:
+			f.mu.Unlock()
+		case t.loaded():
 			t.users++
 			f.mu.Unlock()
 			return func() { f.endUse(name, t) }, nil
+		default:
+			t.busy = make(chan struct{})
+			f.mu.Unlock()
+			if err := f.load(ctx, name, t); err != nil {
+				return nil, err
+			}
+			return func() { f.endUse(name, t) }, nil
 		}
-		f.mu.Unlock()
 		select {
-		case <-releasing:
+		case <-busy:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-func (f *front) endUse(name string, t *servedType) {
+// load reads the CRD of a type, which the caller has made busy, and counts a user.
+// Upstream's handler reads it with all types locked: a read that hangs would delay them
+// all.
+func (f *front) load(ctx context.Context, name string, t *servedType) error {
+	defer f.endBusy(name, t)
+	reading, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	crd, err := f.definitions.get(reading, name)
+	if err != nil && ctx.Err() == nil && reading.Err() != nil {
+		err = apierrors.NewTimeoutError(fmt.Sprintf("read CustomResourceDefinition %s: etcd has not answered for %s, try again", name, fetchTimeout), 1)
+	}
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	before, now := t.whole, f.catalog.get(name)
+	t.whole, t.outdated = crd, now != nil && outdated(crd, now)
+	t.users++
+	f.mu.Unlock()
+	if before != nil { // a slower request may have had the type built from it again
+		f.drop(before.UID)
+	}
+	return nil
+}
+
+// endBusy lets the requests of a type continue.
+func (f *front) endBusy(name string, t *servedType) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	close(t.busy)
+	t.busy = nil
+	f.forget(name, t)
+}
+
+func (f *front) endUse(name string, t *servedType) {
+	f.mu.Lock()
 	t.users--
 	t.lastUsed = time.Now()
-	f.forget(name, t)
+	if t.users > 0 || t.busy != nil || !t.outdated {
+		f.mu.Unlock()
+		return
+	}
+	t.busy = make(chan struct{})
+	f.mu.Unlock()
+	f.unload(name, t)
+}
+
+// unload has the handler drop a type, which the caller has made busy.
+func (f *front) unload(name string, t *servedType) {
+	defer f.endBusy(name, t)
+	f.drop(t.whole.UID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.whole, t.outdated = nil, false
 }
 
 // entry is called with mu held.
@@ -137,31 +207,19 @@ func (f *front) entry(name string) *servedType {
 
 // forget deletes an entry without content. It is called with mu held.
 func (f *front) forget(name string, t *servedType) {
-	if t.users == 0 && t.fetching == 0 && t.built == nil && t.releasing == nil && f.types[name] == t {
+	if t.users == 0 && t.whole == nil && t.busy == nil && f.types[name] == t {
 		delete(f.types, name)
 	}
 }
 
-// fetch reads the CRD that the handler is about to build a type from.
-func (f *front) fetch(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	f.mu.Lock()
-	t := f.entry(name)
-	t.fetching++
-	f.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
-	defer cancel()
-	crd, err := f.definitions.get(ctx, name)
+// source returns the CRD that the handler is about to build a type from.
+func (f *front) source(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t.fetching--
-	if err == nil {
-		t.built = &apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{UID: crd.UID, Generation: crd.Generation, ResourceVersion: crd.ResourceVersion},
-			Status:     apiextensionsv1.CustomResourceDefinitionStatus{AcceptedNames: crd.Status.AcceptedNames},
-		}
+	if t := f.types[name]; t != nil && t.whole != nil {
+		return t.whole, nil
 	}
-	f.forget(name, t)
-	return crd, err
+	return nil, apierrors.NewInternalError(fmt.Errorf("build the type %s: its CustomResourceDefinition is not loaded", name))
 }
 
 // routingView returns the CRD by which the handler routes a request.
@@ -200,39 +258,34 @@ func (f *front) tooNew(crd *apiextensionsv1.CustomResourceDefinition) bool {
 
 // changed is called after each change of the catalog.
 func (f *front) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
-	crd := cmp.Or(before, after)
+	name := cmp.Or(before, after).Name
 	f.mu.Lock()
-	t := f.types[crd.Name]
-	if t == nil || t.fetching == 0 && !outdated(t.built, after) {
+	t := f.types[name]
+	if t == nil || t.whole == nil || !outdated(t.whole, after) {
 		f.mu.Unlock()
 		return
 	}
-	uids := map[types.UID]bool{crd.UID: true}
-	if after != nil {
-		uids[after.UID] = true
+	uid := t.whole.UID
+	t.outdated = true
+	if t.users == 0 && t.busy == nil {
+		t.whole, t.outdated = nil, false
+		f.forget(name, t)
 	}
-	if t.built != nil {
-		uids[t.built.UID] = true
-	}
-	t.built = nil
-	f.forget(crd.Name, t)
 	f.mu.Unlock()
-	for uid := range uids {
-		f.drop(uid)
-	}
+	f.drop(uid)
 }
 
 // outdated reports whether a type must be built again: upstream's handler compares
 // specifications, whose changes the generation counts.
 func outdated(built, now *apiextensionsv1.CustomResourceDefinition) bool {
 	switch {
-	case built == nil:
-		return false
-	case now == nil || built.UID != now.UID:
+	case now == nil:
 		return true
+	case version(built) >= version(now):
+		return false
 	}
-	return version(built) < version(now) && (built.Generation != now.Generation ||
-		!equality.Semantic.DeepEqual(built.Status.AcceptedNames, now.Status.AcceptedNames))
+	return built.UID != now.UID || built.Generation != now.Generation ||
+		!equality.Semantic.DeepEqual(built.Status.AcceptedNames, now.Status.AcceptedNames)
 }
 
 // drop has the handler drop what it has built for a CRD, if anything. Requests in
@@ -262,7 +315,7 @@ func (f *front) idle(name string, t *servedType, before time.Time) bool {
 	if crd := f.catalog.get(name); crd != nil && crd.DeletionTimestamp != nil {
 		return false
 	}
-	return t.users == 0 && t.fetching == 0 && t.built != nil && t.releasing == nil && t.lastUsed.Before(before)
+	return t.users == 0 && t.busy == nil && t.whole != nil && t.lastUsed.Before(before)
 }
 
 // release releases the types whose last request ended before the time, one after the
@@ -293,18 +346,9 @@ func (f *front) releaseOne(name string, before time.Time) bool {
 		f.mu.Unlock()
 		return false
 	}
-	built := t.built
-	t.releasing = make(chan struct{})
+	t.busy = make(chan struct{})
 	f.mu.Unlock()
-	f.drop(built.UID)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t.built == built { // the CRD may have changed, or its finalizer may have had the type built again
-		t.built = nil
-	}
-	close(t.releasing)
-	t.releasing = nil
-	f.forget(name, t)
+	f.unload(name, t)
 	return true
 }
 
@@ -313,19 +357,24 @@ func (f *front) releaseOne(name string, before time.Time) bool {
 func (f *front) GetCustomResourceListerCollectionDeleter(crd *apiextensionsv1.CustomResourceDefinition) (finalizer.ListerCollectionDeleter, error) {
 	f.mu.Lock()
 	t := f.types[crd.Name]
-	idle := t == nil || t.users == 0 && t.fetching == 0 && t.built == nil
+	idle := t == nil || t.users == 0 && t.busy == nil && t.whole == nil
 	if t != nil {
 		t.lastUsed = time.Now()
 	}
 	f.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
 	if idle {
-		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
-		defer cancel()
 		resource := schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Status.AcceptedNames.Plural}
 		if populated, err := f.populated(ctx, resource); err == nil && !populated {
 			return noObjects{}, nil
 		}
 	}
+	endUse, err := f.beginUse(ctx, crd.Name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s to delete its objects: %w", crd.Name, err)
+	}
+	defer endUse()
 	client, err := f.handler.GetCustomResourceListerCollectionDeleter(customresources.WholeName(crd))
 	if err != nil {
 		return nil, fmt.Errorf("serve %s to delete its objects: %w", crd.Name, err)

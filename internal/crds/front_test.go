@@ -203,11 +203,16 @@ func (s *testServer) change(t *testing.T, description string) {
 	})
 }
 
-// update writes the changed CRD.
+// update writes the changed CRD of widgets.
 func (s *testServer) update(t *testing.T, change func(*apiextensions.CustomResourceDefinition)) {
 	t.Helper()
+	s.updateNamed(t, "widgets.example.com", change)
+}
+
+func (s *testServer) updateNamed(t *testing.T, name string, change func(*apiextensions.CustomResourceDefinition)) {
+	t.Helper()
 	ctx := definitionContext(t)
-	obj, err := s.registry.Get(ctx, "widgets.example.com", &metav1.GetOptions{})
+	obj, err := s.registry.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +286,7 @@ func builtFront(dropped func(*front, types.UID), crds ...*apiextensionsv1.Custom
 		dropped(f, obj.(*apiextensionsv1.CustomResourceDefinition).UID)
 	}}
 	for _, crd := range crds {
-		f.types[crd.Name] = &servedType{built: crd}
+		f.types[crd.Name] = &servedType{whole: crd}
 	}
 	return f
 }
@@ -329,21 +334,6 @@ func TestTypesAreReleasedOneByOne(t *testing.T) {
 	}, first, second)
 	if gone := f.release(time.Now()); gone != 1 || len(drops) != 1 {
 		t.Errorf("%d types were released, %q dropped; want the one without requests", gone, drops)
-	}
-}
-
-// TestTypesAreBuiltDuringTheirRelease: the finalizer of a CRD has its type built
-// again after the handler has dropped it.
-func TestTypesAreBuiltDuringTheirRelease(t *testing.T) {
-	crd := light("as", "example.com", "1", 5)
-	again := light("as", "example.com", "1", 5)
-	f := builtFront(func(f *front, _ types.UID) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.types[crd.Name].built = again
-	}, crd)
-	if f.release(time.Now()); f.resident() != 1 {
-		t.Error("the type that was built again is forgotten")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // the front.
 func (f *front) informer() customresources.HandlerInformer {
 	return customresources.HandlerInformer{
-		View: f.routingView, Whole: f.fetch, All: f.catalog.all,
+		View: f.routingView, Whole: f.source, All: f.catalog.all,
 		Follow: func(handler cache.ResourceEventHandler) { f.events = handler },
 	}
 }

@@ -54,21 +54,21 @@ func (s *Server) ConversionWebhooks() map[string]string {
 	return servers
 }
 
-// isResident reports whether the serving machinery of a type is built.
+// isResident reports whether a type is loaded, or is being loaded or released.
 func (f *front) isResident(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.types[name]
-	return t != nil && (t.built != nil || t.fetching > 0)
+	return t != nil && (t.loaded() || t.busy != nil)
 }
 
-// resident is the number of types whose serving machinery is built.
+// resident is the number of types that are loaded.
 func (f *front) resident() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	count := 0
 	for _, t := range f.types {
-		if t.built != nil {
+		if t.loaded() {
 			count++
 		}
 	}

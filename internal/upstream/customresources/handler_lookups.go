@@ -23,8 +23,8 @@ import (
 //   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.removeDeadStorage
 //   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.GetCustomResourceListerCollectionDeleter
 // Why: it gets a CRD by the name in the path, to route, and then by the
-//   name of what it got, to build the type. It builds a type anew when its CRD
-//   changes, and drops one when its CRD is gone.
+//   name of what it got, to build the type, with all types locked. It builds a type
+//   anew when its CRD changes, and drops one when its CRD is gone.
 // Gain: a type that is not in use has no storage, no cache and no schemas in
 //   memory.
 // Breaks: custom resources are not found, or served by an old version of their
@@ -40,7 +40,8 @@ const wholePrefix = "whole/"
 // HandlerInformer is the informer of CRDs of the handler of custom resources.
 type HandlerInformer struct {
 	cache.SharedIndexInformer
-	// View returns the [RoutingView] of a CRD, Whole a whole CRD, All all CRDs.
+	// View returns the [RoutingView] of a CRD, Whole a whole CRD, All all CRDs. Whole
+	// must not wait: all types are locked meanwhile.
 	View, Whole func(name string) (*apiextensionsv1.CustomResourceDefinition, error)
 	All         func() []*apiextensionsv1.CustomResourceDefinition
 	// Follow gets the event handler of the handler.
