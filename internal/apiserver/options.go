@@ -11,7 +11,6 @@ import (
 	"sort"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/pflag"
 	genericfeatures "k8s.io/apiserver/pkg/features"
@@ -25,6 +24,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 const (
@@ -229,12 +229,7 @@ func (o *Options) validate() error {
 // fieldOf returns the path of the field that an error of upstream's validation is about:
 // the one whose flag, key or plugin the error names; "apiServer" if it names none.
 func (o *Options) fieldOf(err error) string {
-	named := map[string]bool{}
-	for _, word := range strings.FieldsFunc(err.Error(), func(r rune) bool {
-		return r != '-' && r != '/' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}) {
-		named[strings.TrimRight(strings.TrimLeft(word, "-"), ".")] = true
-	}
+	named := kube.WordsOf(err)
 	for _, argument := range o.config.Arguments() {
 		if named[argument.Name] {
 			return "--" + argument.Name
@@ -245,7 +240,7 @@ func (o *Options) fieldOf(err error) string {
 			return s.Path
 		}
 	}
-	if strings.Contains(err.Error(), "AuthorizationConfiguration") {
+	if kube.IsAboutAuthorizationFile(err) {
 		return "apiServer.authorization.configFile"
 	}
 	api := &o.config.APIServer

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl/translations"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/translations"
 )
 
 // TestTranslationsAreNotLoaded: each process would load them when it starts, for half of

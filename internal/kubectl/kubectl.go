@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	_ "kube-hyper-mini.io/kube-hyper-mini/internal/kubectl/translations" // when kubectl runs only
+	_ "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/translations" // when kubectl runs only
 )
 
 // name is the name of the program in kubectl's messages.

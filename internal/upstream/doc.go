@@ -10,6 +10,7 @@
 //   - etcd: the embedded member, its election and its files
 //   - connections: the connections of others to this program
 //   - logs: the messages of klog and zap
+//   - translations: the translations of kubectl's messages
 //
 // Each file states one fact in a comment of this form; no file elsewhere does:
 //
@@ -17,7 +18,7 @@
 //	//
 //	// Mirrors: import/path.Function import/path.Type.Method
 //	// Why: what this program needs, and why the library's exported API is not enough
-//	// Gain: what a user gets from it, with a figure
+//	// Gain: what a user gets from it, with a figure if it is an optimisation
 //	// Breaks: what goes wrong when the symbols change
 //
 // The test of this package compares the source of every mirrored symbol with

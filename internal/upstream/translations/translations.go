@@ -7,6 +7,19 @@ import (
 	"k8s.io/kubectl/pkg/util/i18n"
 )
 
+// Upstream fact: kubectl translates texts while its packages are initialized
+//
+// Mirrors: k8s.io/kubectl/pkg/util/i18n.T
+//   k8s.io/kubectl/pkg/util/i18n.SetLoadTranslationsFunc
+//   k8s.io/kubectl/pkg/util/i18n.LoadTranslations
+// Why: each process has the packages of kubectl, and the first text loads all
+//   translations. The function that loads them can be replaced before that only. Go
+//   initializes packages in the order of their import paths as soon as their imports
+//   are initialized; this one has so few that it comes before those packages.
+// Gain: 27 ms and 4 MB in each process that does not run kubectl, half of the
+//   initialization of its packages (bench, start).
+// Breaks: a start takes longer. A test of package cli fails.
+
 // kubectl is the name of the command and of the program.
 const kubectl = "kubectl"
 
