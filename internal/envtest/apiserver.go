@@ -66,13 +66,13 @@ func NewAPIServer(args []string) (*APIServer, error) {
 
 // suggestion names a flag that is like an unknown one.
 func suggestion(err error, flags *pflag.FlagSet) string {
-	_, name, ok := strings.Cut(err.Error(), "unknown flag: --")
-	if !ok {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return ""
 	}
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := config.Suggest(name, names); near != "" {
+	if near := config.Suggest(unknown.GetSpecifiedName(), names); near != "" {
 		return near
 	}
 	return "; see --help for the flags of this server"
