@@ -17,8 +17,8 @@ const (
 	// maxDocument bounds the memory for a document, in bytes. OpenAPI of all of
 	// Kubernetes is 6 MB.
 	maxDocument = 64 << 20
-	// failuresBeforeLog is the number of failed fetches in a row before that is logged.
-	// A server that has ended becomes unavailable first, which is logged.
+	// failuresBeforeLog is the number of failed fetches in a row before they are logged.
+	// That a server has ended is logged before, as unavailable.
 	failuresBeforeLog = 2
 )
 

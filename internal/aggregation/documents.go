@@ -52,7 +52,7 @@ func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *sl
 	d := &Documents{
 		caller: caller, lister: services.Lister(), log: log, caches: map[string]*documentCache{}, discoveryFetched: make(chan struct{}),
 	}
-	// No name: it would add metrics and wake the process twice a second.
+	// The queue has no name: one would add metrics and wake the process twice a second.
 	d.loop = reconcile.New(reconcile.Config[string]{Workers: documentWorkers, MinRetry: minRefetch, MaxRetry: maxRefetch, Handle: d.handle})
 	handler, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    d.changed,

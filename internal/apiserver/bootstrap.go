@@ -94,8 +94,8 @@ func (t endingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		_ = r.Body.Close() // the contract of RoundTrip; nothing was read
 	}
-	// Not an error of the context: retry.OnError takes these for its own and
-	// returns none.
+	// Not the error of the context: retry.OnError would return the error of an earlier
+	// attempt instead, or none.
 	return nil, errStopping
 }
 

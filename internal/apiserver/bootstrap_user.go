@@ -45,8 +45,9 @@ func (t bootstrapToken) AuthenticateToken(_ context.Context, token string) (*aut
 // long themselves.
 const maxPluginWait = 10 * time.Second
 
-// bootstrapAdmission is admission for all but the bootstrap user. Other requests wait until
-// the plugins of policies are ready: they would hold them for 100 ms or more.
+// bootstrapAdmission is admission for all but the bootstrap user. Other requests wait
+// until the plugins of policies are ready: one that is not ready holds a request for 0.1
+// s or more.
 type bootstrapAdmission struct {
 	admission.Interface
 	ready <-chan struct{} // see [kube.PolicyInformers]

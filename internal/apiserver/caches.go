@@ -31,8 +31,8 @@ type caches struct {
 	policies  *kube.PolicyInformers
 }
 
-// newCaches returns caches that are filled for policies, among others. The caller calls
-// stop, unless it calls endWith and the server runs.
+// newCaches returns caches that are not filled yet. Policies learn when they are. The
+// caller calls stop, unless it calls endWith and the server runs.
 func newCaches(ctx context.Context, stores func(context.Context) error, policies *kube.PolicyInformers) *caches {
 	c := &caches{stores: stores, started: func() {}, policies: policies}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -26,8 +26,8 @@ import (
 const remoteHook = "apiservice-status-remote-available-controller"
 
 // remoteMetrics has the metrics of the remote availability controller. Upstream's
-// registry has the same metric families of the local one and does not accept them
-// twice; gather merges both.
+// registry has metrics of the same names, of the local controller, and accepts no second
+// ones; gather merges both.
 var remoteMetrics = metrics.NewKubeRegistry()
 
 // remote resolves and dials `service:` references.

@@ -11,9 +11,9 @@ import (
 )
 
 // TokenKeys sign and verify service account tokens with keys that can change while the
-// server runs. The keys of JWTTokenGenerator and StaticPublicKeysGetter of
-// k8s.io/kubernetes/pkg/serviceaccount, which it mirrors, cannot. Its methods may be
-// called from several goroutines.
+// server runs. JWTTokenGenerator and StaticPublicKeysGetter of
+// k8s.io/kubernetes/pkg/serviceaccount, over which it is made, keep the keys that they
+// got. Its methods may be called from several goroutines.
 type TokenKeys struct {
 	mu        sync.RWMutex
 	issuer    string

@@ -55,8 +55,8 @@ type Account struct {
 	Base time.Time `json:"base,omitzero"`
 	// Revision is the last one in the destination.
 	Revision int64 `json:"revision,omitempty"`
-	// LagSeconds is 0 when the destination has all changes. Otherwise, it has
-	// all changes that are older than this.
+	// LagSeconds is 0 when the destination has all changes; otherwise the destination has
+	// all changes that are older than that.
 	LagSeconds float64 `json:"lagSeconds"`
 	// LagRevisions is the number of revisions that are not in the destination. LagUnknown
 	// means that etcd does not answer, and may have more of them.
@@ -82,7 +82,7 @@ type ledger struct {
 	samples []sample
 	safe    time.Time // changes that were acknowledged before are in the destination
 	current int64     // the revision that was read from etcd last
-	asked   time.Time // when that was asked for
+	asked   time.Time // when current was requested
 	unread  error     // why the revision could not be read the last time
 }
 

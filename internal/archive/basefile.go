@@ -29,9 +29,9 @@ func IsKeyFile(name string) bool {
 	return slices.ContainsFunc(keyFiles, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// readBase passes the key files and the revisions of a base to the visitor. It has
-// the database in a temporary directory meanwhile. Nothing is passed unless the
-// whole base is as it was written.
+// readBase passes the key files and the revisions of a base to the visitor. Meanwhile the
+// database is in a temporary directory. Nothing is passed unless the whole base is as it
+// was written.
 func (r *Reader) readBase(ctx context.Context, plan *Plan, base Base, visitor Visitor) (err error) {
 	dir, err := os.MkdirTemp("", "kube-hyper-mini-base-") // mode 0700
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *Reader) extract(ctx context.Context, plan *Plan, base Base, path string
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	content, err := r.Key.Decrypt(&cancelable{ctx, body})
+	content, err := r.Key.Decrypt(&cancellable{ctx, body})
 	if err != nil {
 		return nil, err
 	}

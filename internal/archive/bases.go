@@ -18,8 +18,8 @@ const (
 	// maxReplay is the time that a replay on the last base may take, as replayTime
 	// estimates it. Then a new base is made.
 	maxReplay = time.Minute
-	// A slow S3 delivers so many objects and bytes a second, and a slow machine replays
-	// so many changes a second.
+	// The objects and bytes that a slow S3 delivers in a second, and the changes that a
+	// slow machine replays in a second.
 	slowSegments = 250
 	slowBytes    = 20 << 20
 	slowChanges  = 25_000
@@ -166,8 +166,9 @@ func (s *session) shipBase(ctx context.Context, file *os.File, name string) erro
 	return err
 }
 
-// checkBase checks a base that the destination has confirmed. It ends the chain if the
-// destination does not have it, and removes a part of it: no restore should begin with it.
+// checkBase checks a base that the destination has confirmed. If the destination does not
+// have the whole base, it ends the chain and removes what is there: no restore should
+// begin with a part.
 func (s *session) checkBase(ctx context.Context, file *os.File, name string, size int64) error {
 	listed, err := s.listed(ctx, name, "")
 	if err == nil {

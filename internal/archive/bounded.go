@@ -25,9 +25,9 @@ const (
 	maxCalls = 8
 )
 
-// bounded returns from the operations of a store when their context ends or when they
-// make no progress: those of a file system on a server that is away (NFS) may not return
-// before it is back. Until an abandoned operation has returned, all others fail.
+// bounded is a store whose operations return when their context ends or when they make no
+// progress. Without it, those on a network file system (NFS) return only when its server
+// is back. Until an abandoned operation has returned, all others fail.
 type bounded struct {
 	Store
 
@@ -109,7 +109,7 @@ func (b *bounded) abandon(operation string, began time.Time, ended <-chan error)
 	}()
 }
 
-// release calls free, also while the store hangs. It does not wait for it then.
+// release calls free. While the store hangs, it does not wait for free to return.
 func (b *bounded) release(operation string, free func() error) error {
 	began, limit := time.Now(), b.limit
 	if b.errIfHanging() != nil {

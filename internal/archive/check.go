@@ -18,11 +18,11 @@ const (
 	checkedTogether = 60
 	// maxCheckDelay bounds the time until a shipped segment is checked.
 	maxCheckDelay = time.Minute
-	// maxUnchecked, in bytes, is when segments are checked earlier. A spool that may have
-	// less than four times as much has a quarter of it.
+	// maxUnchecked, in bytes, is when segments are checked earlier. For a spool of less
+	// than four times that, it is a quarter of the spool.
 	maxUnchecked = 64 << 20
-	// minRestartDelay and maxRestartDelay bound the time until another chain begins after one whose
-	// objects were damaged before any was found as written.
+	// minRestartDelay and maxRestartDelay bound the time until a new chain begins after
+	// one of which the first checked object was damaged.
 	minRestartDelay = time.Minute
 	maxRestartDelay = time.Hour
 )
@@ -164,7 +164,7 @@ func (s *session) checkCopy(ctx context.Context, name string, listed map[string]
 			return nil
 		}
 		sum := md5.New()
-		if err := copyFromStart(sum, &cancelable{ctx, own}, own); err != nil {
+		if err := copyFromStart(sum, &cancellable{ctx, own}, own); err != nil {
 			return err
 		}
 		if hex.EncodeToString(sum.Sum(nil)) == object.MD5 {
@@ -202,7 +202,7 @@ func (s *session) sameContent(ctx context.Context, name string, own io.ReadSeeke
 	theirs, ours := sha256.New(), sha256.New()
 	stored, err = io.Copy(theirs, body)
 	if err = errors.Join(err, body.Close()); err == nil {
-		err = copyFromStart(ours, &cancelable{ctx, own}, own)
+		err = copyFromStart(ours, &cancellable{ctx, own}, own)
 	}
 	if err == nil && !bytes.Equal(ours.Sum(nil), theirs.Sum(nil)) {
 		err = fmt.Errorf("%s has another content: %w", name, ErrExists)

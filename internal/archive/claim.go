@@ -186,7 +186,8 @@ func (w *Writer) stillOwner(ctx context.Context, st state) error {
 		return err
 	}
 	if len(numbers) == 0 && !isBucket(w.config.Store) {
-		// No end: a new chain would be stored in the directory that a disk is mounted on.
+		// The chain does not end: while its disk is not mounted, a new one would be
+		// written to the mount point.
 		return fmt.Errorf("%s does not have chain %d: mount its disk (if the chain was removed, a new one begins when the spool is full)", w.config.Store, st.Number)
 	}
 	number, owner, _, err := newestClaim(ctx, w.config.Store, numbers)

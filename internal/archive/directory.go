@@ -45,7 +45,7 @@ func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker,
 	if err != nil {
 		return notStored(d.path, err)
 	}
-	written, err := io.Copy(file, &cancelable{ctx, body})
+	written, err := io.Copy(file, &cancellable{ctx, body})
 	if err == nil && written != size {
 		err = fmt.Errorf("%d bytes of %d were written", written, size)
 	}
@@ -114,14 +114,14 @@ func errIf(err, replacement error) error {
 	return replacement
 }
 
-// cancelable is a reader that fails when its context ends.
-type cancelable struct {
+// cancellable is a reader that fails when its context ends.
+type cancellable struct {
 	ctx context.Context
 	io.Reader
 }
 
 // Read implements io.Reader.
-func (c *cancelable) Read(p []byte) (int, error) {
+func (c *cancellable) Read(p []byte) (int, error) {
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// fetchers is the number of segments that are read concurrently: of small objects, S3
-	// delivers more with more requests.
+	// fetchers is the number of segments that are read concurrently: S3 delivers small
+	// objects faster to many requests.
 	fetchers = 64
 	// maxAhead bounds the bytes of segments that are read before they are needed.
 	maxAhead = 64 << 20
@@ -81,8 +81,8 @@ func duplicateSequences(segments []Segment) map[int]bool {
 	return found
 }
 
-// isOfAnotherChain reports whether the segment is of another chain and has the number of one that
-// may be of this chain.
+// isOfAnotherChain reports whether the segment is of another chain and has the same
+// number as a segment that may be of this chain.
 func (c *chainReader) isOfAnotherChain(f fetched) bool {
 	if f.err != nil || !c.duplicateSequences[f.segment.Sequence] {
 		return false

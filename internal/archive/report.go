@@ -44,8 +44,8 @@ func (w *Writer) reportFailure(ctx context.Context, err error) {
 	}
 }
 
-// countFailure puts a failure into the account and the metrics. It reports whether another one was
-// before it in its series.
+// countFailure puts a failure into the account and the metrics. It reports whether the
+// attempt before failed, too.
 func (w *Writer) countFailure(err error) (series bool) {
 	shipErrors.Inc()
 	w.ledger.update(func(a *Account) { a.Error = err.Error() })

@@ -98,7 +98,7 @@ func (r *Restoration) fetchBase(ctx context.Context, base Base, path string) err
 	if r.Fetched != nil {
 		to = r.Fetched.Writer(file)
 	}
-	_, err = io.Copy(to, &cancelable{ctx, body})
+	_, err = io.Copy(to, &cancellable{ctx, body})
 	if err = errors.Join(err, body.Close()); err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}

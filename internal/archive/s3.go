@@ -152,7 +152,7 @@ func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size i
 }
 
 // isTaken reports whether an object was refused because its name is taken. With object
-// lock a server may deny that, without regard to the condition.
+// lock a server may answer that access is denied, whatever the condition.
 func (s *S3) isTaken(ctx context.Context, name string, refusal minio.ErrorResponse) bool {
 	if refusal.StatusCode == http.StatusPreconditionFailed || refusal.Code == minio.PreconditionFailed {
 		return true

@@ -54,9 +54,9 @@ type Account struct {
 	Schedule string `json:"schedule,omitempty"`
 	// Next is the time of the next one; zero without a schedule.
 	Next time.Time `json:"next,omitzero"`
-	// Last is the time of the last archive that was made, scheduled or not: of those
-	// that were in the directory at the start and those since. File is its path; it is
-	// empty if a client has the archive.
+	// Last is the time of the newest archive, scheduled or not, that was in the directory
+	// at the start or has been made since. File is its path; it is empty if a client has
+	// the archive.
 	Last time.Time `json:"last,omitzero"`
 	File string    `json:"file,omitempty"`
 	// Error of the last scheduled one, if it failed.

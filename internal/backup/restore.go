@@ -111,8 +111,8 @@ func release(dir *datadir.Dir, err error) error {
 	return dir.Close()
 }
 
-// fetchAndPrepare makes the whole new content, of an archive that may have to be
-// brought first.
+// fetchAndPrepare makes the whole new content, of an archive that is first fetched if it
+// is not on this machine.
 func fetchAndPrepare(ctx context.Context, cfg RestoreConfig, dataDir, incoming string) (m *Manifest, err error) {
 	scratch := SpoolDir(dataDir)
 	if err := os.MkdirAll(scratch, 0o700); err != nil {

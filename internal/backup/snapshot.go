@@ -62,7 +62,7 @@ func describe(path, prefix string) (*Snapshot, error) {
 }
 
 // count reads the revisions from the last to the first: the first record of a key is its
-// current state. It keeps hashes of the keys in memory instead of the keys.
+// current state. It has hashes of the keys in memory, not the keys.
 func count(cursor *bolt.Cursor, prefix string, snapshot *Snapshot) error {
 	seed := maphash.MakeSeed()
 	seen := map[uint64]struct{}{}

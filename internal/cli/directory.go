@@ -2,7 +2,7 @@ package cli
 
 import "errors"
 
-// errNoDirectory refuses what an unset variable of a shell leaves.
+// errNoDirectory is the error of an empty path, as an unset shell variable leaves it.
 var errNoDirectory = errors.New("the directory is empty: name one, or leave the flag out for the default")
 
 // directoryFlag is the path of a directory in a flag. It is empty only where the flag is

@@ -99,7 +99,7 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 		}
 		return args, "", nil
 	}
-	// A plugin gets it too.
+	// Plugins of kubectl get the variable too.
 	return args, cfg.Kubeconfig.Path, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)
 }
 

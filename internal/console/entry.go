@@ -12,8 +12,8 @@ import (
 const enterScriptPath = "/enter.js"
 
 // writeEntry writes the page that begins a session: its script stores the key, if there
-// is a new one, and goes to the application. With a redirect the browser would leave out
-// the cookie if another site led here.
+// is a new one, and goes to the application. After a redirect from another site, the
+// browser would not send the cookie.
 func writeEntry(w http.ResponseWriter, key string) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

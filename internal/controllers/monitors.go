@@ -72,7 +72,7 @@ func (m *monitors) synced(resource schema.GroupVersionResource) bool {
 	return monitor != nil && monitor.HasSynced()
 }
 
-// begin makes began the monitor of its type and releases the previous one.
+// begin replaces the monitor of the type by began, and releases the previous one.
 func (m *monitors) begin(began *monitor) {
 	m.mu.Lock()
 	previous := m.current[began.resource]

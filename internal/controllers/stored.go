@@ -36,7 +36,8 @@ type Feed interface {
 	Close()
 }
 
-// Feeds returns follow with nil instead of an interface that holds a nil pointer.
+// Feeds returns follow with a nil interface as the result where that of follow is a nil
+// pointer.
 func Feeds[F interface {
 	comparable
 	Feed

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// manyArrivals is how many CRDs are logged when they come together.
+	// manyArrivals is the number of CRDs in a series from which on the series is logged.
 	manyArrivals = 100
 	// arrivalPause is the time without a new CRD that ends a series.
 	arrivalPause = time.Second

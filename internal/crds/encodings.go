@@ -75,8 +75,8 @@ func (e *encodings) write(w io.Writer, key encodingKey, encode func(io.Writer) e
 	return err
 }
 
-// compress returns a slice without spare capacity: the compressor needs as much room as
-// plain has, of which a CRD fills a quarter.
+// compress returns a slice without spare capacity: the compressor needs a buffer of the
+// size of plain, and a compressed CRD fills a quarter of that.
 func compress(plain []byte) []byte {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)

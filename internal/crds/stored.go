@@ -131,8 +131,8 @@ func (l *storedDefinitionList) each(ctx context.Context, visit func(*storedDefin
 	}
 }
 
-// CacheEncode implements [runtime.CacheableObject]. CRDs are encoded one by one, in a
-// list each, of which the items are cut out: so they look as they do in one list.
+// CacheEncode implements [runtime.CacheableObject]. Each CRD is encoded in a list of its
+// own, from which its item is cut out: it then looks as in one list of all.
 func (l *storedDefinitionList) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
 	head, ok, err := customresources.ListHead(l.ListMeta, encode)
 	if err != nil {

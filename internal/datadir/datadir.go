@@ -255,9 +255,8 @@ func (d *Dir) Join(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
 }
 
-// Abandon is Close after a failure: a directory that [Lock] has made and that
-// holds nothing but the lock is removed. The errors are those of removing it
-// and of Close.
+// Abandon is Close after a failure. It removes the directory if [Lock] has made it and it
+// holds nothing but the lock. The errors are those of removing it and of Close.
 func (d *Dir) Abandon() error {
 	entries, err := os.ReadDir(d.path)
 	if err != nil || !d.made || len(entries) != 1 {

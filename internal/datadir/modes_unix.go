@@ -12,8 +12,9 @@ import (
 
 const (
 	others = 0o007
-	// keyBits are what a key's mode must not have, directoryBits a directory's:
-	// a group may be let in to read the administrator's kubeconfig.
+	// keyBits are the mode bits that a key must not have, directoryBits those that a
+	// directory must not have: a group may be allowed to read the administrator's
+	// kubeconfig.
 	keyBits       = 0o077
 	directoryBits = 0o027
 )

@@ -20,8 +20,8 @@ const (
 	// headStart is the time between the attempts to connect to two targets: a target
 	// that drops packets must not delay a request that another one can answer.
 	headStart = 250 * time.Millisecond
-	// closeTimeout bounds the time in which attempts end that are closed. Upstream's client
-	// of an egress proxy waits for the answer of the proxy without a context.
+	// closeTimeout bounds how long Close waits for the attempts that it ends. Upstream's
+	// client of an egress proxy waits for the answer of the proxy without a context.
 	closeTimeout = time.Second
 )
 

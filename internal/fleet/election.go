@@ -40,8 +40,8 @@ func NewElection(client *clientv3.Client, purpose, prefix string) *Election {
 	}
 }
 
-// component returns a prefix as one component of a key. The candidates of /a/b would be
-// among those of /a otherwise.
+// component returns a prefix as one component of a key. Otherwise the candidates of /a/b
+// would be among those of /a.
 func component(prefix string) string {
 	name := strings.Trim(prefix, "/")
 	if name == "" {

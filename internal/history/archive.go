@@ -85,8 +85,8 @@ type record struct {
 	problem  error
 }
 
-// follow calls visit for each change of an object in a span, and based after those in the
-// base.
+// follow calls visit for each change of an object in a span, and based when the changes
+// in the base have been visited.
 func (a *Archive) follow(ctx context.Context, span archive.Span, o Object, visit func(record) error, based func() error) error {
 	keys := map[string]bool{} // under which the object was stored
 	revision := func(stored bool) func(archive.Revision) error {

@@ -143,9 +143,9 @@ func existing(path string) (parent, missing string, err error) {
 	}
 }
 
-// cover mounts a new directory over dir in which directories can be made. It has all
-// that is in dir: the entries are mounted, and symbolic links are made again. It is
-// prepared at stage.
+// cover mounts a new directory over dir, in which directories can be made. What is in dir
+// is in the new one, too: mounts of its entries, and copies of symbolic links. The new
+// directory is prepared at stage.
 func cover(dir, stage string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

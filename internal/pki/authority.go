@@ -165,9 +165,9 @@ func (s *Store) authorityTemplate(subject pkix.Name) *x509.Certificate {
 	return template
 }
 
-// checkValidity returns an error for an authority that has expired or is not valid
-// yet. For one of this package that is not valid yet, since the clock was ahead
-// when it was made, it returns why it must be signed again.
+// checkValidity returns an error for an authority that has expired or is not valid yet.
+// If this package made the authority while the clock was ahead, so that it is not valid
+// yet, it returns why it must be signed again.
 func (s *Store) checkValidity(ca *authority, commonName string) (again string, err error) {
 	now := s.now()
 	crt := ca.cert

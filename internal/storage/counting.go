@@ -39,8 +39,8 @@ func (p *Population) lockCounted(ctx context.Context, prefixes []string) error {
 }
 
 // countAll counts the objects below the prefixes that have not been counted, unless the
-// watch begins anew meanwhile. One caller counts at a time: the next one then has less to
-// count.
+// watch begins anew meanwhile. One caller counts at a time: what it has counted, the next
+// one need not count.
 func (p *Population) countAll(ctx context.Context, prefixes []string) error {
 	select {
 	case p.counting <- struct{}{}:

@@ -41,8 +41,8 @@ type EmptyResource struct {
 }
 
 // HoldEmpty returns a resource that has no objects, and a revision at which it has none,
-// which is not older than the call. It had none since the revision since either; [Current]
-// stands for no such demand. The caller calls Release in the end.
+// which is not older than the call. It had none since the revision since either, unless
+// that is [Current]. The caller calls Release in the end.
 //
 // The error is [ErrHasObjects] for a resource with objects, [ErrFuture] if the store has not
 // reached since, and [ErrUnknownHistory] if the history from since on is not known; the

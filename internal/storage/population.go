@@ -25,8 +25,8 @@ const (
 	progressDelay = 2 * time.Millisecond
 	// progressRepeat is the time between two such requests.
 	progressRepeat = 50 * time.Millisecond
-	// emptyRefresh is the longest interval at which the revision of EmptyResources is
-	// brought up to date. A watch cache that begins at a compacted revision fails.
+	// emptyRefresh is the longest time between two updates of the revision of
+	// EmptyResources. A watch cache that begins at a compacted revision fails.
 	emptyRefresh = time.Minute
 )
 

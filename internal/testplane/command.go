@@ -68,7 +68,7 @@ type CommandOptions struct {
 	Args, Env []string
 	// Grace is the time between SIGTERM and SIGKILL in [Command.End].
 	Grace time.Duration
-	// System has further settings of the process, as its namespaces, and Files are
+	// System has further settings of the process, such as its namespaces, and Files are
 	// its files from [FirstFile] on. Windows ignores both.
 	System *syscall.SysProcAttr
 	Files  []*os.File

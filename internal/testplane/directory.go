@@ -14,8 +14,8 @@ import (
 const (
 	// directoryPrefix begins the names of temporary directories.
 	directoryPrefix = "kube-hyper-mini-run-"
-	// ownerLock is a file in a temporary directory that its process holds the lock of. A
-	// directory that is kept has none.
+	// ownerLock is a file in a temporary directory, locked by the process that uses the
+	// directory. A directory that is kept has none.
 	ownerLock = "owner.lock"
 	// sweptSize is the size of that file, in bytes, when another process removes the
 	// directory.

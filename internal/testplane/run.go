@@ -26,8 +26,8 @@ const existingCluster = "USE_EXISTING_CLUSTER=true"
 // RunOptions configure a run.
 type RunOptions struct {
 	PlaneOptions
-	// CRDs and Manifests are files and directories that are applied before the
-	// command starts; of CRDs, only what is one.
+	// CRDs and Manifests are files and directories that are applied before the command
+	// starts. Of what is in CRDs, only CustomResourceDefinitions are applied.
 	CRDs, Manifests []string
 	// Command is a program with its arguments. Without one, Run prints where the
 	// server is to Out, and waits.

@@ -26,10 +26,12 @@ func Configure(cfg *config.ServerConfiguration) {
 	cfg.Serving.StopGrace = metav1.Duration{}
 }
 
-// GCPercent is GOGC of a server for tests, unless that is set. It takes 55 MB of anonymous
-// memory after its start instead of 105, for no measurable processor time.
+// GCPercent is GOGC of a server for tests, unless that is set. With it a server takes 55
+// MB of anonymous memory after its start instead of 105, and no measurable processor time
+// more.
 const GCPercent = 50
 
-// StartHeap is the memory, in bytes, up to which the start of a server for tests collects no
-// garbage. It takes a tenth less processor time than with memory.DefaultHeap.
+// StartHeap is the memory, in bytes, up to which the start of a server for tests collects
+// no garbage. With it a start takes a tenth less processor time than with
+// memory.DefaultHeap.
 const StartHeap = 192 << 20

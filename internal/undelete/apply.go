@@ -128,8 +128,8 @@ func (p *Plan) awaitType(ctx context.Context, item *Item) error {
 // ownStatus are the kinds whose status the server computes itself.
 var ownStatus = map[schema.GroupKind]bool{namespaceKind: true, definitionKind: true, serviceKind: true, quotaKind: true}
 
-// restoreStatus writes the status of the archive. When something else has written
-// the object since it was created, its status is newer.
+// restoreStatus writes the status of the archive. It does not if another client has
+// written the object since: that status is newer.
 func (p *Plan) restoreStatus(ctx context.Context, item *Item, created, archived *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	status, found, err := unstructured.NestedFieldCopy(archived.Object, "status")
 	if content, isMap := status.(map[string]any); err != nil || !found || isMap && len(content) == 0 {

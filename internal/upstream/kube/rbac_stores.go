@@ -99,7 +99,8 @@ func (s *policyCreater) create(resource, namespace string, obj runtime.Object) e
 	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
 	_, err = creater.Create(ctx, internal, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if s.ctx.Err() != nil {
-		// Not an error of the context: retry.OnError takes these for its own and returns none.
+		// Not the error of the context: retry.OnError would return the error of an
+		// earlier attempt instead, or none.
 		return errors.New("the server stops")
 	}
 	return err
