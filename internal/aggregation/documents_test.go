@@ -111,6 +111,7 @@ type world struct {
 	hanging int
 	etag    string          // of all answers; empty for none
 	sent    map[string]bool // the values of If-None-Match that requests had
+	count   map[string]int  // of requests, by path
 }
 
 const apiService = "v1.example.com"
@@ -120,7 +121,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, client: fake.NewClientset(), discovery: aggregated.NewResourceManager("apis"), v2: newSink(openAPIV2Path), v3: newSink(openAPIV3Path),
 		answers: map[string]string{"/apis/example.com/v1": legacyDiscovery, "/openapi/v3/apis/example.com/v1": openAPIv3, openAPIV2Path: openAPIv2},
-		hang:    map[string]bool{}, sent: map[string]bool{},
+		hang:    map[string]bool{}, sent: map[string]bool{}, count: map[string]int{},
 	}
 	server := httptest.NewUnstartedServer(w)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -157,6 +158,7 @@ func (w *world) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	answer, hang, etag := w.answers[r.URL.Path], w.hang[r.URL.Path], w.etag
 	w.sent[r.Header.Get("If-None-Match")] = true
+	w.count[r.URL.Path]++
 	if hang {
 		w.hanging++
 	}
@@ -171,6 +173,13 @@ func (w *world) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 		response.Header().Set("Etag", etag)
 		_, _ = io.WriteString(response, answer) // the test notices an incomplete response
 	}
+}
+
+// requests returns the number of requests for a path.
+func (w *world) requests(path string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count[path]
 }
 
 // set replaces answers; "" removes one.
@@ -310,6 +319,21 @@ func TestOnlyV2AndUnreadableDocuments(t *testing.T) {
 	if w.v3.of(apiService) == "" {
 		t.Error("v3 was taken away with v2")
 	}
+}
+
+// TestMalformedDocument: a document on which kube-openapi panics is unreadable, and the
+// process continues.
+func TestMalformedDocument(t *testing.T) {
+	w := newWorld(t)
+	withoutResponses := strings.Replace(openAPIv2, `"paths":{}`, `"paths":{"/apis/example.com/v1/things":{"get":{}}}`, 1)
+	w.set(map[string]string{"/openapi/v3/apis/example.com/v1": "", openAPIV2Path: withoutResponses})
+	w.register(apiregistrationv1.ConditionTrue)
+	w.eventually("the document is requested again", func() bool { return w.requests(openAPIV2Path) > 1 })
+	w.set(map[string]string{openAPIV2Path: openAPIv2})
+	w.eventually("a later document is read", func() bool {
+		w.documents.loop.Add(apiService)
+		return w.v2.of(apiService) != "" && w.v3.of(apiService) != ""
+	})
 }
 
 func TestUnknownDocumentsAreUnavailable(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -98,8 +97,7 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 		return err
 	}
 	if v3 != nil && changed {
-		parsed := &spec3.OpenAPI{}
-		if err := errors.Join(json.Unmarshal(v3.body, parsed), f.passV3(sinks.OpenAPIV3, parsed)); err != nil {
+		if err := guarded(func() error { return f.readV3(sinks.OpenAPIV3, v3.body) }); err != nil {
 			f.put(f.v3Path, nil)
 			return fmt.Errorf("read %s of service %s: %w", f.v3Path, reference(f.service), err)
 		}
@@ -110,7 +108,7 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 		return err
 	}
 	if v2 != nil && changed {
-		if err := f.passV2(sinks, v2.body, v3 == nil); err != nil {
+		if err := guarded(func() error { return f.passV2(sinks, v2.body, v3 == nil) }); err != nil {
 			f.put(openAPIV2Path, nil)
 			return fmt.Errorf("read %s of service %s: %w", openAPIV2Path, reference(f.service), err)
 		}
@@ -118,6 +116,26 @@ func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
 	}
 	f.withdraw(sinks, v2 != nil, v3 != nil)
 	return nil
+}
+
+// guarded calls read and returns a panic as an error: kube-openapi dereferences fields that
+// a document may lack, such as the responses of an operation.
+func guarded(read func() error) (err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = fmt.Errorf("the document is malformed: %v", problem)
+		}
+	}()
+	return read()
+}
+
+// readV3 passes a new document to the sink if it can be parsed.
+func (f *fetching) readV3(sink openapiv3.SpecProxier, body []byte) error {
+	document := &spec3.OpenAPI{}
+	if err := json.Unmarshal(body, document); err != nil {
+		return err
+	}
+	return f.passV3(sink, document)
 }
 
 // passV3 passes a new document to the sink.
@@ -133,7 +151,10 @@ func (f *fetching) passV3(sink openapiv3.SpecProxier, document *spec3.OpenAPI) e
 func (f *fetching) passV2(sinks Sinks, body []byte, asV3 bool) error {
 	if asV3 {
 		swagger := &spec.Swagger{}
-		if err := errors.Join(swagger.UnmarshalJSON(body), f.passV3(sinks.OpenAPIV3, openapiconv.ConvertV2ToV3(swagger))); err != nil {
+		if err := swagger.UnmarshalJSON(body); err != nil {
+			return err
+		}
+		if err := f.passV3(sinks.OpenAPIV3, openapiconv.ConvertV2ToV3(swagger)); err != nil {
 			return err
 		}
 	}
