@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -65,17 +66,25 @@ type applied struct {
 	// failed is of type failures; nil if all objects were applied.
 	failed  error
 	objects int
+	// unpruned means that objects are to be pruned once the files have settled.
+	unpruned bool
 }
 
 // round reads the files and applies their objects. If a file cannot be read, its objects
-// are not changed, and no object is pruned.
-func (a *Applier) round(ctx context.Context, files map[string]fileState) applied {
+// are not changed, and no object is pruned; nor is one unless the files have settled: a
+// file that is being replaced is incomplete, or gone, for a moment.
+func (a *Applier) round(ctx context.Context, files map[string]fileState, settled bool) applied {
 	objects, _, err := read(a.dir, files, Everything)
+	if settled {
+		now, err := scan(a.dir)
+		settled = err == nil && maps.Equal(now, files) // what was read is what the scan found
+	}
 	errs := append([]error{err}, a.applyObjects(ctx, objects)...)
 	if err := join(errs...); err != nil {
-		return applied{err, len(objects)}
+		return applied{failed: err, objects: len(objects)}
 	}
-	return applied{a.pruneAndRecord(ctx, objects), len(objects)}
+	unpruned, err := a.pruneAndRecord(ctx, objects, settled)
+	return applied{failed: err, objects: len(objects), unpruned: unpruned}
 }
 
 // applyObjects applies CRDs, awaits those that the server accepts, and applies the other
@@ -99,28 +108,32 @@ func (a *Applier) applyObjects(ctx context.Context, objects []object) []error {
 	return append(errs, refused...)
 }
 
-// pruneAndRecord prunes, if that is configured, and records the applied objects.
-func (a *Applier) pruneAndRecord(ctx context.Context, objects []object) error {
+// pruneAndRecord prunes, if that is configured, and records the applied objects. If there
+// are objects to prune and the files have not settled, it does neither and returns true.
+func (a *Applier) pruneAndRecord(ctx context.Context, objects []object, settled bool) (unpruned bool, err error) {
 	inventory, err := a.loadInventory(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	current := make([]reference, 0, len(objects))
 	for _, o := range objects {
 		current = append(current, referTo(o))
 	}
-	if slices.Equal(inventory, current) {
-		return nil
-	}
-	if a.prunes && len(current) == 0 {
-		return fmt.Errorf("%s has no manifests: no object is pruned, because an empty directory is usually a mistake; delete the objects with kubectl, or keep one manifest", a.dir)
+	removed := func(ref reference) bool { return !slices.Contains(current, ref) }
+	switch {
+	case slices.Equal(inventory, current):
+		return false, nil
+	case a.prunes && !settled && slices.ContainsFunc(inventory, removed):
+		return true, nil
+	case a.prunes && len(current) == 0:
+		return false, fmt.Errorf("%s has no manifests: no object is pruned, because an empty directory is usually a mistake; delete the objects with kubectl, or keep one manifest", a.dir)
 	}
 	if a.prunes {
 		if err := a.prune(ctx, inventory, current); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return a.saveInventory(ctx, current)
+	return false, a.saveInventory(ctx, current)
 }
 
 // applyAll applies objects, and returns those that the server accepts.

@@ -17,8 +17,13 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// scanInterval is the time between two scans of the directory.
-const scanInterval = time.Second
+const (
+	// scanInterval is the time between two scans of the directory.
+	scanInterval = time.Second
+	// settleTime is the time without changes after which objects are pruned: longer than
+	// a file is incomplete, or gone, while it is replaced.
+	settleTime = 3 * time.Second
+)
 
 // retries returns the delays after failures: from a second to half a minute.
 func retries() wait.Backoff {
@@ -92,13 +97,14 @@ func (a *Applier) follow(ctx context.Context, report func(applied)) {
 	ticker := time.NewTicker(scanInterval)
 	defer ticker.Stop()
 	var known map[string]fileState
-	backoff, due := retries(), time.Time{}
+	backoff, due, settles := retries(), time.Time{}, time.Time{}
 	pending, logged := true, &logging.Changes{}
 	for {
 		files, err := scan(a.dir)
 		changed := err == nil && !maps.Equal(files, known)
 		if changed {
 			backoff, known, pending = retries(), files, true
+			settles = time.Now().Add(settleTime)
 		}
 		if err != nil {
 			pending = true // the directory was removed: retry
@@ -106,16 +112,20 @@ func (a *Applier) follow(ctx context.Context, report func(applied)) {
 		if changed || pending && !time.Now().Before(due) {
 			result := applied{failed: err}
 			if err == nil {
-				result = a.round(ctx, files)
+				result = a.round(ctx, files, !time.Now().Before(settles))
 			}
 			if ctx.Err() != nil {
 				return
 			}
-			pending, due = result.failed != nil, time.Now().Add(backoff.Step())
 			if changed {
 				logged.Forget(a.dir)
 			}
-			a.logRound(result, logged)
+			if result.unpruned {
+				pending, due = true, settles
+			} else {
+				pending, due = result.failed != nil, time.Now().Add(backoff.Step())
+				a.logRound(result, logged)
+			}
 			report(result)
 		}
 		select {

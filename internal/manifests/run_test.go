@@ -75,7 +75,7 @@ func TestFailuresAreCountedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &Applier{dir: dir, client: fake.NewSimpleDynamicClient(runtime.NewScheme()), log: slog.New(slog.DiscardHandler)}
-	result := a.round(t.Context(), files)
+	result := a.round(t.Context(), files, true)
 	if lines := strings.Count(result.failed.Error(), "\n") + 1; count(result.failed) != 3 || lines < 4 {
 		t.Errorf("%d failures in %d lines:\n%v", count(result.failed), lines, result.failed)
 	}

@@ -1,0 +1,101 @@
+package manifests
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// configMapMapper has config maps only.
+type configMapMapper struct{ meta.RESTMapper }
+
+func (configMapMapper) Reset() {}
+
+// storingApplier returns an applier of dir that prunes, and the config maps that it
+// deletes. Its API server stores what is applied.
+func storingApplier(dir string) (a *Applier, deleted chan string) {
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}})
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
+	client, stored := fake.NewSimpleDynamicClient(runtime.NewScheme()), map[string]*unstructured.Unstructured{}
+	deleted = make(chan string, 100)
+	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		switch action := action.(type) {
+		case clienttesting.PatchActionImpl:
+			object := &unstructured.Unstructured{}
+			if err := object.UnmarshalJSON(action.Patch); err != nil {
+				return true, nil, err
+			}
+			object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply}})
+			stored[action.Name] = object
+			return true, object, nil
+		case clienttesting.DeleteActionImpl:
+			deleted <- action.Name
+			delete(stored, action.Name)
+			return true, nil, nil
+		case clienttesting.GetActionImpl:
+			if object := stored[action.Name]; object != nil {
+				return true, object, nil
+			}
+			return true, nil, apierrors.NewNotFound(configMaps.GroupResource(), action.Name)
+		}
+		return false, nil, nil
+	})
+	return &Applier{dir: dir, prunes: true, client: client, mapper: configMapMapper{mapper}, log: slog.New(slog.DiscardHandler)}, deleted
+}
+
+// TestReplacedFileIsNotPruned: a manifest that is empty or gone for a moment, as while a
+// program writes it, is not a removed one.
+func TestReplacedFileIsNotPruned(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a.yaml": configMap("a"), "b.yaml": configMap("b")})
+	file := filepath.Join(dir, "a.yaml")
+	synctest.Test(t, func(t *testing.T) {
+		a, deleted := storingApplier(dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.follow(ctx, func(result applied) {
+				if result.failed != nil {
+					t.Error(result.failed)
+				}
+			})
+		}()
+		time.Sleep(10 * scanInterval)
+		for _, incomplete := range []func() error{
+			func() error { return os.WriteFile(file, nil, 0o600) },
+			func() error { return os.Remove(file) },
+		} {
+			if err := incomplete(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(scanInterval + scanInterval/2)
+			write(t, dir, map[string]string{"a.yaml": configMap("a")})
+			time.Sleep(10 * scanInterval)
+		}
+		if len(deleted) > 0 {
+			t.Errorf("deleted: %s", <-deleted)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if name := <-deleted; name != "a" {
+			t.Errorf("of a removed file, deleted: %s", name)
+		}
+		cancel()
+		<-ended
+	})
+}
