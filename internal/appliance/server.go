@@ -83,7 +83,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 		return err
 	}
 	s.identity = identity.New(identity.Config{
-		Config: s.config, Dir: s.dir, URL: s.url, LocalURL: s.local, AllowNew: checked.newIdentity, UseTokenKeys: tokenKeys.Set, Log: s.log,
+		Config: s.config, Dir: s.dir, URL: s.url, LocalURL: s.local, AllowNew: checked.newIdentity, Claim: s.store.ClaimIdentity, UseTokenKeys: tokenKeys.Set, Log: s.log,
 	})
 	s.rotator = &admin.KeyRotator{
 		Config: s.config, Dir: s.dir, Ready: func() bool { return s.readySince.Load() != nil }, Archiver: s.archiver, Store: s.store,

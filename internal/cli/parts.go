@@ -46,7 +46,7 @@ func partCommand(cmd *cobra.Command, flags *configFlags, serves bool, run func(c
 	} else {
 		flags.addPart(cmd.Flags())
 	}
-	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make the authorities and keys that a used data directory lacks; clients then need new kubeconfigs and tokens")
+	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make the authorities and keys that a used data directory lacks, or that differ from those of a used external etcd; clients then need new kubeconfigs and tokens")
 	return cmd
 }
 

@@ -36,8 +36,12 @@ type Config struct {
 	LocalURL string
 	// EtcdHost is the host of etcd's listener; empty for none.
 	EtcdHost string
-	// AllowNew creates the authorities that a used directory lacks.
+	// AllowNew creates the authorities that a used directory lacks, and new ones for a
+	// store that other servers have used.
 	AllowNew bool
+	// Claim reports whether new authorities may be made for the store of the server; nil
+	// if the process has no store.
+	Claim func(context.Context) (bool, error)
 	// UseTokenKeys is called with the keys of service account tokens at the start and
 	// when they change; nil if no tokens are signed.
 	UseTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
@@ -53,6 +57,7 @@ type Identity struct {
 	localURL     string
 	etcdHost     string
 	allowNew     bool
+	claim        func(context.Context) (bool, error)
 	useTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
 	log          *slog.Logger
 
@@ -66,7 +71,7 @@ type Identity struct {
 // New returns an identity that has read nothing yet.
 func New(cfg Config) *Identity {
 	return &Identity{
-		config: cfg.Config, dir: cfg.Dir, url: cfg.URL, localURL: cfg.LocalURL, etcdHost: cfg.EtcdHost, allowNew: cfg.AllowNew,
+		config: cfg.Config, dir: cfg.Dir, url: cfg.URL, localURL: cfg.LocalURL, etcdHost: cfg.EtcdHost, allowNew: cfg.AllowNew, claim: cfg.Claim,
 		useTokenKeys: cfg.UseTokenKeys, log: cfg.Log,
 	}
 }
@@ -89,7 +94,7 @@ func (i *Identity) GeneratedEncryption() string { return i.encryption }
 // Run is that of a [lifecycle.Part]: it makes what is missing and renews
 // certificates until ctx ends. A failed renewal is tried again.
 func (i *Identity) Run(ctx context.Context, ready func()) error {
-	if err := i.ensure(); err != nil {
+	if err := i.ensure(ctx); err != nil {
 		return err
 	}
 	ready()
@@ -97,8 +102,8 @@ func (i *Identity) Run(ctx context.Context, ready func()) error {
 	return nil
 }
 
-func (i *Identity) ensure() error {
-	if err := i.ensureKeys(); err != nil {
+func (i *Identity) ensure(ctx context.Context) error {
+	if err := i.ensureKeys(ctx); err != nil {
 		return err
 	}
 	if i.config.APIServer.Encryption.ConfigFile == "" {
@@ -150,11 +155,20 @@ func (i *Identity) ControllerClient(url string) *rest.Config {
 	}
 }
 
-// CheckDecryption returns an error if the objects in the store are encrypted with other keys
+// CheckStore returns an error if the objects in the store are encrypted with other keys
 // than the configured ones: the server would never be ready. It logs which resources
-// are encrypted. It removes a key that this start has made in vain: the file with the
-// right key was lost.
-func (i *Identity) CheckDecryption(ctx context.Context, client clientv3.KV, prefix string) error {
+// are encrypted, and a warning if servers with other authorities have used the store.
+func (i *Identity) CheckStore(ctx context.Context, client clientv3.KV) error {
+	external := &i.config.Etcd.External
+	if err := i.checkDecryption(ctx, client, external.Prefix); err != nil || len(external.Endpoints) == 0 {
+		return err
+	}
+	return i.warnForeign(ctx, client)
+}
+
+// checkDecryption returns an error if objects are encrypted with other keys. It removes a
+// key that this start has made in vain: the file with the right key was lost.
+func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, prefix string) error {
 	file := i.encryptionFile()
 	if file == "" {
 		i.log.Info("no resource is encrypted in etcd")

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"crypto"
 	"crypto/x509"
 	"encoding/pem"
@@ -18,7 +19,7 @@ import (
 
 // ensureKeys opens the store of certificates and keys, creates missing ones in a new
 // directory and renews those that are due.
-func (i *Identity) ensureKeys() error {
+func (i *Identity) ensureKeys(ctx context.Context) error {
 	store, err := OpenStore(i.config, i.dir.Join("pki"))
 	if err != nil {
 		return err
@@ -33,6 +34,9 @@ func (i *Identity) ensureKeys() error {
 	}
 	ensure := i.store.Ensure
 	if i.dir.Previous == nil || i.allowNew {
+		if err := i.checkNew(ctx); err != nil {
+			return err
+		}
 		ensure = i.store.Create
 	}
 	changes, err := ensure()

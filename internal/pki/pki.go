@@ -200,6 +200,14 @@ func (s *Store) Changed() <-chan struct{} {
 	return s.changed
 }
 
+// CheckPresence returns a [MissingError] for the authorities and token keys that
+// [Store.Create] would make.
+func (s *Store) CheckPresence() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.checkPresence()
+}
+
 // checkPresence returns a [MissingError] for the authorities and keys that a used
 // directory lacks. The authority of etcd may be added later, when `etcd` runs on
 // the directory of a server.

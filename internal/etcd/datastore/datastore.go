@@ -12,8 +12,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
-// Datastore stores the objects. Call its methods other than Run and Shared when it
-// is ready, from any goroutine.
+// Datastore stores the objects. Call its methods other than Run, Shared and
+// ClaimIdentity when it is ready, from any goroutine.
 type Datastore interface {
 	// Run is the function of a [lifecycle.Part].
 	Run(ctx context.Context, ready func()) error
@@ -32,6 +32,10 @@ type Datastore interface {
 	// Shared reports whether other servers can use the store, now or later. The
 	// election of the controllers depends on it.
 	Shared() bool
+	// ClaimIdentity reports whether the server of this process may make new authorities
+	// and keys: no other server has published its own in the store, or is about to. It
+	// may be called before Run is ready, and then waits for it.
+	ClaimIdentity(ctx context.Context) (bool, error)
 	// Register adds the server of this process to those that use the store. Call
 	// it before the server's first read.
 	Register(ctx context.Context) error
@@ -51,7 +55,7 @@ type Datastore interface {
 // New returns the store that the configuration names.
 func New(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) Datastore {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return &External{config: cfg.Etcd.External, log: log, verbosity: cfg.Logging.Verbosity}
+		return &External{config: cfg.Etcd.External, log: log, verbosity: cfg.Logging.Verbosity, connected: make(chan struct{})}
 	}
 	return NewEmbedded(cfg, dir, log)
 }

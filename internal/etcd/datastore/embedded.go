@@ -125,6 +125,9 @@ func (e *Embedded) ReleasePages(ctx context.Context) error { return e.member.Rel
 // Shared implements [Datastore].
 func (e *Embedded) Shared() bool { return false }
 
+// ClaimIdentity implements [Datastore].
+func (e *Embedded) ClaimIdentity(context.Context) (bool, error) { return true, nil }
+
 // Register implements [Datastore].
 func (e *Embedded) Register(context.Context) error { return nil }
 

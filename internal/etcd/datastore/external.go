@@ -36,8 +36,9 @@ type External struct {
 	log       *slog.Logger
 	verbosity int
 
-	client *clientv3.Client
-	member *fleet.Member // nil before Register
+	connected chan struct{} // closed when client is set
+	client    *clientv3.Client
+	member    *fleet.Member // nil before Register
 }
 
 // Run implements [Datastore]. The client reconnects by itself; without a connection,
@@ -48,6 +49,7 @@ func (e *External) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	e.client = client
+	close(e.connected)
 	ready()
 	<-ctx.Done()
 	if e.member != nil {
@@ -138,6 +140,16 @@ func (e *External) ReleasePages(context.Context) error { return nil }
 
 // Shared implements [Datastore].
 func (e *External) Shared() bool { return true }
+
+// ClaimIdentity implements [Datastore].
+func (e *External) ClaimIdentity(ctx context.Context) (bool, error) {
+	select {
+	case <-e.connected:
+	case <-ctx.Done():
+		return false, fmt.Errorf("wait for etcd: %w", context.Cause(ctx))
+	}
+	return fleet.ClaimIdentity(ctx, e.client, e.config.Prefix)
+}
 
 // Register implements [Datastore].
 func (e *External) Register(ctx context.Context) (err error) {

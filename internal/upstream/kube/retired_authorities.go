@@ -21,8 +21,9 @@ import (
 // Gain: an authority that was replaced is not trusted any more.
 // Breaks: the two write against each other, or a replaced authority stays.
 
-// authenticationConfigMap has the authorities that aggregated API servers trust.
-const authenticationConfigMap = "extension-apiserver-authentication"
+// AuthenticationConfigMap is the name of the config map in kube-system with the
+// authorities that aggregated API servers trust.
+const AuthenticationConfigMap = "extension-apiserver-authentication"
 
 // DropAuthorities removes the retired certificates from the config map for aggregated API
 // servers, and reports whether there were any. The last certificate of a list stays.
@@ -30,7 +31,7 @@ func DropAuthorities(ctx context.Context, client kubernetes.Interface, retired f
 	maps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		dropped = false
-		found, err := maps.Get(ctx, authenticationConfigMap, metav1.GetOptions{})
+		found, err := maps.Get(ctx, AuthenticationConfigMap, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -59,7 +60,7 @@ func DropAuthorities(ctx context.Context, client kubernetes.Interface, retired f
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("remove replaced authorities from config map %s/%s: %w", metav1.NamespaceSystem, authenticationConfigMap, err)
+		return false, fmt.Errorf("remove replaced authorities from config map %s/%s: %w", metav1.NamespaceSystem, AuthenticationConfigMap, err)
 	}
 	return dropped, nil
 }

@@ -1,0 +1,95 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// foreign is what the log says of a store that servers with other authorities have used.
+const foreign = "are refused by the other"
+
+// publishesOne waits until the server has published its client CA, and fails if there are
+// others.
+func publishesOne(t *testing.T, s *harness.Server) {
+	t.Helper()
+	harness.Eventually(t, "one client CA is published", func() error {
+		found, err := s.Client().CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(found.Data["client-ca-file"], "BEGIN CERTIFICATE"); n != 1 {
+			return fmt.Errorf("there are %d", n)
+		}
+		return nil
+	})
+}
+
+// TestNewIdentityOnAUsedEtcd: a server that would make authorities of its own does not
+// join those of an etcd, nor follow them, unless it is told to. A bundle is the remedy,
+// in the directory that was refused.
+func TestNewIdentityOnAUsedEtcd(t *testing.T) {
+	urls := endpoints(cluster(t, 1))
+	first := server(t, urls, "")
+	config, dir := onEtcd(t, urls, ""), filepath.Join(t.TempDir(), "data")
+	refused := func() {
+		t.Helper()
+		harness.Contains(t, harness.Runs(t, harness.ExitFailure, "server", "--port", "0", "--data-dir", dir, "--config", config),
+			urls[0], "(etcd.external.prefix /registry)", "bundle import FILE --data-dir "+dir, "--new-identity")
+		if _, err := os.Stat(filepath.Join(dir, "pki")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the refused server has made authorities: %v", err)
+		}
+	}
+	refused()
+	publishesOne(t, first)
+	harness.Runs(t, harness.ExitOK, "certs", "rotate", "client", "--overlap", "1h", "--data-dir", first.Dir, "--config", config)
+	first.Stop()
+	refused()
+
+	bundle := filepath.Join(t.TempDir(), "bundle.tar.gz")
+	harness.Runs(t, harness.ExitOK, "bundle", "create", "--data-dir", first.Dir, bundle)
+	harness.Runs(t, harness.ExitOK, "bundle", "import", "--data-dir", dir, bundle)
+	first = harness.StartIn(t, first.Dir, "--config", config)
+	second := harness.StartIn(t, dir, "--config", config)
+	if log := first.Log() + second.Log(); strings.Contains(log, foreign) {
+		t.Errorf("servers with one identity warn of another:\n%s", log)
+	}
+	first.Stop()
+	second.Stop()
+
+	used := harness.Start(t)
+	used.Stop()
+	if s := harness.StartIn(t, used.Dir, "--config", config); !strings.Contains(s.Log(), foreign) {
+		t.Errorf("a used directory with another identity is no warning:\n%s", s.Log())
+	}
+	meant := harness.StartIn(t, filepath.Join(t.TempDir(), "data"), "--config", config, "--new-identity")
+	harness.Contains(t, meant.Log(), foreign)
+}
+
+// TestSimultaneousFirstStarts: of two new servers on a new etcd one makes the authorities.
+func TestSimultaneousFirstStarts(t *testing.T) {
+	config := onEtcd(t, endpoints(cluster(t, 1)), "")
+	one, other := harness.Launch(t, "", "--config", config), harness.Launch(t, "", "--config", config)
+	harness.Eventually(t, "one of them ends", func() error {
+		if one.Running() && other.Running() {
+			return errors.New("both are running")
+		}
+		return nil
+	})
+	if one.Running() {
+		one, other = other, one
+	}
+	if code := one.Wait(); code != harness.ExitFailure {
+		t.Errorf("it ended with exit code %d", code)
+	}
+	harness.Contains(t, one.Log(), "bundle import")
+	other.WaitReady()
+	publishesOne(t, other)
+}

@@ -1,0 +1,53 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
+)
+
+// Authorities returns the stored config map in which servers have published their
+// authorities, with its key: nil if none has. Prefix is that of the objects. The value is
+// as it is in etcd, perhaps encrypted.
+func Authorities(ctx context.Context, client clientv3.KV, prefix string) (key string, value []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	key = store.NamespaceKeys(prefix, "configmaps", metav1.NamespaceSystem) + kube.AuthenticationConfigMap
+	answer, err := client.Get(ctx, key)
+	if err != nil {
+		return key, nil, fmt.Errorf("read the authorities of other servers in etcd (%s): %w", key, err)
+	}
+	if len(answer.Kvs) == 0 {
+		return key, nil, nil
+	}
+	return key, answer.Kvs[0].Value, nil
+}
+
+// ClaimIdentity reports whether this server may make authorities and keys for the objects
+// below prefix: no server has published its own, and none has claimed to make them in the
+// last minute. Then this server has claimed it.
+func ClaimIdentity(ctx context.Context, client *clientv3.Client, prefix string) (bool, error) {
+	_, published, err := Authorities(ctx, client, prefix)
+	if err != nil || published != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	lease, err := client.Grant(ctx, int64(lifetime.Seconds()))
+	if err != nil {
+		return false, fmt.Errorf("make a lease: %w", err)
+	}
+	key := path.Join("/kube-hyper-mini/new-identity", prefix)
+	put, err := kubernetesClient(client).Kubernetes.OptimisticPut(ctx, key, []byte("claimed"), 0, kubernetes.PutOptions{LeaseID: lease.ID})
+	if err != nil {
+		return false, fmt.Errorf("put %s: %w", key, err)
+	}
+	return put.Succeeded, nil
+}

@@ -1,0 +1,99 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/cert"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+)
+
+// checkNew returns an error if this start would make authorities or keys for a store that
+// servers with other ones have used: the clients and tokens of those would be refused.
+func (i *Identity) checkNew(ctx context.Context) error {
+	if i.claim == nil {
+		return nil
+	}
+	var missing *pki.MissingError
+	if err := i.store.CheckPresence(); !errors.As(err, &missing) {
+		return err
+	}
+	unused, err := i.claim(ctx)
+	if err != nil || unused {
+		return err
+	}
+	if i.allowNew {
+		i.log.Warn("other servers have used this etcd, and this one makes new authorities and keys: kubeconfigs and tokens of one are refused by the other", "etcd", i.etcd())
+		return nil
+	}
+	return fmt.Errorf("the etcd at %s (etcd.external.prefix %s) is or was used by servers with other certificates and keys, and this start would make new ones, with which their kubeconfigs and tokens fail: import theirs first (`kube-hyper-mini bundle create FILE` there, `kube-hyper-mini bundle import FILE --data-dir %s` here), or restore pki and encryption from a backup; set another etcd.external.prefix for objects of its own; or start with --new-identity, after which all clients need new kubeconfigs and tokens",
+		i.etcd(), i.config.Etcd.External.Prefix, logging.ShellWord(i.dir.Path()))
+}
+
+// etcd names the external etcd for messages.
+func (i *Identity) etcd() string { return strings.Join(i.config.Etcd.External.Endpoints, ", ") }
+
+// warnForeign logs a warning if servers have published authorities in the store, and none
+// of them is an authority of this server. That is no error: the store may have been
+// restored from before a rotation.
+func (i *Identity) warnForeign(ctx context.Context, client clientv3.KV) error {
+	key, stored, err := fleet.Authorities(ctx, client, i.config.Etcd.External.Prefix)
+	if err != nil || stored == nil {
+		return err
+	}
+	published, err := i.readAuthorities(ctx, key, stored)
+	if err != nil {
+		i.log.Debug("the authorities of other servers in etcd are unknown", "key", key, "error", err)
+		return nil
+	}
+	own, err := readChain(i.store.Cert(pki.ClientCA))
+	if err != nil {
+		return err
+	}
+	for _, ca := range own {
+		sameKey := func(other *x509.Certificate) bool {
+			return bytes.Equal(ca.RawSubjectPublicKeyInfo, other.RawSubjectPublicKeyInfo)
+		}
+		if slices.ContainsFunc(published, sameKey) {
+			return nil
+		}
+	}
+	i.log.Warn("servers with other authorities have used this etcd: kubeconfigs and tokens of one are refused by the other; `kube-hyper-mini bundle` gives them the same", "etcd", i.etcd())
+	return nil
+}
+
+// readAuthorities returns the client CAs in a stored config map of [fleet.Authorities].
+func (i *Identity) readAuthorities(ctx context.Context, key string, stored []byte) ([]*x509.Certificate, error) {
+	keys := encryption.Decrypter{}
+	if file := i.encryptionFile(); file != "" {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read the encryption keys: %w", err)
+		}
+		if err := keys.Add(file, content); err != nil {
+			return nil, err
+		}
+	}
+	plain, err := keys.Decrypt(ctx, key, stored)
+	if err != nil {
+		return nil, err
+	}
+	published := &corev1.ConfigMap{}
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(plain, nil, published); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", key, err)
+	}
+	return cert.ParseCertsPEM([]byte(published.Data["client-ca-file"]))
+}
