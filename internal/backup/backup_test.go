@@ -17,16 +17,33 @@ import (
 	"filippo.io/age"
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 var stamp = datadir.Stamp{Format: 1, Version: "v1.0.0", Kubernetes: "v1.36.3", Etcd: "3.6.16"}
 
-// database makes what etcd streams: a database with its sum at the end.
-func database(t testing.TB) []byte {
+// write is a change of a key.
+type write struct {
+	key, value string
+	deleted    bool
+}
+
+// writes are those of [database].
+var writes = []write{
+	{"/registry/configmaps/default/a", "1", false},
+	{"/registry/configmaps/default/a", "2", false},
+	{"/registry/configmaps/default/b", "1", false},
+	{"/registry/secrets/default/s", "k8s:enc:secretbox:v1:...", false},
+	{"/registry/example.com/widgets/default/w", "{}", false},
+	{"/registry/configmaps/default/b", "", true},
+	{"/elsewhere", "", false},
+}
+
+// database makes what etcd streams after the writes: a database with its sum at the end.
+func database(t testing.TB, writes []write) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
 	db, err := bolt.Open(path, 0o600, nil)
@@ -38,27 +55,10 @@ func database(t testing.TB) []byte {
 		if err != nil {
 			return err
 		}
-		for i, write := range []struct {
-			key, value string
-			deleted    bool
-		}{
-			{"/registry/configmaps/default/a", "1", false},
-			{"/registry/configmaps/default/a", "2", false},
-			{"/registry/configmaps/default/b", "1", false},
-			{"/registry/secrets/default/s", "k8s:enc:secretbox:v1:...", false},
-			{"/registry/example.com/widgets/default/w", "{}", false},
-			{"/registry/configmaps/default/b", "", true},
-			{"/elsewhere", "", false},
-		} {
-			revision := mvcc.RevToBytes(mvcc.Revision{Main: int64(i + 2)}, mvcc.NewRevBytes())
-			if write.deleted {
-				revision = append(revision, 't')
-			}
-			value, err := (&mvccpb.KeyValue{Key: []byte(write.key), Value: []byte(write.value), ModRevision: int64(i + 2)}).Marshal()
-			if err != nil {
-				return err
-			}
-			if err := bucket.Put(revision, value); err != nil {
+		for i, w := range writes {
+			revision := int64(i + 2)
+			record := etcd.AppendRecord(nil, &mvccpb.KeyValue{Key: []byte(w.key), Value: []byte(w.value), ModRevision: revision}, w.deleted)
+			if err := bucket.Put(etcd.RevisionKey(revision, 0, w.deleted), record); err != nil {
 				return err
 			}
 		}
@@ -88,7 +88,7 @@ func server(t testing.TB) Source {
 	if err := os.WriteFile(policy, []byte("policy"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	data := database(t)
+	data := database(t, writes)
 	return Source{
 		DataDir: dir, Stamp: stamp, Prefix: "/registry", Config: []byte("kind: ServerConfiguration\n"),
 		ConfigFiles: map[string]string{"apiServer.audit.policyFile": policy},
