@@ -123,7 +123,6 @@ func (b *builder) server(ctx context.Context) (*Server, error) {
 // nativeConfig builds the configuration that the three servers share, and
 // that of the native APIs.
 func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
-	kube.RenewIdentityLeaseRarely()
 	factory, err := b.genericConfig()
 	if err != nil {
 		return nil, err

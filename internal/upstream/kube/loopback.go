@@ -20,8 +20,8 @@ import (
 //   with an RSA certificate that is made at each start. The handler takes any
 //   request, if its token is the one of the loopback configuration and its
 //   response writer can flush and implements CloseNotifier.
-// Gain: the certificate takes a quarter of a cold start to make (0.27 s without
-//   it; bench, start), and informers read without sockets, TLS and HTTP/2.
+// Gain: making the certificate takes a quarter of a cold start (bench, start; trial), and
+//   informers read without sockets, TLS and HTTP/2.
 // Breaks: the server's own clients are not authenticated, and no start succeeds.
 
 // Loopback passes requests of this process's own clients to the API server's handler.

@@ -18,7 +18,7 @@ import (
 // Why: the parts of Kubernetes that merge the documents send requests to the
 //   servers while they hold locks that block all readers of the merged documents.
 // Gain: with an aggregated server that does not answer, the slowest request
-//   for OpenAPI takes 0.05 s instead of 60 s (bench, silent-remote).
+//   for OpenAPI takes 0.01 s instead of 60 s (bench, silent-remote).
 // Breaks: documents of remote servers are missing or old.
 
 const (

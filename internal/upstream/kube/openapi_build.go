@@ -20,9 +20,8 @@ import (
 //   k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.BuildAndRegisterAggregator
 // Why: a start waits for the documents of all built-in types, which a client
 //   requests later, if at all. The options of Kubernetes have "skip" only.
-// Gain: a cold start to the first authenticated write takes 0.27 s, against
-//   1.85 s of kube-apiserver with etcd; building takes 0.1 s of processor time
-//   and more than that on a busy machine (bench, start).
+// Gain: building takes 0.1 s of processor time of each start, and more than that on a
+//   busy machine (bench, start; trial).
 // Breaks: a document is missing at /openapi, or is served twice.
 
 // BuildOpenAPI builds the documents of a server whose configuration has

@@ -24,7 +24,7 @@ import (
 //   requests for OpenAPI. Between the two, a method of the delegate is called for its
 //   signals, and the configuration is removed there.
 // Gain: with an aggregated server that does not answer, the slowest request for
-//   OpenAPI takes 0.05 s instead of 60 s (bench, silent-remote).
+//   OpenAPI takes 0.01 s instead of 60 s (bench, silent-remote).
 // Breaks: the OpenAPI controllers run, or managed fields of APIServices are
 //   deduced without schemas. CheckOpenAPITaken fails the start.
 
