@@ -26,7 +26,7 @@ type adminFlags struct {
 
 // addAdmin adds the flags that select the server and the administrator's kubeconfig.
 func (f *adminFlags) addAdmin(flags *pflag.FlagSet) {
-	f.addLocation(flags)
+	f.addServed(flags)
 	flags.StringVar(&f.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server in --config or --data-dir)")
 }
 

@@ -115,7 +115,7 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			return saveArchive(cmd, cfg, file, to, produce)
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	encryption.add(cmd.Flags())
 	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave out certificates and keys; a restore then needs them from another archive")
 	return cmd
@@ -216,7 +216,7 @@ func newBackupList() *cobra.Command {
 			return printArchives(cmd.OutOrStdout(), archives)
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
 	outputFlag(cmd, &output, "text", "json")

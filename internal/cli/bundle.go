@@ -45,7 +45,7 @@ func newBundleCreate() *cobra.Command {
 			})
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	encryption.add(cmd.Flags())
 	return cmd
 }

@@ -54,7 +54,7 @@ keys of service account tokens.`,
 			return printCertificates(cmd.OutOrStdout(), list)
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	outputFlag(cmd, &output, "text", "json")
 	return cmd
 }
@@ -145,7 +145,7 @@ func newCertsRotate() *cobra.Command {
 			return printRotated(cmd.OutOrStdout(), change, done)
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	cmd.Flags().DurationVar(&change.Overlap, "overlap", 720*time.Hour, "how long the old one stays trusted")
 	cmd.Flags().BoolVar(&change.Prepare, "prepare", false, "only trust a new one; the next call signs with it")
 	cmd.Flags().BoolVar(&change.Finish, "finish", false, "end the overlap of a rotation now")
@@ -204,7 +204,7 @@ from before does not list the key: after its restore, run the command again.`,
 			return err
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	return cmd
 }
 

@@ -59,7 +59,7 @@ an hour in which no page of it was in view.`,
 			return c.Run(cmd.Context())
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	cmd.Flags().StringVar(&path, "kubeconfig", "", "kubeconfig to use (default: the local server's administrator)")
 	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: the current context)")
 	cmd.Flags().IntVar(&port, "port", 0, "port of 127.0.0.1 to listen on; 0 is a free one")

@@ -52,6 +52,6 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			return err
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	return cmd
 }

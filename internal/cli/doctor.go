@@ -65,7 +65,7 @@ or the configuration is invalid, 4 something was found.`,
 			}
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	cmd.Flags().StringVar(&file, "kubeconfig", "", "check the server and the credentials of this kubeconfig, instead of a data directory")
 	outputFlag(cmd, &output, "text", "json", "yaml")
 	return cmd

@@ -66,7 +66,7 @@ kubeconfig in the data directory; it needs the right to POST to the path
 			return err
 		},
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addServed(cmd.Flags())
 	return cmd
 }
 

@@ -51,7 +51,7 @@ type objectFlags struct {
 
 func (f *objectFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	f.config.addLocation(flags)
+	f.config.addServed(flags)
 	f.key.add(flags)
 	f.from.add(flags, "the continuous archive in this directory or s3://BUCKET/PREFIX (default: archive.destination)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default: KUBECONFIG, or the local server's administrator)")

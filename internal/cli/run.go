@@ -26,7 +26,7 @@ environment variables
 
   KUBECONFIG                the administrator's kubeconfig
   USE_EXISTING_CLUSTER      true, for controller-runtime's envtest
-  KUBE_HYPER_MINI_DATA_DIR  the data directory, for --data-dir of this program's commands
+  KUBE_HYPER_MINI_DATA_DIR  the data directory, where this program's commands find the server
 
 COMMAND runs in its own process group. Signals to this process are passed on to that
 group. After SIGTERM or an interrupt, COMMAND is killed when --grace has passed. When

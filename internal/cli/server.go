@@ -13,6 +13,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
 
 // configFlags select the configuration. Flags override the file, the file overrides the
@@ -23,12 +24,28 @@ type configFlags struct {
 	port      int
 	tlsSANs   []string
 	verbosity int
+	served    bool // see addServed
 }
 
-// addLocation adds the flags that select the server of a command.
+// defaultDataDir is the default of --data-dir, for its usage.
+const defaultDataDir = "/var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others"
+
+// addLocation adds the flags that select the data directory of a command which fills or
+// removes it.
 func (f *configFlags) addLocation(flags *pflag.FlagSet) {
+	f.addPaths(flags, defaultDataDir)
+}
+
+// addServed is addLocation for a command that finds the data directory of a server. Without
+// the flags, the environment variable that `run` sets for its command names the directory.
+func (f *configFlags) addServed(flags *pflag.FlagSet) {
+	f.served = true
+	f.addPaths(flags, "$"+testplane.DataDirVariable+", else "+defaultDataDir)
+}
+
+func (f *configFlags) addPaths(flags *pflag.FlagSet, dataDir string) {
 	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
-	flags.Var((*directoryFlag)(&f.dataDir), "data-dir", "directory for everything that outlives the process (default: /var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others)")
+	flags.Var((*directoryFlag)(&f.dataDir), "data-dir", "directory for everything that outlives the process (default: "+dataDir+")")
 }
 
 // addServer adds the flags that override the file.
@@ -63,6 +80,8 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	flags := cmd.Flags()
 	if flags.Changed("data-dir") {
 		cfg.DataDir = f.dataDir
+	} else if f.served && f.file == "" {
+		cfg.DataDir = os.Getenv(testplane.DataDirVariable)
 	}
 	if flags.Changed("port") {
 		cfg.Serving.Port = f.port
