@@ -27,7 +27,7 @@ type adminFlags struct {
 // addAdmin adds the flags that select the server and the administrator's kubeconfig.
 func (f *adminFlags) addAdmin(flags *pflag.FlagSet) {
 	f.addServed(flags)
-	flags.StringVar(&f.admin, "kubeconfig", "", "the administrator's kubeconfig (default: that of the server in --config or --data-dir)")
+	flags.Var((*fileFlag)(&f.admin), "kubeconfig", "the administrator's kubeconfig (default: that of the server in --config or --data-dir)")
 }
 
 // checkAdmin returns an error for flags that exclude each other.

@@ -60,7 +60,7 @@ an hour in which no page of it was in view.`,
 		},
 	}
 	flags.addServed(cmd.Flags())
-	cmd.Flags().StringVar(&path, "kubeconfig", "", "kubeconfig to use (default: the local server's administrator)")
+	cmd.Flags().Var((*fileFlag)(&path), "kubeconfig", "kubeconfig to use (default: the local server's administrator)")
 	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: the current context)")
 	cmd.Flags().IntVar(&port, "port", 0, "port of 127.0.0.1 to listen on; 0 is a free one")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address")

@@ -66,7 +66,7 @@ or the configuration is invalid, 4 something was found.`,
 		},
 	}
 	flags.addServed(cmd.Flags())
-	cmd.Flags().StringVar(&file, "kubeconfig", "", "check the server and the credentials of this kubeconfig, instead of a data directory")
+	cmd.Flags().Var((*fileFlag)(&file), "kubeconfig", "check the server and the credentials of this kubeconfig, instead of a data directory")
 	outputFlag(cmd, &output, "text", "json", "yaml")
 	return cmd
 }

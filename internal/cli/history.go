@@ -54,7 +54,7 @@ func (f *objectFlags) add(cmd *cobra.Command) {
 	f.config.addServed(flags)
 	f.key.add(flags)
 	f.from.add(flags, "the continuous archive in this directory or s3://BUCKET/PREFIX (default: archive.destination)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server (default: KUBECONFIG, or the local server's administrator)")
+	flags.Var((*fileFlag)(&f.kubeconfig), "kubeconfig", "kubeconfig of the server (default: KUBECONFIG, or the local server's administrator)")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current context)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
 }

@@ -72,8 +72,8 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 			}
 			value, args = args[0], args[1:]
 		}
-		if name == "--data-dir" && value == "" {
-			return nil, "", usageError(fmt.Errorf("%s: %w", name, errNoDirectory))
+		if value == "" {
+			return nil, "", usageError(fmt.Errorf("%s: %w", name, map[string]error{"--data-dir": errNoDirectory, "--config": errNoFile}[name]))
 		}
 		*target, named = value, true
 	}

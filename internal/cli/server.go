@@ -44,7 +44,7 @@ func (f *configFlags) addServed(flags *pflag.FlagSet) {
 }
 
 func (f *configFlags) addPaths(flags *pflag.FlagSet, dataDir string) {
-	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
+	flags.Var((*fileFlag)(&f.file), "config", "configuration file (see config print)")
 	flags.Var((*directoryFlag)(&f.dataDir), "data-dir", "directory for everything that outlives the process (default: "+dataDir+")")
 }
 
@@ -63,7 +63,7 @@ func (f *configFlags) addPart(flags *pflag.FlagSet) {
 
 // addRun adds the flags of a server in a temporary directory.
 func (f *configFlags) addRun(flags *pflag.FlagSet) {
-	flags.StringVar(&f.file, "config", "", "configuration file (see config print)")
+	flags.Var((*fileFlag)(&f.file), "config", "configuration file (see config print)")
 	flags.IntVar(&f.port, "port", 0, "port to serve on; 0 takes a free one")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "log verbosity, 0 to 10")
 }
