@@ -97,7 +97,7 @@ func TestArchive(t *testing.T) {
 	has(third, "after", true)
 }
 
-// TestArchiveInS3: the same in a bucket, sealed, over an outage of the S3 server.
+// TestArchiveInS3: the same in a bucket, encrypted, over an outage of the S3 server.
 func TestArchiveInS3(t *testing.T) {
 	t.Parallel()
 	store := harness.StartS3(t)

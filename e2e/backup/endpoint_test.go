@@ -121,10 +121,10 @@ func TestConfiguredRecipients(t *testing.T) {
 		}
 		for _, command := range [][]string{{"backup", "save"}, {"bundle", "create"}} {
 			dir := t.TempDir()
-			sealed, plain := filepath.Join(dir, "sealed"), filepath.Join(dir, "plain")
-			harness.Runs(t, harness.ExitOK, append(append(command, at...), sealed)...)
-			harness.Runs(t, harness.ExitFailure, "backup", "inspect", sealed)
-			harness.Contains(t, inspect(sealed, "--identity", key), "pki/client-ca.key, ")
+			encrypted, plain := filepath.Join(dir, "encrypted"), filepath.Join(dir, "plain")
+			harness.Runs(t, harness.ExitOK, append(append(command, at...), encrypted)...)
+			harness.Runs(t, harness.ExitFailure, "backup", "inspect", encrypted)
+			harness.Contains(t, inspect(encrypted, "--identity", key), "pki/client-ca.key, ")
 			harness.Runs(t, harness.ExitOK, append(append(command, at...), "--plain", plain)...)
 			harness.Contains(t, inspect(plain), "pki/client-ca.key, ")
 		}

@@ -56,8 +56,8 @@ const (
 type listGate struct {
 	count      func(ctx context.Context, resource schema.GroupResource, namespace string) (int64, error)
 	serializer k8sruntime.NegotiatedSerializer
-	listed     share // of all users but system:masters
-	masters    share
+	listed     budget // of all users but system:masters
+	masters    budget
 	wait, hold time.Duration
 
 	mu       sync.Mutex
@@ -65,14 +65,14 @@ type listGate struct {
 	counting singleflight.Group
 }
 
-// share bounds the number of objects of the lists that are served at the same time to one
+// budget bounds the number of objects of the lists that are served at the same time to one
 // kind of users.
-type share struct {
+type budget struct {
 	*semaphore.Weighted
 	size int64
 }
 
-func newShare(size int64) share { return share{semaphore.NewWeighted(size), size} }
+func newBudget(size int64) budget { return budget{semaphore.NewWeighted(size), size} }
 
 type countKey struct {
 	resource  schema.GroupResource
@@ -88,7 +88,7 @@ type counted struct {
 // namespace or, if it is empty, in all.
 func newListGate(count func(context.Context, schema.GroupResource, string) (int64, error), serializer k8sruntime.NegotiatedSerializer) *listGate {
 	return &listGate{
-		count: count, serializer: serializer, listed: newShare(maxListed), masters: newShare(maxMastersListed),
+		count: count, serializer: serializer, listed: newBudget(maxListed), masters: newBudget(maxMastersListed),
 		wait: maxListWait, hold: maxListHold, counts: map[countKey]counted{},
 	}
 }

@@ -232,9 +232,9 @@ func TestMissingFilesAreFound(t *testing.T) {
 		},
 		"the content of the database": func(dir string) error { return os.Truncate(DatabaseFile(dir), 0) },
 	} {
-		for _, sealed := range []bool{true, false} {
+		for _, summed := range []bool{true, false} {
 			dir, _ := populated(t)
-			if !sealed {
+			if !summed {
 				dropChecksum(t, dir)
 			}
 			if err := damage(dir); err != nil {
@@ -242,10 +242,10 @@ func TestMissingFilesAreFound(t *testing.T) {
 			}
 			m, err := Start(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 			if err == nil {
-				t.Errorf("without %s (sealed: %t) it starts", name, sealed)
+				t.Errorf("without %s (summed: %t) it starts", name, summed)
 				stop(t, m)
 			} else if !strings.Contains(err.Error(), "kube-hyper-mini backup restore") {
-				t.Errorf("without %s (sealed: %t): %v", name, sealed, err)
+				t.Errorf("without %s (summed: %t): %v", name, summed, err)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func TestEncryptedArchive(t *testing.T) {
 		return path
 	}
 	phrase, key := file("passphrase", "correct horse"), file("identity", identity)
-	for name, c := range map[string]struct{ seal, open []string }{
+	for name, c := range map[string]struct{ encrypt, decrypt []string }{
 		"recipient":  {[]string{"--encrypt-to", recipient}, []string{"--identity", key}},
 		"passphrase": {[]string{"--passphrase-file", phrase}, []string{"--passphrase-file", phrase}},
 	} {
@@ -37,18 +37,18 @@ func TestEncryptedArchive(t *testing.T) {
 			backup := func(code int, args ...string) string {
 				return harness.Runs(t, code, append([]string{"backup"}, args...)...)
 			}
-			backup(harness.ExitOK, append(c.seal, "save", "--data-dir", s.Dir, archive)...)
+			backup(harness.ExitOK, append(c.encrypt, "save", "--data-dir", s.Dir, archive)...)
 			wrong := []string{"--passphrase-file", file("wrong", "battery staple")}
-			for _, open := range [][]string{nil, wrong} {
-				backup(harness.ExitFailure, append(open, "inspect", archive)...)
-				backup(harness.ExitFailure, append(open, "restore", "--data-dir", dir, archive)...)
+			for _, decrypt := range [][]string{nil, wrong} {
+				backup(harness.ExitFailure, append(decrypt, "inspect", archive)...)
+				backup(harness.ExitFailure, append(decrypt, "restore", "--data-dir", dir, archive)...)
 			}
 			if _, err := os.Stat(dir); !os.IsNotExist(err) {
-				t.Errorf("who has no key has made a data directory: %v", err)
+				t.Errorf("a restore without the key has made a data directory: %v", err)
 			}
 			harness.Contains(t, backup(harness.ExitFailure, "inspect", archive), "--identity", "--passphrase-file")
-			harness.Contains(t, backup(harness.ExitOK, append(c.open, "inspect", archive)...), "secrets, 1 encrypted")
-			backup(harness.ExitOK, append(c.open, "restore", "--data-dir", dir, archive)...)
+			harness.Contains(t, backup(harness.ExitOK, append(c.decrypt, "inspect", archive)...), "secrets, 1 encrypted")
+			backup(harness.ExitOK, append(c.decrypt, "restore", "--data-dir", dir, archive)...)
 			reads(t, harness.StartIn(t, dir), "before")
 		})
 	}
