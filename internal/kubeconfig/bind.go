@@ -47,15 +47,16 @@ func Bind(ctx context.Context, client kubernetes.Interface, subject Subject, rol
 	subjects := []rbacv1.Subject{subject.reference()}
 	var err error
 	kind, where := "clusterrolebinding", "in all namespaces"
-	var have rbacv1.RoleRef
-	var whom []rbacv1.Subject
+	exists := false
+	var current rbacv1.RoleRef
+	var bound []rbacv1.Subject
 	if namespace == "" {
 		bindings := client.RbacV1().ClusterRoleBindings()
 		_, err = bindings.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: reference, Subjects: subjects}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			var old *rbacv1.ClusterRoleBinding
 			if old, err = bindings.Get(ctx, name, metav1.GetOptions{}); err == nil {
-				have, whom = old.RoleRef, old.Subjects
+				exists, current, bound = true, old.RoleRef, old.Subjects
 			}
 		}
 	} else {
@@ -65,7 +66,7 @@ func Bind(ctx context.Context, client kubernetes.Interface, subject Subject, rol
 		if apierrors.IsAlreadyExists(err) {
 			var old *rbacv1.RoleBinding
 			if old, err = bindings.Get(ctx, name, metav1.GetOptions{}); err == nil {
-				have, whom = old.RoleRef, old.Subjects
+				exists, current, bound = true, old.RoleRef, old.Subjects
 			}
 		}
 	}
@@ -75,7 +76,7 @@ func Bind(ctx context.Context, client kubernetes.Interface, subject Subject, rol
 	if err != nil {
 		return "", fmt.Errorf("bind the ClusterRole %s to %s %s: %w", role, subject.Name, where, err)
 	}
-	if whom != nil && (have != reference || !equality.Semantic.DeepEqual(whom, subjects)) {
+	if exists && (current != reference || !equality.Semantic.DeepEqual(bound, subjects)) {
 		return "", fmt.Errorf("bind the ClusterRole %s to %s: the %s %q exists with another role or other subjects; remove or rename it", role, subject.Name, kind, name)
 	}
 	return fmt.Sprintf("%s has the ClusterRole %s %s (%s %q)", subject.Name, role, where, kind, name), nil

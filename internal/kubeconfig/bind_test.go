@@ -15,6 +15,10 @@ func TestBind(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "taken"}},
 	}
+	empty := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "jane-view"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+	}
 	for name, c := range map[string]struct {
 		subject, role, namespace string
 		want, refused            string
@@ -26,9 +30,10 @@ func TestBind(t *testing.T) {
 		"a service account":       {"system:serviceaccount:team:robot", "admin", "team", `"system:serviceaccount:team:robot-admin"`, "", rbacv1.ServiceAccountKind},
 		"an unknown role":         {"jane", "owner", "team", "", "view, edit, admin", ""},
 		"a binding with the name": {"taken", "view", "team", "", "another role or other subjects", ""},
+		"a binding of nobody":     {"jane", "view", "other", "", "another role or other subjects", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := fake.NewClientset(taken)
+			client := fake.NewClientset(taken, empty)
 			for range 2 { // the second time it is there
 				got, err := Bind(t.Context(), client, Subject{c.subject}, c.role, c.namespace)
 				if c.refused != "" {
