@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,9 +42,7 @@ type mutatingPolicies struct {
 func (b *builder) mutatingPolicies() *mutatingPolicies {
 	m := &mutatingPolicies{read: make(chan struct{})}
 	m.markRead = sync.OnceFunc(func() { close(m.read) })
-	admission, name := b.options.Admission.GenericAdmission, mutatingadmissionpolicy.PluginName
-	isOn := !slices.Contains(admission.DisablePlugins, name) &&
-		(slices.Contains(admission.EnablePlugins, name) || !admission.DefaultOffPlugins.Has(name))
+	isOn := kube.IsOn(mutatingadmissionpolicy.PluginName, b.options.Admission.GenericAdmission)
 	m.stored = func(ctx context.Context) (bool, error) {
 		if !isOn {
 			return false, nil
