@@ -113,6 +113,10 @@ func TestLoadRefuses(t *testing.T) {
 		"half a client certificate":  {header + "etcd: {external: {certFile: /dev/null}}\n", []string{"certFile and keyFile go together"}},
 		"an endpoint without a port": {header + "etcd: {external: {endpoints: [\"https://etcd.example.com\"]}}\n", []string{"etcd.external.endpoints[0]: ", "write https://etcd.example.com:2379"}},
 		"a bad endpoint":             {header + "etcd: {external: {endpoints: [\"etcd:2379\"]}}\n", []string{"etcd.external.endpoints[0]: ", "https://host:2379"}},
+		"an endpoint with a path":    {header + "etcd:\n  external:\n    endpoints:\n    - https://a:2379/\n    - https://b:2379/registry\n", []string{`:7: etcd.external.endpoints[1]: "https://b:2379/registry" has more than a host and a port`, "write https://b:2379, "}},
+		"an endpoint with a query":   {header + "etcd: {external: {endpoints: [\"http://a:2379?x=1\"]}}\n", []string{":3: etcd.external.endpoints[0]: ", "more than a host and a port"}},
+		"an endpoint with a user":    {header + "etcd: {external: {endpoints: [\"http://u:secret@a:2379\"]}}\n", []string{":3: etcd.external.endpoints[0]: has a user"}},
+		"a user without a scheme":    {header + "etcd: {external: {endpoints: [\"u:secret@a:2379\"]}}\n", []string{":3: etcd.external.endpoints[0]: has a user"}},
 		"a date that does not exist": {header + "backup: {schedule: \"0 0 30 2 *\"}\n", []string{":3: backup.schedule: ", "never fires"}},
 		"another kind":               {"apiVersion: v1\nkind: ConfigMap\n", []string{`:1: apiVersion: "v1" is not supported`, `:2: kind: "ConfigMap" is not supported`}},
 		"no kind":                    {"apiVersion: kube-hyper-mini.io/v1alpha1\n", []string{"kind: missing; add kind: ServerConfiguration"}},
@@ -125,6 +129,9 @@ func TestLoadRefuses(t *testing.T) {
 			_, _, err := Load(write(t, test.text))
 			if err == nil {
 				t.Fatal("it was accepted")
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("a password is in the error:\n%v", err)
 			}
 			for _, want := range test.want {
 				if !strings.Contains(err.Error(), want) {

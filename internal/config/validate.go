@@ -141,11 +141,8 @@ func (c *ServerConfiguration) validateEtcd(fail func(path, format string, args .
 	}
 	external := c.Etcd.External
 	for i, endpoint := range external.Endpoints {
-		u, err := url.Parse(endpoint)
-		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			fail(fmt.Sprintf("etcd.external.endpoints[%d]", i), "%q is not an etcd endpoint; write https://host:2379", endpoint)
-		} else if !isPort(u.Port()) {
-			fail(fmt.Sprintf("etcd.external.endpoints[%d]", i), "%q has no port from 1 to 65535, without which no connection is made; write %s://%s", endpoint, u.Scheme, net.JoinHostPort(u.Hostname(), "2379"))
+		if err := checkEtcdEndpoint(endpoint); err != nil {
+			fail(fmt.Sprintf("etcd.external.endpoints[%d]", i), "%v", err)
 		}
 	}
 	if (external.CertFile == "") != (external.KeyFile == "") {
@@ -154,6 +151,23 @@ func (c *ServerConfiguration) validateEtcd(fail func(path, format string, args .
 	if !strings.HasPrefix(external.Prefix, "/") || filepath.ToSlash(external.Prefix) == "/" {
 		fail("etcd.external.prefix", "%q is not a key prefix; write /registry or another path below /", external.Prefix)
 	}
+}
+
+// checkEtcdEndpoint returns an error for a URL that etcd's client does not use as it is
+// written. The error has no password.
+func checkEtcdEndpoint(endpoint string) error {
+	u, err := url.Parse(endpoint)
+	switch {
+	case strings.Contains(endpoint, "@"):
+		return errors.New("has a user, which is not sent to etcd; write https://host:2379, and name a client certificate with etcd.external.certFile")
+	case err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return fmt.Errorf("%q is not an etcd endpoint; write https://host:2379", endpoint)
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(endpoint, "?#"):
+		return fmt.Errorf("%q has more than a host and a port, which is not sent to etcd; write %s://%s, and set etcd.external.prefix for other keys", endpoint, u.Scheme, u.Host)
+	case !isPort(u.Port()):
+		return fmt.Errorf("%q has no port from 1 to 65535, without which no connection is made; write %s://%s", endpoint, u.Scheme, net.JoinHostPort(u.Hostname(), "2379"))
+	}
+	return nil
 }
 
 // Suggest returns `; did you mean "x"?` for the candidate that is at most two
