@@ -80,8 +80,9 @@ type Content interface {
 type Files struct {
 	// ServerCA has the authorities that are published to clients in each namespace.
 	ServerCA string
-	// ClientCA, one certificate, and its key sign client certificates.
-	ClientCA, ClientCAKey string
+	// ClientSigner has one certificate and its key, which sign client certificates. It
+	// does not exist where the key is kept elsewhere.
+	ClientSigner string
 	// ServiceAccountKey signs tokens that are kept in secrets.
 	ServiceAccountKey string
 	// Changed returns a channel that is closed at the next change of a file; nil for
@@ -93,8 +94,7 @@ type Files struct {
 func NewFiles(store *pki.Store) Files {
 	return Files{
 		ServerCA:          store.ServerCA(),
-		ClientCA:          store.SigningCert(pki.ClientCA),
-		ClientCAKey:       store.Key(pki.ClientCA),
+		ClientSigner:      store.SigningPair(pki.ClientCA),
 		ServiceAccountKey: store.Key(pki.ServiceAccount),
 		Changed:           store.Changed,
 	}

@@ -115,16 +115,16 @@ func buildLegacyTokenCleaner(_ context.Context, env *environment) (func(context.
 // buildCSRSigning builds the signer of kubernetes.io/kube-apiserver-client requests. The
 // other signers are for kubelets.
 func buildCSRSigning(ctx context.Context, env *environment) (func(context.Context), string, error) {
-	files := env.config.Files
-	if _, err := os.Stat(files.ClientCAKey); os.IsNotExist(err) {
-		return nil, "the key of the client CA, " + files.ClientCAKey + ", does not exist", nil
+	pair := env.config.Files.ClientSigner
+	if _, err := os.Stat(pair); os.IsNotExist(err) {
+		return nil, "the server has no key of the client CA, so that " + pair + " does not exist", nil
 	}
 	client, err := env.client("certificate-controller")
 	if err != nil {
 		return nil, "", err
 	}
 	c, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, env.config.Informers.Certificates().V1().CertificateSigningRequests(),
-		files.ClientCA, files.ClientCAKey, certificateLife)
+		pair, pair, certificateLife)
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,15 +1,21 @@
 package pki
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"math/big"
+	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
@@ -58,7 +64,7 @@ func (s *Store) ensureAuthority(name, commonName string, create bool) (*authorit
 		}
 		changes = append(changes, Change{name, again})
 	}
-	return ca, changes, s.writeSigningCert(ca)
+	return ca, changes, s.writeSigningPair(ca)
 }
 
 // loadAuthority reads the authority's files. It also finishes a creation that was
@@ -214,16 +220,28 @@ func (s *Store) signAgain(ca *authority) error {
 	return writeCerts(s.Cert(ca.name), ca.trusted...)
 }
 
-// writeSigningCert keeps [Store.SigningCert] for the clients' authority.
-func (s *Store) writeSigningCert(ca *authority) error {
-	if ca.name != ClientCA || ca.cert == nil {
+// writeSigningPair keeps [Store.SigningPair] of the clients' authority.
+func (s *Store) writeSigningPair(ca *authority) error {
+	if ca.name != ClientCA {
 		return nil
 	}
-	path := s.SigningCert(ca.name)
-	if old, err := readCerts(path); err == nil && len(old) == 1 && old[0].Equal(ca.cert) {
+	if err := removeFile(s.Cert(ca.name + "-signing")); err != nil { // of earlier versions, without the key
+		return err
+	}
+	path := s.SigningPair(ca.name)
+	if ca.cert == nil {
+		return removeFile(path)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(ca.key)
+	if err != nil {
+		return fmt.Errorf("encode key %s: %w", path, err)
+	}
+	pair := append(pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: ca.cert.Raw}),
+		pem.EncodeToMemory(&pem.Block{Type: keyutil.PrivateKeyBlockType, Bytes: der})...)
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, pair) {
 		return nil
 	}
-	return writeCerts(path, ca.cert)
+	return datadir.WriteFile(path, pair, 0o600)
 }
 
 func (s *Store) template(subject pkix.Name, life time.Duration) *x509.Certificate {

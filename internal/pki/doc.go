@@ -9,7 +9,8 @@
 // service-account.key signs tokens; the keys in service-account.pub verify them
 // too. Files that an administrator has placed are used and never overwritten,
 // except certificates that this package can sign again because it has their
-// authority's key. A renewed certificate keeps its key: a renewal replaces one file
+// authority's key. client-ca-signing.key repeats the key of clients' authority with the
+// certificate that belongs to it ([Store.SigningPair]). A renewed certificate keeps its key: a renewal replaces one file
 // atomically.
 //
 // [Store.Create] makes all missing files, for a new data directory. [Store.Ensure]

@@ -27,9 +27,11 @@ func (s *Store) Cert(name string) string { return filepath.Join(s.dir, name+".cr
 // Key is the path of the private key.
 func (s *Store) Key(name string) string { return filepath.Join(s.dir, name+".key") }
 
-// SigningCert is the path of the one certificate of an authority that belongs
-// to its key, for upstream's CSR signer, which refuses bundles.
-func (s *Store) SigningCert(authority string) string { return s.Cert(authority + "-signing") }
+// SigningPair is the path of a file with the key of an authority and the one certificate
+// that belongs to it, for upstream's CSR signer: it refuses bundles, and it reads a pair
+// of two files while a rotation has replaced one of them. There is no file where the key
+// is kept elsewhere. The store keeps that of ClientCA only.
+func (s *Store) SigningPair(authority string) string { return s.Key(authority + "-signing") }
 
 // nextKey is the path of a key that is not in use yet.
 func (s *Store) nextKey(name string) string { return s.Key(name + "-next") }

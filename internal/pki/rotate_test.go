@@ -2,6 +2,7 @@ package pki
 
 import (
 	"crypto"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -97,7 +98,7 @@ func TestRotationOfAnAuthority(t *testing.T) {
 			if err := accepted(t, s, bundle(t, s, test.authority), oldLeaf, test.usage); err != nil {
 				t.Errorf("in the overlap, an old certificate is refused: %v", err)
 			}
-			if list, err := readCerts(s.SigningCert(ClientCA)); err != nil || len(list) != 1 || list[0].CheckSignature(list[0].SignatureAlgorithm, list[0].RawTBSCertificate, list[0].Signature) != nil {
+			if list, err := readCerts(s.SigningPair(ClientCA)); err != nil || len(list) != 1 || list[0].CheckSignature(list[0].SignatureAlgorithm, list[0].RawTBSCertificate, list[0].Signature) != nil {
 				t.Errorf("the signer of certificate requests has %d certificates, %v", len(list), err)
 			}
 
@@ -514,6 +515,46 @@ func TestProvidedCertificateThatIsNotValidYet(t *testing.T) {
 	}
 }
 
+// TestSigningPairBelongsTogether: the signer of certificate requests reads a key with its
+// certificate also when a rotation has replaced only one of the authority's files.
+func TestSigningPairBelongsTogether(t *testing.T) {
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	if err := writeCerts(s.Cert(ClientCA+"-signing"), bundle(t, s, ClientCA)...); err != nil {
+		t.Fatal(err)
+	}
+	read := func() string {
+		t.Helper()
+		data, err := os.ReadFile(s.SigningPair(ClientCA))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tls.X509KeyPair(data, data); err != nil {
+			t.Errorf("the signer gets: %v", err)
+		}
+		return string(data)
+	}
+	before := read()
+	if _, err := s.Prepare("client"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.useNextKey(ClientCA); err != nil { // what Switch begins with
+		t.Fatal(err)
+	}
+	if read() != before {
+		t.Error("the pair has changed before the rotation has made both files")
+	}
+	if _, err := s.Switch("client", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if read() == before {
+		t.Error("the old authority signs after the rotation")
+	}
+	if found, err := exists(s.Cert(ClientCA + "-signing")); err != nil || found {
+		t.Errorf("the certificate of earlier versions is there: %t, %v", found, err)
+	}
+}
+
 // TestSeveralAuthoritiesAreTrusted: the file is a bundle, of which one signs.
 func TestSeveralAuthoritiesAreTrusted(t *testing.T) {
 	other := New(t.TempDir(), names)
@@ -527,13 +568,16 @@ func TestSeveralAuthoritiesAreTrusted(t *testing.T) {
 	if changes, err := s.Ensure(); err != nil || len(changes) > 0 {
 		t.Fatalf("it made %v, %v", changes, err)
 	}
-	if list, err := readCerts(s.SigningCert(ClientCA)); err != nil || len(list) != 1 || !list[0].Equal(signs) {
+	if list, err := readCerts(s.SigningPair(ClientCA)); err != nil || len(list) != 1 || !list[0].Equal(signs) {
 		t.Errorf("it signs with %v, %v", list, err)
 	}
 	// The key may be elsewhere: then none signs, and all are trusted.
 	remove(t, s.Key(ClientCA))
 	if changes, err := s.Ensure(); err != nil || len(changes) > 0 {
 		t.Errorf("without the key it made %v, %v", changes, err)
+	}
+	if found, err := exists(s.SigningPair(ClientCA)); err != nil || found {
+		t.Errorf("the key was removed, and the signer still has it: %t, %v", found, err)
 	}
 }
 
