@@ -112,6 +112,7 @@ type policyClient struct {
 	rbac policyV1
 }
 
+// RbacV1 implements [kubernetes.Interface].
 func (c policyClient) RbacV1() typedrbac.RbacV1Interface { return c.rbac }
 
 type policyV1 struct {
@@ -119,18 +120,22 @@ type policyV1 struct {
 	stores *policyCreater
 }
 
+// ClusterRoles implements [typedrbac.RbacV1Interface].
 func (c policyV1) ClusterRoles() typedrbac.ClusterRoleInterface {
 	return storedClusterRoles{c.RbacV1Interface.ClusterRoles(), c.stores}
 }
 
+// ClusterRoleBindings implements [typedrbac.RbacV1Interface].
 func (c policyV1) ClusterRoleBindings() typedrbac.ClusterRoleBindingInterface {
 	return storedClusterRoleBindings{c.RbacV1Interface.ClusterRoleBindings(), c.stores}
 }
 
+// Roles implements [typedrbac.RbacV1Interface].
 func (c policyV1) Roles(namespace string) typedrbac.RoleInterface {
 	return storedRoles{c.RbacV1Interface.Roles(namespace), c.stores, namespace}
 }
 
+// RoleBindings implements [typedrbac.RbacV1Interface].
 func (c policyV1) RoleBindings(namespace string) typedrbac.RoleBindingInterface {
 	return storedRoleBindings{c.RbacV1Interface.RoleBindings(namespace), c.stores, namespace}
 }
