@@ -165,6 +165,15 @@ func (d *drill) restore(dir string, flags ...string) (uint64, time.Time) {
 	return revisionIn(d.t, out), at
 }
 
+// remove removes a data directory, which has 64 MB of preallocated log: those of all
+// rounds and moments would take 20 GB.
+func (d *drill) remove(dir string) {
+	d.t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 // revisionIn is the revision in the output of a restore.
 func revisionIn(t *testing.T, out string) uint64 {
 	t.Helper()
@@ -226,9 +235,7 @@ func TestArchive(t *testing.T) {
 	for round := range rounds {
 		safe, made := d.live(server, round)
 		total += made
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		d.remove(dir)
 		dir = filepath.Join(t.TempDir(), "data")
 		d.restored, _ = d.restore(dir)
 		server = harness.StartIn(t, dir, "--config", d.config)
@@ -350,6 +357,7 @@ func (d *drill) anyRevision(chain window, moments int) {
 		server := harness.StartIn(d.t, dir)
 		d.check(server, revision, time.Time{})
 		server.Stop()
+		d.remove(dir)
 	}
 }
 
@@ -367,9 +375,11 @@ func (d *drill) anyTime(chain window, moments int) {
 			d.t.Errorf("at %s: revision %d was restored, which is of %s", at, revision, stamp)
 		}
 		if revision < d.restored {
-			if _, stamp := d.restore(filepath.Join(d.t.TempDir(), "next"), "--revision", strconv.FormatUint(revision+1, 10)); !stamp.After(at) {
+			next := filepath.Join(d.t.TempDir(), "next")
+			if _, stamp := d.restore(next, "--revision", strconv.FormatUint(revision+1, 10)); !stamp.After(at) {
 				d.t.Errorf("at %s: revision %d was restored, and the next one is of %s", at, revision, stamp)
 			}
+			d.remove(next)
 		}
 		for _, r := range d.reports {
 			if !r.at.After(at) && r.revision > revision {
@@ -389,6 +399,7 @@ func (d *drill) anyTime(chain window, moments int) {
 		server := harness.StartIn(d.t, dir)
 		d.check(server, revision, time.Time{})
 		server.Stop()
+		d.remove(dir)
 	}
 	d.t.Logf("%d moments from %s to %s; a write has the time of its acknowledgement, or at most %s more", moments, first, chain.To, after)
 }
