@@ -4,19 +4,24 @@ package datadir
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"syscall"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
 // TryLock opens the file, makes it where it does not exist, and locks it until
-// it is closed. It returns ErrLocked when another process holds it.
+// it is closed. It returns ErrLocked when another process holds it. It follows no link: in
+// another user's directory that would have root write to a file of that user's choice.
 func TryLock(path string) (*os.File, error) {
-	lock, err := fileutil.TryLockFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if errors.Is(err, fileutil.ErrLocked) {
+	lock, err := fileutil.TryLockFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	switch {
+	case errors.Is(err, fileutil.ErrLocked):
 		return nil, ErrLocked
-	}
-	if err != nil {
+	case errors.Is(err, syscall.ELOOP):
+		return nil, fmt.Errorf("%s is a symbolic link: remove it", path)
+	case err != nil:
 		return nil, err
 	}
 	return lock.File, nil
