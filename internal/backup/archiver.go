@@ -111,10 +111,13 @@ func NewArchiver(cfg ArchiverConfig) *Archiver {
 func (a *Archiver) TakeTurn(ctx context.Context) (release func(), err error) {
 	select {
 	case <-a.turn:
-		return func() { a.turn <- struct{}{} }, nil
+		if ctx.Err() == nil { // a stop ends the turn of another request at the same moment
+			return func() { a.turn <- struct{}{} }, nil
+		}
+		a.turn <- struct{}{}
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a backup or a key rotation to end: %w", context.Cause(ctx))
 	}
+	return nil, fmt.Errorf("wait for a backup or a key rotation to end: %w", context.Cause(ctx))
 }
 
 // Produce makes an archive of the data for a client.

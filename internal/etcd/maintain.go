@@ -73,10 +73,13 @@ func (m *Member) Defragment(ctx context.Context, hold func() (release func())) e
 func (m *Member) takeTurn(ctx context.Context) error {
 	select {
 	case m.turn <- struct{}{}:
-		return nil
+		if ctx.Err() == nil { // a stop ends the turn of another request at the same moment
+			return nil
+		}
+		m.giveTurn()
 	case <-ctx.Done():
-		return fmt.Errorf("wait for a snapshot or a defragmentation to end: %w", context.Cause(ctx))
 	}
+	return fmt.Errorf("wait for a snapshot or a defragmentation to end: %w", context.Cause(ctx))
 }
 
 func (m *Member) giveTurn() { <-m.turn }

@@ -120,6 +120,27 @@ func TestAReadyMemberNeedsNoWait(t *testing.T) {
 	}
 }
 
+// TestNoTurnForEndedRequests: a stop ends requests that wait for a turn, and gives them
+// the turn of another one.
+func TestNoTurnForEndedRequests(t *testing.T) {
+	m := start(t, t.TempDir())
+	defer stop(t, m)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // select takes any of the channels that are ready
+		if _, err := m.Snapshot(ended); err == nil {
+			t.Fatal("a snapshot is made")
+		}
+	}
+	snapshot, err := m.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := snapshot.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWaitingCanBeCancelled(t *testing.T) {
 	m, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {

@@ -136,6 +136,9 @@ const memberTimeout = 2 * time.Second
 
 // Status returns the status of the first member that answers.
 func (c Connection) Status(ctx context.Context) (*clientv3.StatusResponse, error) {
+	if ctx.Err() != nil { // the embedded etcd answers nevertheless, and panics when it is closed
+		return nil, fmt.Errorf("read the status of etcd: %w", context.Cause(ctx))
+	}
 	members := c.Members
 	if len(members) == 0 {
 		members = []string{c.Endpoint}

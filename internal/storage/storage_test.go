@@ -34,6 +34,26 @@ func newStorage(t testing.TB) (*Storage, *clientv3.Client) {
 	return s, member.Client()
 }
 
+// TestStatusOfAClosedMember: a request that a stop has ended may outlive etcd.
+func TestStatusOfAClosedMember(t *testing.T) {
+	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := Connection{Client: member.Client(), Endpoint: "embedded", Single: true}
+	if _, err := connection.Status(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := member.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := connection.Status(ended); err == nil {
+		t.Error("etcd answers after its end")
+	}
+}
+
 func TestHasObjects(t *testing.T) {
 	s, client := newStorage(t)
 	for _, key := range []string{"/registry/configmaps/full/a", "/registry/example.com/widgets/full/a", "/registry/example.com/widgets-not/empty/a"} {

@@ -1,0 +1,27 @@
+package backup
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
+
+// TestNoTurnForEndedRequests: a stop ends requests that wait for a turn, and gives them
+// the turn of another one.
+func TestNoTurnForEndedRequests(t *testing.T) {
+	a := NewArchiver(ArchiverConfig{Config: config.Default(), Log: slog.New(slog.DiscardHandler)})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // select takes any of the channels that are ready
+		if _, err := a.TakeTurn(ended); err == nil {
+			t.Fatal("the turn is taken")
+		}
+	}
+	release, err := a.TakeTurn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+}
