@@ -166,6 +166,9 @@ func TestRotation(t *testing.T) {
 	if code := s.Stop(); code != harness.ExitOK {
 		t.Fatalf("exit code %d", code)
 	}
+	if problems := harness.Problems(s.Log()); problems != "" {
+		t.Errorf("the rotations logged:\n%s", problems)
+	}
 	s = harness.StartIn(t, s.Dir, "--port", port)
 	for _, c := range clients {
 		if err := c.ask(t.Context()); err != nil {

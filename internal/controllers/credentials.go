@@ -46,12 +46,13 @@ func buildServiceAccounts(ctx context.Context, env *environment) (func(context.C
 }
 
 func buildRootCA(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("root-ca-cert-publisher")
+	requests := &requestCounter{}
+	client, err := clientset(requests.count(env.accountConfig("root-ca-cert-publisher")))
 	if err != nil {
 		return nil, "", err
 	}
 	core := env.config.Informers.Core().V1()
-	run, err := reloading(env, func(context.Context) (func(context.Context), error) {
+	run, err := reloading(env, []string{env.config.Files.ServerCA}, requests, func(context.Context) (func(context.Context), error) {
 		rootCA, err := os.ReadFile(env.config.Files.ServerCA)
 		if err != nil {
 			return nil, fmt.Errorf("read the CA to publish: %w", err)
@@ -66,11 +67,13 @@ func buildRootCA(_ context.Context, env *environment) (func(context.Context), st
 }
 
 func buildTokens(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := clientset(env.managerConfig("tokens-controller"))
+	requests := &requestCounter{}
+	client, err := clientset(requests.count(env.managerConfig("tokens-controller")))
 	if err != nil {
 		return nil, "", err
 	}
-	run, err := reloading(env, func(ctx context.Context) (func(context.Context), error) { return newTokens(ctx, env, client) })
+	files := []string{env.config.Files.ServiceAccountKey, env.config.Files.ServerCA}
+	run, err := reloading(env, files, requests, func(ctx context.Context) (func(context.Context), error) { return newTokens(ctx, env, client) })
 	return run, "", err
 }
 

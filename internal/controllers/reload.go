@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -9,23 +11,39 @@ import (
 // reloadRetry is the time to the next attempt to build a controller after one has failed.
 const reloadRetry = time.Minute
 
-// reloading returns a function that runs a controller which reads its files once. When
-// the files change, it builds and runs a new one; upstream needs a restart of the
-// process for that. If the new one cannot be built, the old one continues meanwhile. Its
-// event handlers stay in the shared informers, which costs little: files change rarely.
-func reloading(env *environment, build func(context.Context) (func(context.Context), error)) (func(context.Context), error) {
+// reloading returns a function that runs a controller which reads files once. When the
+// content of the files changes, it builds and runs a new one; upstream needs a restart of
+// the process for that. If the new one cannot be built, the old one continues meanwhile.
+// Its event handlers stay in the shared informers, which costs little: files change
+// rarely. A controller that is stopped at work logs an error for each object that it has
+// queued: the old one is stopped between its requests.
+func reloading(env *environment, files []string, requests *requestCounter, build func(context.Context) (func(context.Context), error)) (func(context.Context), error) {
 	changed := env.config.Files.changed()
+	used := contents(files)
 	run, err := build(env.runCtx)
 	if err != nil {
 		return nil, err
+	}
+	rebuild := func(ctx context.Context) (func(context.Context), error) {
+		now := contents(files)
+		if slices.Equal(now, used) {
+			return nil, nil
+		}
+		next, err := build(ctx)
+		if err == nil {
+			used = now
+		}
+		return next, err
 	}
 	return func(ctx context.Context) {
 		for ctx.Err() == nil {
 			runCtx, stop := context.WithCancel(ctx)
 			var running sync.WaitGroup
+			requests.starts()
 			running.Go(func() { run(runCtx) })
-			if next := awaitNext(ctx, env, &changed, build); next != nil {
+			if next := awaitNext(ctx, env, &changed, rebuild); next != nil {
 				run = next
+				requests.awaitNone(ctx)
 			}
 			stop()
 			running.Wait()
@@ -33,9 +51,23 @@ func reloading(env *environment, build func(context.Context) (func(context.Conte
 	}, nil
 }
 
+// contents returns what the files have now, and an error's text for one that cannot be
+// read: building the controller reports it.
+func contents(files []string) []string {
+	var all []string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			data = []byte(err.Error())
+		}
+		all = append(all, string(data))
+	}
+	return all
+}
+
 // awaitNext waits for the next change and returns the new controller; nil when ctx has
-// ended.
-func awaitNext(ctx context.Context, env *environment, changed *<-chan struct{}, build func(context.Context) (func(context.Context), error)) func(context.Context) {
+// ended. rebuild returns nil if the change is not one of the controller's files.
+func awaitNext(ctx context.Context, env *environment, changed *<-chan struct{}, rebuild func(context.Context) (func(context.Context), error)) func(context.Context) {
 	var retry <-chan time.Time
 	for {
 		select {
@@ -45,9 +77,13 @@ func awaitNext(ctx context.Context, env *environment, changed *<-chan struct{}, 
 		case <-*changed:
 			*changed = env.config.Files.changed()
 		}
-		next, err := build(ctx)
+		next, err := rebuild(ctx)
 		if err == nil {
-			return next
+			if next != nil {
+				return next
+			}
+			retry = nil
+			continue
 		}
 		if ctx.Err() != nil {
 			return nil
