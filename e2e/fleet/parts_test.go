@@ -104,7 +104,10 @@ func TestEtcdRequiresAClientCertificate(t *testing.T) {
 	s := harness.LaunchWith(t, harness.Options{Command: "apiserver", Dir: dir, Args: []string{"--config", harness.ConfigFile(t, fmt.Sprintf(
 		"etcd: {external: {endpoints: [%q], caFile: %q, certFile: %q, keyFile: %q}}\n", "https://"+listen, file("etcd-ca.crt"), file("admin.crt"), file("admin.key")))}})
 	etcd.WaitLog("rejected connection")
-	s.Stop()
+	if code := s.Wait(); code != harness.ExitFailure {
+		t.Errorf("it ended with exit code %d", code)
+	}
+	harness.Contains(t, s.Log(), "refuses the client certificate "+file("admin.crt"))
 	if strings.Contains(s.Log(), harness.ReadyLine) {
 		t.Errorf("it got in:\n%s", s.Log())
 	}

@@ -61,7 +61,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestExternalEtcd: the endpoints are dialled as etcd's client does.
+// TestExternalEtcd: the endpoints are dialled as etcd's client does, with TLS.
 func TestExternalEtcd(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	refusing := httptest.NewServer(http.NotFoundHandler())
@@ -73,6 +73,7 @@ func TestExternalEtcd(t *testing.T) {
 		"all answer":       {[]string{server.URL, server.URL + "/"}, ""},
 		"one is down":      {[]string{server.URL, refusing.URL}, Risk},
 		"all are down":     {[]string{refusing.URL}, Failure},
+		"no TLS there":     {[]string{strings.Replace(server.URL, "http", "https", 1)}, Failure},
 		"one has no port":  {[]string{server.URL, "http://127.0.0.1"}, Risk},
 		"one cannot exist": {[]string{server.URL, "http://[::1"}, Risk},
 	} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
 
 // dialTimeout bounds a connection to a target.
@@ -41,21 +41,18 @@ func (d *directory) configuredTargets(ctx context.Context, add func(Finding)) er
 
 // externalEtcd reports endpoints of the external etcd that do not answer.
 func (d *directory) externalEtcd(ctx context.Context, add func(Finding)) error {
-	all := d.config.Etcd.External.Endpoints
+	external := d.config.Etcd.External
+	all := external.Endpoints
 	var failed []string
 	for _, endpoint := range all {
-		address, err := url.Parse(endpoint)
-		if err == nil {
-			err = dial(ctx, address.Host)
-		}
-		if err != nil {
+		if err := etcd.Probe(ctx, etcd.External{CAFile: external.CAFile, CertFile: external.CertFile, KeyFile: external.KeyFile}, endpoint); err != nil {
 			failed = append(failed, fmt.Sprintf("%s (%v)", endpoint, err))
 		}
 	}
 	if len(failed) == 0 {
 		return ctx.Err()
 	}
-	f := Finding{Severity: Risk, Object: "etcd.external.endpoints", Problem: "these cannot be reached: " + strings.Join(failed, ", "), Remedy: "start etcd there, or correct the endpoints in the configuration and restart"}
+	f := Finding{Severity: Risk, Object: "etcd.external.endpoints", Problem: "these cannot be reached: " + strings.Join(failed, ", "), Remedy: "start etcd there, or correct etcd.external in the configuration and restart"}
 	if len(failed) == len(all) {
 		f.Severity = Failure
 	}

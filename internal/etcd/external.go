@@ -1,7 +1,10 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -32,7 +35,7 @@ type External struct {
 }
 
 // Connect returns a client of the cluster when the cluster has answered. It tries
-// until ctx ends. The client has at most one connection to each member and fails over
+// until ctx ends, unless each member fails for a [TLSError]. The client has at most one connection to each member and fails over
 // between them. The caller closes it.
 func Connect(ctx context.Context, cfg External) (*clientv3.Client, error) {
 	config := clientv3.Config{
@@ -44,29 +47,39 @@ func Connect(ctx context.Context, cfg External) (*clientv3.Client, error) {
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: maxReconnect},
 		})},
 	}
-	if cfg.CAFile != "" || cfg.CertFile != "" {
-		info := transport.TLSInfo{TrustedCAFile: cfg.CAFile, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile}
-		tls, err := info.ClientConfig()
-		if err != nil {
-			return nil, fmt.Errorf("read the certificates for etcd: %w", err)
-		}
-		config.TLS = tls
+	var err error
+	if config.TLS, err = cfg.tls(); err != nil {
+		return nil, err
 	}
 	client, err := clientv3.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
-	if err := awaitAnswer(ctx, client); err != nil {
+	if err := awaitAnswer(ctx, client, cfg.probeAll); err != nil {
 		_ = client.Close() // it has no connection
 		return nil, fmt.Errorf("reach etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
 	return client, nil
 }
 
-// awaitAnswer returns when a linearizable read has succeeded.
-func awaitAnswer(ctx context.Context, client *clientv3.Client) error {
+// tls returns nil without certificates.
+func (e External) tls() (*tls.Config, error) {
+	if e.CAFile == "" && e.CertFile == "" {
+		return nil, nil
+	}
+	config, err := transport.TLSInfo{TrustedCAFile: e.CAFile, CertFile: e.CertFile, KeyFile: e.KeyFile}.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the certificates for etcd: %w", err)
+	}
+	return config, nil
+}
+
+// awaitAnswer returns when a linearizable read has succeeded. After a failure it calls
+// probe, and returns its error if that is a [TLSError]: waiting does not help.
+func awaitAnswer(ctx context.Context, client *clientv3.Client, probe func(context.Context) error) error {
 	ticker := time.NewTicker(connectRetry)
 	defer ticker.Stop()
+	var cause error
 	for {
 		attempt, cancel := context.WithTimeout(ctx, maxReconnect)
 		_, err := client.Get(attempt, "health")
@@ -74,12 +87,19 @@ func awaitAnswer(ctx context.Context, client *clientv3.Client) error {
 		if err == nil {
 			return nil
 		}
+		if failure := probe(ctx); failure != nil { // the client hides the cause
+			err = failure
+		}
 		if ctx.Err() == nil { // otherwise the process stops
+			if errors.As(err, new(*TLSError)) {
+				return err
+			}
 			client.GetLogger().Warn("etcd does not answer, trying again", zap.Error(err))
+			cause = err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)
+			return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), cmp.Or(cause, err))
 		case <-ticker.C:
 		}
 	}
