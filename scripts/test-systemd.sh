@@ -45,7 +45,7 @@ StandardError=file:/pkg/out
 ExecStart=/bin/bash /pkg/probe.sh
 ExecStopPost=/bin/systemctl poweroff --no-block
 UNIT
-# A short watchdog, so that it would bite within the test.
+# A short watchdog interval, so that a missing notification would be seen in the test.
 mkdir -p $units/kube-hyper-mini.service.d
 printf '[Service]\nWatchdogSec=6s\n' >$units/kube-hyper-mini.service.d/test.conf
 cat >$root/pkg/probe.sh <<'PROBE'
