@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -83,11 +82,4 @@ func (o *Options) ranges() (serviceRanges, error) {
 		}
 	}
 	return ranges, nil
-}
-
-// FlagNames lists the flags in alphabetical order.
-func FlagNames() []string {
-	names := []string{clusterIPFlag, nodePortFlag, privilegedFlag}
-	slices.Sort(names)
-	return names
 }

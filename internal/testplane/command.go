@@ -92,9 +92,6 @@ func StartCommand(options CommandOptions) (*Command, error) {
 	return c, nil
 }
 
-// Group returns the process group of the command; 0 on Windows.
-func (c *Command) Group() int { return c.process.group() }
-
 // Ended is closed when the program has ended. Others in its process group may still
 // run.
 func (c *Command) Ended() <-chan struct{} { return c.ended }

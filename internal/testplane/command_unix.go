@@ -43,8 +43,6 @@ func ownsTerminal() bool {
 // giveTerminal makes a process group the terminal's foreground process group.
 func giveTerminal(group int) { _ = unix.IoctlSetPointerInt(stdin, unix.TIOCSPGRP, group) }
 
-func (p *process) group() int { return p.pid }
-
 // wait returns the exit code. A program that is stopped at a terminal (Ctrl-Z)
 // stops this process too, so that the shell gets the terminal.
 func (p *process) wait() int {

@@ -99,8 +99,6 @@ func resume(pid uint32) error {
 	return fmt.Errorf("find its thread: %w", err)
 }
 
-func (p *process) group() int { return 0 }
-
 func (p *process) wait() int {
 	_ = p.cmd.Wait() // the exit code has the result
 	return p.cmd.ProcessState.ExitCode()
