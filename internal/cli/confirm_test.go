@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,5 +67,28 @@ func TestWaitForInvalidConfiguration(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("the command waits")
+	}
+}
+
+// TestResetOfADirectoryInUse: reset refuses it without a question.
+func TestResetOfADirectoryInUse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	stamp := datadir.CurrentStamp()
+	d, err := datadir.Open(dir, stamp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.WriteStamp(stamp); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := runCLI(t, "reset", "--data-dir", dir)
+	if code != ExitFailure || !strings.Contains(errs, "stop it first") || strings.Contains(errs, "Type yes") || out != "" {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := runCLI(t, "reset", "--data-dir", dir); code != ExitUsage || !strings.Contains(errs, "Type yes") {
+		t.Errorf("unused: exit code %d:\n%s", code, errs)
 	}
 }

@@ -25,12 +25,33 @@ type Removal struct {
 	Foreign []string
 }
 
-// PlanRemoval returns what [Remove] would do and changes nothing. Its errors are those
-// of [Removable].
+// PlanRemoval returns what [Remove] would do and changes nothing. It refuses the
+// directories that Remove refuses.
 func PlanRemoval(path string, withBackups bool) (*Removal, error) {
 	if err := Removable(path); err != nil {
 		return nil, err
 	}
+	lock, err := lockForRemoval(path)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := planRemoval(path, withBackups)
+	return plan, errors.Join(err, lock.Close())
+}
+
+// lockForRemoval locks a directory that no server uses.
+func lockForRemoval(path string) (*os.File, error) {
+	lock, err := TryLock(filepath.Join(path, "lock"))
+	if errors.Is(err, ErrLocked) {
+		return nil, fmt.Errorf("%w: %s is held by %s; stop it first", ErrLocked, path, holder(path))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock the data directory %s: %w", path, err)
+	}
+	return lock, nil
+}
+
+func planRemoval(path string, withBackups bool) (*Removal, error) {
 	found, err := survey(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the data directory: %w", err)
@@ -54,14 +75,11 @@ func Remove(path string, withBackups bool) (*Removal, error) {
 		return nil, err
 	}
 	lockFile := filepath.Join(path, "lock")
-	lock, err := TryLock(lockFile)
-	if errors.Is(err, ErrLocked) {
-		return nil, fmt.Errorf("%w: %s is held by %s; stop it first", ErrLocked, path, holder(path))
-	}
+	lock, err := lockForRemoval(path)
 	if err != nil {
-		return nil, fmt.Errorf("lock the data directory %s: %w", path, err)
+		return nil, err
 	}
-	plan, err := PlanRemoval(path, withBackups)
+	plan, err := planRemoval(path, withBackups)
 	if err == nil {
 		err = removeAll(path, plan.Removed)
 	}
