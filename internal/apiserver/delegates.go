@@ -26,7 +26,9 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 		masters = 2
 	}
 	extensions, err := controlplane.CreateAPIExtensionsConfig(*native.Generic, native.VersionedInformers, initializers, b.options,
-		masters, b.remote.webhooks, authInfo)
+		masters, b.remote.webhooks, func(clients webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+			return limitAnswers(authInfo(clients))
+		})
 	if err != nil {
 		return nil, fmt.Errorf("configure the apiextensions server: %w", err)
 	}
