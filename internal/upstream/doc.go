@@ -19,7 +19,7 @@
 //	// Mirrors: import/path.Function import/path.Type.Method
 //	// Why: what this program needs, and why the library's exported API is not enough
 //	// Gain: what a user gets from it, with a figure if it is an optimisation
-//	// Breaks: what goes wrong when the symbols change
+//	// Breaks: what goes wrong when the symbols change, and which tests notice that
 //
 // The test of this package compares the source of every mirrored symbol with
 // the hash in symbols.sum. It reads the sources only, so that it also runs when

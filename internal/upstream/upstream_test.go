@@ -3,9 +3,11 @@ package upstream
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +98,41 @@ func writeSums(t *testing.T, current map[string]string) {
 	}
 	if err := os.WriteFile(sums, []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFactsNameTestsThatExist: a fact says which tests notice that it has changed.
+func TestFactsNameTestsThatExist(t *testing.T) {
+	declaration, name := regexp.MustCompile(`(?m)^func (Test\w+)\(`), regexp.MustCompile(`\bTest[A-Z]\w+`)
+	declared := map[string]bool{}
+	for _, dir := range []string{"internal", "e2e"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() && entry.Name() == "node_modules" {
+				return fs.SkipDir
+			}
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			for _, match := range declaration.FindAllSubmatch(source, -1) {
+				declared[string(match[1])] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	facts, err := Facts(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fact := range facts {
+		for _, test := range name.FindAllString(fact.Breaks+fact.Gain, -1) {
+			if !declared[test] {
+				t.Errorf("internal/upstream/%s:%d names %s, which does not exist", fact.File, fact.Line, test)
+			}
+		}
 	}
 }
 

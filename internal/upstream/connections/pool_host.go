@@ -16,8 +16,8 @@ import (
 //   request.
 // Gain: webhooks and aggregated API servers without Services; a change of targets
 //   applies at once.
-// Breaks: connections to removed targets are used, or requests in progress are
-//   cut.
+// Breaks: connections to removed targets are used, or requests in progress are cut.
+//   Tests: TestHostsChangeWithTheTargetsForTheAggregatorOnly, TestWebhookReplicas.
 
 // poolPrefix begins the label that identifies a set of targets.
 const poolPrefix = "targets-"

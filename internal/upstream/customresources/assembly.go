@@ -21,8 +21,8 @@ import (
 //   k8s.io/apiextensions-apiserver/pkg/apiserver.NewCustomResourceDefinitionHandler
 // Why: its informer, and with it each CRD with its schemas, stays in memory.
 // Gain: memory follows the types in use, not those installed.
-// Breaks: a controller, a hook or a path of the apiextensions server is
-//   missing.
+// Breaks: a controller, a hook or a path of the apiextensions server is missing.
+//   Tests: TestHealthEndpoints, TestCustomResourceDefinition.
 
 // Assembly makes a server of CRDs and custom resources of parts of apiextensions-apiserver.
 type Assembly struct {

@@ -27,7 +27,8 @@ import (
 // Why: upstream's handler builds the serving machinery of a type before it answers
 //   kubectl get.
 // Gain: kubectl get and kubectl get -w of a type without objects build nothing.
-// Breaks: they show other columns for a type without objects than for one with objects.
+// Breaks: they show other columns for a type without objects than for one with
+//   objects. Tests: TestTablesOfEmptyTypes.
 
 // defaultColumn is that of a version without columns of its own, besides the name.
 var defaultColumn = apiextensionsv1.CustomResourceColumnDefinition{

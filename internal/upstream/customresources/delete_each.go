@@ -18,6 +18,7 @@ import (
 //   deletes with the store's method, not with that of the REST storage of CRDs.
 // Gain: the deletion of 2,452 CRDs takes the memory of a page of them.
 // Breaks: the deletion of a collection of CRDs does not do what kube-apiserver does.
+//   Tests: TestDeleteCollection, TestCollectionOfDefinitionsIsDeleted.
 
 // maxDeletions bounds the deletions at the same time: each has decoded copies of a CRD in
 // memory, of up to megabytes.

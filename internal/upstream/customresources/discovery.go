@@ -21,8 +21,8 @@ import (
 //   and is not exported in parts.
 // Gain: a new type is in discovery when its creation is answered, and a type
 //   costs no handler.
-// Breaks: discovery differs from kube-apiserver: verbs, categories, subresources
-//   or the order of groups.
+// Breaks: discovery differs from kube-apiserver: verbs, categories, subresources or
+//   the order of groups. Tests: TestGroupsOfDefinitions, TestCustomResourceDefinition.
 
 const (
 	// GroupPriority and VersionPriority are those of DiscoveryController of

@@ -28,8 +28,9 @@ import (
 //   answers any request.
 // Gain: a client that lists and watches 613 types without objects takes 70 MB
 //   instead of 650 (bench, crds; trial).
-// Breaks: clients that watch a type without objects get other answers
-//   than those of a type with objects.
+// Breaks: clients that watch a type without objects get other answers than those of a
+//   type with objects. Tests: TestEmptyWatchContinuesUpstream,
+//   TestFirstObjectsReachWatchesOfEmptyTypes.
 
 const (
 	// BookmarkInterval is the interval of a watch's bookmarks.

@@ -18,7 +18,8 @@ import (
 //   other. The strategy of the creation does the same in the first write when
 //   no names collide.
 // Gain: a CRD is established by the write that creates it.
-// Breaks: a condition has another reason or message than with kube-apiserver.
+// Breaks: a condition has another reason or message than with kube-apiserver. Tests:
+//   TestEstablishedBySingleServersOnly, TestCreatedTypesAreUsableAtOnce.
 
 // Names are the names of a CRD that no other CRD of its group may have.
 type Names struct{ resources, kinds []string }

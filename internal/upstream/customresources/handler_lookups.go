@@ -27,8 +27,9 @@ import (
 //   anew when its CRD changes, and drops one when its CRD is gone.
 // Gain: a type that is not in use has no storage, no cache and no schemas in
 //   memory.
-// Breaks: custom resources are not found, or served by an old version of their
-//   CRD.
+// Breaks: custom resources are not found, or served by an old version of their CRD.
+//   Tests: TestChangedTypesAreBuiltAgain, TestConvertedTypesComeBack,
+//   TestSchemaChangesWhileWatched.
 
 // SeenDelay is the time that other servers may need to learn that a CRD is established.
 // The handler delays the requests of a CRD that is newer.

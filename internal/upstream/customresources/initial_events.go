@@ -11,6 +11,7 @@ import (
 //   that decides whether a watch has them is not exported.
 // Gain: a watch of 2,452 CRDs takes the memory of a page of them (bench, crds).
 // Breaks: a watch of CRDs lacks the existing ones, or has them without being asked.
+//   Tests: TestWatchesOfWholeDefinitions.
 
 // BeginsWithList reports whether the first events of a watch are the existing objects.
 func BeginsWithList(options *metainternalversion.ListOptions) bool {

@@ -27,7 +27,8 @@ import (
 //   of which light CRDs lack a part.
 // Gain: one informer without schemas for all controllers (bench, crds).
 // Breaks: a controller that reads a schema finds none, or a status update removes
-//   annotations.
+//   annotations. Tests: TestStoredSchemasThatAreNotStructural,
+//   TestStatusUpdatesDoNotTakeNames.
 
 // EstablishDelay is the time between the acceptance of a CRD's names and its
 // establishment with several servers, so that all of them see the names.

@@ -23,7 +23,8 @@ import (
 // Why: upstream holds all decoded CRDs of a list twice, in the internal version
 //   and in that of the answer.
 // Gain: a list of 2,452 CRDs takes the memory of a page of them.
-// Breaks: lists and watches of CRDs fail, or take the memory of all CRDs.
+// Breaks: lists and watches of CRDs fail, or take the memory of all CRDs. Tests:
+//   TestListsOfWholeDefinitions, TestListThatFails.
 
 // ListBuffer is the size of writes of a list, in bytes. The API server compresses a
 // response whose first write is larger than 128 kB.

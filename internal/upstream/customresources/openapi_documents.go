@@ -24,8 +24,9 @@ import (
 // Why: the controllers of Kubernetes build the documents of all CRDs at the start
 //   and keep them.
 // Gain: a CRD whose OpenAPI no client reads has no document in memory.
-// Breaks: documents differ from those of kube-apiserver, or a changed CRD keeps
-//   its hash.
+// Breaks: documents differ from those of kube-apiserver, or a changed CRD keeps its
+//   hash. Tests: TestV3DescribesAllDefinitionsOfTheGroupVersion,
+//   TestChangedDefinitionHasANewDocument.
 
 // DocumentVersion changes when the OpenAPI documents of a CRD do.
 func DocumentVersion(crd *apiextensionsv1.CustomResourceDefinition) []string {

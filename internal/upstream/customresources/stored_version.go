@@ -20,8 +20,8 @@ import (
 //   have the version of kube-apiserver, which reads both encodings.
 // Gain: schemas of stored CRDs can be skipped, and a database of kube-apiserver
 //   can be used.
-// Breaks: CRDs are stored in a version that kube-apiserver, or an older release,
-//   does not read.
+// Breaks: CRDs are stored in a version that kube-apiserver, or an older release, does
+//   not read. Tests: TestDefinitionsAreStoredCompletely.
 
 // ProtobufStorage has CRDs stored as protobuf, of which schemas can be skipped.
 // kube-apiserver stores them as JSON and reads both. The version is that of kube-apiserver:

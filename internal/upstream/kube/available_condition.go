@@ -13,7 +13,8 @@ import (
 //   k8s.io/kube-aggregator/pkg/controllers/status/metrics.Metrics
 // Why: the controller of Kubernetes needs Services and EndpointSlices.
 // Gain: aggregated API servers can be used.
-// Breaks: the condition means something else than with kube-apiserver.
+// Breaks: the condition means something else than with kube-apiserver. Tests:
+//   TestUnavailableConditionNamesTheCause.
 
 const (
 	// RecheckPeriod is the interval of the checks of a server that is available.

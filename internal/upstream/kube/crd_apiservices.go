@@ -17,8 +17,8 @@ import (
 //   number of group versions.
 // Gain: of 2,452 CRDs, a warm start takes 2.0 s of processor time less (bench,
 //   crds).
-// Breaks: APIServices of CRDs have another priority or label, or `/apis` lists
-//   groups in another order.
+// Breaks: APIServices of CRDs have another priority or label, or `/apis` lists groups
+//   in another order. Tests: TestAPIServicesOfDefinitions, TestGroupsOfDefinitions.
 
 // The priorities of the group versions of CRDs
 // (crdRegistrationController.handleVersionUpdate).

@@ -14,7 +14,8 @@ import (
 // Why: the checks of Kubernetes dial etcd by its address, and the option that
 //   leaves them out leaves out those of KMS plugins too.
 // Gain: /livez and /readyz have the checks of kube-apiserver, by the same names.
-// Breaks: a check is missing or has another name.
+// Breaks: a check is missing or has another name. Tests: TestHealthEndpoints,
+//   TestKMSUnavailableAtStart.
 
 // AddStoreChecks adds the checks of the store to /healthz, /livez and /readyz.
 // Call it after the storage options have been applied.

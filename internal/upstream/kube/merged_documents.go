@@ -19,7 +19,8 @@ import (
 //   servers while they hold locks that block all readers of the merged documents.
 // Gain: with an aggregated server that does not answer, the slowest request
 //   for OpenAPI takes 0.01 s instead of 60 s (bench, silent-remote).
-// Breaks: documents of remote servers are missing or old.
+// Breaks: documents of remote servers are missing or old. Tests:
+//   TestDocumentsReachTheSinks, TestHangingAggregatedServer.
 
 const (
 	// DocumentsPeriod is the interval at which discovery and OpenAPI are requested.

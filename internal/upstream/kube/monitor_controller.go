@@ -25,8 +25,10 @@ import (
 //   list, and checks that after growing delays.
 // Gain: types without objects, and CRDs that were deleted, cost no informer. A migration
 //   of a type without changes begins at once, not with the next bookmark of a watch.
-// Breaks: an informer stops too early, so that dependents are not collected, or
-//   never. A migration skips objects that its monitor has not got.
+// Breaks: an informer stops too early, so that dependents are not collected, or never.
+//   A migration skips objects that its monitor has not got. Tests:
+//   TestInformersEndAfterTheirLastMonitor, TestDeletedTypesReleaseGoroutines,
+//   TestStorageVersionMigration.
 
 // MonitorController is the [cache.Controller] of an informer that the controllers run
 // while they monitor its type.

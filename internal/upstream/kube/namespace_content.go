@@ -25,8 +25,8 @@ import (
 //   and ends the process if discovery is empty when it is made.
 // Gain: an empty namespace is deleted in 30 ms instead of 5 s, and with 600 CRDs in 30 ms
 //   instead of 7 s (bench, namespace-empty and namespace-empty-crds).
-// Breaks: a namespace stays, or objects stay behind. The e2e tests of
-//   namespaces fail.
+// Breaks: a namespace stays, or objects stay behind. Tests:
+//   TestNamespaceDeletionRemovesObjects, TestNamespaceDeletionWithANewType.
 
 // NamespaceGrace is the time for other API servers to see that a namespace is
 // terminating (namespaceDeletionGracePeriod).

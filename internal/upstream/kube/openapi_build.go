@@ -22,7 +22,8 @@ import (
 //   requests later, if at all. The options of Kubernetes have "skip" only.
 // Gain: building takes 0.1 s of processor time of each start, and more than that on a
 //   busy machine (bench, start; trial).
-// Breaks: a document is missing at /openapi, or is served twice.
+// Breaks: a document is missing at /openapi, or is served twice. Tests:
+//   TestServerSideApply.
 
 // BuildOpenAPI builds the documents of a server whose configuration has
 // SkipOpenAPIInstallation, and returns their handler.

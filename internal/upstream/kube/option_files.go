@@ -21,8 +21,8 @@ import (
 //   directory was written, and connects to KMS plugins.
 // Gain: mistakes in a file are reported with its name before anything is
 //   written.
-// Breaks: a file is accepted by the check and refused by the start, or the
-//   other way round.
+// Breaks: a file is accepted by the check and refused by the start, or the other way
+//   round. Tests: TestBadFiles.
 
 // CheckAuthenticationFile checks the authentication file that the options name. It
 // ignores the files of the identity, which may not exist yet.

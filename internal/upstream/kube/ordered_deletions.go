@@ -23,8 +23,9 @@ import (
 //   their objects may not be in the graph yet.
 // Gain: no dependent is deleted instead of orphaned (e2e,
 //   TestDeletionRightAfterCreation).
-// Breaks: dependents that were created right before the deletion of their owner
-//   are deleted instead of orphaned.
+// Breaks: dependents that were created right before the deletion of their owner are
+//   deleted instead of orphaned. Tests: TestDeletionsOfOwnersWaitForMonitors,
+//   TestDeletionRightAfterCreation.
 
 // DeletionOrder decides how long the event of a deletion is delayed. Its methods are called
 // concurrently.

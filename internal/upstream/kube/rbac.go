@@ -32,9 +32,9 @@ const rbacWriters = 16
 //   time, with the same reconciliation.
 // Gain: a cold start to the first authenticated write takes 1.5 s less than with the
 //   hook (bench, start; trial).
-// Breaks: the policy lacks a step that Kubernetes adds, such as a migration of
-//   roles. Those from Kubernetes 1.8 and older are left out: no such data exists
-//   here.
+// Breaks: the policy lacks a step that Kubernetes adds, such as a migration of roles.
+//   Those from Kubernetes 1.8 and older are left out: no such data exists here. Tests:
+//   TestBootstrapPolicyIsKubeAPIServers.
 
 // EnsureRBAC brings the bootstrap policy of Kubernetes, and further cluster roles, up to
 // date: it creates missing objects and adds missing rules and subjects. It removes

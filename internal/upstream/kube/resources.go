@@ -31,7 +31,8 @@ import (
 // Why: the package that has the list also has the registries of every workload.
 // Gain: a binary and a heap without the workload types; OpenAPI of all types
 //   alone takes 13 MB.
-// Breaks: a new stable version of a generic API is not served by default.
+// Breaks: a new stable version of a generic API is not served by default. Tests:
+//   TestBuiltInResourcesAreComplete.
 
 // DefaultResources are the API versions and resources that are on by default,
 // and those that runtimeConfig can switch on. Storage version migration is on:

@@ -13,7 +13,8 @@ import (
 //   authenticator of anonymous requests reads the path.
 // Gain: a TokenReview of a token that is not accepted says so. Without it, it fails with
 //   an internal error.
-// Breaks: the authenticator panics, or anonymous requests are refused.
+// Breaks: the authenticator panics, or anonymous requests are refused. Tests:
+//   TestReviewOfUnknownToken.
 
 // WithPath authenticates requests that have a path.
 func WithPath(delegate authenticator.Request) authenticator.Request {

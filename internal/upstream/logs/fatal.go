@@ -15,7 +15,8 @@ import (
 //   process at once, and etcd in the same process would lose the chance to
 //   close its database.
 // Gain: the process stops in order, with the failure as its error.
-// Breaks: the process ends at once with exit code 255, or hangs when it logs.
+// Breaks: the process ends at once with exit code 255, or hangs when it logs. Tests:
+//   TestFatalMessageBecomesTheError.
 
 // OnFatal calls f with the stack of the goroutine after a fatal message of klog,
 // instead of ending the process. f starts an orderly stop and returns. The

@@ -19,8 +19,8 @@ import (
 //   off, a threshold above FATAL and one_output, klog writes each line once, to
 //   the writer of its severity, with a header that ParseKlog removes.
 // Gain: warnings of Kubernetes components keep their severity in the log.
-// Breaks: lines appear twice, on standard error without a level, or with klog's
-//   header in the message.
+// Breaks: lines appear twice, on standard error without a level, or with klog's header
+//   in the message. Tests: TestSeverityIsKept.
 
 // Severities of klog, in the order in which they rise.
 var Severities = []string{"INFO", "WARNING", "ERROR", "FATAL"}

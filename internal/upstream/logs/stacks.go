@@ -14,7 +14,7 @@ import (
 //   stopped. klog.Exit switches that off for the rest of the process.
 // Gain: a stop during the start prints no stack; a failure prints its message.
 // Breaks: a stack trace on standard error, or a file of klog's in the temporary
-//   directory.
+//   directory. Tests: TestStopDuringTheStart.
 
 // omitStacks calls klog.Exit without ending the process. Fatal messages must have
 // a writer before.

@@ -12,7 +12,8 @@ import (
 // Why: each rejection is a warning with the Status as a Go value, about 700
 //   bytes; a namespace whose deletion a webhook rejects writes one every 5 s.
 // Gain: one short line for each rejection that differs.
-// Breaks: the rejection shows as the warning that it was.
+// Breaks: the rejection shows as the warning that it was. Tests:
+//   TestRejectionsByWebhooks.
 
 var webhookRejection = regexp.MustCompile(`^rejected by webhook ("(?:[^"\\]|\\.)*"): &errors\.StatusError\{`)
 

@@ -30,6 +30,7 @@ import (
 //   with another port. Endpoints with a loopback address are not valid.
 // Gain: default/kubernetes has endpoints on one server, as on kube-apiserver.
 // Breaks: the endpoints are missing, or an error is logged at each start or stop.
+//   Tests: TestEndpointsOfTheServer, TestKubernetesProfile.
 
 // reconcileEndpoints sets the reconciler of the endpoints of the service "kubernetes",
 // which have the address of the server. Endpoints with a loopback address are not valid:

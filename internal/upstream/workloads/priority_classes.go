@@ -21,7 +21,8 @@ import (
 //   k8s.io/kubernetes/pkg/registry/scheduling/rest.PostStartHookName
 // Why: the hook waits a second before its first attempt. Its health check waits for it.
 // Gain: a start with the profile kubernetes without that second.
-// Breaks: a class is missing, or the health check of the hook is.
+// Breaks: a class is missing, or the health check of the hook is. Tests:
+//   TestPriorityClassesOfAFullDatabase, TestKubernetesProfile.
 
 // PriorityClasses creates the system priority classes.
 type PriorityClasses struct{ created atomic.Bool }

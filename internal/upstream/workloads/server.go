@@ -21,7 +21,7 @@ import (
 //   kube-apiserver. The allocator of node ports makes an etcd client.
 // Gain: the profile kubernetes has the types of kube-apiserver, on an etcd without a port.
 // Breaks: a setting is missing, or the allocator dials an address at which nothing
-//   listens.
+//   listens. Tests: TestKubernetesProfile.
 
 // apiServerServicePort is the port of the service "kubernetes".
 const apiServerServicePort = 443
