@@ -72,7 +72,8 @@ func newConfigValidate() *cobra.Command {
 		Use:   "validate FILE...",
 		Short: "Check configuration files as the server would, without starting anything",
 		Long: `Check configuration files as the server would, without starting anything; "-" is
-standard input. All files are checked, and all mistakes are printed.
+standard input. All files are checked, and all mistakes are printed; those in flags,
+feature gates, controllers and files of kube-apiserver once the rest is valid.
 
 Exit codes: 0 all are valid, 2 one is not.`,
 		Example: `  kube-hyper-mini config validate /etc/kube-hyper-mini/config.yaml

@@ -108,27 +108,28 @@ func Load(file string) (*ServerConfiguration, Source, error) {
 	if err != nil {
 		return nil, Source{}, fmt.Errorf("read the configuration: %w", err)
 	}
-	cfg, source, err := decode(file, data)
-	if err != nil {
-		return nil, source, err
-	}
-	cfg.file = path
-	cfg.resolve(filepath.Dir(path))
-	if err := cfg.Validate(); err != nil {
-		return nil, source, source.Locate(err)
-	}
-	return cfg, source, nil
+	return load(file, data, func(cfg *ServerConfiguration) {
+		cfg.file = path
+		cfg.resolve(filepath.Dir(path))
+	})
 }
 
 // Parse is [Load] for a text that is not in a file, which errors call name.
 // Relative paths are relative to the working directory.
 func Parse(name string, data []byte) (*ServerConfiguration, Source, error) {
-	cfg, source, err := decode(name, data)
-	if err != nil {
-		return nil, source, err
+	return load(name, data, func(*ServerConfiguration) {})
+}
+
+// load decodes and checks a file. It reports mistakes in the form of the file together
+// with wrong values.
+func load(name string, data []byte, complete func(*ServerConfiguration)) (*ServerConfiguration, Source, error) {
+	cfg, source, form := decode(name, data)
+	if cfg == nil {
+		return nil, source, form
 	}
-	if err := cfg.Validate(); err != nil {
-		return nil, source, source.Locate(err)
+	complete(cfg)
+	if err := mistakes(split(form), source.Locate(cfg.Validate())); err != nil {
+		return nil, source, err
 	}
 	return cfg, source, nil
 }
@@ -145,6 +146,8 @@ func (c *ServerConfiguration) resolve(dir string) {
 	}
 }
 
+// decode returns an error for each mistake in the form of the file, and the configuration
+// in the rest of it, or nil if the file is not a configuration.
 func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
 	source := Source{file: file, lines: map[string]int{}}
 	root, err := parse(file, data)
@@ -154,21 +157,28 @@ func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
 	if root == nil {
 		return Default(), source, nil
 	}
-	walk := &walker{source: source}
+	walk := &walker{source: source, wrong: map[*yamlv3.Node]bool{}}
 	walk.typeMeta(root)
+	another := len(walk.errs) > 0
 	walk.object(root, configurationType, "")
-	if len(walk.errs) > 0 {
-		return nil, source, errors.Join(walk.errs...)
+	form := errors.Join(walk.errs...)
+	if another {
+		return nil, source, form
+	}
+	if form != nil {
+		if data, err = yamlv3.Marshal(without(root, walk.wrong)); err != nil {
+			return nil, source, form
+		}
 	}
 	asJSON, err := yaml.YAMLToJSON(data)
 	if err != nil {
-		return nil, source, &FieldError{File: file, Message: err.Error()}
+		return nil, source, errors.Join(form, &FieldError{File: file, Message: err.Error()})
 	}
 	cfg := Default()
 	if err := json.Unmarshal(asJSON, cfg); err != nil {
-		return nil, source, &FieldError{File: file, Message: err.Error()}
+		return nil, source, errors.Join(form, &FieldError{File: file, Message: err.Error()})
 	}
-	return cfg, source, nil
+	return cfg, source, form
 }
 
 // parse returns the mapping at the top of the only document in data, or nil if
