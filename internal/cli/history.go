@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -218,18 +217,15 @@ in etcd.`,
 				from = time.Now().Add(-since)
 			}
 			stop := p.track(cmd, "reading the archive")
-			versions, err := p.archive.Versions(cmd.Context(), p.object, from, limit)
-			stop()
-			if err != nil {
+			defer stop()
+			printer := newVersionPrinter(&firstWrite{to: cmd.OutOrStdout(), before: stop}, output)
+			if err := p.archive.Versions(cmd.Context(), p.object, from, limit, printer.print); err != nil {
 				return err
 			}
-			if len(versions) == 0 {
+			if printer.count == 0 {
 				return fmt.Errorf("the archive has no version of %s", p.object)
 			}
-			if output == "json" {
-				return printJSON(cmd.OutOrStdout(), versions)
-			}
-			return printVersions(cmd.OutOrStdout(), versions)
+			return printer.end()
 		},
 	}
 	flags.add(cmd)
@@ -237,28 +233,6 @@ in etcd.`,
 	cmd.Flags().IntVar(&limit, "limit", 1000, "the newest versions only; 0 for all")
 	cmd.Flags().DurationVar(&since, "since", 0, "versions of this time only, as 24h")
 	return cmd
-}
-
-func printVersions(w io.Writer, versions []history.Version) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "REVISION\tTIME\tCHANGE\tMANAGER\tSIZE") // Flush reports what failed
-	for _, v := range versions {
-		at, manager, size := v.Time.Local().Format(preciseTime), v.Manager, "-"
-		if v.Before {
-			at = "< " + at
-		}
-		if manager == "" {
-			manager = "-"
-		}
-		if v.Change != history.Deleted {
-			size = bytes(int64(v.SizeBytes))
-		}
-		if v.Problem != "" {
-			manager = "(" + v.Problem + ")"
-		}
-		_, _ = fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", v.Revision, at, v.Change, manager, size)
-	}
-	return table.Flush()
 }
 
 func newHistoryShow() *cobra.Command {

@@ -1,8 +1,9 @@
 package history
 
 import (
+	"errors"
 	"fmt"
-	"hash/maphash"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,7 +119,12 @@ func TestVersions(t *testing.T) {
 			"1 created a, 2 changed b, 1 restored "},
 		{"a deletion of what is not there any more", []part{{[]record{removal(1).inBase()}, nil}}, ""},
 	} {
-		l := versionList{seed: maphash.MakeSeed(), seen: map[seenKey]bool{}}
+		var got []string
+		visit := func(v Version) error {
+			got = append(got, fmt.Sprintf("%d %s %s", v.Revision, v.Change, v.Manager))
+			return nil
+		}
+		l := newVersionList(time.Time{}, 0, visit)
 		for i, part := range c.parts {
 			l.begin(archive.Span{Chain: &archive.Chain{Number: i + 1}, Base: archive.Base{BaseName: archive.BaseName{Revision: 100}}})
 			for _, r := range part.base {
@@ -135,13 +141,56 @@ func TestVersions(t *testing.T) {
 				}
 			}
 		}
-		var got []string
-		for _, v := range l.versions {
-			got = append(got, fmt.Sprintf("%d %s %s", v.Revision, v.Change, v.Manager))
-		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s: %s, want %s", c.name, text, c.want)
 		}
+	}
+}
+
+// TestVersionsAreVisitedWhileTheyAreRead: without a limit no version is kept, with one
+// those that may be among the newest.
+func TestVersionsAreVisitedWhileTheyAreRead(t *testing.T) {
+	t.Parallel()
+	const changes = 10
+	for _, c := range []struct {
+		limit, keep int // keep is the most that are kept
+		since       int64
+		want        []int64
+	}{
+		{0, 0, 0, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+		{0, 0, 8, []int64{8, 9, 10}},
+		{3, 6, 0, []int64{8, 9, 10}},
+		{4, 8, 9, []int64{9, 10}},
+		{changes, changes, 0, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+	} {
+		var got []int64
+		l := newVersionList(time.Unix(c.since, 0), c.limit, func(v Version) error {
+			got = append(got, v.Revision)
+			return nil
+		})
+		l.begin(archive.Span{Chain: &archive.Chain{Number: 1}})
+		for revision := int64(1); revision <= changes; revision++ {
+			r := write(revision, "", "a")
+			r.time = time.Unix(revision, 0)
+			if err := l.add(r); err != nil {
+				t.Fatal(err)
+			}
+			if len(l.newest) > c.keep {
+				t.Errorf("limit %d: %d versions are kept, want at most %d", c.limit, len(l.newest), c.keep)
+			}
+		}
+		if err := l.end(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("limit %d, since %d: %v, want %v", c.limit, c.since, got, c.want)
+		}
+	}
+	broken := errors.New("the pipe is closed")
+	l := newVersionList(time.Time{}, 0, func(Version) error { return broken })
+	l.begin(archive.Span{Chain: &archive.Chain{Number: 1}})
+	if err := l.add(write(1, "new", "a")); !errors.Is(err, broken) {
+		t.Errorf("the reading goes on without a reader: %v", err)
 	}
 }
 

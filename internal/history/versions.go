@@ -50,18 +50,20 @@ type Version struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Versions returns the versions of an object, the oldest first: the newest ones if
-// there are more than limit, which is 0 for all. Parts of the archive before since
-// are not read. Parts that are damaged are left out with a warning.
-func (a *Archive) Versions(ctx context.Context, o Object, since time.Time, limit int) ([]Version, error) {
+// Versions calls visit for the versions of an object since a time, the oldest first: for
+// the newest ones if there are more than limit, which is 0 for all. With a limit, visit is
+// called when the archive has been read; without, while it is read, so that memory does
+// not hold the versions. Parts of the archive before since are not read. Parts that are
+// damaged are left out with a warning.
+func (a *Archive) Versions(ctx context.Context, o Object, since time.Time, limit int, visit func(Version) error) error {
 	spans, problems, err := archive.Spans(ctx, a.reader.Store)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, problem := range problems {
 		a.warn("WARNING: %s", problem)
 	}
-	list := versionList{limit: limit, seed: maphash.MakeSeed(), seen: map[seenKey]bool{}}
+	list := newVersionList(since, limit, visit)
 	for _, span := range spans {
 		if !since.IsZero() && !span.Ended.IsZero() && span.Ended.Before(since) {
 			continue
@@ -73,26 +75,26 @@ func (a *Archive) Versions(ctx context.Context, o Object, since time.Time, limit
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	versions := slices.DeleteFunc(list.versions, func(v Version) bool { return v.Time.Before(since) })
-	if limit > 0 && len(versions) > limit {
-		versions = versions[len(versions)-limit:]
-	}
-	return versions, nil
+	return list.end()
 }
 
-// versionList collects versions. The same version may be in several bases and
-// chains.
+// versionList finds the versions in the records. The same version may be in several bases
+// and chains.
 type versionList struct {
-	versions []Version
-	limit    int
-	seed     maphash.Seed
-	seen     map[seenKey]bool
+	since time.Time
+	limit int
+	visit func(Version) error
+	// newest has up to twice limit versions that have not been visited; none without a
+	// limit.
+	newest []Version
+	seed   maphash.Seed
+	seen   map[seenKey]struct{}
 
 	span      archive.Span
-	last      *record // the last of the versions; nil if there is none
+	last      *record // that of the last version; nil if there is none
 	lastKey   seenKey
 	inBase    *record // the object in the base of the span; nil if it is not there
 	inBaseKey seenKey
@@ -102,6 +104,10 @@ type versionList struct {
 type seenKey struct {
 	revision int64
 	hash     uint64
+}
+
+func newVersionList(since time.Time, limit int, visit func(Version) error) *versionList {
+	return &versionList{since: since, limit: limit, visit: visit, seed: maphash.MakeSeed(), seen: map[seenKey]struct{}{}}
 }
 
 func (l *versionList) begin(span archive.Span) { l.span, l.inBase, l.inBaseKey = span, nil, seenKey{} }
@@ -115,38 +121,53 @@ func (l *versionList) add(r record) error {
 			l.inBase = nil
 		}
 	}
-	if l.seen[key] {
+	if _, seen := l.seen[key]; seen {
 		return nil
 	}
-	l.seen[key] = true
+	l.seen[key] = struct{}{}
 	if r.deleted && (l.last == nil || l.last.deleted) {
 		return nil // its versions were removed from the archive
 	}
-	l.append(l.version(r), r, key)
-	return nil
+	return l.append(l.version(r), r, key)
 }
 
-// based compares the object in the base with the last of the versions.
+// based compares the object in the base with the last version.
 func (l *versionList) based() error {
 	switch {
 	case l.inBase == nil && l.last != nil && !l.last.deleted:
 		// The deletion is in a part of the archive that is missing or damaged.
 		gone := record{revision: l.span.Base.Revision, time: l.span.Base.Time, stored: true, deleted: true}
-		l.append(l.version(gone), gone, seenKey{revision: -1})
+		return l.append(l.version(gone), gone, seenKey{revision: -1})
 	case l.inBase != nil && l.lastKey != l.inBaseKey:
 		version := l.version(*l.inBase)
 		version.Change = Restored
-		l.append(version, *l.inBase, l.inBaseKey)
+		return l.append(version, *l.inBase, l.inBaseKey)
 	}
 	return nil
 }
 
-func (l *versionList) append(version Version, r record, key seenKey) {
+func (l *versionList) append(version Version, r record, key seenKey) error {
 	l.last, l.lastKey = &r, key
-	l.versions = append(l.versions, version)
-	if l.limit > 0 && len(l.versions) > 2*l.limit {
-		l.versions = slices.Delete(l.versions, 0, len(l.versions)-l.limit)
+	switch {
+	case version.Time.Before(l.since):
+		return nil
+	case l.limit == 0:
+		return l.visit(version)
+	case len(l.newest) >= 2*l.limit:
+		l.newest = slices.Delete(l.newest, 0, len(l.newest)-l.limit)
 	}
+	l.newest = append(l.newest, version)
+	return nil
+}
+
+// end visits the versions that have not been visited.
+func (l *versionList) end() error {
+	for _, version := range l.newest[max(0, len(l.newest)-l.limit):] {
+		if err := l.visit(version); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *versionList) version(r record) Version {
