@@ -24,6 +24,13 @@ import (
 //   informers read without sockets, TLS and HTTP/2.
 // Breaks: the server's own clients are not authenticated, and no start succeeds.
 
+// loopbackAddress is the address of the client of in-process requests; no connection has
+// the port 0.
+const loopbackAddress = "127.0.0.1:0"
+
+// FromLoopback reports whether the handler got the request from a client in this process.
+func FromLoopback(request *http.Request) bool { return request.RemoteAddr == loopbackAddress }
+
 // Loopback passes requests of this process's own clients to the API server's handler.
 // They pass the whole handler chain, authentication and audit included. Requests that
 // come before the chain is complete wait for it.
@@ -102,7 +109,7 @@ func incoming(ctx context.Context, request *http.Request) *http.Request {
 	in := request.Clone(ctx)
 	in.RequestURI = in.URL.RequestURI()
 	in.Host = request.URL.Host
-	in.RemoteAddr = "127.0.0.1:0"
+	in.RemoteAddr = loopbackAddress
 	in.Proto, in.ProtoMajor, in.ProtoMinor = "HTTP/2.0", 2, 0
 	if in.Body == nil {
 		in.Body = http.NoBody
