@@ -11,7 +11,7 @@ import (
 // Why: the endpoints return text, from which a start takes the names of the
 //   checks that it waits for.
 // Gain: the log and `status` name what a long start waits for.
-// Breaks: they name the whole response of the endpoint.
+// Breaks: they name the whole response of the endpoint. TestFailedChecks fails.
 
 // failedCheck is how the health endpoints mark a check.
 var failedCheck = regexp.MustCompile(`\[-\](\S+) failed`)

@@ -20,7 +20,7 @@ import (
 // Why: no pods are served, and an informer that never syncs would hold the
 //   cleaner.
 // Gain: unused legacy tokens are removed.
-// Breaks: the cleaner does not run.
+// Breaks: the cleaner does not run. TestNoPods fails.
 
 // NoPods is the pod informer of a server without pods: when it runs, it is synced and
 // empty.
