@@ -18,13 +18,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
-const (
-	// documentsHook is upstream's name for the hook that merges OpenAPI.
-	documentsHook = "apiservice-openapi-controller"
-	// discoveryTimeout bounds the time that a start waits for the discovery of remote
-	// API servers. A group that has not answered by then is listed as stale.
-	discoveryTimeout = 300 * time.Millisecond
-)
+// discoveryTimeout bounds the time that a start waits for the discovery of remote
+// API servers. A group that has not answered by then is listed as stale.
+const discoveryTimeout = 300 * time.Millisecond
 
 // documents merges discovery and OpenAPI of remote API servers into the aggregator's.
 // Upstream's code does that; it reads copies instead of the remote servers.
@@ -41,7 +37,7 @@ func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggrega
 	openAPI := newLazyOpenAPI()
 	d := &documents{copies: copies, openAPI: openAPI, sinks: aggregation.Sinks{OpenAPIV2: lazyV2{openAPI}, OpenAPIV3: lazyV3{openAPI}}}
 	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
-	return d, server.AddPostStartHook(documentsHook, d.run)
+	return d, server.AddPostStartHook(kube.DocumentsHook, d.run)
 }
 
 // addOpenAPI is called after the aggregator has prepared to run: its delegates have their

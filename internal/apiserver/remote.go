@@ -19,11 +19,8 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/aggregation"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
-
-// remoteHook is upstream's name for the hook that starts the availability
-// controller.
-const remoteHook = "apiservice-status-remote-available-controller"
 
 // remoteMetrics has the metrics of the remote availability controller. Upstream's
 // registry has metrics of the same names, of the local controller, and accepts no second
@@ -106,7 +103,7 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 	if err != nil {
 		return nil, err
 	}
-	return documents, aggregator.GenericAPIServer.AddPostStartHook(remoteHook, func(hook genericapiserver.PostStartHookContext) error {
+	return documents, aggregator.GenericAPIServer.AddPostStartHook(kube.RemoteHook, func(hook genericapiserver.PostStartHookContext) error {
 		go availability.Run(hook)
 		go func(ctx context.Context) {
 			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct, slog.Default()); err != nil && ctx.Err() == nil {

@@ -22,13 +22,18 @@ import (
 //   trial); the warm start with a silent aggregated server takes half a second, and 23 s
 //   with kube-apiserver (bench, silent-remote).
 // Breaks: the hook has another name and runs beside its replacement.
-//   TestDisabledHooksExist fails.
+//   TestHooksExist fails.
 
 // Names of post-start hooks that Kubernetes does not export.
 const (
 	identityLeaseHook   = "start-kube-apiserver-identity-lease-controller"
 	identityLeaseGCHook = "start-kube-apiserver-identity-lease-garbage-collector"
 	discoveryHook       = "apiservice-discovery-controller"
+
+	// DocumentsHook merges OpenAPI, and RemoteHook starts the availability controller. The
+	// hooks that replace them have their names, and so their health checks.
+	DocumentsHook = "apiservice-openapi-controller"
+	RemoteHook    = "apiservice-status-remote-available-controller"
 )
 
 // DisableRBACHook leaves out the hook that writes the bootstrap policy.

@@ -10,9 +10,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
-// TestDisabledHooksExist: Kubernetes ignores the name of a hook that it does not
+// TestHooksExist: Kubernetes ignores the name of a hook that it does not
 // have.
-func TestDisabledHooksExist(t *testing.T) {
+func TestHooksExist(t *testing.T) {
 	modules, err := upstream.Modules(".")
 	if err != nil {
 		t.Fatal(err)
@@ -21,6 +21,8 @@ func TestDisabledHooksExist(t *testing.T) {
 		identityLeaseHook:   "k8s.io/kubernetes/pkg/controlplane/apiserver.completedConfig.New",
 		identityLeaseGCHook: "k8s.io/kubernetes/pkg/controlplane/apiserver.completedConfig.New",
 		discoveryHook:       "k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate",
+		DocumentsHook:       "k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate",
+		RemoteHook:          "k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate",
 	} {
 		_, dir, _, err := upstream.Locate(modules, symbol)
 		if err != nil {
