@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
@@ -17,7 +21,7 @@ import (
 
 func newDoctor() *cobra.Command {
 	flags := &configFlags{}
-	var output, file string
+	var output, file, contextName string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with a data directory or a running server, and say what to do",
@@ -30,7 +34,7 @@ the quota, whether OpenID Connect issuers can be reached, and, if no server runs
 whether the database is intact. Of a running server it checks readiness, backups,
 the references of webhooks, conversions and APIServices, versions that objects are
 stored in and that are not served, and tokens. With --kubeconfig it checks the server
-and the credentials of that file only. The configuration itself is checked with
+of its context and the credentials of that file only, with --context those of one. The configuration itself is checked with
 "config validate".
 
 A failure does not work, or keeps the server from starting; a risk works, but not
@@ -40,7 +44,8 @@ Exit codes: 0 nothing was found, 1 the checks could not be made, 2 the command l
 or the configuration is invalid, 4 something was found.`,
 		Example: `  kube-hyper-mini doctor
   kube-hyper-mini doctor --data-dir /var/lib/kube-hyper-mini -o json
-  kube-hyper-mini doctor --kubeconfig jane.kubeconfig`,
+  kube-hyper-mini doctor --kubeconfig jane.kubeconfig
+  kube-hyper-mini doctor --kubeconfig ~/.kube/config --context staging`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output, "text", "json", "yaml"); err != nil {
 				return err
@@ -48,7 +53,10 @@ or the configuration is invalid, 4 something was found.`,
 			if file != "" && (flags.file != "" || flags.dataDir != "") {
 				return usageError(errors.New("--kubeconfig names the server; leave out --config and --data-dir"))
 			}
-			report, err := examine(cmd, flags, file)
+			if contextName != "" && file == "" {
+				return usageError(errors.New("--context is one of a kubeconfig: name that with --kubeconfig"))
+			}
+			report, err := examine(cmd, flags, file, contextName)
 			if err != nil {
 				return err
 			}
@@ -67,17 +75,44 @@ or the configuration is invalid, 4 something was found.`,
 	}
 	flags.addServed(cmd.Flags())
 	cmd.Flags().Var((*fileFlag)(&file), "kubeconfig", "check the server and the credentials of this kubeconfig, instead of a data directory")
+	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: the current context)")
 	outputFlag(cmd, &output, "text", "json", "yaml")
 	return cmd
 }
 
+// readContext reads a kubeconfig, with the paths in it as absolute ones and the named
+// context, if any, as the only one. A file that is no kubeconfig is returned as it is.
+func readContext(path, name string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("read the kubeconfig: %w", err))
+	}
+	loaded, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return data, nil // a finding
+	}
+	if err := clientcmd.ResolveLocalPaths(loaded); err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if name != "" && loaded.Contexts[name] == nil {
+		return nil, usageError(fmt.Errorf("--context: %s has no context %q; it has: %s", path, name, strings.Join(slices.Sorted(maps.Keys(loaded.Contexts)), ", ")))
+	}
+	if name != "" {
+		loaded.CurrentContext = name
+		if err := clientcmdapi.MinifyConfig(loaded); err != nil {
+			return nil, usageError(fmt.Errorf("read the kubeconfig %s: %w", path, err))
+		}
+	}
+	return clientcmd.Write(*loaded)
+}
+
 // examine checks the data directory and its server or, with the path of a kubeconfig,
-// that and its server.
-func examine(cmd *cobra.Command, flags *configFlags, path string) (*doctor.Report, error) {
+// that, its current context or the named one, and its server.
+func examine(cmd *cobra.Command, flags *configFlags, path, contextName string) (*doctor.Report, error) {
 	if path != "" {
-		data, err := os.ReadFile(path)
+		data, err := readContext(path, contextName)
 		if err != nil {
-			return nil, usageError(fmt.Errorf("read the kubeconfig: %w", err))
+			return nil, err
 		}
 		report := &doctor.Report{Findings: []doctor.Finding{}}
 		if !doctor.Kubeconfig(report, path, data) {
