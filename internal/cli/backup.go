@@ -81,8 +81,8 @@ func newBackupSave() *cobra.Command {
 		Use:   "save [FILE|-]",
 		Short: "Save an archive, of a running server or of a stopped one",
 		Long: `Save an archive, of a running server or of a stopped one. Without FILE the
-archive is written to the directory backup.dir of the configuration; - is
-standard output.
+archive is written to the directory backup.dir of the configuration, which is made;
+that of FILE must exist. - is standard output.
 
 From a running server the command requests the objects through the API, with the
 administrator's kubeconfig in the data directory, and reads the keys from the
@@ -124,6 +124,9 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 // saveArchive writes the archive to the file, or to standard output for "-", and
 // prints a summary to standard error.
 func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, encryption backup.Encryption, produce backup.Produce) (err error) {
+	if err := checkDestination(cfg, file); err != nil {
+		return err
+	}
 	// The archive may be in the data directory, where the server prunes it.
 	defer func() { err = errors.Join(err, datadir.KeepOwner(cfg.DataDir)) }()
 	showProgress(cmd)
@@ -152,6 +155,19 @@ func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file strin
 		return err
 	}
 	return printLeftOut(cmd.ErrOrStderr(), m)
+}
+
+// checkDestination returns an error for a file in a directory that does not exist, as a
+// mistyped path. The directory for backups is made.
+func checkDestination(cfg *config.ServerConfiguration, file string) error {
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return fmt.Errorf("find the directory of %s: %w", file, err)
+	}
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && file != "-" && dir != cfg.Backup.Dir {
+		return usageError(fmt.Errorf("the directory %s does not exist: make it first, or choose another file", dir))
+	}
+	return nil
 }
 
 // archiveFrom returns a producer that reads from the running server or, if none runs, from
