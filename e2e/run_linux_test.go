@@ -181,6 +181,7 @@ func TestRunRemovesItsFiles(t *testing.T) {
 		"the log cannot be written":            {shell: `echo never`, args: []string{"--logs", "nowhere/log"}, code: 1, says: "--logs"},
 		"a CRD is in a template of a chart":    {shell: `echo never`, args: []string{"--crds", "testdata/run/chart"}, code: 1, says: "crd.yaml is a template of the Helm chart testdata/run/chart: apply the output of"},
 		"the server refuses a CRD":             {shell: `echo never`, args: []string{"--crds", "testdata/run/refused.yaml"}, code: 1, says: `"refused.example.org" is invalid`},
+		"a CRD has the kind of another":        {shell: `echo never`, args: []string{"--crds", "testdata/run/conflict.yaml"}, code: 1, says: `seconds.example.org is not established: KindConflict: "Thing" is already in use`},
 		"it should begin with nothing":         {shell: `echo never`, args: []string{"--from", "nowhere"}, code: 1, says: "start from nowhere: "},
 		"it should begin with another's files": {shell: `echo never`, args: []string{"--from", "testdata"}, code: 1, says: "start from testdata: "},
 		"it should begin with a text":          {shell: `echo never`, args: []string{"--from", "go.mod"}, code: 1, says: "start from go.mod: restore go.mod: "},

@@ -29,6 +29,9 @@ const (
 	// waits again.
 	establishTimeout = 30 * time.Second
 	establishedPoll  = 20 * time.Millisecond
+	// conflictTimeout is the same for a CRD whose names are refused: the naming controller
+	// may not have seen yet that they were changed, or are free.
+	conflictTimeout = time.Second
 )
 
 var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
@@ -219,6 +222,7 @@ func isNoMatch(err error) bool {
 
 // awaitCRDs waits until each CRD is served.
 func (a *Applier) awaitCRDs(ctx context.Context, crds []object) error {
+	refused := time.Now().Add(conflictTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("not established within %s", establishTimeout))
 	defer cancel()
 	ticker := time.NewTicker(establishedPoll)
@@ -228,6 +232,10 @@ func (a *Applier) awaitCRDs(ctx context.Context, crds []object) error {
 		for {
 			reason := a.notEstablished(ctx, crd)
 			if reason == nil {
+				break
+			}
+			if errors.Is(reason, errNamesRefused) && time.Now().After(refused) {
+				errs = append(errs, fmt.Errorf("%s: %s is not established: %w", crd.origin, referTo(crd), reason))
 				break
 			}
 			select {
@@ -241,6 +249,9 @@ func (a *Applier) awaitCRDs(ctx context.Context, crds []object) error {
 	}
 	return join(errs...)
 }
+
+// errNamesRefused is the remedy for a CRD whose names are not accepted.
+var errNamesRefused = errors.New("another CRD of the group has one of its names; change the names, or delete the other CRD")
 
 // notEstablished returns why a CRD is not established yet, or nil.
 func (a *Applier) notEstablished(ctx context.Context, crd object) error {
@@ -259,10 +270,13 @@ func (a *Applier) notEstablished(ctx context.Context, crd object) error {
 	problem := errors.New("the CRD has no conditions")
 	for _, entry := range conditions {
 		condition, _ := entry.(map[string]any)
-		if condition["type"] == "Established" && condition["status"] == "True" {
+		switch {
+		case condition["type"] == "Established" && condition["status"] == "True":
 			return nil
-		}
-		if condition["status"] == "False" {
+		case condition["status"] != "False" || errors.Is(problem, errNamesRefused):
+		case condition["type"] == "NamesAccepted":
+			problem = fmt.Errorf("%v: %v: %w", condition["reason"], condition["message"], errNamesRefused)
+		default:
 			problem = fmt.Errorf("%v: %v", condition["reason"], condition["message"])
 		}
 	}

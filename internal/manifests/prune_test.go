@@ -19,10 +19,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// configMapMapper has config maps only.
-type configMapMapper struct{ meta.RESTMapper }
+// staticMapper has the types that it was made with.
+type staticMapper struct{ meta.RESTMapper }
 
-func (configMapMapper) Reset() {}
+func (staticMapper) Reset() {}
 
 // storingApplier returns an applier of dir that prunes, and the config maps that it
 // deletes. Its API server stores what is applied.
@@ -53,7 +53,7 @@ func storingApplier(dir string) (a *Applier, deleted chan string) {
 		}
 		return false, nil, nil
 	})
-	return &Applier{dir: dir, prunes: true, client: client, mapper: configMapMapper{mapper}, log: slog.New(slog.DiscardHandler)}, deleted
+	return &Applier{dir: dir, prunes: true, client: client, mapper: staticMapper{mapper}, log: slog.New(slog.DiscardHandler)}, deleted
 }
 
 // TestReplacedFileIsNotPruned: a manifest that is empty or gone for a moment, as while a
