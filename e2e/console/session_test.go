@@ -55,6 +55,27 @@ func TestOpensBrowser(t *testing.T) {
 	p.sees("Overview", "Kubernetes")
 }
 
+// TestCannotOpenBrowser: where no browser can be opened, the console prints the address
+// again, and not what the program has printed that was to open one.
+func TestCannotOpenBrowser(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte("#!/bin/sh\necho 'xdg-open: no method available'\necho 'www-browser: not found' >&2\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := launchWith(t, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}, "--data-dir", s.Dir)
+	harness.Eventually(t, "the console gives the browser up", func() error {
+		if !strings.Contains(c.log(t), "cannot open a browser (exit status 3): open "+c.address) {
+			return fmt.Errorf("it says %q", c.log(t))
+		}
+		return nil
+	})
+	if log := c.log(t); strings.Contains(log, "www-browser") || strings.Contains(log, "xdg-open") {
+		t.Errorf("the program's output is in\n%s", log)
+	}
+}
+
 // TestUsedAddress: a used address is refused, and the terminal shows the next one.
 func TestUsedAddress(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/pkg/browser"
 	"github.com/spf13/cobra"
@@ -47,6 +48,7 @@ an hour in which no page of it was in view.`,
 			}
 			options := console.Options{Config: config, Reload: reload, Context: name, Port: port, Log: log}
 			if !noBrowser {
+				browser.Stdout, browser.Stderr = io.Discard, io.Discard // xdg-open prints each program that it tries
 				options.Open = browser.OpenFile
 			}
 			c, err := console.New(options)

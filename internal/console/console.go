@@ -75,7 +75,7 @@ func (c *Console) Run(ctx context.Context) error {
 			return fmt.Errorf("serve the console: %w", err)
 		case err := <-opened:
 			if err != nil {
-				c.log.Info("cannot open a browser, open the address yourself", "error", err)
+				c.log.Info(fmt.Sprintf("cannot open a browser (%v): open %s", err, c.Address()))
 			}
 		case <-used:
 			used = nil
