@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,4 +107,38 @@ func TestTLSOnAnEtcdWithoutTLS(t *testing.T) {
 		t.Errorf("it ended with exit code %d", code)
 	}
 	harness.Contains(t, s.Log(), "error: etcd: reach etcd at "+https+": ", "does not use TLS: write "+member.client)
+}
+
+// TestEnvtestOnAUsedEtcd: envtest's kube-apiserver starts on an etcd that another one has
+// used, as kube-apiserver does.
+func TestEnvtestOnAUsedEtcd(t *testing.T) {
+	member := cluster(t, 1)[0]
+	member.waitHealthy()
+	assets := filepath.Join(t.TempDir(), "assets")
+	harness.Runs(t, harness.ExitOK, "envtest", assets)
+	for range 2 {
+		certificates := t.TempDir()
+		kubeconfig := filepath.Join(certificates, "kube-hyper-mini", "admin.kubeconfig")
+		cmd := exec.Command(filepath.Join(assets, "kube-apiserver"), "--etcd-servers="+member.client, "--cert-dir="+certificates, "--secure-port=0")
+		log := &strings.Builder{}
+		cmd.Stderr = log
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		harness.Eventually(t, "it is ready", func() error {
+			if len(ended) > 0 {
+				t.Fatalf("it ended with %v:\n%s", <-ended, log)
+			}
+			_, err := harness.Run(t, "", harness.KubectlBinary(t), "--kubeconfig", kubeconfig, "get", "--raw", "/readyz")
+			return err
+		})
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v:\n%s", err, log)
+		}
+	}
 }
