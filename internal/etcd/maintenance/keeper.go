@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -33,6 +35,8 @@ const (
 	// The delay between two attempts to make room doubles from minAttemptDelay to
 	// maxAttemptDelay while they fail.
 	minAttemptDelay, maxAttemptDelay = 5 * time.Second, 5 * time.Minute
+	// allWrites is more than the number of writes in flight.
+	allWrites = math.MaxInt64
 )
 
 // remedy is the advice for a database that is full or nearly full.
@@ -84,11 +88,10 @@ type Keeper struct {
 	checked       chan struct{} // closed after the first check
 	disk          func(dir string) (free, total int64, err error)
 	defragmenting atomic.Bool
-	writes        sync.RWMutex // read-locked by writes, locked by a defragmentation
+	writes        *semaphore.Weighted // a write acquires 1, a defragmentation allWrites
 
 	mu        sync.Mutex
-	unlocked  chan struct{} // closed when a defragmentation has unlocked writes; nil without one
-	record    Record        // nil until RecordEvents
+	record    Record // nil until RecordEvents
 	nearQuota bool
 	refusal   string
 
@@ -103,7 +106,10 @@ type Keeper struct {
 // New returns a keeper. Run starts its work.
 func New(config Config) *Keeper {
 	register()
-	return &Keeper{config: config, disk: datadir.DiskSpace, checked: make(chan struct{}), nextDefragment: time.Now().Add(startDelay)}
+	return &Keeper{
+		config: config, disk: datadir.DiskSpace, checked: make(chan struct{}), writes: semaphore.NewWeighted(allWrites),
+		nextDefragment: time.Now().Add(startDelay),
+	}
 }
 
 // Refusal returns why writes are refused and the remedy; empty if they are accepted,
@@ -128,25 +134,17 @@ func (k *Keeper) NearQuota() bool {
 // writes and calls end. A write that puts keys needs room: when the quota is reached, it
 // gets an error with the remedy. Deletions do not.
 func (k *Keeper) BeginWrite(ctx context.Context, puts bool) (end func(), err error) {
-	for !k.writes.TryRLock() {
-		k.mu.Lock()
-		unlocked := k.unlocked
-		k.mu.Unlock()
-		if unlocked == nil {
-			continue // it was unlocked meanwhile
-		}
-		select {
-		case <-unlocked:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for the defragmentation of the database: %w", context.Cause(ctx))
-		}
+	if !k.writes.TryAcquire(1) && k.writes.Acquire(ctx, 1) != nil {
+		return nil, fmt.Errorf("wait for the defragmentation of the database: %w", context.Cause(ctx))
 	}
 	if size, _, quota := k.config.Database.Sizes(); puts && size >= quota {
-		k.writes.RUnlock()
+		k.endWrite()
 		return nil, errors.New(quotaRefusal(usage{size: size, quota: quota}))
 	}
-	return k.writes.RUnlock, nil
+	return k.endWrite, nil
 }
+
+func (k *Keeper) endWrite() { k.writes.Release(1) }
 
 // Defragmenting reports whether reads and writes block during a defragmentation.
 func (k *Keeper) Defragmenting() bool { return k.defragmenting.Load() }
@@ -317,35 +315,18 @@ func (k *Keeper) Defragment(ctx context.Context) (Defragmented, error) {
 	return k.defragment(ctx, "command")
 }
 
-// lockWrites waits until the writes in flight have ended. Later ones wait for unlock.
-func (k *Keeper) lockWrites() (unlock func()) {
-	unlocked := make(chan struct{})
-	k.setUnlocked(unlocked)
-	k.writes.Lock()
-	return func() {
-		k.writes.Unlock()
-		k.setUnlocked(nil)
-		close(unlocked)
-	}
-}
-
-func (k *Keeper) setUnlocked(unlocked chan struct{}) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.unlocked = unlocked
-}
-
 func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, error) {
 	var d Defragmented
 	var began time.Time
 	err := k.config.Database.Defragment(ctx, func() (release func()) {
-		unlock := k.lockWrites()
+		// It waits for the writes in flight, and later ones wait for it.
+		_ = k.writes.Acquire(context.Background(), allWrites) // fails with its context only
 		k.defragmenting.Store(true)
 		d.Before, _, _ = k.config.Database.Sizes()
 		began = time.Now()
 		return func() {
 			k.defragmenting.Store(false)
-			unlock()
+			k.writes.Release(allWrites)
 		}
 	})
 	if err != nil {

@@ -335,15 +335,17 @@ func TestWritesDuringADefragmentation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		locked := make(chan (func()))
-		go func() { locked <- k.lockWrites() }()
+		locked := make(chan error)
+		go func() { locked <- k.writes.Acquire(t.Context(), allWrites) }()
 		select {
 		case <-locked:
 			t.Fatal("the defragmentation does not wait for a write in flight")
 		default:
 		}
 		before()
-		unlock := <-locked
+		if err := <-locked; err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error)
 		go func() {
@@ -367,7 +369,7 @@ func TestWritesDuringADefragmentation(t *testing.T) {
 			t.Fatalf("a write does not wait: %v", err)
 		default:
 		}
-		unlock()
+		k.writes.Release(allWrites)
 		if err := <-written; err != nil {
 			t.Error(err)
 		}
