@@ -66,8 +66,7 @@ func (a *Applier) Summary() Summary {
 
 // applied is the result of a round.
 type applied struct {
-	// failed is of type failures; nil if all objects were applied.
-	failed  error
+	failed  []error // of files and objects, one for each
 	objects int
 	// unpruned means that objects are to be pruned once the files have settled.
 	unpruned bool
@@ -77,17 +76,21 @@ type applied struct {
 // are not changed, and no object is pruned; nor is one unless the files have settled: a
 // file that is being replaced is incomplete, or gone, for a moment.
 func (a *Applier) round(ctx context.Context, files map[string]fileState, settled bool) applied {
-	objects, _, err := read(a.dir, files, Everything)
+	objects, _, errs := read(a.dir, files, Everything)
 	if settled {
 		now, err := scan(a.dir)
 		settled = err == nil && maps.Equal(now, files) // what was read is what the scan found
 	}
-	errs := append([]error{err}, a.applyObjects(ctx, objects)...)
-	if err := join(errs...); err != nil {
-		return applied{failed: err, objects: len(objects)}
+	errs = append(errs, duplicates(objects)...)
+	errs = append(errs, a.applyObjects(ctx, objects)...)
+	if len(errs) > 0 {
+		return applied{failed: errs, objects: len(objects)}
 	}
 	unpruned, err := a.pruneAndRecord(ctx, objects, settled)
-	return applied{failed: err, objects: len(objects), unpruned: unpruned}
+	if err != nil {
+		errs = []error{err}
+	}
+	return applied{failed: errs, objects: len(objects), unpruned: unpruned}
 }
 
 // applyObjects applies CRDs, awaits those that the server accepts, and applies the other
@@ -103,7 +106,7 @@ func (a *Applier) applyObjects(ctx context.Context, objects []object) []error {
 	}
 	accepted, errs := a.applyAll(ctx, crds)
 	if len(crds) > 0 {
-		errs = append(errs, a.awaitCRDs(ctx, accepted))
+		errs = append(errs, a.awaitCRDs(ctx, accepted)...)
 		a.mapper.Reset()
 	}
 	_, refused := a.applyAll(ctx, others)
@@ -221,13 +224,12 @@ func isNoMatch(err error) bool {
 }
 
 // awaitCRDs waits until each CRD is served.
-func (a *Applier) awaitCRDs(ctx context.Context, crds []object) error {
+func (a *Applier) awaitCRDs(ctx context.Context, crds []object) (errs []error) {
 	refused := time.Now().Add(conflictTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("not established within %s", establishTimeout))
 	defer cancel()
 	ticker := time.NewTicker(establishedPoll)
 	defer ticker.Stop()
-	var errs []error
 	for _, crd := range crds {
 		for {
 			reason := a.notEstablished(ctx, crd)
@@ -247,7 +249,7 @@ func (a *Applier) awaitCRDs(ctx context.Context, crds []object) error {
 			break
 		}
 	}
-	return join(errs...)
+	return errs
 }
 
 // errNamesRefused is the remedy for a CRD whose names are not accepted.

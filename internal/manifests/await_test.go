@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ func TestRefusedNamesAreReported(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, crd := awaited(test.conditions...)
 				began := time.Now()
-				err := a.awaitCRDs(t.Context(), []object{crd})
+				err := errors.Join(a.awaitCRDs(t.Context(), []object{crd})...)
 				if (err == nil) != (test.want == nil) {
 					t.Fatalf("got %v, want %q", err, test.want)
 				}

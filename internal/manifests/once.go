@@ -3,6 +3,7 @@ package manifests
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,40 +37,40 @@ func (a *Applier) ApplyOnce(ctx context.Context, paths []string, only Only) (int
 	var objects []object
 	var errs []error
 	for _, path := range paths {
-		found, skipped, err := readPath(path, only)
+		found, skipped, failed := readPath(path, only)
 		if len(skipped) > 0 {
 			a.log.Info("skipped templates of Helm charts, which have no CRDs", "files", skipped)
 		}
 		objects = append(objects, found...)
-		errs = append(errs, err)
+		errs = append(errs, failed...)
 	}
-	if err := join(append(errs, duplicates(objects))...); err != nil {
-		return 0, err
+	if errs = append(errs, duplicates(objects)...); len(errs) > 0 {
+		return 0, errors.Join(errs...)
 	}
-	return len(objects), join(a.applyObjects(ctx, objects)...)
+	return len(objects), errors.Join(a.applyObjects(ctx, objects)...)
 }
 
 // readPath reads a file or a directory.
-func readPath(path string, only Only) (objects []object, skipped []string, err error) {
+func readPath(path string, only Only) (objects []object, skipped []string, errs []error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read manifests: %w", err)
+		return nil, nil, []error{fmt.Errorf("read manifests: %w", err)}
 	}
 	files := map[string]fileState{path: {}}
 	dir := filepath.Dir(path)
 	if info.IsDir() {
 		dir = path
 		if files, err = scan(dir); err != nil {
-			return nil, nil, err
+			return nil, nil, []error{err}
 		}
 	}
-	objects, skipped, err = read(dir, files, only)
-	if err == nil && len(objects) == 0 {
+	objects, skipped, errs = read(dir, files, only)
+	if len(errs) == 0 && len(objects) == 0 {
 		what := "manifests"
 		if only == CRDs {
 			what = "CustomResourceDefinitions"
 		}
-		err = fmt.Errorf("read manifests: %s has no %s", path, what)
+		errs = []error{fmt.Errorf("read manifests: %s has no %s", path, what)}
 	}
-	return objects, skipped, err
+	return objects, skipped, errs
 }

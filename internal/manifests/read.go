@@ -71,15 +71,14 @@ func scan(dir string) (map[string]fileState, error) {
 }
 
 // read returns the selected objects of all files in order, and the templates of Helm
-// charts that it has skipped. It reads as much as can be read, and returns what cannot in
-// one error.
-func read(dir string, files map[string]fileState, only Only) (objects []object, skipped []string, err error) {
+// charts that it has skipped. It reads as much as can be read, and returns an error for
+// each file or object that cannot.
+func read(dir string, files map[string]fileState, only Only) (objects []object, skipped []string, errs []error) {
 	paths := make([]string, 0, len(files))
 	for path := range files {
 		paths = append(paths, path)
 	}
 	slices.Sort(paths)
-	var errs []error
 	for _, path := range paths {
 		name, err := filepath.Rel(dir, path)
 		if err != nil {
@@ -98,30 +97,28 @@ func read(dir string, files map[string]fileState, only Only) (objects []object, 
 			}
 			continue
 		}
-		found, err := parse(name, data, only.selects)
+		found, failed := parse(name, data, only.selects)
 		objects = append(objects, found...)
-		errs = append(errs, err)
+		errs = append(errs, failed...)
 	}
-	return objects, skipped, join(append(errs, duplicates(objects))...)
+	return objects, skipped, errs
 }
 
 // parse returns the objects of one file and the items of its lists, of those documents
 // whose fields keep returns true for.
-func parse(name string, data []byte, keep func(map[string]any) bool) ([]object, error) {
-	var objects []object
-	var errs []error
+func parse(name string, data []byte, keep func(map[string]any) bool) (objects []object, errs []error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for number := 1; ; number++ {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
-			return objects, join(errs...)
+			return objects, errs
 		}
 		origin := name
 		if number > 1 {
 			origin = fmt.Sprintf("%s (document %d)", name, number)
 		}
 		if err != nil {
-			return objects, join(append(errs, fmt.Errorf("%s: %w", origin, err))...)
+			return objects, append(errs, fmt.Errorf("%s: %w", origin, err))
 		}
 		found, err := decode(origin, document, keep)
 		if err != nil {
@@ -181,9 +178,8 @@ func checked(o object) ([]object, error) {
 }
 
 // duplicates returns an error for each object that is in two manifests.
-func duplicates(objects []object) error {
+func duplicates(objects []object) (errs []error) {
 	first := map[reference]string{}
-	var errs []error
 	for _, o := range objects {
 		ref := referTo(o)
 		if other, ok := first[ref]; ok {
@@ -192,5 +188,5 @@ func duplicates(objects []object) error {
 		}
 		first[ref] = o.origin
 	}
-	return join(errs...)
+	return errs
 }

@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -60,13 +61,19 @@ func TestFilesAreReadInPathOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, _, err := read(dir, files, Everything)
+	objects, _, err := readAll(dir, files, Everything)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := names(objects), "a b c e d f"; got != want {
 		t.Fatalf("read %q, want %q", got, want)
 	}
+}
+
+// readAll reads the files, and returns what is wrong with them as one error.
+func readAll(dir string, files map[string]fileState, only Only) (objects []object, skipped []string, err error) {
+	objects, skipped, errs := read(dir, files, only)
+	return objects, skipped, errors.Join(append(errs, duplicates(objects)...)...)
 }
 
 func TestUnreadableFilesAreReportedAndOthersRead(t *testing.T) {
@@ -89,7 +96,7 @@ func TestUnreadableFilesAreReportedAndOthersRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			objects, _, err := read(dir, files, Everything)
+			objects, _, err := readAll(dir, files, Everything)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
@@ -118,7 +125,7 @@ func TestTemplatesOfCharts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, skipped, err := read(dir, files, CRDs)
+	objects, skipped, err := readAll(dir, files, CRDs)
 	if err != nil || names(objects) != "a b c" {
 		t.Errorf("read %q, %v", names(objects), err)
 	}
@@ -128,14 +135,14 @@ func TestTemplatesOfCharts(t *testing.T) {
 	}
 	const says = "chart/templates/quoted.yaml is a template of the Helm chart %s: apply the output of \"helm template %[1]s\" instead"
 	want := fmt.Sprintf(filepath.FromSlash(says), filepath.Join(dir, "chart"))
-	if _, _, err := read(dir, files, Everything); err == nil || !strings.Contains(err.Error(), want) {
+	if _, _, err := readAll(dir, files, Everything); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("as manifests: %v, want %q", err, want)
 	}
 	write(t, templates, map[string]string{"crd.yaml": "{{- if .Values.crds }}\n" + fmt.Sprintf(crd, "d") + "{{- end }}\n"})
 	if files, err = scan(templates); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := read(templates, files, CRDs); err == nil || !strings.Contains(err.Error(), "crd.yaml is a template of the Helm chart") {
+	if _, _, err := readAll(templates, files, CRDs); err == nil || !strings.Contains(err.Error(), "crd.yaml is a template of the Helm chart") {
 		t.Errorf("a CRD in a template: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -72,9 +73,9 @@ func (a *Applier) Run(ctx context.Context, ready func()) error {
 	}
 	previous := ""
 	a.follow(ctx, func(result applied) {
-		err := result.failed
+		err := errors.Join(result.failed...)
 		a.mu.Lock()
-		a.failure, a.summary = err, Summary{Objects: result.objects, Failures: count(err)}
+		a.failure, a.summary = err, Summary{Objects: result.objects, Failures: len(result.failed)}
 		a.mu.Unlock()
 		if err == nil || !a.all && err.Error() == previous {
 			ready()
@@ -110,7 +111,7 @@ func (a *Applier) follow(ctx context.Context, report func(applied)) {
 			pending = true // the directory was removed: retry
 		}
 		if changed || pending && !time.Now().Before(due) {
-			result := applied{failed: err}
+			result := applied{failed: []error{err}}
 			if err == nil {
 				result = a.round(ctx, files, !time.Now().Before(settles))
 			}
@@ -123,7 +124,7 @@ func (a *Applier) follow(ctx context.Context, report func(applied)) {
 			if result.unpruned {
 				pending, due = true, settles
 			} else {
-				pending, due = result.failed != nil, time.Now().Add(backoff.Step())
+				pending, due = len(result.failed) > 0, time.Now().Add(backoff.Step())
 				a.logRound(result, logged)
 			}
 			report(result)
@@ -138,12 +139,12 @@ func (a *Applier) follow(ctx context.Context, report func(applied)) {
 
 // logRound logs the result of a round. It logs a repeated error once.
 func (a *Applier) logRound(result applied, logged *logging.Changes) {
-	if result.failed == nil {
+	if len(result.failed) == 0 {
 		a.log.Info("manifests applied", "dir", a.dir, "objects", result.objects)
 		logged.Forget(a.dir)
 		return
 	}
-	if text := result.failed.Error(); logged.Changed(a.dir, text) {
+	if text := errors.Join(result.failed...).Error(); logged.Changed(a.dir, text) {
 		a.log.Error("applying manifests failed, trying again", "dir", a.dir, "error", text)
 	}
 }
