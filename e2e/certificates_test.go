@@ -122,8 +122,8 @@ func TestDataDirectoryModes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if keys != 8 {
-		t.Errorf("%d keys, want those of 3 authorities, 4 certificates and the service accounts", keys)
+	if keys != 9 {
+		t.Errorf("%d keys, want those of 3 authorities, 4 certificates and the service accounts, and the pair that signs for clients", keys)
 	}
 }
 

@@ -44,6 +44,8 @@ var harmlessPrefixes = []string{
 	`"Unhandled Error" err="apiserver was unable to write a JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver was unable to write a fallback JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"http: Handler timeout\"}`,
+	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"body closed by handler\"}`,
+	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"context canceled\"}`,
 	`"Post-timeout activity"`,
 	`"Couldn't parse request"`,
 	`"Failed to convert options while estimating work for the list request"`,
