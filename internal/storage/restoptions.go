@@ -64,7 +64,7 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 		return generic.RESTOptions{}, err
 	}
 	g.storage.recordPrefix(resource, opts.ResourcePrefix, g.builtIn)
-	opts.Decorator = store.Uncached(g.newStore)
+	opts.Decorator = store.Uncached(g.newPromptStore)
 	if g.cached(resource) {
 		opts.Decorator = store.Cached(g.newStore, g.start, g.made)
 	}
@@ -82,4 +82,13 @@ func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, new
 	// watch event may return an older object.
 	own.KV, own.Lease = s.connection.gated(own.KV), gatedLease{own.Lease, &s.connection}
 	return store.New(&own, s.compactor, config, newFunc, newListFunc, resourcePrefix)
+}
+
+// newPromptStore is newStore for a resource without a watch cache.
+func (g *getter) newPromptStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+	made, destroy, err := g.newStore(config, newFunc, newListFunc, resourcePrefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	return promptWatches{made}, destroy, nil
 }
