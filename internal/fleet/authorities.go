@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 
@@ -30,9 +31,13 @@ func Authorities(ctx context.Context, client clientv3.KV, prefix string) (key st
 	return key, answer.Kvs[0].Value, nil
 }
 
+// ErrClaimed means that another server has begun to make authorities for the same objects
+// less than a minute ago, and has not published them yet.
+var ErrClaimed = errors.New("another server makes its authorities for this etcd")
+
 // ClaimIdentity reports whether this server may make authorities and keys for the objects
-// below prefix: no server has published its own, and none has claimed to make them in the
-// last minute. Then this server has claimed it.
+// below prefix: no server has published its own. Then other servers get [ErrClaimed] for a
+// minute, in which this one publishes them.
 func ClaimIdentity(ctx context.Context, client *clientv3.Client, prefix string) (bool, error) {
 	_, published, err := Authorities(ctx, client, prefix)
 	if err != nil || published != nil {
@@ -49,5 +54,8 @@ func ClaimIdentity(ctx context.Context, client *clientv3.Client, prefix string) 
 	if err != nil {
 		return false, fmt.Errorf("put %s: %w", key, err)
 	}
-	return put.Succeeded, nil
+	if !put.Succeeded {
+		return false, ErrClaimed
+	}
+	return true, nil
 }

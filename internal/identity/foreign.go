@@ -31,16 +31,19 @@ func (i *Identity) checkNew(ctx context.Context) error {
 	if err := i.store.CheckPresence(); !errors.As(err, &missing) {
 		return err
 	}
+	users := "is or was used by servers with other certificates and keys"
 	unused, err := i.claim(ctx)
-	if err != nil || unused {
+	if errors.Is(err, fleet.ErrClaimed) {
+		users = "is used by another new server, which has begun to make its certificates and keys less than a minute ago"
+	} else if err != nil || unused {
 		return err
 	}
 	if i.allowNew {
 		i.log.Warn("other servers have used this etcd, and this one makes new authorities and keys: kubeconfigs and tokens of one are refused by the other", "etcd", i.etcd())
 		return nil
 	}
-	return fmt.Errorf("the etcd at %s (etcd.external.prefix %s) is or was used by servers with other certificates and keys, and this start would make new ones, with which their kubeconfigs and tokens fail: import theirs first (`kube-hyper-mini bundle create FILE` there, `kube-hyper-mini bundle import FILE --data-dir %s` here), or restore pki and encryption from a backup; set another etcd.external.prefix for objects of its own; or start with --new-identity, after which all clients need new kubeconfigs and tokens",
-		i.etcd(), i.config.Etcd.External.Prefix, logging.ShellWord(i.dir.Path()))
+	return fmt.Errorf("the etcd at %s (etcd.external.prefix %s) %s, and this start would make new ones, which refuse the kubeconfigs and tokens of the others: import theirs first (`kube-hyper-mini bundle create FILE` there, `kube-hyper-mini bundle import FILE --data-dir %s` here), or restore pki and encryption from a backup; set another etcd.external.prefix for objects of its own; or start with --new-identity, after which all clients need new kubeconfigs and tokens",
+		i.etcd(), i.config.Etcd.External.Prefix, users, logging.ShellWord(i.dir.Path()))
 }
 
 // etcd names the external etcd for messages.

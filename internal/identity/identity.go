@@ -39,8 +39,8 @@ type Config struct {
 	// AllowNew creates the authorities that a used directory lacks, and new ones for a
 	// store that other servers have used.
 	AllowNew bool
-	// Claim reports whether new authorities may be made for the store of the server; nil
-	// if the process has no store.
+	// Claim reports whether new authorities may be made for the store of the server, as
+	// [fleet.ClaimIdentity] does; nil if the process has no store.
 	Claim func(context.Context) (bool, error)
 	// UseTokenKeys is called with the keys of service account tokens at the start and
 	// when they change; nil if no tokens are signed.

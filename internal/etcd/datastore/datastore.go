@@ -33,8 +33,9 @@ type Datastore interface {
 	// election of the controllers depends on it.
 	Shared() bool
 	// ClaimIdentity reports whether the server of this process may make new authorities
-	// and keys: no other server has published its own in the store, or is about to. It
-	// may be called before Run is ready, and then waits for it.
+	// and keys: no other server has published its own in the store. The error is
+	// [fleet.ErrClaimed] if one is about to. It may be called before Run is ready, and then
+	// waits for it.
 	ClaimIdentity(ctx context.Context) (bool, error)
 	// Register adds the server of this process to those that use the store. Call
 	// it before the server's first read.
