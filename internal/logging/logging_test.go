@@ -28,6 +28,15 @@ func TestTextLines(t *testing.T) {
 	}
 }
 
+// TestTextOfOthersDoesNotControlTheTerminal: messages of libraries have text of clients.
+func TestTextOfOthersDoesNotControlTheTerminal(t *testing.T) {
+	var out bytes.Buffer
+	slog.New(newHandler(&out, Options{Format: "text"})).Info("a\x1b[2Jb\n\tc\u009bd", "key", "\x1b[2J")
+	if line := out.String(); !strings.HasSuffix(line, " INFO  a\\x1b[2Jb\n\tc\\u009bd  key=\"\\x1b[2J\"\n") {
+		t.Errorf("got %q", line)
+	}
+}
+
 func TestColorIsOptIn(t *testing.T) {
 	var plain, colored bytes.Buffer
 	slog.New(newHandler(&plain, Options{})).Error("x")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 func newRecord(level slog.Level, message string) slog.Record {
@@ -67,7 +68,7 @@ func (h *textHandler) Handle(_ context.Context, record slog.Record) error {
 	}
 	line.WriteString(h.label(record.Level))
 	line.WriteByte(' ')
-	line.WriteString(record.Message)
+	line.WriteString(escape(record.Message))
 	separator := "  "
 	add := func(attr slog.Attr) {
 		line.WriteString(separator + attr.Key + "=" + quote(attr.Value.Resolve().String()))
@@ -102,8 +103,26 @@ func (h *textHandler) label(level slog.Level) string {
 
 // quote does not quote plain words, so that paths and URLs can be copied.
 func quote(value string) string {
-	if value == "" || strings.ContainsAny(value, " \t\n\"=") {
+	if value == "" || strings.ContainsAny(value, " \t\n\"=") || strings.ContainsFunc(value, unicode.IsControl) {
 		return strconv.Quote(value)
 	}
 	return value
+}
+
+// escape escapes characters that control a terminal: a message of a library may have text
+// of a client or a webhook. Messages may have several lines.
+func escape(message string) string {
+	controls := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	if !strings.ContainsFunc(message, controls) {
+		return message
+	}
+	var escaped strings.Builder
+	for _, r := range message {
+		if controls(r) {
+			escaped.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	return escaped.String()
 }
