@@ -44,7 +44,11 @@ const (
 	// definitionVersion is increased with each change of the definition; a test
 	// compares it with the digest.
 	definitionVersion = 2
-	servedPoll        = 10 * time.Millisecond
+	// servedPoll is the time between two requests for a type that will be served in a
+	// moment; rareServedPoll, after servedSoon, for one that something keeps from that.
+	servedPoll     = 10 * time.Millisecond
+	servedSoon     = 5 * time.Second
+	rareServedPoll = time.Second
 )
 
 var (
@@ -84,7 +88,7 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 		}
 		return fmt.Errorf("apply the definition %s: %w", definitionName, err)
 	}
-	_, err = listOnceServed(ctx, client)
+	_, err = listOnceServed(ctx, client, log)
 	return err
 }
 
@@ -115,8 +119,8 @@ func create(ctx context.Context, client dynamic.Interface) (created bool, err er
 // returns all objects. Until a starting server has read all its types it answers "not
 // found, try again in 5 s" (k8s.io/apiserver/pkg/util/notfoundhandler), for which
 // client-go would wait; and a reflector retries after a second when the watch cache is
-// not ready.
-func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.UnstructuredList, error) {
+// not ready. It logs that the type is still not served after servedSoon.
+func listOnceServed(ctx context.Context, config *rest.Config, log *slog.Logger) (*unstructured.UnstructuredList, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client for %s: %w", definitionName, err)
@@ -126,12 +130,16 @@ func listOnceServed(ctx context.Context, config *rest.Config) (*unstructured.Uns
 	}
 	ticker := time.NewTicker(servedPoll)
 	defer ticker.Stop()
+	late := time.After(servedSoon)
 	for {
 		list, err := listByWatch(ctx, request)
 		if err == nil {
 			return list, nil
 		}
 		select {
+		case <-late:
+			log.Warn("ServiceEndpoints are not served, though they are defined, and references to Services are not resolved: see the versions and conditions of crd/"+definitionName, "error", err)
+			ticker.Reset(rareServedPoll)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait until %s is served: %w", definitionName, errors.Join(context.Cause(ctx), err))
 		case <-ticker.C:

@@ -41,7 +41,7 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	if err != nil {
 		return fmt.Errorf("make the client that follows ServiceEndpoints: %w", err)
 	}
-	list, err := listOnceServed(ctx, client)
+	list, err := listOnceServed(ctx, client, log)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,17 @@
 package endpoints
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -72,7 +77,7 @@ func TestListByWatch(t *testing.T) {
 		}
 		<-r.Context().Done()
 	}
-	list, err := listOnceServed(t.Context(), &rest.Config{Host: "https://apiserver.invalid", Transport: pipeTransport{handler}})
+	list, err := listOnceServed(t.Context(), &rest.Config{Host: "https://apiserver.invalid", Transport: pipeTransport{handler}}, slog.New(slog.DiscardHandler))
 	if err != nil || list.GetResourceVersion() != "97" || len(list.Items) != 1 || list.Items[0].GetName() != "one" {
 		t.Errorf("listed %+v, %v", list, err)
 	}
@@ -81,4 +86,25 @@ func TestListByWatch(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestTypeThatIsNotServed: it is requested rarely, and that is logged once.
+func TestTypeThatIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		requests := 0
+		handler := func(w http.ResponseWriter, _ *http.Request) {
+			requests++
+			_, _ = io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":404,"message":"not served"}}`) // into a pipe
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := listOnceServed(ctx, &rest.Config{Host: "https://apiserver.invalid", Transport: pipeTransport{handler}}, slog.New(slog.NewTextHandler(&log, nil)))
+		if err == nil || requests < 100 || requests > 1000 {
+			t.Errorf("%d requests in a minute: %v", requests, err)
+		}
+		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "not served") {
+			t.Errorf("the log is\n%s", text)
+		}
+	})
 }
