@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -146,4 +148,34 @@ func TestStalledEtcd(t *testing.T) {
 	if code := s.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d", code)
 	}
+}
+
+// TestKilledServerStartsAgain: a server takes back the lease that it held when it was
+// killed. One that waits until the lease has expired has another identity, and counts a
+// transition.
+func TestKilledServerStartsAgain(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has an ID of the boot")
+	}
+	urls := endpoints(cluster(t, 1))
+	lease := func(s *harness.Server) coordinationv1.LeaseSpec {
+		t.Helper()
+		found, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "kube-hyper-mini-controllers", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Spec
+	}
+	killed := server(t, urls, "")
+	killed.WaitLog("acquired the controller lease")
+	before := lease(killed)
+	killed.Kill()
+	again := harness.StartIn(t, killed.Dir, "--config", onEtcd(t, urls, ""))
+	again.WaitLog("acquired the controller lease")
+	after := lease(again)
+	if *after.HolderIdentity != *before.HolderIdentity || *after.LeaseTransitions != *before.LeaseTransitions {
+		t.Errorf("the lease was %v, and is %v", before, after)
+	}
+	createNamespace(t, again, "after-the-kill")
+	populated(t, again, "after-the-kill")
 }

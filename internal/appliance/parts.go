@@ -93,7 +93,7 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 			return p.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: func(ctx context.Context, ready func()) error {
 				return runner.Run(ctx, controllers.Config{
 					Client: ident.ControllerClient(cfg.ControllerManager.Server), Manager: true, Files: controllers.NewFiles(ident.Store()),
-					Elect: true, Selection: cfg.ControllerManager.Controllers, Log: log,
+					Elect: true, LockID: p.dir.LockID(), Selection: cfg.ControllerManager.Controllers, Log: log,
 				}, ready)
 			}})
 		},

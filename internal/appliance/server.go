@@ -189,8 +189,8 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Population: s.api.storage.Population(),
 		Objects:    controllers.Feeds(s.api.storage.Follow),
 		Files:      controllers.NewFiles(s.identity.Store()),
-		Elect:      s.store.Shared(),
-		Alone:      s.store.Alone, AfterWrites: s.api.server.AfterWrites,
+		Elect:      s.store.Shared(), LockID: s.dir.LockID(),
+		Alone: s.store.Alone, AfterWrites: s.api.server.AfterWrites,
 		Selection: s.config.ControllerManager.Controllers,
 		Log:       s.log,
 	}, ready)

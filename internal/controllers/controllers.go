@@ -45,6 +45,10 @@ type Config struct {
 	// Elect enables leader election: other processes may run controllers on the same
 	// store.
 	Elect bool
+	// LockID names a lock that this process holds, and held before it by processes that
+	// have ended: it takes over their lease at once. If it is empty, it waits until the
+	// lease has expired.
+	LockID string
 	// Alone reports whether only one API server uses the store at this moment; nil
 	// if that is unknown. A server that starts later reads everything first.
 	Alone func(ctx context.Context) (bool, error)

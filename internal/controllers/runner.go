@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -97,7 +97,7 @@ func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
 // the lease is released, because another process acquires it at once.
 func (r *Runner) runElected(ctx context.Context, cfg Config, ready func()) error {
 	leading := make(chan struct{})
-	elector, err := newElector(cfg.Client, func() { close(leading) })
+	elector, err := newElector(cfg, func() { close(leading) })
 	if err != nil {
 		return err
 	}
@@ -129,8 +129,8 @@ func (r *Runner) runElected(ctx context.Context, cfg Config, ready func()) error
 // errLeaseLost stops the controllers: another process may hold the lease.
 var errLeaseLost = errors.New("lost the controller lease")
 
-func newElector(clientConfig *rest.Config, elected func()) (*leaderelection.LeaderElector, error) {
-	client, err := kubernetes.NewForConfig(clientConfig)
+func newElector(cfg Config, elected func()) (*leaderelection.LeaderElector, error) {
+	client, err := kubernetes.NewForConfig(cfg.Client)
 	if err != nil {
 		return nil, fmt.Errorf("make the client for the election: %w", err)
 	}
@@ -138,11 +138,13 @@ func newElector(clientConfig *rest.Config, elected func()) (*leaderelection.Lead
 	if err != nil {
 		return nil, fmt.Errorf("read the host name for the election: %w", err)
 	}
+	// A candidate that has the identity of the holder takes the lease as its own.
+	identity := hostname + "_" + cmp.Or(cfg.LockID, uuid.NewString())
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
 			Client:     client.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + uuid.NewString()},
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		},
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		ReleaseOnCancel: true,

@@ -250,6 +250,11 @@ func WriteStampFile(dir string, stamp Stamp) error {
 // Path is the directory's absolute path.
 func (d *Dir) Path() string { return d.path }
 
+// LockID names the lock that this process holds: a process that has held a lock of the same
+// ID has ended, or closed the directory. It is empty on systems other than Linux. A copy of
+// the directory, and the directory after a boot, have another ID.
+func (d *Dir) LockID() string { return lockID(d.lock) }
+
 // Join returns a path inside the directory.
 func (d *Dir) Join(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
