@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -51,6 +52,17 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	if err := creations.Wait(); err != nil {
 		t.Fatal(err)
 	}
+	last, err := things.List(t.Context(), metav1.ListOptions{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, err := things.Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.GetResourceVersion()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer changes.Stop()
+	deletions := make(chan int, 1)
+	go func() { deletions <- countDeletions(changes, objects-1) }()
 	if err := definitions.Delete(t.Context(), k.crd(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +86,9 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	if list, err := things.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "w0" {
 		t.Fatalf("%v: %v, want the object with the finalizer", err, list)
 	}
+	if seen := <-deletions; seen != objects-1 {
+		t.Errorf("the watch ended after %d deletions of %d", seen, objects-1)
+	}
 	if crd, err := definitions.Get(t.Context(), k.crd(), metav1.GetOptions{}); err != nil || condition(crd, "Terminating") != "True" {
 		t.Errorf("while an object has a finalizer: %v: %v", err, crd)
 	}
@@ -93,6 +108,22 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	if err := definitions.Delete(context.WithoutCancel(t.Context()), k.crd(), metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
+}
+
+// countDeletions reads events until that many objects were deleted or the watch ends, and
+// returns the number of deletions.
+func countDeletions(w watch.Interface, want int) int {
+	seen := 0
+	for seen < want {
+		event, ok := <-w.ResultChan()
+		if !ok {
+			break
+		}
+		if event.Type == watch.Deleted {
+			seen++
+		}
+	}
+	return seen
 }
 
 // TestSelectableFields: objects are selected by the fields that the CRD names.

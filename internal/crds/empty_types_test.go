@@ -249,6 +249,26 @@ func TestEmptyWatchesEndWithTheirDefinition(t *testing.T) {
 	}
 }
 
+// TestEmptyWatchesContinueDuringADeletion: they end with it. A finalizer may delay that.
+func TestEmptyWatchesContinueDuringADeletion(t *testing.T) {
+	var w definitionChanges
+	crd, deleting := light("as", "example.com", "1", 5), light("as", "example.com", "1", 6)
+	deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	ended := w.end(crd.Name)
+	w.changed(crd, deleting)
+	select {
+	case <-ended:
+		t.Error("the beginning of a deletion ends watches")
+	default:
+	}
+	w.changed(deleting, nil)
+	select {
+	case <-ended:
+	default:
+		t.Error("the end of a deletion ends no watches")
+	}
+}
+
 // TestEmptyWatchesSendBookmarks: the last bookmark of a watch has a revision from which the
 // next watch misses no change.
 func TestEmptyWatchesSendBookmarks(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -52,7 +51,7 @@ func (w *definitionChanges) end(name string) <-chan struct{} {
 
 // changed is called after each change of the catalog.
 func (w *definitionChanges) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
-	if before == nil || after != nil && sameServing(before, after) {
+	if before == nil || after != nil && customresources.SameServing(before, after) {
 		return
 	}
 	w.mu.Lock()
@@ -63,24 +62,12 @@ func (w *definitionChanges) changed(before, after *apiextensionsv1.CustomResourc
 	}
 }
 
-// sameServing reports whether upstream's handler would keep what it has built for a
-// CRD. The beginning of a deletion increases the generation without a change of the
-// specification.
-func sameServing(before, after *apiextensionsv1.CustomResourceDefinition) bool {
-	generation := after.Generation
-	if before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
-		generation--
-	}
-	return before.UID == after.UID && before.Generation == generation &&
-		equality.Semantic.DeepEqual(before.Status.AcceptedNames, after.Status.AcceptedNames)
-}
-
 // watch waits for the first object; then upstream's handler continues the watch.
 func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *customresources.PlainRequest, empty *storage.EmptyResource, revision int64) {
 	release := sync.OnceFunc(empty.Release)
 	defer release()
 	ended := e.changes.end(p.CRD.Name)
-	if current := e.front.catalog.get(p.CRD.Name); current == nil || !sameServing(p.CRD, current) {
+	if current := e.front.catalog.get(p.CRD.Name); current == nil || !customresources.SameServing(p.CRD, current) {
 		customresources.NewStream(w, p) // the CRD has changed meanwhile: the client watches again
 		return
 	}

@@ -12,7 +12,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/controller/finalizer"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -275,17 +274,9 @@ func (f *front) changed(before, after *apiextensionsv1.CustomResourceDefinition)
 	f.drop(uid)
 }
 
-// outdated reports whether a type must be built again: upstream's handler compares
-// specifications, whose changes the generation counts.
+// outdated reports whether a type must be built again.
 func outdated(built, now *apiextensionsv1.CustomResourceDefinition) bool {
-	switch {
-	case now == nil:
-		return true
-	case version(built) >= version(now):
-		return false
-	}
-	return built.UID != now.UID || built.Generation != now.Generation ||
-		!equality.Semantic.DeepEqual(built.Status.AcceptedNames, now.Status.AcceptedNames)
+	return now == nil || version(built) < version(now) && !customresources.SameServing(built, now)
 }
 
 // drop has the handler drop what it has built for a CRD, if anything. Requests in

@@ -337,14 +337,15 @@ func TestTypesAreReleasedOneByOne(t *testing.T) {
 	}
 }
 
-// TestTypesUnderDeletionAreNotReleased: upstream's finalizer deletes their objects, which
-// may take longer than the time after which a type is idle.
+// TestTypesUnderDeletionAreNotReleased, nor built again: upstream's finalizer deletes their
+// objects, which may take longer than the time after which a type is idle.
 func TestTypesUnderDeletionAreNotReleased(t *testing.T) {
 	crd := light("as", "example.com", "1", 5)
 	f := builtFront(func(_ *front, uid types.UID) { t.Errorf("%s is dropped", uid) }, crd)
 	deleting := light("as", "example.com", "1", 6)
 	deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	f.catalog.wrote(deleting)
+	f.changed(crd, deleting)
 	if gone := f.release(time.Now()); gone != 0 || f.resident() != 1 {
 		t.Errorf("%d types were released, %d are resident", gone, f.resident())
 	}

@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	informers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
 	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -104,4 +105,11 @@ func WholeName(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.C
 func Drop(handler cache.ResourceEventHandler, uid types.UID) {
 	empty := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{UID: uid}}
 	handler.OnUpdate(empty, empty)
+}
+
+// SameServing reports whether the handler keeps what it has built for a CRD. It compares
+// specifications, whose changes the generation counts; a deletion does not increase that.
+func SameServing(before, after *apiextensionsv1.CustomResourceDefinition) bool {
+	return before.UID == after.UID && before.Generation == after.Generation &&
+		equality.Semantic.DeepEqual(before.Status.AcceptedNames, after.Status.AcceptedNames)
 }
