@@ -128,7 +128,7 @@ func load(name string, data []byte, complete func(*ServerConfiguration)) (*Serve
 		return nil, source, form
 	}
 	complete(cfg)
-	if err := mistakes(split(form), source.Locate(cfg.Validate())); err != nil {
+	if err := source.mistakes(split(form), source.Locate(cfg.Validate())); err != nil {
 		return nil, source, err
 	}
 	return cfg, source, nil

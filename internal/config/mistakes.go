@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 )
@@ -43,11 +44,11 @@ func lacks(value *yamlv3.Node, nodes map[*yamlv3.Node]bool) bool {
 // mistakes joins what is wrong with the form of a file and with the values in it, in the
 // order of the lines. It leaves out what may follow from a field with a wrong form: the
 // field has its default then.
-func mistakes(form []error, values error) error {
+func (s Source) mistakes(form []error, values error) error {
 	all := slices.Clone(form)
 	for _, value := range split(values) {
 		field := new(FieldError)
-		if !errors.As(value, &field) || !slices.ContainsFunc(form, func(err error) bool { return follows(field, err) }) {
+		if !errors.As(value, &field) || !slices.ContainsFunc(form, func(err error) bool { return s.follows(field, err) }) {
 			all = append(all, value)
 		}
 	}
@@ -55,15 +56,16 @@ func mistakes(form []error, values error) error {
 	return errors.Join(all...)
 }
 
-// follows reports whether a wrong value may be the consequence of a mistake in the form: it
-// is of the same field, or the message names that field.
-func follows(value *FieldError, form error) bool {
+// follows reports whether a wrong value may be the consequence of a mistake in the form: of a
+// known field, which is that of the value, or which the message names.
+func (s Source) follows(value *FieldError, form error) bool {
 	mistake := new(FieldError)
-	if !errors.As(form, &mistake) || mistake.Path == "" {
+	if !errors.As(form, &mistake) || s.lines[mistake.Path] == 0 {
 		return false
 	}
-	name := mistake.Path[strings.LastIndexAny(mistake.Path, ".")+1:]
-	return value.Path == mistake.Path || strings.Contains(value.Message, name)
+	name := mistake.Path[strings.LastIndex(mistake.Path, ".")+1:]
+	words := strings.FieldsFunc(value.Message, func(r rune) bool { return !unicode.IsLetter(r) })
+	return value.Path == mistake.Path || slices.Contains(words, name)
 }
 
 // split returns the errors that err joins.

@@ -20,13 +20,14 @@ etcd:
 manifests: {required: true, waitForReady: *wrong}
 kubeconfig: {mode: "0888"}
 logging: {format: xml, verbosity: "11"}
+a: 1
 `))
 	if err == nil {
 		t.Fatal("it was accepted")
 	}
 	want := []string{
 		"4: serving.bindAddress", "5: serving.prot", "7: serving.keyFile", "8: serving.extraSANs[0]", "10: etcd.embedded.quotaBackend", "10: etcd.embedded.fsync",
-		"11: etcd.external.endpoints[0]", "11: etcd.external.endpoints[1]", "10: manifests.waitForReady", "13: kubeconfig.mode", "14: logging.format", "14: logging.verbosity",
+		"11: etcd.external.endpoints[0]", "11: etcd.external.endpoints[1]", "10: manifests.waitForReady", "13: kubeconfig.mode", "14: logging.format", "14: logging.verbosity", "15: a",
 	}
 	lines, previous := strings.Split(err.Error(), "\n"), ""
 	if len(lines) != len(want) {
