@@ -50,8 +50,17 @@ func (r *Runner) Names() []string {
 // Run runs the controllers until ctx ends. It calls ready when they run or, with
 // leader election, when the election starts. When the lease is lost, the controllers
 // stop and the election starts again: etcd may have been unreachable for a moment, and
-// the API server of this process continues.
+// the API server of this process continues. The end of ctx during the start is not a
+// failure of a controller, though their shared informers may end before they are built.
 func (r *Runner) Run(ctx context.Context, cfg Config, ready func()) error {
+	err := r.runOrElect(ctx, cfg, ready)
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), err)
+	}
+	return err
+}
+
+func (r *Runner) runOrElect(ctx context.Context, cfg Config, ready func()) error {
 	if !cfg.Elect {
 		return r.run(ctx, cfg, ready)
 	}

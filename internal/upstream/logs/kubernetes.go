@@ -23,6 +23,7 @@ import "strings"
 //   k8s.io/apiserver/pkg/server/filters.WithPanicRecovery
 //   k8s.io/apiserver/pkg/endpoints/request.RequestInfoFactory.NewRequestInfo
 //   k8s.io/apiserver/pkg/util/flowcontrol/request.listWorkEstimator.estimate
+//   k8s.io/kubernetes/pkg/registry/core/service/ipallocator/controller.RepairIPAddress.syncService
 // Why: every healthy start, every new CRD and every client that goes away makes
 //   Kubernetes components warn. Their log has no other mark than the text.
 // Gain: the log of a healthy server has no warnings, so that one means something.
@@ -47,6 +48,7 @@ var harmlessPrefixes = []string{
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"body closed by handler\"}`,
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"context canceled\"}`,
 	`"Post-timeout activity"`,
+	`"Timeout or abort while handling"`,
 	`"Couldn't parse request"`,
 	`"Failed to convert options while estimating work for the list request"`,
 	// The stop does not wait for connections without requests.
@@ -57,13 +59,14 @@ var harmlessPrefixes = []string{
 var harmlessPairs = [][2]string{
 	// An aggregated server is down; the condition of its APIService reports it.
 	{`"Failed to watch"`, "the server is currently unable to handle the request"},
-	// A client ended its watch of an aggregated type.
-	{`"Timeout or abort while handling"`, "watch=true"},
 	// The database is full, which is logged; events are best effort.
 	{`"Server rejected event`, "reads and deletions are served, other writes are refused"},
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
 	{"", `namespaces \"kube-system\" not found`},
+	// The first start: the Service is created while its address is being checked, which is
+	// allocated then.
+	{`"Unhandled Error" err="the ClusterIP [`, ` for Service default/kubernetes is not allocated; repairing"`},
 	// A store was replaced while its watch began, as that of service accounts where
 	// pods are served.
 	{"failed to sync with latest state: ", "context canceled"},
