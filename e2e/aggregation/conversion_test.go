@@ -65,6 +65,7 @@ func TestConversionWebhook(t *testing.T) {
 	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
 	r := w.replica(t, "converter")
 	w.endpoint(hookNamespace, hookService, target(r.port))
+	w.waitReachable(hookNamespace, hookService, "1/1") // else the server may not know it when it converts
 	w.defineConvertible()
 	namespace := unique("converted")
 	w.createNamespace(namespace)
