@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/undelete"
 )
@@ -100,7 +102,8 @@ func printPlan(w io.Writer, plan *undelete.Plan) error {
 		if namespace == "" {
 			namespace = "-"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", item.Action, item.Kind, namespace, item.Name, item.Reason)
+		reason := printers.EscapeTerminal(strings.Join(strings.Fields(item.Reason), " ")) // may be the text of a webhook
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", item.Action, item.Kind, namespace, item.Name, reason)
 	}
 	return table.Flush()
 }
