@@ -25,6 +25,9 @@ func TestKubernetesProfile(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, "--config", harness.ConfigFile(t, kubernetesProfile+
 		"apiServer:\n  flags: {service-cluster-ip-range: 10.7.0.0/24, service-node-port-range: 31000-31009}\n"))
+	if log := s.Log(); strings.Contains(log, " ERROR ") {
+		t.Errorf("the start logged an error:\n%s", log)
+	}
 	for name, test := range map[string]func(*testing.T, *harness.Server, string){
 		"workloads":          workloadsAreData,
 		"services":           servicesHaveAddresses,
@@ -41,11 +44,6 @@ func TestKubernetesProfile(t *testing.T) {
 			test(t, server, namespace(t, server))
 		})
 	}
-	t.Cleanup(func() {
-		if strings.Contains(s.Log(), " ERROR ") {
-			t.Errorf("the log has an error:\n%s", s.Log())
-		}
-	})
 }
 
 // chartsInstall: helm installs a chart with a Deployment and a Service, and a webhook that

@@ -64,9 +64,9 @@ var harmlessPairs = [][2]string{
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
 	{"", `namespaces \"kube-system\" not found`},
-	// The first start: the Service is created while its address is being checked, which is
-	// allocated then.
-	{`"Unhandled Error" err="the ClusterIP [`, ` for Service default/kubernetes is not allocated; repairing"`},
+	// A Service is new, or is being deleted, and the cache of its addresses lags behind; an
+	// event has the same content.
+	{`"Unhandled Error" err="the ClusterIP [`, ` is not allocated; repairing"`},
 	// A store was replaced while its watch began, as that of service accounts where
 	// pods are served.
 	{"failed to sync with latest state: ", "context canceled"},
