@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
@@ -20,7 +20,7 @@ import (
 const maxChecked = 256 << 20
 
 // DatabaseFile returns the path of the database of the member in dir.
-func DatabaseFile(dir string) string { return filepath.Join(dir, "member", "snap", "db") }
+func DatabaseFile(dir string) string { return datadir.ToBackendFileName(dir) }
 
 // Verify checks the data of a member that is not running, as [Start] does before etcd
 // opens it. It returns an error for data with which etcd would panic, and for damage that
@@ -47,7 +47,7 @@ func Verify(ctx context.Context, dir string) error {
 	if applied == 0 {
 		return nil // an empty database
 	}
-	log := filepath.Join(dir, "member", "wal")
+	log := datadir.ToWALDir(dir)
 	logged, err := etcdfiles.LastLogged(log)
 	if err != nil {
 		return fmt.Errorf("the log %s cannot be read: %w; %s", log, err, remedy)

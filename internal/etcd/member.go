@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 
@@ -137,7 +137,7 @@ func (m *Member) watch(elected func()) {
 
 // Exists reports whether the directory has a member's data, readable or not.
 func Exists(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "member"))
+	_, err := os.Stat(datadir.ToMemberDir(dir))
 	return !errors.Is(err, os.ErrNotExist)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.uber.org/zap"
 
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
@@ -46,7 +47,7 @@ func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logge
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
-	logged, err := etcdfiles.LastLogged(filepath.Join(dir, "member", "wal"))
+	logged, err := etcdfiles.LastLogged(datadir.ToWALDir(dir))
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
@@ -109,7 +110,7 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 			err = errors.Join(err, copied.Close())
 		}
 	}()
-	if err := copyPrivate(filepath.Join(dir, "member"), filepath.Join(to, "member")); err != nil {
+	if err := copyPrivate(datadir.ToMemberDir(dir), datadir.ToMemberDir(to)); err != nil {
 		return nil, fmt.Errorf("copy etcd's data: %w", err)
 	}
 	if copied.member, err = Start(ctx, Config{Dir: to, Fsync: true, Logger: logger}); err != nil {

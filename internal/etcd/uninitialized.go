@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/server/v3/storage/datadir"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
@@ -15,7 +16,7 @@ import (
 // was ready. A database that can be read and has keys is kept: it is not from such a
 // start.
 func Discard(dir string) error {
-	member := filepath.Join(dir, "member")
+	member := datadir.ToMemberDir(dir)
 	if empty, err := hasNoKey(DatabaseFile(dir)); err == nil && !empty {
 		return nil
 	}
@@ -30,8 +31,8 @@ func Discard(dir string) error {
 // has no committed entry and the database has no key, so that no object is lost. In
 // all other cases the files are kept.
 func removeUninitialized(dir string) error {
-	member := filepath.Join(dir, "member")
-	uninitialized, err := isUninitialized(member)
+	member := datadir.ToMemberDir(dir)
+	uninitialized, err := isUninitialized(dir)
 	if err != nil || !uninitialized {
 		return err
 	}
@@ -41,23 +42,10 @@ func removeUninitialized(dir string) error {
 	return nil
 }
 
-func isUninitialized(member string) (bool, error) {
-	logs, err := os.ReadDir(filepath.Join(member, "wal"))
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
+func isUninitialized(dir string) (bool, error) {
+	first, err := etcdfiles.OnlyLog(datadir.ToWALDir(dir))
 	if err != nil {
 		return false, fmt.Errorf("check for an interrupted first start: %w", err)
-	}
-	first := ""
-	for _, entry := range logs {
-		switch {
-		case entry.Name() == "0.tmp": // the next file, preallocated
-		case filepath.Ext(entry.Name()) == ".wal" && first == "":
-			first = filepath.Join(member, "wal", entry.Name())
-		default: // a second log file, or one that etcd has renamed because it is broken
-			return false, nil
-		}
 	}
 	if first == "" {
 		return false, nil
@@ -69,7 +57,7 @@ func isUninitialized(member string) (bool, error) {
 	if started {
 		return false, nil
 	}
-	return hasNoKey(filepath.Join(member, "snap", "db"))
+	return hasNoKey(DatabaseFile(dir))
 }
 
 // hasNoKey reports whether the database is missing or empty.
@@ -83,7 +71,7 @@ func hasNoKey(file string) (bool, error) {
 	}
 	empty := false
 	err = db.View(func(tx *bbolt.Tx) error {
-		keys := tx.Bucket([]byte("key"))
+		keys := tx.Bucket(schema.Key.Name())
 		if keys == nil {
 			empty = true
 			return nil

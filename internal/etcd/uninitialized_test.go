@@ -51,19 +51,19 @@ func TestDataIsNotAnInterruptedFirstStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	newLog(t, dir)
-	if uninitialized, err := isUninitialized(filepath.Join(dir, "member")); err != nil || uninitialized {
+	if uninitialized, err := isUninitialized(dir); err != nil || uninitialized {
 		t.Errorf("with keys in the database: %t %v", uninitialized, err)
 	}
 	if err := os.Remove(filepath.Join(dir, "member", "snap", "db")); err != nil {
 		t.Fatal(err)
 	}
-	if uninitialized, err := isUninitialized(filepath.Join(dir, "member")); err != nil || !uninitialized {
+	if uninitialized, err := isUninitialized(dir); err != nil || !uninitialized {
 		t.Errorf("with nothing at all: %t %v", uninitialized, err)
 	}
 	if err := os.WriteFile(filepath.Join(files, "0.wal.broken"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if uninitialized, err := isUninitialized(filepath.Join(dir, "member")); err != nil || uninitialized {
+	if uninitialized, err := isUninitialized(dir); err != nil || uninitialized {
 		t.Errorf("with a log that was set aside: %t %v", uninitialized, err)
 	}
 }

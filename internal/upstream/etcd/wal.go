@@ -17,6 +17,7 @@ import (
 //
 // Mirrors: go.etcd.io/etcd/server/v3/storage/wal.walName
 //   go.etcd.io/etcd/server/v3/storage/wal.filePipeline.alloc
+//   go.etcd.io/etcd/server/v3/storage/wal.Repair
 //   go.etcd.io/etcd/server/v3/storage/wal.decoder.decodeRecord
 //   go.etcd.io/etcd/server/v3/storage/wal.WAL.ReadAll
 //   go.etcd.io/etcd/server/v3/storage/wal.EntryType
@@ -30,14 +31,45 @@ import (
 //   etcd checks neither.
 // Gain: a truncated log is refused at the start, and a first start that was
 //   interrupted can be repeated (e2e/faults, TestDamagedFiles).
-// Breaks: a sound log is refused, or a truncated one is accepted. TestDamagedFiles and
-//   TestStartAfterAnInterruptedFirstStart fail.
+// Breaks: a sound log is refused, or a truncated one is accepted. TestDamagedFiles,
+//   TestOnlyLog and TestStartAfterAnInterruptedFirstStart fail.
 
 // Numbers of the fields of raftpb.Entry and walpb.Snapshot.
 const (
 	fieldEntryIndex    = 3
 	fieldSnapshotIndex = 1
 )
+
+// The names of the files of a log.
+const (
+	logExtension = ".wal"
+	// nextFile is the name of the second file of a log before it is used: etcd takes its
+	// room in advance.
+	nextFile = "0.tmp"
+)
+
+// OnlyLog returns the path of the file of the log in dir. It returns "" without a log, with
+// a second file, and with a file that etcd has renamed because it is broken.
+func OnlyLog(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	only := ""
+	for _, entry := range entries {
+		switch {
+		case entry.Name() == nextFile:
+		case filepath.Ext(entry.Name()) == logExtension && only == "":
+			only = filepath.Join(dir, entry.Name())
+		default:
+			return "", nil
+		}
+	}
+	return only, nil
+}
 
 // LastLogged is the index of the last entry that can be read from the log in
 // dir, or 0 without a log. A torn record at the end is what a crash leaves, and
@@ -54,7 +86,7 @@ func LastLogged(dir string) (uint64, error) {
 	// The names sort by sequence and have the first entry of each file.
 	newest := ""
 	for _, entry := range entries {
-		if filepath.Ext(entry.Name()) == ".wal" {
+		if filepath.Ext(entry.Name()) == logExtension {
 			newest = entry.Name()
 		}
 	}
