@@ -34,9 +34,9 @@ func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp d
 		Encryption: encryption, Version: stamp.Version,
 		Connect: store.Connection, WaitReady: store.WaitReady, Base: archive.NewBase(archiver, encryption), Log: log,
 	}
-	for field, file := range cfg.InputFiles() {
-		if name := "config/files/" + field; archive.IsKeyFile(name) {
-			writer.KeyFiles[name] = file
+	for _, field := range cfg.InputFiles() {
+		if field.EncryptsObjects {
+			writer.KeyFiles[backup.ConfigFileName(field.Path)] = field.Value
 		}
 	}
 	if store.Shared() {

@@ -25,21 +25,10 @@ import (
 // errors in them only when it applies the options: the data directory exists by then,
 // and these errors look like temporary failures.
 func (o *Options) checkFiles() error {
-	checks := map[string]func(path string) error{
-		"apiServer.admission.configFile":        o.checkAdmission,
-		"apiServer.authentication.configFile":   func(string) error { return kube.CheckAuthenticationFile(o.upstream.Authentication) },
-		"apiServer.authentication.clientCAFile": checkAuthorities,
-		"apiServer.audit.policyFile":            checkAudit,
-		"apiServer.encryption.configFile":       kube.CheckEncryptionFile,
-		"apiServer.tracing.configFile":          checkTracing,
-		"serving.caFile":                        checkAuthorities,
-	}
+	checks := o.fileChecks()
 	var errs []error
 	for _, field := range o.config.Fields() {
-		check := checks[field.Path]
-		if strings.HasPrefix(field.Path, "apiServer.authentication.serviceAccountKeyFiles[") {
-			check = checkTokenKeys
-		}
+		check := checks[field.Format]
 		if check == nil || field.Value == "" {
 			continue
 		}
@@ -54,7 +43,20 @@ func (o *Options) checkFiles() error {
 	return errors.Join(errs...)
 }
 
-func checkAuthorities(path string) error {
+// fileChecks are the checks of files, by format.
+func (o *Options) fileChecks() map[config.Format]func(path string) error {
+	return map[config.Format]func(path string) error{
+		config.FormatAdmissionConfiguration:      o.checkAdmission,
+		config.FormatAuditPolicy:                 checkAudit,
+		config.FormatAuthenticationConfiguration: func(string) error { return kube.CheckAuthenticationFile(o.upstream.Authentication) },
+		config.FormatCertificates:                checkCertificates,
+		config.FormatEncryptionConfiguration:     kube.CheckEncryptionFile,
+		config.FormatPublicKeys:                  checkTokenKeys,
+		config.FormatTracingConfiguration:        checkTracing,
+	}
+}
+
+func checkCertificates(path string) error {
 	_, err := cert.CertsFromFile(path)
 	return err
 }

@@ -7,26 +7,26 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
-// keyFiles are the directories of a base with the keys that encrypt resources: those
-// of the server, and files that its configuration names.
-var keyFiles = []string{encryptionDir + "/", namedKeyFiles}
-
-// namedKeyFiles begins the names of key files that the configuration names.
-const namedKeyFiles = configDir + "/files/apiServer.encryption."
-
-// IsKeyFile reports whether the file of an archive has keys that encrypt resources.
+// IsKeyFile reports whether the file of an archive has keys that encrypt resources: one of
+// the server's own, or one that its configuration names.
 func IsKeyFile(name string) bool {
-	return slices.ContainsFunc(keyFiles, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	return strings.HasPrefix(name, encryptionDir+"/") || isNamedKeyFile(name)
+}
+
+// isNamedKeyFile reports whether it is one that the configuration names.
+func isNamedKeyFile(name string) bool {
+	field, ok := backup.ConfigFileField(name)
+	return ok && config.EncryptsObjects(field)
 }
 
 // readBase passes the key files and the revisions of a base to the visitor. Meanwhile the

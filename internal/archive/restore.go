@@ -173,7 +173,7 @@ func (r *Restoration) reachable(broken *BrokenError) bool {
 // putFile writes a file of the identity below content.
 func putFile(content string, f File) error {
 	dir, below, _ := strings.Cut(f.Name, "/")
-	named := strings.HasPrefix(f.Name, namedKeyFiles)
+	named := isNamedKeyFile(f.Name)
 	if dir != pkiDir && dir != encryptionDir && !named || path.Clean(f.Name) != f.Name || !filepath.IsLocal(filepath.FromSlash(f.Name)) {
 		return fmt.Errorf("%w: it has the file %q, which no archive has", ErrDamaged, f.Name)
 	}

@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
@@ -88,10 +89,14 @@ func server(t testing.TB) Source {
 	if err := os.WriteFile(policy, []byte("policy"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	credentials := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(credentials, []byte("keys"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	data := database(t, writes)
 	return Source{
 		DataDir: dir, Stamp: stamp, Prefix: "/registry", Config: []byte("kind: ServerConfiguration\n"),
-		ConfigFiles: map[string]string{"apiServer.audit.policyFile": policy},
+		ConfigFiles: []config.Field{{Path: "apiServer.audit.policyFile", Value: policy}, {Path: "archive.credentialsFile", Value: credentials, Secret: true}},
 		Snapshot:    func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
 	}
 }
@@ -147,7 +152,7 @@ func TestWithoutKeys(t *testing.T) {
 	if want := []string{"etcd/snapshot.db", "config/files/apiServer.audit.policyFile", "config/config.yaml"}; !slices.Equal(names, want) {
 		t.Errorf("it has %v, want %v", names, want)
 	}
-	if want := []string{"pki/ca.crt", "pki/ca.key", "encryption/config.yaml"}; !slices.Equal(m.LeftOut, want) {
+	if want := []string{"pki/ca.crt", "pki/ca.key", "encryption/config.yaml", "config/files/archive.credentialsFile"}; !slices.Equal(m.LeftOut, want) {
 		t.Errorf("it says that %v were left out, want %v", m.LeftOut, want)
 	}
 	if m.Encrypted()["secrets"] != 1 {

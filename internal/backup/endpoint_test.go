@@ -174,7 +174,7 @@ func TestComplete(t *testing.T) {
 	if _, err := Write(t.Context(), &bare, source, Options{Reason: ReasonManual, WithoutKeys: true}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Complete(t.Context(), bytes.NewReader(bare.Bytes()), &whole, Source{DataDir: source.DataDir}); err != nil {
+	if err := Complete(t.Context(), bytes.NewReader(bare.Bytes()), &whole, Source{DataDir: source.DataDir, ConfigFiles: source.ConfigFiles}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := Read(&whole, nil)
@@ -184,7 +184,7 @@ func TestComplete(t *testing.T) {
 	if len(m.LeftOut) > 0 || m.Reason != ReasonManual || m.Snapshot == nil {
 		t.Errorf("the manifest is %+v", m)
 	}
-	for _, name := range []string{"pki/ca.key", "pki/ca.crt", "encryption/config.yaml", "etcd/snapshot.db", "config/config.yaml"} {
+	for _, name := range []string{"pki/ca.key", "pki/ca.crt", "encryption/config.yaml", "etcd/snapshot.db", "config/config.yaml", "config/files/archive.credentialsFile"} {
 		if !slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == name }) {
 			t.Errorf("%s is missing", name)
 		}

@@ -12,14 +12,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
@@ -36,8 +35,9 @@ type Source struct {
 	Prefix string
 	// Config is the effective configuration.
 	Config []byte
-	// ConfigFiles are the files that the configuration names, by field.
-	ConfigFiles map[string]string
+	// ConfigFiles are the fields of the configuration that name files, in the order of the
+	// archive. The file of the field a.b is config/files/a.b there.
+	ConfigFiles []config.Field
 	// Spooled, unless it is nil, is called once when the content has been read, before
 	// the first byte is written.
 	Spooled func()
@@ -153,10 +153,8 @@ func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut 
 			}
 		}
 	}
-	for _, field := range slices.Sorted(maps.Keys(source.ConfigFiles)) {
-		file := source.ConfigFiles[field]
-		secret := field == "apiServer.encryption.configFile" || strings.Contains(strings.ToLower(field), "keyfile") || strings.Contains(strings.ToLower(field), "credentials")
-		if err := add(path.Join("config/files", field), file, secret); err != nil {
+	for _, field := range source.ConfigFiles {
+		if err := add(ConfigFileName(field.Path), field.Value, field.Secret); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -164,6 +162,18 @@ func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut 
 		entries = append(entries, newEntry(configName, source.Config))
 	}
 	return entries, leftOut, nil
+}
+
+// configFiles begins the names of the files that the configuration names.
+const configFiles = "config/files/"
+
+// ConfigFileName returns the name, in archives, of the file that the field at the path
+// names.
+func ConfigFileName(field string) string { return configFiles + field }
+
+// ConfigFileField returns the field whose file has the name in archives.
+func ConfigFileField(name string) (field string, ok bool) {
+	return strings.CutPrefix(name, configFiles)
 }
 
 func newEntry(name string, content []byte) entry {

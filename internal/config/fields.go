@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,14 +17,36 @@ type Field struct {
 	Flag string
 	// Value is in the flag's syntax; empty if the field is not set.
 	Value string
+	// Format is that of the named file, if a start checks the content; or empty.
+	Format Format
+	// Secret is set if the named file has, or may have, private keys or credentials:
+	// archives made without keys leave it out.
+	Secret bool
+	// EncryptsObjects is set if the named file has the keys that encrypt objects in etcd:
+	// the continuous archive has each version of it.
+	EncryptsObjects bool
 
 	path  *string // set if the value is a path of the file system
 	input bool    // the server reads the file at that path
 }
 
+// Format is the format of a file that a field names.
+type Format string
+
+// Formats of the named files: kinds of upstream, and PEM files.
+const (
+	FormatAdmissionConfiguration      Format = "AdmissionConfiguration"
+	FormatAuditPolicy                 Format = "Policy"
+	FormatAuthenticationConfiguration Format = "AuthenticationConfiguration"
+	FormatCertificates                Format = "PEM certificates"
+	FormatEncryptionConfiguration     Format = "EncryptionConfiguration"
+	FormatPublicKeys                  Format = "PEM public keys"
+	FormatTracingConfiguration        Format = "TracingConfiguration"
+)
+
 // Fields lists the fields that name files or have a flag, with their current
 // values. A new field of that kind needs one line here, its type, and its text in
-// config/config.yaml.
+// config/config.yaml; a new format of files also needs its check in apiserver.
 func (c *ServerConfiguration) Fields() []Field {
 	api, external := &c.APIServer, &c.Etcd.External
 	list := []Field{
@@ -31,21 +54,21 @@ func (c *ServerConfiguration) Fields() []Field {
 		output("kubeconfig.path", &c.Kubeconfig.Path),
 		output("backup.dir", &c.Backup.Dir),
 		output("manifests.dir", &c.Manifests.Dir),
-		input("archive.credentialsFile", "", &c.Archive.CredentialsFile),
-		input("serving.certFile", "", &c.Serving.CertFile),
-		input("serving.keyFile", "", &c.Serving.KeyFile),
-		input("serving.caFile", "", &c.Serving.CAFile),
-		input("etcd.external.caFile", "", &external.CAFile),
-		input("etcd.external.certFile", "", &external.CertFile),
-		input("etcd.external.keyFile", "", &external.KeyFile),
-		input("apiServer.admission.configFile", "admission-control-config-file", &api.Admission.ConfigFile),
-		input("apiServer.authentication.configFile", "authentication-config", &api.Authentication.ConfigFile),
-		input("apiServer.authentication.clientCAFile", "", &api.Authentication.ClientCAFile),
-		input("apiServer.authorization.configFile", "authorization-config", &api.Authorization.ConfigFile),
-		input("apiServer.audit.policyFile", "audit-policy-file", &api.Audit.PolicyFile),
-		input("apiServer.encryption.configFile", "encryption-provider-config", &api.Encryption.ConfigFile),
-		input("apiServer.tracing.configFile", "tracing-config-file", &api.Tracing.ConfigFile),
-		{Path: "apiServer.audit.logPath", Flag: "audit-log-path", Value: api.Audit.LogPath, path: &api.Audit.LogPath},
+		secret("archive.credentialsFile", &c.Archive.CredentialsFile),
+		input("serving.certFile", &c.Serving.CertFile),
+		secret("serving.keyFile", &c.Serving.KeyFile),
+		input("serving.caFile", &c.Serving.CAFile).in(FormatCertificates),
+		input("etcd.external.caFile", &external.CAFile),
+		input("etcd.external.certFile", &external.CertFile),
+		secret("etcd.external.keyFile", &external.KeyFile),
+		input("apiServer.admission.configFile", &api.Admission.ConfigFile).in(FormatAdmissionConfiguration).withFlag("admission-control-config-file"),
+		input("apiServer.authentication.configFile", &api.Authentication.ConfigFile).in(FormatAuthenticationConfiguration).withFlag("authentication-config"),
+		input("apiServer.authentication.clientCAFile", &api.Authentication.ClientCAFile).in(FormatCertificates),
+		input("apiServer.authorization.configFile", &api.Authorization.ConfigFile).withFlag("authorization-config"),
+		input("apiServer.audit.policyFile", &api.Audit.PolicyFile).in(FormatAuditPolicy).withFlag("audit-policy-file"),
+		encrypting("apiServer.encryption.configFile", &api.Encryption.ConfigFile).in(FormatEncryptionConfiguration).withFlag("encryption-provider-config"),
+		input("apiServer.tracing.configFile", &api.Tracing.ConfigFile).in(FormatTracingConfiguration).withFlag("tracing-config-file"),
+		output("apiServer.audit.logPath", &api.Audit.LogPath).withFlag("audit-log-path"),
 		flag("apiServer.audit.logMaxAge", "audit-log-maxage", strconv.Itoa(api.Audit.LogMaxAge)),
 		flag("apiServer.audit.logMaxBackup", "audit-log-maxbackup", strconv.Itoa(api.Audit.LogMaxBackup)),
 		flag("apiServer.audit.logMaxSize", "audit-log-maxsize", strconv.Itoa(api.Audit.LogMaxSize)),
@@ -56,15 +79,30 @@ func (c *ServerConfiguration) Fields() []Field {
 		flag("serving.bindAddress", "bind-address", c.Serving.BindAddress),
 		flag("serving.externalHost", "external-hostname", c.Serving.ExternalHost),
 	}
-	for i := range api.Authentication.ServiceAccountKeyFiles {
-		list = append(list, input(fmt.Sprintf("apiServer.authentication.serviceAccountKeyFiles[%d]", i), "", &api.Authentication.ServiceAccountKeyFiles[i]))
+	for i := range api.Authentication.ServiceAccountKeyFiles { // public keys, or private keys that have them
+		path := fmt.Sprintf("apiServer.authentication.serviceAccountKeyFiles[%d]", i)
+		list = append(list, secret(path, &api.Authentication.ServiceAccountKeyFiles[i]).in(FormatPublicKeys))
 	}
 	return list
 }
 
-// input is a field that names a file which the server reads.
-func input(path, flagName string, value *string) Field {
-	return Field{Path: path, Flag: flagName, Value: *value, path: value, input: true}
+// input is a field that names a file which the server reads, without secrets.
+func input(path string, value *string) Field {
+	return Field{Path: path, Value: *value, path: value, input: true}
+}
+
+// secret is a field that names a file with private keys or credentials.
+func secret(path string, value *string) Field {
+	field := input(path, value)
+	field.Secret = true
+	return field
+}
+
+// encrypting is a field that names a file with keys that encrypt objects in etcd.
+func encrypting(path string, value *string) Field {
+	field := secret(path, value)
+	field.EncryptsObjects = true
+	return field
 }
 
 // output is a field that names a directory, or a file that the server writes.
@@ -73,6 +111,22 @@ func output(path string, value *string) Field {
 }
 
 func flag(path, name, value string) Field { return Field{Path: path, Flag: name, Value: value} }
+
+func (f Field) in(format Format) Field {
+	f.Format = format
+	return f
+}
+
+func (f Field) withFlag(name string) Field {
+	f.Flag = name
+	return f
+}
+
+// EncryptsObjects reports whether the field at the path names a file with keys that
+// encrypt objects in etcd.
+func EncryptsObjects(path string) bool {
+	return slices.ContainsFunc(new(ServerConfiguration).Fields(), func(f Field) bool { return f.EncryptsObjects && f.Path == path })
+}
 
 // NamedPaths are the files and directories besides the data directory that the
 // configuration names, and its own file. Call it after Complete.
@@ -89,14 +143,15 @@ func (c *ServerConfiguration) NamedPaths() []string {
 	return paths
 }
 
-// InputFiles are the files that the server reads because the configuration
-// names them, by field.
-func (c *ServerConfiguration) InputFiles() map[string]string {
-	files := map[string]string{}
+// InputFiles are the fields whose files the server reads, those that are set, sorted by
+// path.
+func (c *ServerConfiguration) InputFiles() []Field {
+	var files []Field
 	for _, field := range c.Fields() {
 		if field.input && field.Value != "" {
-			files[field.Path] = field.Value
+			files = append(files, field)
 		}
 	}
+	slices.SortFunc(files, func(a, b Field) int { return strings.Compare(a.Path, b.Path) })
 	return files
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 )
 
@@ -41,7 +42,8 @@ func New(reader archive.Reader, prefix string, warn func(format string, args ...
 // addKeys adds the encryption keys in a file of the archive.
 func (a *Archive) addKeys(file archive.File) error {
 	hash := maphash.Bytes(a.seed, file.Content)
-	if file.Removed || a.added[hash] || file.Name != "encryption/config.yaml" && !strings.HasPrefix(file.Name, "config/files/") {
+	_, named := backup.ConfigFileField(file.Name)
+	if file.Removed || a.added[hash] || file.Name != "encryption/config.yaml" && !named {
 		return nil
 	}
 	a.added[hash] = true
