@@ -145,15 +145,15 @@ func (c *cluster) awaitControllers(ctx context.Context, began time.Time) error {
 	}
 	defer client.close()
 	f := fixture{c, client}
-	if err := f.namespace(ctx, fmt.Sprintf("furnished-%d", began.UnixNano())); err != nil {
+	if err := f.namespace(ctx, fmt.Sprintf("with-defaults-%d", began.UnixNano())); err != nil {
 		return err
 	}
 	c.controllers = time.Since(began)
 	return nil
 }
 
-// furnished is nil when a namespace has what controllers put into each.
-func furnished(ctx context.Context, client *api, namespace string) error {
+// hasDefaults returns nil when a namespace has its service account and root CA.
+func hasDefaults(ctx context.Context, client *api, namespace string) error {
 	for _, path := range []string{
 		"/api/v1/namespaces/" + namespace + "/serviceaccounts/default",
 		configMapsPath(namespace) + "/kube-root-ca.crt",

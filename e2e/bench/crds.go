@@ -230,6 +230,19 @@ func (r *crdRun) peak(do func() error) (float64, error) {
 	return sum, nil
 }
 
+// processorTime is the processor time, in seconds, of all processes during do.
+func (r *crdRun) processorTime(do func() error) (float64, error) {
+	before, err := r.usage()
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return 0, err
+	}
+	after, err := r.usage()
+	return after.cpu - before.cpu, err
+}
+
 // grown is by how much the memory of all processes rises during do, and the time
 // that do takes.
 func (r *crdRun) grown(do func() error) (bytes, seconds float64, err error) {

@@ -45,6 +45,10 @@
 //
 // Throughput is that of a server that has come to rest after its start.
 //
+// Processor time is what the kernel accounts to the processes of a side, in steps of 10 ms.
+// The live heap is the metric go_gc_heap_live_bytes after a collection, which a request for
+// a heap profile causes; etcd has neither, so that it is measured on our side only.
+//
 // # Thousands of CRDs
 //
 // The figure crds creates the CRDs of an archive (-crd-archive) once, and again

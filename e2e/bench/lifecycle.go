@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"time"
@@ -23,10 +25,11 @@ func measureStart(ctx context.Context, b *bench, s side) (values []float64, err 
 		if err != nil {
 			return nil, err
 		}
-		values = append(values, c.firstWrite.Seconds(), c.controllers.Seconds())
-		if err := c.stop(); err != nil {
+		used, err := c.usage()
+		if err := errors.Join(err, c.stop()); err != nil {
 			return nil, err
 		}
+		values = append(values, c.firstWrite.Seconds(), c.controllers.Seconds(), used.cpu)
 	}
 	return values, nil
 }
@@ -86,9 +89,13 @@ func measureIdle(ctx context.Context, b *bench, s side) (values []float64, err e
 		if err != nil {
 			return err
 		}
+		live, err := f.liveHeap(ctx)
+		if err != nil {
+			return err
+		}
 		values = []float64{
 			after.anonymous + after.file, after.anonymous, after.file,
-			(after.cpu - before.cpu) / span * 100, (after.written - before.written) / span, goroutines,
+			(after.cpu - before.cpu) / span * 100, (after.written - before.written) / span, goroutines, live,
 		}
 		return nil
 	})
@@ -131,27 +138,73 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-var goroutinesLine = regexp.MustCompile(`(?m)^go_goroutines (\S+)$`)
+var (
+	goroutinesLine = regexp.MustCompile(`(?m)^go_goroutines (\S+)$`)
+	liveLine       = regexp.MustCompile(`(?m)^go_gc_heap_live_bytes (\S+)$`)
+)
 
-// goroutines of all processes, from their metrics.
+// goroutines of all processes.
 func (f fixture) goroutines(ctx context.Context) (float64, error) {
+	return f.metric(ctx, goroutinesLine)
+}
+
+// liveHeap is what a collection of garbage leaves of the heap, in bytes. It is NaN for the
+// other side: etcd has no such metric.
+func (f fixture) liveHeap(ctx context.Context) (float64, error) {
+	if len(f.metrics) > 1 {
+		return math.NaN(), nil
+	}
+	const collect = "/debug/pprof/heap?gc=1" // the profile itself is not used
+	if err := f.discard(ctx, http.MethodGet, collect, nil); err != nil {
+		return 0, err
+	}
+	return f.metric(ctx, liveLine)
+}
+
+// metric adds up a metric of all processes.
+func (f fixture) metric(ctx context.Context, line *regexp.Regexp) (float64, error) {
 	var sum float64
 	for _, url := range f.metrics {
 		text, err := f.do(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return 0, err
 		}
-		found := goroutinesLine.FindSubmatch(text)
+		found := line.FindSubmatch(text)
 		if found == nil {
-			return 0, fmt.Errorf("%s does not say how many goroutines there are", url)
+			return 0, fmt.Errorf("%s has no line %s", url, line)
 		}
 		n, err := strconv.ParseFloat(string(found[1]), 64)
 		if err != nil {
-			return 0, fmt.Errorf("read the number of goroutines from %s: %w", url, err)
+			return 0, fmt.Errorf("read %s from %s: %w", line, url, err)
 		}
 		sum += n
 	}
 	return sum, nil
+}
+
+// versionRuns is how often the programs print their version, for a median.
+const versionRuns = 21
+
+// measureVersion adds up the processor time of the programs of a side, of which the
+// initialization of their packages is nearly all.
+func measureVersion(ctx context.Context, b *bench, s side) ([]float64, error) {
+	commands := [][]string{{b.programs.ours, "version"}}
+	if s.name == theirs {
+		commands = [][]string{{b.programs.etcd, "--version"}, {b.programs.apiserver, "--version"}, {b.programs.controllers, "--version"}}
+	}
+	var sum float64
+	for _, command := range commands {
+		var times []float64
+		for range versionRuns {
+			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+			if err := cmd.Run(); err != nil {
+				return nil, fmt.Errorf("print the version of %s: %w", command[0], err)
+			}
+			times = append(times, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
+		}
+		sum += median(times)
+	}
+	return []float64{sum}, nil
 }
 
 // measureSize adds up the files.

@@ -155,13 +155,13 @@ func (b *bench) withFixture(ctx context.Context, s side, use func(fixture) error
 	})
 }
 
-// namespace makes a namespace and waits until it is furnished.
+// namespace makes a namespace and waits for its service account and root CA.
 func (f fixture) namespace(ctx context.Context, name string) error {
 	body := encode(object{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, nil)})
 	if _, err := f.do(ctx, http.MethodPost, "/api/v1/namespaces", body); err != nil {
 		return err
 	}
-	return f.await(ctx, "a new namespace", func(ctx context.Context) error { return furnished(ctx, f.api, name) })
+	return f.await(ctx, "a new namespace", func(ctx context.Context) error { return hasDefaults(ctx, f.api, name) })
 }
 
 const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

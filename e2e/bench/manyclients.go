@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	crowdLists   = 500 // lists at once
-	crowdObjects = 5000
-	crowdWatches = 2000 // watches that begin at once
-	crowdEvents  = 1000 // objects that each of them begins with
-	crowdUser    = "crowd"
+	listsAtOnce   = 500 // lists at once
+	listedObjects = 5000
+	watchesAtOnce = 2000 // watches that begin at once
+	initialEvents = 1000 // objects that each of them begins with
+	ordinaryUser  = "reader"
 )
 
-func crowdRows(what string) []row {
+func manyClientsRows(what string) []row {
 	return []row{
 		{name: what + ", highest RSS", unit: inBytes, limit: 1e9},
 		{name: what + ", until all are answered", unit: inSeconds},
@@ -33,11 +33,11 @@ func crowdRows(what string) []row {
 // once.
 func measureLists(ctx context.Context, b *bench, s side) (values []float64, err error) {
 	err = b.withFixture(ctx, s, func(f fixture) error {
-		if err := f.fill(ctx, configMaps, "default", crowdObjects, payload, nil); err != nil {
+		if err := f.fill(ctx, configMaps, "default", listedObjects, payload, nil); err != nil {
 			return err
 		}
 		collection := configMapsPath("default")
-		values, err = f.crowd(ctx, crowdLists, func(ctx context.Context, client *api) error {
+		values, err = f.manyClients(ctx, listsAtOnce, func(ctx context.Context, client *api) error {
 			return client.discard(ctx, http.MethodGet, collection, nil)
 		})
 		return err
@@ -49,17 +49,17 @@ func measureLists(ctx context.Context, b *bench, s side) (values []float64, err 
 // and read the objects that it begins with.
 func measureWatches(ctx context.Context, b *bench, s side) (values []float64, err error) {
 	err = b.withFixture(ctx, s, func(f fixture) error {
-		if err := f.fill(ctx, configMaps, "default", crowdEvents, payload, nil); err != nil {
+		if err := f.fill(ctx, configMaps, "default", initialEvents, payload, nil); err != nil {
 			return err
 		}
 		collection := configMapsPath("default")
-		values, err = f.crowd(ctx, crowdWatches, func(ctx context.Context, client *api) error {
+		values, err = f.manyClients(ctx, watchesAtOnce, func(ctx context.Context, client *api) error {
 			w, err := client.watch(ctx, collection, "resourceVersion=0")
 			if err != nil {
 				return err
 			}
 			defer w.close()
-			for range crowdEvents {
+			for range initialEvents {
 				if _, err := w.next(); err != nil {
 					return err
 				}
@@ -71,10 +71,10 @@ func measureWatches(ctx context.Context, b *bench, s side) (values []float64, er
 	return values, err
 }
 
-// crowd sends n requests at once, each over a connection of its own, and
-// returns the values of crowdRows.
-func (f fixture) crowd(ctx context.Context, n int, send func(context.Context, *api) error) ([]float64, error) {
-	if err := f.admit(ctx, crowdUser); err != nil {
+// manyClients sends n requests at once, each over a connection of its own, and
+// returns the values of manyClientsRows.
+func (f fixture) manyClients(ctx context.Context, n int, send func(context.Context, *api) error) ([]float64, error) {
+	if err := f.admit(ctx, ordinaryUser); err != nil {
 		return nil, err
 	}
 	if err := f.rest(ctx); err != nil {
@@ -96,7 +96,7 @@ func (f fixture) crowd(ctx context.Context, n int, send func(context.Context, *a
 	began := time.Now()
 	work, workCtx := errgroup.WithContext(ctx)
 	for _, client := range clients {
-		client.user = crowdUser
+		client.user = ordinaryUser
 		work.Go(func() error {
 			for {
 				err := send(workCtx, client)

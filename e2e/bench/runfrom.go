@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// forkRows are of `kube-hyper-mini run --from` with all CRDs of the archive of CRDs;
+// runFromRows are of `kube-hyper-mini run --from` with all CRDs of the archive of CRDs;
 // the other side has nothing of the kind.
-var forkRows = []row{
+var runFromRows = []row{
 	{name: "run --from ARCHIVE with the CRDs, the first time, to ready", unit: inSeconds},
 	{name: "run --from ARCHIVE with the CRDs, again, to ready", unit: inSeconds, limit: 0.6},
 	{name: "run --from DIR with the CRDs, kept by --keep, to ready", unit: inSeconds, limit: 0.6},
 }
 
-// measureForks installs the CRDs once, and starts planes from the result.
-func measureForks(ctx context.Context, b *bench, s side) (values []float64, err error) {
+// measureRunFrom installs the CRDs once, and starts servers for tests from the result.
+func measureRunFrom(ctx context.Context, b *bench, s side) (values []float64, err error) {
 	if s.name != ours {
-		return slices.Repeat([]float64{math.NaN()}, len(forkRows)), nil
+		return slices.Repeat([]float64{math.NaN()}, len(runFromRows)), nil
 	}
 	dir, err := b.newDir(s.name)
 	if err != nil {
@@ -38,7 +38,7 @@ func measureForks(ctx context.Context, b *bench, s side) (values []float64, err 
 	}
 	for _, from := range []string{archive, archive, kept} {
 		began := time.Now()
-		p, err := b.startPlane(ctx, dir, "--from", from)
+		p, err := b.startTestServer(ctx, dir, "--from", from)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func (b *bench) makeTemplate(ctx context.Context, dir, archive string) (kept str
 		}
 	}
 	cmd := exec.CommandContext(ctx, b.programs.ours, "run", "--keep", "--crds", crds, "--", "sh", "-c", `"$0" backup save --data-dir "$KUBE_HYPER_MINI_DATA_DIR" "$1" >&2; echo "$KUBE_HYPER_MINI_DATA_DIR"`, b.programs.ours, archive)
-	cmd.Env = planeEnvironment(dir)
+	cmd.Env = testServerEnvironment(dir)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
