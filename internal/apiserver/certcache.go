@@ -10,6 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 const (
@@ -51,7 +53,7 @@ func newCertificateCache(delegate authenticator.Request, clientCAs func() []byte
 
 // AuthenticateRequest implements [authenticator.Request].
 func (c *certificateCache) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
-	if !c.onlyCertificate(r) {
+	if !kube.OnlyCertificate(r, c.userHeaders) {
 		return c.delegate.AuthenticateRequest(r)
 	}
 	certificate := r.TLS.PeerCertificates[0]
@@ -65,22 +67,4 @@ func (c *certificateCache) AuthenticateRequest(r *http.Request) (*authenticator.
 		c.verified.Add(key, &verification{response, trusted}, min(verifiedFor, certificate.NotAfter.Sub(c.clock.Now())))
 	}
 	return response, ok, err
-}
-
-// onlyCertificate reports whether only a client certificate can identify the user:
-// the request has no token, and no front proxy names another user.
-func (c *certificateCache) onlyCertificate(r *http.Request) bool {
-	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return false
-	}
-	headers := []string{"Authorization", "Sec-Websocket-Protocol"}
-	if c.userHeaders != nil {
-		headers = append(headers, c.userHeaders.Value()...)
-	}
-	for _, name := range headers {
-		if len(r.Header.Values(name)) > 0 {
-			return false
-		}
-	}
-	return true
 }

@@ -63,7 +63,7 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 	c.LongRunningFunc = longRunning
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		gate := newListGate(b.config.Storage.Count, c.Serializer)
-		return growStacks(genericapiserver.DefaultBuildHandlerChain(b.writes.track(gate.limit(b.profile.handler(handler, c.Serializer))), c))
+		return kube.GrowStack(genericapiserver.DefaultBuildHandlerChain(b.writes.track(gate.limit(b.profile.handler(handler, c.Serializer))), c))
 	}
 	b.options.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)
 }
@@ -84,7 +84,7 @@ func (b *builder) adaptAuthentication(c *genericapiserver.Config) error {
 		return fmt.Errorf("allow anonymous access to the health checks: %w", err)
 	}
 	b.refuseRevokedKeys(c)
-	c.Authentication.Authenticator = stackGrower{c.Authentication.Authenticator}
+	c.Authentication.Authenticator = kube.StackGrower{Request: c.Authentication.Authenticator}
 	return nil
 }
 

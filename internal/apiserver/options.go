@@ -58,7 +58,7 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	upstream := options.NewOptions()
 	profile := newProfile(cfg)
 	upstream.Admission.GenericAdmission.DefaultOffPlugins = profile.offPlugins()
-	limitAnswersOfPlugins(upstream.Admission.GenericAdmission)
+	kube.WrapWebhookClients(upstream.Admission.GenericAdmission, limitAnswers)
 	upstream.Authentication.ServiceAccounts.Issuers = []string{issuer}
 	upstream.Authentication.Anonymous.Allow = false // see anonymous.go
 	upstream.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace

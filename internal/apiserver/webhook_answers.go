@@ -5,9 +5,6 @@ import (
 	"io"
 	"net/http"
 
-	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
-	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 )
@@ -20,18 +17,6 @@ const (
 	minAnswer    = 32 << 20
 	answerFactor = 4
 )
-
-// limitAnswersOfPlugins limits the answers to the admission plugins that call webhooks.
-func limitAnswersOfPlugins(options *genericoptions.AdmissionOptions) {
-	limited := admission.DecoratorFunc(func(plugin admission.Interface, _ string) admission.Interface {
-		if caller, ok := plugin.(initializer.WantsAuthenticationInfoResolverWrapper); ok {
-			caller.SetAuthenticationInfoResolverWrapper(limitAnswers) // around the wrapper that it has
-		}
-		return plugin
-	})
-	// The first decorator gets the plugin itself.
-	options.Decorators = append(admission.Decorators{limited}, options.Decorators...)
-}
 
 // limitAnswers limits the answers to the clients of webhooks.
 func limitAnswers(clients webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {

@@ -12,6 +12,8 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // TestWebhookAnswers: an answer that does not end fails before it fills the memory, and a
@@ -103,7 +105,7 @@ func (c *caller) ValidateInitialization() error { return nil }
 
 func TestPluginsHaveLimitedAnswers(t *testing.T) {
 	options, plugin := genericoptions.NewAdmissionOptions(), &caller{}
-	limitAnswersOfPlugins(options)
+	kube.WrapWebhookClients(options, limitAnswers)
 	options.Decorators.Decorate(plugin, "ValidatingAdmissionWebhook")
 	if plugin.wrapper == nil {
 		t.Error("the plugin keeps its clients")

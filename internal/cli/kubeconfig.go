@@ -159,8 +159,7 @@ func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 }
 
 // userKubeconfig is the file that kubectl would write to: the first of KUBECONFIG that
-// exists, else its last. It mirrors clientcmd.PathOptions.GetDefaultFilename, and leaves out
-// empty names.
+// exists, else its last, as `kubectl config --help` says. Empty names do not count.
 func userKubeconfig() (string, error) {
 	files := slices.DeleteFunc(filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)), func(file string) bool { return file == "" })
 	for _, file := range files {

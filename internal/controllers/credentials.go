@@ -13,7 +13,6 @@ import (
 	"k8s.io/kubernetes/pkg/controller/certificates/approver"
 	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
-	"k8s.io/kubernetes/pkg/controller/certificates/signer"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/serviceaccount"
@@ -126,8 +125,7 @@ func buildCSRSigning(ctx context.Context, env *environment) (func(context.Contex
 	if err != nil {
 		return nil, "", err
 	}
-	c, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, env.config.Informers.Certificates().V1().CertificateSigningRequests(),
-		pair, pair, certificateLife)
+	c, err := kube.NewClientCSRSigner(ctx, client, env.config.Informers.Certificates().V1().CertificateSigningRequests(), pair, certificateLife)
 	if err != nil {
 		return nil, "", err
 	}

@@ -6,13 +6,12 @@ import (
 	"runtime"
 	"strings"
 
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
 	"k8s.io/kubectl/pkg/cmd"
-	"k8s.io/kubectl/pkg/cmd/plugin"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	upstream "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kubectl"
 	_ "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/translations" // when kubectl runs only
 )
 
@@ -32,7 +31,7 @@ type Streams struct {
 // noServer is nil, or why there is no server unless the arguments name one: requests fail
 // with it. kubectl would send them to localhost:8080.
 //
-// It mirrors k8s.io/kubernetes/cmd/kubectl, which ends the process itself.
+// kubectl's own main function ends the process itself.
 func Run(args []string, streams Streams, noServer error) int {
 	code := make(chan int, 1)
 	cmdutil.BehaviorOnFatal(func(message string, exit int) {
@@ -60,15 +59,7 @@ func Run(args []string, streams Streams, noServer error) int {
 }
 
 func options(args []string, streams Streams) cmd.KubectlOptions {
-	io := genericiooptions.IOStreams{In: streams.In, Out: streams.Out, ErrOut: streams.Err}
-	return cmd.KubectlOptions{
-		PluginHandler: cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
-		Arguments:     append([]string{name}, args...),
-		// The burst and rate of discovery are those of kubectl's own main.
-		ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50.0).
-			WithWarningPrinter(io),
-		IOStreams: io,
-	}
+	return upstream.Options(append([]string{name}, args...), genericiooptions.IOStreams{In: streams.In, Out: streams.Out, ErrOut: streams.Err})
 }
 
 // Kubeconfig returns the value of --kubeconfig in the arguments; empty without one.

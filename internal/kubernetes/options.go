@@ -21,7 +21,7 @@ const (
 )
 
 // Options are the flags of kube-apiserver that exist only where services and pods
-// are served. It mirrors k8s.io/kubernetes/cmd/kube-apiserver/app/options.Extra.
+// are served. Package workloads has the fact how kube-apiserver applies them.
 type Options struct {
 	clusterIPRanges string
 	nodePorts       utilnet.PortRange

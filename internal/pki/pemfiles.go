@@ -28,9 +28,8 @@ func (s *Store) Cert(name string) string { return filepath.Join(s.dir, name+".cr
 func (s *Store) Key(name string) string { return filepath.Join(s.dir, name+".key") }
 
 // SigningPair is the path of a file with the key of an authority and the one certificate
-// that belongs to it, for upstream's CSR signer: it refuses bundles, and it reads a pair
-// of two files while a rotation has replaced one of them. There is no file where the key
-// is kept elsewhere. The store keeps that of ClientCA only.
+// that belongs to it, for kube.NewClientCSRSigner. There is no file where the key is kept
+// elsewhere. The store keeps that of ClientCA only.
 func (s *Store) SigningPair(authority string) string { return s.Key(authority + "-signing") }
 
 // nextKey is the path of a key that is not in use yet.

@@ -15,6 +15,9 @@ import (
 // Upstream fact: how kube-apiserver configures its workload APIs
 //
 // Mirrors: k8s.io/kubernetes/cmd/kube-apiserver/app.CreateKubeAPIServerConfig
+//   k8s.io/kubernetes/cmd/kube-apiserver/app/options.Extra
+//   k8s.io/kubernetes/cmd/kube-apiserver/app/options.ServerRunOptions.Flags
+//   k8s.io/kubernetes/cmd/kube-apiserver/app/options.getServiceIPAndRanges
 //   k8s.io/kubernetes/pkg/controlplane.CompletedConfig.New
 //   k8s.io/kubernetes/pkg/registry/core/rest.Config.newServiceIPAllocators
 // Why: the function that does it is in a cmd package and takes all options of

@@ -1,0 +1,42 @@
+package kube
+
+import (
+	"net/http"
+
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+)
+
+// Upstream fact: what names the user of a request besides a client certificate
+//
+// Mirrors: k8s.io/kubernetes/pkg/kubeapiserver/authenticator.Config.New
+//   k8s.io/apiserver/pkg/authentication/request/headerrequest.requestHeaderAuthRequestHandler.AuthenticateRequest
+//   k8s.io/apiserver/pkg/authentication/request/x509.Authenticator.AuthenticateRequest
+//   k8s.io/apiserver/pkg/authentication/request/bearertoken.Authenticator.AuthenticateRequest
+//   k8s.io/apiserver/pkg/authentication/request/websocket.ProtocolAuthenticator.AuthenticateRequest
+// Why: the user of a verified certificate is kept for some seconds. That must not hide
+//   another user, whom a token or a front proxy names.
+// Gain: 1.4 times the reads of a processor second: BenchmarkClientCertificate
+// Breaks: a request is served as the user of its certificate although it names another
+//   one. TestOnlyCertificate compares each kind of request with upstream's authenticator.
+
+// tokenHeaders are the headers with tokens.
+var tokenHeaders = []string{"Authorization", "Sec-Websocket-Protocol"}
+
+// OnlyCertificate reports whether only a client certificate can name the user of the
+// request: it has one, no token, and no header with which a front proxy names a user.
+// UserHeaders is nil for no front proxy.
+func OnlyCertificate(r *http.Request, userHeaders headerrequest.StringSliceProvider) bool {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return false
+	}
+	names := tokenHeaders
+	if userHeaders != nil {
+		names = append(names[:len(names):len(names)], userHeaders.Value()...)
+	}
+	for _, name := range names {
+		if len(r.Header.Values(name)) > 0 {
+			return false
+		}
+	}
+	return true
+}
