@@ -165,20 +165,27 @@ func restore(t testing.TB, store Store, target Target) (content, *Outcome, error
 		return nil, nil, err
 	}
 	r := &Restoration{Plan: plan, Say: t.Logf}
-	dir := t.TempDir()
+	state, err := restoreTo(t, r, t.TempDir())
+	return state, &r.Outcome, err
+}
+
+// restoreTo replays into dir, which has the files of the identity in content, and returns
+// the state.
+func restoreTo(t testing.TB, r *Restoration, dir string) (content, error) {
+	t.Helper()
 	base, err := r.Fetch(t.Context(), dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	snapshot := filepath.Join(dir, "snapshot.db")
 	extract(t, base, snapshot)
 	if err := r.Replay(t.Context(), snapshot, filepath.Join(dir, "content")); err != nil {
-		return nil, &r.Outcome, err
+		return nil, err
 	}
 	if err := etcd.RestoreSnapshot(snapshot, filepath.Join(dir, "etcd"), zap.NewNop()); err != nil {
 		t.Fatalf("etcd does not take the snapshot: %v", err)
 	}
-	return contentOf(t, snapshot), &r.Outcome, nil
+	return contentOf(t, snapshot), nil
 }
 
 func extract(t testing.TB, base, to string) {

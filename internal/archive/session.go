@@ -261,7 +261,7 @@ func (s *session) take(ctx context.Context, response clientv3.WatchResponse, kno
 		return known, fmt.Errorf("watch etcd: %w", err)
 	}
 	if slices.ContainsFunc(response.Events, isEncrypted) {
-		if err := s.archiveChangedKeys(ctx); err != nil {
+		if err := s.archiveChangedKeys(); err != nil {
 			return known, err
 		}
 	}
@@ -310,14 +310,11 @@ func (s *session) isLast(number int64, events []*clientv3.Event, digest string) 
 	return number == s.last.header.Last && digestOf(events) == digest
 }
 
-// archiveChangedKeys begins a new segment when the keys that encrypt resources have changed,
-// so that values are archived after the keys that they need.
-func (s *session) archiveChangedKeys(ctx context.Context) error {
+// archiveChangedKeys adds the keys that encrypt resources when they have changed, so that a
+// segment has them before the values that need them.
+func (s *session) archiveChangedKeys() error {
 	files, err := s.files.changed(keyDirs...)
-	if err != nil || len(files) == 0 {
-		return err
-	}
-	if err := s.closeSegment(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	return s.addFiles(files)
