@@ -75,9 +75,6 @@ func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resourc
 
 // describe names a key for messages: secretbox key "one".
 func describe(prefix string) string {
-	parts := strings.Split(prefix, ":")
-	if len(parts) < 5 {
-		return prefix
-	}
-	return fmt.Sprintf("%s key %q", parts[2], parts[4])
+	provider, name := store.ProviderAndKey(prefix)
+	return fmt.Sprintf("%s key %q", provider, name)
 }

@@ -1,7 +1,6 @@
 package encryption
 
 import (
-	"path"
 	"strings"
 	"sync"
 
@@ -41,18 +40,23 @@ func resourceOf(key string) (resource schema.GroupResource, found bool) {
 func storedBelow(root, resource string) []string {
 	name, group, _ := strings.Cut(resource, ".")
 	if resource == "*.*" || resource == "*." {
-		return []string{path.Join(root, "secrets") + "/", path.Join(root, "configmaps") + "/"}
+		return []string{builtInKeys(root, schema.GroupResource{Resource: "secrets"}), builtInKeys(root, schema.GroupResource{Resource: "configmaps"})}
 	}
 	var below []string
 	if name == "*" {
-		below = append(below, path.Join(root, group)+"/")
+		below = append(below, store.NamespaceKeys(root, store.CustomResourcePrefix(schema.GroupResource{Group: group}), ""))
 	} else if group != "" {
-		below = append(below, path.Join(root, group, name)+"/")
+		below = append(below, store.NamespaceKeys(root, store.CustomResourcePrefix(schema.GroupResource{Group: group, Resource: name}), ""))
 	}
 	for builtIn, of := range builtInGroups() {
 		if of == group && (builtIn == name || name == "*") {
-			below = append(below, path.Join(root, workloads.KeyPrefix(schema.GroupResource{Group: group, Resource: builtIn}))+"/")
+			below = append(below, builtInKeys(root, schema.GroupResource{Group: group, Resource: builtIn}))
 		}
 	}
 	return below
+}
+
+// builtInKeys is the beginning of the keys of a built-in resource.
+func builtInKeys(root string, resource schema.GroupResource) string {
+	return store.NamespaceKeys(root, workloads.KeyPrefix(resource), "")
 }

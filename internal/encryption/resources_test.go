@@ -10,6 +10,10 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/server/options"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
@@ -136,6 +140,38 @@ func TestCheckReadableKubernetes(t *testing.T) {
 					t.Error(err)
 				}
 			})
+		}
+	}
+}
+
+// TestStoredBelow: the prefixes of each resource, by its name and by its group, are those
+// where the stores of Kubernetes have it.
+func TestStoredBelow(t *testing.T) {
+	config := kubeapiserver.NewStorageFactoryConfig()
+	config.APIResourceConfig = serverstorage.NewResourceConfig()
+	builtIn, err := config.Complete(options.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))).New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefixes := map[schema.GroupResource]string{}
+	for name, group := range builtInGroups() {
+		resource := schema.GroupResource{Group: group, Resource: name}
+		prefixes[resource] = builtIn.ResourcePrefix(resource)
+	}
+	for _, resource := range []schema.GroupResource{
+		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, {Group: "apiregistration.k8s.io", Resource: "apiservices"}, {Group: "example.com", Resource: "widgets"},
+	} {
+		prefixes[resource] = (&options.SimpleStorageFactory{}).ResourcePrefix(resource)
+	}
+	for resource, prefix := range prefixes {
+		for _, entry := range []string{resource.String(), "*." + resource.Group} {
+			if entry == "*." {
+				continue // for secrets and config maps
+			}
+			key := "/registry/" + prefix + "/team/a"
+			if below := storedBelow("/registry", entry); !slices.ContainsFunc(below, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+				t.Errorf("%s of %s is in none of %v", key, entry, below)
+			}
 		}
 	}
 }

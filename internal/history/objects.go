@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,7 +50,11 @@ func (a *Archive) Objects(ctx context.Context, m *Moment, match func(key string)
 	err = a.read(ctx, m, begin, func(r archive.Revision) error {
 		for _, change := range r.Changes {
 			key := string(change.Key)
-			if len(key) < len(a.prefix) || key[:len(a.prefix)] != a.prefix || !match(key[len(a.prefix)-1:]) {
+			if !strings.HasPrefix(key, a.prefix) {
+				continue
+			}
+			key = key[len(a.prefix)-1:]
+			if !match(key) {
 				continue
 			}
 			if change.Deleted {
@@ -76,9 +81,9 @@ func (a *Archive) Objects(ctx context.Context, m *Moment, match func(key string)
 // Close removes the file.
 func (o *Objects) Close() error { return errors.Join(o.file.Close(), os.Remove(o.file.Name())) }
 
-// Each calls visit with the metadata of each object, in the order of their keys. If a
-// value cannot be read, the metadata is nil and problem is the reason. Keys without an
-// object of Kubernetes are left out.
+// Each calls visit with the metadata of each object, in the order of their keys, which are
+// as match got them. If a value cannot be read, the metadata is nil and problem is the
+// reason. Keys without an object of Kubernetes are left out.
 func (o *Objects) Each(ctx context.Context, visit func(key string, metadata *metav1.PartialObjectMetadata, problem error) error) error {
 	for _, key := range slices.Sorted(maps.Keys(o.index)) {
 		if ctx.Err() != nil {
@@ -88,7 +93,7 @@ func (o *Objects) Each(ctx context.Context, visit func(key string, metadata *met
 		if err != nil {
 			return err
 		}
-		metadata, problem := o.archive.metadata(ctx, key, value)
+		metadata, problem := o.archive.metadata(ctx, o.stored(key), value)
 		if errors.Is(problem, errNotAnObject) {
 			continue
 		}
@@ -105,8 +110,11 @@ func (o *Objects) Read(ctx context.Context, key string) (*unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
-	return o.archive.object(ctx, key, value)
+	return o.archive.object(ctx, o.stored(key), value)
 }
+
+// stored returns the key in etcd.
+func (o *Objects) stored(key string) string { return o.archive.prefix + strings.TrimPrefix(key, "/") }
 
 func (o *Objects) value(key string) ([]byte, error) {
 	place := o.index[key]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -79,13 +78,14 @@ func (s *Storage) isBuiltIn(resource schema.GroupResource) bool {
 	return s.builtIn[resource]
 }
 
-// builtInPrefixes returns the prefixes without a group: those of built-in resources.
-func (s *Storage) builtInPrefixes() map[string]struct{} {
+// singlePrefixes returns the key prefixes that are one segment of a path: those of most
+// built-in resources.
+func (s *Storage) singlePrefixes() map[string]struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	prefixes := map[string]struct{}{}
 	for _, prefix := range s.prefixes {
-		if !strings.Contains(prefix, "/") {
+		if store.HasOwnSegment(prefix) {
 			prefixes[prefix] = struct{}{}
 		}
 	}

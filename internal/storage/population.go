@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 const (
@@ -154,7 +155,7 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *e
 		}
 		p.beginnings++
 		p.cluster, p.lost, p.revision = now.ClusterId, false, now.Revision
-		p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.builtInPrefixes()
+		p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.singlePrefixes()
 		p.first, p.last, p.written = p.revision, map[string]int64{}, map[string]*int64{}
 		p.endAllEmpty()
 		p.breakFeeds()
@@ -170,7 +171,7 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 	defer p.mu.Unlock()
 	root, changed := len(p.root()), false
 	for _, event := range response.Events {
-		prefix := p.prefixOf(event.Kv.Key[root:])
+		prefix := store.ResourcePrefix(event.Kv.Key[root:], p.prefixes)
 		for _, feed := range p.feeds[string(prefix)] {
 			feed.add(event)
 		}
@@ -227,23 +228,6 @@ func (p *Population) Handled(resource schema.GroupResource, revision int64) int6
 		return revision
 	}
 	return max(revision, p.revision)
-}
-
-// prefixOf returns the prefix of a key: the name of a built-in resource, or
-// group/resource.
-func (p *Population) prefixOf(key []byte) []byte {
-	first := bytes.IndexByte(key, '/')
-	if first < 0 {
-		return key
-	}
-	if _, builtIn := p.prefixes[string(key[:first])]; builtIn {
-		return key[:first]
-	}
-	second := bytes.IndexByte(key[first+1:], '/')
-	if second < 0 {
-		return key
-	}
-	return key[:first+1+second]
 }
 
 // notifyChanged wakes the callers that wait for a change. The caller holds mu.

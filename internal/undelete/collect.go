@@ -3,9 +3,7 @@ package undelete
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // Matches returns a filter of the keys that a plan may need: dependents are in the
@@ -23,7 +22,7 @@ func Matches(root history.Object) func(key string) bool {
 		namespace = root.Name
 	}
 	return func(key string) bool {
-		return namespace == "" || strings.Contains(key, "/"+namespace+"/") || key == "/namespaces/"+namespace
+		return namespace == "" || store.MayBeInNamespace(key, namespace)
 	}
 }
 
@@ -62,11 +61,11 @@ func collect(ctx context.Context, objects *history.Objects) (*collection, error)
 	return c, err
 }
 
-// unreadable returns the item of an object that cannot be read, named by its key.
+// unreadable returns the item of an object that cannot be read, named by its key: its
+// kind is the resource.
 func unreadable(key string, problem error) *Item {
-	dir, name := path.Split(key)
-	dir, namespace := path.Split(strings.TrimSuffix(dir, "/"))
-	return &Item{Action: Unreadable, Reason: problem.Error(), Kind: path.Base(dir), Namespace: namespace, Name: name, key: key}
+	resource, namespace, name := store.SplitKey(key)
+	return &Item{Action: Unreadable, Reason: problem.Error(), Kind: resource.Resource, Namespace: namespace, Name: name, key: key}
 }
 
 // find returns the item of an object; nil if the moment does not have it.

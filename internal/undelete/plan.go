@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -146,7 +145,7 @@ func (p *Plan) collect(ctx context.Context, object history.Object) error {
 // missing returns why the moment does not have the object.
 func (p *Plan) missing(object history.Object, c *collection) error {
 	for _, item := range c.unreadable {
-		if item.Name == object.Name && (object.Namespace == "" || item.Namespace == object.Namespace) && strings.Contains(item.key, "/"+object.Resource+"/") {
+		if item.Name == object.Name && (object.Namespace == "" || item.Namespace == object.Namespace) && item.Kind == object.Resource {
 			return fmt.Errorf("%s cannot be read: %s", object, item.Reason)
 		}
 	}

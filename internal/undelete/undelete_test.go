@@ -1,6 +1,7 @@
 package undelete
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -158,5 +159,21 @@ func TestPrepared(t *testing.T) {
 	got.SetLabels(map[string]string{"l": "2"})
 	if same(got, archived) {
 		t.Error("what was changed is the same")
+	}
+}
+
+// TestUnreadableItems: what cannot be read is named by its key.
+func TestUnreadableItems(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"/secrets/ns/a":             "secrets ns/a",
+		"/services/specs/ns/a":      "services ns/a",
+		"/example.com/widgets/ns/a": "widgets ns/a",
+		"/namespaces/ns":            "namespaces ns",
+		"/example.com/robots/a":     "robots a",
+	} {
+		if got := unreadable(key, errors.New("damaged")); got.String() != want || got.Reason != "damaged" {
+			t.Errorf("%s: %s, %s", key, got, got.Reason)
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package store
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // Upstream fact: the prefixes of encrypted values
 //
@@ -34,6 +37,9 @@ const (
 	KMSPrefix = "k8s:enc:kms:"
 )
 
+// colons is the number of colons up to the end of the name of a key.
+const colons = 5
+
 // IsEncrypted reports whether a stored value is encrypted.
 func IsEncrypted(stored []byte) bool { return bytes.HasPrefix(stored, []byte(EncryptedPrefix)) }
 
@@ -41,7 +47,6 @@ func IsEncrypted(stored []byte) bool { return bytes.HasPrefix(stored, []byte(Enc
 // colon, k8s:enc:PROVIDER:VERSION:NAME:, whether the key is known or not. It is empty for
 // plain text.
 func KeyPrefix(stored []byte) string {
-	const colons = 5
 	if !IsEncrypted(stored) {
 		return ""
 	}
@@ -54,4 +59,14 @@ func KeyPrefix(stored []byte) string {
 		end += next + 1
 	}
 	return string(stored[:end])
+}
+
+// ProviderAndKey returns the provider and the name of the key of a prefix that [KeyPrefix]
+// has returned; both are empty for other texts.
+func ProviderAndKey(keyPrefix string) (provider, key string) {
+	parts := strings.Split(keyPrefix, ":")
+	if !IsEncrypted([]byte(keyPrefix)) || len(parts) <= colons {
+		return "", ""
+	}
+	return parts[2], parts[4]
 }
