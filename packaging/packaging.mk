@@ -8,7 +8,7 @@ PACKAGED ?= ./kube-hyper-mini
 
 ## completions: manual pages and shell completions, in dist/share
 completions: build
-	scripts/share.sh ./kube-hyper-mini $(DIST)/share
+	scripts/man-and-completions.sh ./kube-hyper-mini $(DIST)/share
 
 ## packages: deb and rpm for this machine's architecture, in dist
 packages: build

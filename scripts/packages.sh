@@ -22,7 +22,7 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
 # The pages come from a program that runs here: for another architecture,
 # HOST_BINARY names one.
-scripts/share.sh "${HOST_BINARY:-$binary}" "$STAGE/share"
+scripts/man-and-completions.sh "${HOST_BINARY:-$binary}" "$STAGE/share"
 cp "$binary" "$STAGE/kube-hyper-mini"
 find "$STAGE" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 

@@ -45,7 +45,7 @@ build() { # OS ARCH FILE
 }
 # The pages come from a program that runs here.
 build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$work/host"
-scripts/share.sh "$work/host" "$work/share"
+scripts/man-and-completions.sh "$work/host" "$work/share"
 
 cd "$work"
 for platform in "$@"; do

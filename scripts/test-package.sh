@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds an old and a new package and runs its test, test-deb.sh or test-rpm.sh, on a
-# view of this machine (view.sh). Needs root, overlayfs, and dpkg or rpm.
+# copy-on-write overlay of this machine (in-overlay.sh). Needs root, overlayfs, and dpkg
+# or rpm.
 #   test-package.sh deb|rpm BINARY KUBECTL
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,4 +13,4 @@ scripts/packages.sh "$binary" v0.0.2-rc.1 "$work/new"
 (cd packaging/tools && CGO_ENABLED=0 go build -o "$work/supervise" ./supervise)
 cp "$kubectl" "$work/kubectl"
 cp "scripts/$test" scripts/service.sh "$work/"
-scripts/view.sh "$work" "$test"
+scripts/in-overlay.sh "$work" "$test"

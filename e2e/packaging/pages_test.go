@@ -13,7 +13,7 @@ import (
 // TestManPagesAndCompletions runs the script that packages and archives use.
 func TestManPagesAndCompletions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "share")
-	script := filepath.Join(harness.Root(t), "scripts", "share.sh")
+	script := filepath.Join(harness.Root(t), "scripts", "man-and-completions.sh")
 	if out, err := harness.Run(t, "", script, harness.Binary(t), dir); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -106,7 +106,7 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	done, err := change.apply(c.Identity.Store(), !alone, func() error { return c.trusted(r.Context()) }, c.Identity.Follow)
+	done, err := change.apply(c.Identity.Certificates(), !alone, func() error { return c.trusted(r.Context()) }, c.Identity.Follow)
 	if done != nil {
 		c.Identity.LogChanges(done.Changes)
 	}
@@ -129,7 +129,7 @@ const (
 // trusted returns when the API server trusts the client CAs in the file, which it reloads
 // some time after a change.
 func (c *Certificates) trusted(ctx context.Context) error {
-	want, err := os.ReadFile(c.Identity.Store().Cert(pki.ClientCA))
+	want, err := os.ReadFile(c.Identity.Certificates().Cert(pki.ClientCA))
 	if err != nil {
 		return fmt.Errorf("read the client CAs: %w", err)
 	}

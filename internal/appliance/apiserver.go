@@ -66,9 +66,9 @@ func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
 	server, err := apiserver.New(ctx, a.options, apiserver.Config{
 		Listener:  a.listener,
 		Storage:   a.storage,
-		Files:     apiserver.NewFiles(a.identity.Store(), a.config, a.identity.GeneratedEncryption()),
+		Files:     apiserver.NewFiles(a.identity.Certificates(), a.config, a.identity.GeneratedEncryption()),
 		TokenKeys: a.tokenKeys,
-		Revoked:   a.identity.Store().Revoked,
+		Revoked:   a.identity.Certificates().Revoked,
 		Endpoints: services,
 		Shared:    a.store.Shared(),
 		Alone:     a.store.Alone,

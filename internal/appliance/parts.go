@@ -48,8 +48,8 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 			}
 			member.Listener = &etcd.Listener{
 				Address:  listen,
-				CertFile: ident.Store().Cert(pki.EtcdServer), KeyFile: ident.Store().Key(pki.EtcdServer),
-				ClientCAFile: ident.Store().Cert(pki.EtcdCA),
+				CertFile: ident.Certificates().Cert(pki.EtcdServer), KeyFile: ident.Certificates().Key(pki.EtcdServer),
+				ClientCAFile: ident.Certificates().Cert(pki.EtcdCA),
 			}
 			if err := p.archiveBeforeUpgrade(ctx); err != nil {
 				return err
@@ -92,7 +92,7 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 			}
 			return p.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: func(ctx context.Context, ready func()) error {
 				return runner.Run(ctx, controllers.Config{
-					Client: ident.ControllerClient(cfg.ControllerManager.Server), Manager: true, Files: controllers.NewFiles(ident.Store()),
+					Client: ident.ControllerClient(cfg.ControllerManager.Server), Manager: true, Files: controllers.NewFiles(ident.Certificates()),
 					Elect: true, LockID: p.dir.LockID(), Selection: cfg.ControllerManager.Controllers, Log: log,
 				}, ready)
 			}})

@@ -188,7 +188,7 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Content:    s.api.storage,
 		Population: s.api.storage.Population(),
 		Objects:    controllers.Feeds(s.api.storage.Follow),
-		Files:      controllers.NewFiles(s.identity.Store()),
+		Files:      controllers.NewFiles(s.identity.Certificates()),
 		Elect:      s.store.Shared(), LockID: s.dir.LockID(),
 		Alone: s.store.Alone, AfterWrites: s.api.server.AfterWrites,
 		Selection: s.config.ControllerManager.Controllers,

@@ -41,7 +41,7 @@ func (s *server) status() admin.StatusSource {
 		Facts: admin.NewFacts(s.config, s.stamp, s.url, s.started), Parts: s.supervisor.Parts, NotReady: s.notReady,
 		ReadySince: s.readySince.Load, Controllers: s.controllers.Names,
 		Storage: s.api.storage, Maintenance: s.store.Maintenance(),
-		Backups: s.archiver.Account, Archive: s.archive, Certificates: s.identity.Store().Expiry,
+		Backups: s.archiver.Account, Archive: s.archive, Certificates: s.identity.Certificates().Expiry,
 		CustomTypes: s.api.server.CustomTypes, Manifests: s.manifests.Load, Remote: s.api.server.RemoteServers,
 	}
 }

@@ -40,7 +40,7 @@ func (s *server) beforeWrites(ctx context.Context) error {
 	if err := kubernetes.CheckStored(ctx, s.store.Connection().Client, s.config); err != nil {
 		return err
 	}
-	if err := s.identity.CheckStore(ctx, s.store.Connection().Client); err != nil {
+	if err := s.identity.CheckEtcd(ctx, s.store.Connection().Client); err != nil {
 		return err
 	}
 	if err := s.dir.FinishFirstStart(s.stamp); err != nil {

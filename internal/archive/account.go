@@ -74,16 +74,16 @@ type Account struct {
 // ledger collects the state of the writer from its parts. It is safe for
 // concurrent use.
 type ledger struct {
-	mu      sync.Mutex
-	account Account
-	began   time.Time
-	based   bool  // the destination has a base of the present chain
-	shipped int64 // the last revision of the present chain in the destination
-	samples []sample
-	safe    time.Time // changes that were acknowledged before are in the destination
-	current int64     // the revision that was read from etcd last
-	asked   time.Time // when current was requested
-	unread  error     // why the revision could not be read the last time
+	mu        sync.Mutex
+	account   Account
+	began     time.Time
+	based     bool  // the destination has a base of the present chain
+	shipped   int64 // the last revision of the present chain in the destination
+	samples   []sample
+	safe      time.Time // changes that were acknowledged before are in the destination
+	current   int64     // the revision that was read from etcd last
+	requested time.Time // when current was requested
+	unread    error     // why the revision could not be read the last time
 }
 
 // sample records that changes acknowledged before the time at have at most this
@@ -107,8 +107,8 @@ func (l *ledger) update(change func(*Account)) {
 func (l *ledger) recordRevision(at time.Time, revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.unread = nil; at.After(l.asked) {
-		l.asked, l.current = at, revision
+	if l.unread = nil; at.After(l.requested) {
+		l.requested, l.current = at, revision
 	}
 	if n := len(l.samples); n > 0 && l.samples[n-1].revision >= revision {
 		if l.samples[n-1].revision == revision {

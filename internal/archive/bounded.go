@@ -243,11 +243,11 @@ func (r *boundedBody) endRead() error {
 func (r *boundedBody) Close() error {
 	defer r.cancel()
 	r.mu.Lock()
-	again := r.closed
+	wasClosed := r.closed
 	r.closed = true
-	left := r.reading
+	reading := r.reading
 	r.mu.Unlock()
-	if left || again {
+	if reading || wasClosed {
 		return nil
 	}
 	return r.store.release(r.operation, r.from.Close)

@@ -118,9 +118,9 @@ func (w *Writer) create(ctx context.Context, name string, data []byte) error {
 // honour the condition would let two servers overwrite each other's objects. The object
 // must have its content.
 func (w *Writer) verifyConditionalCreate(ctx context.Context, name string, data []byte) error {
-	again := w.create(ctx, name, data)
-	if again != nil && !errors.Is(again, ErrExists) {
-		return again
+	createErr := w.create(ctx, name, data)
+	if createErr != nil && !errors.Is(createErr, ErrExists) {
+		return createErr
 	}
 	stored, err := readAll(ctx, w.config.Store, name, maxClaim)
 	switch {
@@ -128,7 +128,7 @@ func (w *Writer) verifyConditionalCreate(ctx context.Context, name string, data 
 		return err
 	case err != nil || !bytes.Equal(stored, data):
 		return &refusedError{fmt.Sprintf("%s has confirmed %s and does not have it as it was written: check the storage, or use another one", w.config.Store, name)}
-	case again == nil:
+	case createErr == nil:
 		return &refusedError{fmt.Sprintf("%s ignores If-None-Match and overwrites objects, so that two servers could destroy each other's archive: use storage with conditional writes", w.config.Store)}
 	}
 	return nil

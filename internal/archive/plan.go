@@ -104,14 +104,14 @@ func notRestorable(ctx context.Context, store Store, target Target) error {
 	if err != nil {
 		return err
 	}
-	asked := "a state"
+	wanted := "a state"
 	switch {
 	case target.Revision != 0:
-		asked = fmt.Sprintf("revision %d", target.Revision)
+		wanted = fmt.Sprintf("revision %d", target.Revision)
 	case !target.At.IsZero():
-		asked = target.At.Local().Format(time.DateTime)
+		wanted = target.At.Local().Format(time.DateTime)
 	}
-	return fmt.Errorf("%s cannot be restored from %s.%s", asked, store, restorable(windows, 0))
+	return fmt.Errorf("%s cannot be restored from %s.%s", wanted, store, restorable(windows, 0))
 }
 
 // restorable says what the chains have, except for the one with that number.

@@ -39,14 +39,14 @@ func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 
 // serveInTemporary runs the server in a temporary directory.
 func serveInTemporary(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog.Logger) error {
-	plane, err := testplane.NewPlane(testplane.PlaneOptions{Config: cfg, Logger: log})
+	server, err := testplane.NewServer(testplane.ServerOptions{Config: cfg, Logger: log})
 	if err != nil {
 		return err
 	}
-	if err = plane.Start(cmd.Context()); err == nil {
-		err = <-plane.Failed()
+	if err = server.Start(cmd.Context()); err == nil {
+		err = <-server.Failed()
 	}
-	return errors.Join(err, plane.Close())
+	return errors.Join(err, server.Close())
 }
 
 // serveInEmpty runs the server in the named directory.

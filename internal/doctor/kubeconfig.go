@@ -26,10 +26,10 @@ import (
 func (d *directory) kubeconfig(add func(Finding)) error {
 	path := d.config.Kubeconfig.Path
 	cfg, err := clientcmd.LoadFromFile(path)
-	again := "start the server again: it writes the file"
+	restart := "start the server again: it writes the file"
 	if errors.Is(err, fs.ErrNotExist) {
 		if d.Running {
-			add(Finding{Severity: Failure, Object: path, Problem: "the administrator's kubeconfig is missing", Remedy: again})
+			add(Finding{Severity: Failure, Object: path, Problem: "the administrator's kubeconfig is missing", Remedy: restart})
 		}
 		return nil // the start writes it
 	}
@@ -40,7 +40,7 @@ func (d *directory) kubeconfig(add func(Finding)) error {
 		add(Finding{Severity: Failure, Object: path, Problem: err.Error(), Remedy: "remove the file and start the server again: it writes the file", Commands: []string{"rm " + logging.ShellWord(path)}})
 		return nil
 	}
-	k := credentials{path: path, config: cfg, now: d.now(), remedy: func(string) (string, []string) { return again, nil }}
+	k := credentials{path: path, config: cfg, now: d.now(), remedy: func(string) (string, []string) { return restart, nil }}
 	if !d.Running {
 		k.severity = Risk // the start replaces it
 	}

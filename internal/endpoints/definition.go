@@ -44,11 +44,11 @@ const (
 	// definitionVersion is increased with each change of the definition; a test
 	// compares it with the digest.
 	definitionVersion = 2
-	// servedPoll is the time between two requests for a type that will be served in a
-	// moment; rareServedPoll, after servedSoon, for one that something keeps from that.
+	// servedPoll is the time between two requests until the type is served. After
+	// servedWarning the log has a warning, and slowServedPoll is that time.
 	servedPoll     = 10 * time.Millisecond
-	servedSoon     = 5 * time.Second
-	rareServedPoll = time.Second
+	servedWarning  = 5 * time.Second
+	slowServedPoll = time.Second
 )
 
 var (
@@ -119,7 +119,7 @@ func create(ctx context.Context, client dynamic.Interface) (created bool, err er
 // returns all objects. Until a starting server has read all its types it answers "not
 // found, try again in 5 s" (k8s.io/apiserver/pkg/util/notfoundhandler), for which
 // client-go would wait; and a reflector retries after a second when the watch cache is
-// not ready. It logs that the type is still not served after servedSoon.
+// not ready. It logs a warning after servedWarning.
 func listOnceServed(ctx context.Context, config *rest.Config, log *slog.Logger) (*unstructured.UnstructuredList, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -130,16 +130,16 @@ func listOnceServed(ctx context.Context, config *rest.Config, log *slog.Logger) 
 	}
 	ticker := time.NewTicker(servedPoll)
 	defer ticker.Stop()
-	late := time.After(servedSoon)
+	warn := time.After(servedWarning)
 	for {
 		list, err := listByWatch(ctx, request)
 		if err == nil {
 			return list, nil
 		}
 		select {
-		case <-late:
+		case <-warn:
 			log.Warn("ServiceEndpoints are not served, though they are defined, and references to Services are not resolved: see the versions and conditions of crd/"+definitionName, "error", err)
-			ticker.Reset(rareServedPoll)
+			ticker.Reset(slowServedPoll)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait until %s is served: %w", definitionName, errors.Join(context.Cause(ctx), err))
 		case <-ticker.C:

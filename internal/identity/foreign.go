@@ -28,7 +28,7 @@ func (i *Identity) checkNew(ctx context.Context) error {
 		return nil
 	}
 	var missing *pki.MissingError
-	if err := i.store.CheckPresence(); !errors.As(err, &missing) {
+	if err := i.certificates.CheckPresence(); !errors.As(err, &missing) {
 		return err
 	}
 	users := "is or was used by servers with other certificates and keys"
@@ -62,7 +62,7 @@ func (i *Identity) warnForeign(ctx context.Context, client clientv3.KV) error {
 		i.log.Debug("the authorities of other servers in etcd are unknown", "key", key, "error", err)
 		return nil
 	}
-	own, err := readChain(i.store.Cert(pki.ClientCA))
+	own, err := readChain(i.certificates.Cert(pki.ClientCA))
 	if err != nil {
 		return err
 	}

@@ -61,11 +61,11 @@ type Identity struct {
 	useTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
 	log          *slog.Logger
 
-	store      *pki.Store
-	following  sync.Mutex // held while changes are passed on
-	shared     atomic.Pointer[fleet.RevokedKeys]
-	encryption string // the EncryptionConfiguration that the server has made, or empty
-	newKey     bool   // this start has made it
+	certificates *pki.Store
+	following    sync.Mutex // held while changes are passed on
+	shared       atomic.Pointer[fleet.RevokedKeys]
+	encryption   string // the EncryptionConfiguration that the server has made, or empty
+	newKey       bool   // this start has made it
 }
 
 // New returns an identity that has read nothing yet.
@@ -80,12 +80,12 @@ func New(cfg Config) *Identity {
 // its certificates and keys. It is not to be run.
 func Open(cfg Config, store *pki.Store) *Identity {
 	i := New(cfg)
-	i.store = store
+	i.certificates = store
 	return i
 }
 
-// Store has the certificates and keys, once the identity is ready.
-func (i *Identity) Store() *pki.Store { return i.store }
+// Certificates has the certificates and keys, once the identity is ready.
+func (i *Identity) Certificates() *pki.Store { return i.certificates }
 
 // GeneratedEncryption is the EncryptionConfiguration in the data directory, or
 // empty if the configuration names another one or none is used.
@@ -98,7 +98,7 @@ func (i *Identity) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	ready()
-	i.store.Renew(ctx, i.renewed)
+	i.certificates.Renew(ctx, i.renewed)
 	return nil
 }
 
@@ -128,9 +128,9 @@ func (i *Identity) WriteKubeconfig() error {
 	data, err := kubeconfig.Render(kubeconfig.Access{
 		Server:   i.url,
 		Local:    i.localURL,
-		CAFile:   i.store.ServerCA(),
-		CertFile: i.store.Cert(pki.Admin),
-		KeyFile:  i.store.Key(pki.Admin),
+		CAFile:   i.certificates.ServerCA(),
+		CertFile: i.certificates.Cert(pki.Admin),
+		KeyFile:  i.certificates.Key(pki.Admin),
 	})
 	if err != nil {
 		return err
@@ -148,17 +148,17 @@ func (i *Identity) ControllerClient(url string) *rest.Config {
 	return &rest.Config{
 		Host: url,
 		TLSClientConfig: rest.TLSClientConfig{
-			CAFile: i.store.ServerCA(), CertFile: i.store.Cert(pki.Controller), KeyFile: i.store.Key(pki.Controller),
+			CAFile: i.certificates.ServerCA(), CertFile: i.certificates.Cert(pki.Controller), KeyFile: i.certificates.Key(pki.Controller),
 		},
 		UserAgent: rest.DefaultKubernetesUserAgent(),
 		QPS:       -1, // flow control of the server bounds requests
 	}
 }
 
-// CheckStore returns an error if the objects in the store are encrypted with other keys
+// CheckEtcd returns an error if the objects in etcd are encrypted with other keys
 // than the configured ones: the server would never be ready. It logs which resources
 // are encrypted, and a warning if servers with other authorities have used the store.
-func (i *Identity) CheckStore(ctx context.Context, client clientv3.KV) error {
+func (i *Identity) CheckEtcd(ctx context.Context, client clientv3.KV) error {
 	external := &i.config.Etcd.External
 	if err := i.checkDecryption(ctx, client, external.Prefix); err != nil || len(external.Endpoints) == 0 {
 		return err

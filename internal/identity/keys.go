@@ -24,20 +24,20 @@ func (i *Identity) ensureKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i.store = store
+	i.certificates = store
 	if i.etcdHost != "" {
 		etcdNames, err := servingNames(&config.Serving{BindAddress: i.etcdHost, ExternalHost: i.config.Serving.ExternalHost, ExtraSANs: i.config.Serving.ExtraSANs})
 		if err != nil {
 			return err
 		}
-		i.store.AddEtcd(etcdNames)
+		i.certificates.AddEtcd(etcdNames)
 	}
-	ensure := i.store.Ensure
+	ensure := i.certificates.Ensure
 	if i.dir.Previous == nil || i.allowNew {
 		if err := i.checkNew(ctx); err != nil {
 			return err
 		}
-		ensure = i.store.Create
+		ensure = i.certificates.Create
 	}
 	changes, err := ensure()
 	if err != nil {
@@ -120,7 +120,7 @@ func (i *Identity) Follow() error {
 }
 
 func (i *Identity) readTokenKeys() error {
-	keys, err := i.store.TokenKeys()
+	keys, err := i.certificates.TokenKeys()
 	if err != nil {
 		return i.Explain(err)
 	}
@@ -156,7 +156,7 @@ func (i *Identity) checkServing() error {
 	if err := chain[0].VerifyHostname(server.Hostname()); err != nil {
 		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: set serving.externalHost to a name in the certificate", err)}
 	}
-	roots, err := readChain(i.store.ServerCA())
+	roots, err := readChain(i.certificates.ServerCA())
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (i *Identity) checkServing() error {
 		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: correct the clock, or replace the certificate or its authority", err)}
 	}
 	if err != nil {
-		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("clients would verify it with %s and refuse it: %v; name its authorities with serving.caFile", i.store.ServerCA(), err)}
+		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("clients would verify it with %s and refuse it: %v; name its authorities with serving.caFile", i.certificates.ServerCA(), err)}
 	}
 	return nil
 }

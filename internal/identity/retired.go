@@ -23,8 +23,8 @@ func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 		return
 	}
 	for repeated := false; ; {
-		changed := i.store.Changed()
-		retired, err := i.store.Retired()
+		changed := i.certificates.Changed()
+		retired, err := i.certificates.Retired()
 		dropped := false
 		if err == nil && retired != nil {
 			dropped, err = kube.DropAuthorities(ctx, client, retired)

@@ -69,7 +69,7 @@ func (i *Identity) shareRevoked(ctx context.Context, shared *fleet.RevokedKeys) 
 	if err != nil {
 		return 0, err
 	}
-	changes, err := i.store.Revoke(theirs)
+	changes, err := i.certificates.Revoke(theirs)
 	i.LogChanges(changes)
 	if err == nil && len(changes) > 0 {
 		err = i.Follow()
@@ -77,7 +77,7 @@ func (i *Identity) shareRevoked(ctx context.Context, shared *fleet.RevokedKeys) 
 	if err != nil {
 		i.log.Warn("recording the client keys that other servers have revoked failed: they are refused until this server ends", "error", i.Explain(err))
 	}
-	ours, err := i.store.RevokedKeys()
+	ours, err := i.certificates.RevokedKeys()
 	if err != nil {
 		return 0, err
 	}

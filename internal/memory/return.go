@@ -16,12 +16,13 @@ const (
 	interval = 10 * time.Second
 	// minReturn is the unused memory, in bytes, that justifies a collection.
 	minReturn = 32 << 20
-	// minAtRest is the same when the process has just become idle.
-	minAtRest = 4 << 20
-	// longRest is the number of idle intervals until the last release: less than a minute,
-	// and longer than unused caches are kept. Until then the pages of the program are
-	// released after each interval, because each use of one makes its neighbours resident.
-	longRest = 4
+	// minWhenIdle is the same in the first idle interval.
+	minWhenIdle = 4 << 20
+	// lastIdleInterval is the number of the idle interval after which memory is returned the
+	// last time: less than a minute, and longer than unused caches are kept. Until then the
+	// pages of the program are released after each interval, because each use of one makes
+	// its neighbours resident.
+	lastIdleInterval = 4
 	// maxAllocated is the largest number of bytes that an idle process allocates in an
 	// interval.
 	maxAllocated = 10 << 20
@@ -46,7 +47,7 @@ func Return(ctx context.Context, settled func(), release func(context.Context) e
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	before := readHeap()
-	rests := 0 // intervals in which the process was idle
+	idleIntervals := 0 // successive intervals in which the process was idle
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,14 +56,14 @@ func Return(ctx context.Context, settled func(), release func(context.Context) e
 		}
 		now := readHeap()
 		if allocated := now.allocated - before.allocated; allocated >= maxAllocated {
-			rests = 0
-			if outgrown(now.unused(), allocated) {
+			idleIntervals = 0
+			if exceedsUse(now.unused(), allocated) {
 				debug.FreeOSMemory()
 			}
 		} else {
-			rests++
-			giveBack(now.unused(), rests)
-			if rests <= longRest {
+			idleIntervals++
+			returnUnused(now.unused(), idleIntervals)
+			if idleIntervals <= lastIdleInterval {
 				// If one fails, the pages stay resident until the kernel reclaims them.
 				_ = releaseProgram()
 				_ = release(ctx)
@@ -72,23 +73,23 @@ func Return(ctx context.Context, settled func(), release func(context.Context) e
 	}
 }
 
-// outgrown reports whether a process that is not idle has much more unused memory, in
-// bytes, than it has allocated in the last interval: the rest is left from larger work.
-func outgrown(unused, allocated uint64) bool {
+// exceedsUse reports whether a process that is not idle has much more unused memory, in
+// bytes, than it has allocated in the last interval: most of it is left from larger work.
+func exceedsUse(unused, allocated uint64) bool {
 	return unused > minReturn && unused > 2*allocated
 }
 
-// giveBack returns unused memory, in bytes, if there is enough of it. Less is enough when
-// the process has just become idle. After longRest it returns what there is: the unused
-// memory does not include what became garbage since the last collection without new
+// returnUnused returns unused memory, in bytes, if there is enough of it; in the first idle
+// interval, less is enough. After the interval lastIdleInterval it returns what there is:
+// unused does not include what became garbage since the last collection without new
 // allocations, such as caches that were dropped. Pools keep their content for one
 // collection more.
-func giveBack(unused uint64, rests int) {
+func returnUnused(unused uint64, idleIntervals int) {
 	switch {
-	case rests == longRest:
+	case idleIntervals == lastIdleInterval:
 		runtime.GC()
 		debug.FreeOSMemory()
-	case unused > minReturn, rests == 1 && unused > minAtRest:
+	case unused > minReturn, idleIntervals == 1 && unused > minWhenIdle:
 		debug.FreeOSMemory()
 	}
 }

@@ -30,31 +30,31 @@ func TestUnusedCountsGarbage(t *testing.T) {
 	}
 }
 
-// TestOutgrown: a process that is not idle keeps the memory that it uses.
-func TestOutgrown(t *testing.T) {
+// TestExceedsUse: a process that is not idle keeps the memory that it uses.
+func TestExceedsUse(t *testing.T) {
 	for _, test := range []struct {
 		unused, allocated uint64
 		want              bool
 	}{{100 << 20, 20 << 20, true}, {100 << 20, 60 << 20, false}, {100 << 20, 1 << 30, false}, {31 << 20, 1 << 20, false}} {
-		if got := outgrown(test.unused, test.allocated); got != test.want {
+		if got := exceedsUse(test.unused, test.allocated); got != test.want {
 			t.Errorf("%d MB unused, %d MB allocated: %t", test.unused>>20, test.allocated>>20, got)
 		}
 	}
 }
 
-// TestLongRest: memory that was in use at the last collection is returned, too.
-func TestLongRest(t *testing.T) {
+// TestLastIdleInterval: memory that was in use at the last collection is returned, too.
+func TestLastIdleInterval(t *testing.T) {
 	for range 64 {
 		sink = append(sink, make([]byte, 1<<20))
 	}
 	debug.FreeOSMemory()
 	used := readHeap()
 	sink = nil
-	if unused := readHeap().unused(); unused > minAtRest {
+	if unused := readHeap().unused(); unused > minWhenIdle {
 		t.Fatalf("%d MB are counted as unused", unused>>20)
 	}
-	giveBack(0, longRest)
+	returnUnused(0, lastIdleInterval)
 	if after := readHeap(); after.objects > used.objects-60<<20 {
-		t.Errorf("%d MB are used after the rest, %d before", after.objects>>20, used.objects>>20)
+		t.Errorf("%d MB are used after the last idle interval, %d before", after.objects>>20, used.objects>>20)
 	}
 }

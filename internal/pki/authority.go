@@ -54,15 +54,15 @@ func (s *Store) ensureAuthority(name, commonName string, create bool) (*authorit
 		}
 		changes = append(changes, Change{name, "it did not exist"})
 	}
-	again, err := s.checkValidity(ca, commonName)
+	reason, err := s.checkValidity(ca, commonName)
 	if err != nil {
 		return nil, changes, err
 	}
-	if again != "" {
+	if reason != "" {
 		if err := s.signAgain(ca); err != nil {
 			return nil, changes, err
 		}
-		changes = append(changes, Change{name, again})
+		changes = append(changes, Change{name, reason})
 	}
 	return ca, changes, s.writeSigningPair(ca)
 }
@@ -174,7 +174,7 @@ func (s *Store) authorityTemplate(subject pkix.Name) *x509.Certificate {
 // checkValidity returns an error for an authority that has expired or is not valid yet.
 // If this package made the authority while the clock was ahead, so that it is not valid
 // yet, it returns why it must be signed again.
-func (s *Store) checkValidity(ca *authority, commonName string) (again string, err error) {
+func (s *Store) checkValidity(ca *authority, commonName string) (reason string, err error) {
 	now := s.now()
 	crt := ca.cert
 	if crt == nil {

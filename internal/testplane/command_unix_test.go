@@ -32,8 +32,8 @@ func TestCommandWaitsForTheGuard(t *testing.T) {
 	t.Cleanup(func() { _ = write.Close() })
 	file := filepath.Join(t.TempDir(), "ran")
 	r := &runner{
-		RunOptions: RunOptions{PlaneOptions: PlaneOptions{Err: io.Discard}, Command: []string{"sh", "-c", "echo ran >" + file}, Grace: time.Minute},
-		plane:      &Plane{dir: &Directory{path: t.TempDir()}, guard: &Guard{pipe: write}},
+		RunOptions: RunOptions{ServerOptions: ServerOptions{Err: io.Discard}, Command: []string{"sh", "-c", "echo ran >" + file}, Grace: time.Minute},
+		server:     &Server{dir: &Directory{path: t.TempDir()}, guard: &Guard{pipe: write}},
 	}
 	if r.path, err = FindCommand("sh"); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ const existingCluster = "USE_EXISTING_CLUSTER=true"
 
 // RunOptions configure a run.
 type RunOptions struct {
-	PlaneOptions
+	ServerOptions
 	// CRDs and Manifests are files and directories that are applied before the command
 	// starts. Of what is in CRDs, only CustomResourceDefinitions are applied.
 	CRDs, Manifests []string
@@ -45,9 +45,9 @@ type RunOptions struct {
 // runner is a Run under way.
 type runner struct {
 	RunOptions
-	plane *Plane
-	path  string // of the program
-	owner <-chan struct{}
+	server *Server
+	path   string // of the program
+	owner  <-chan struct{}
 }
 
 // Run starts a server, runs the command against it, and removes everything again. It
@@ -60,16 +60,16 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 			return 0, err // before anything is made
 		}
 	}
-	if r.plane, err = NewPlane(r.PlaneOptions); err != nil {
+	if r.server, err = NewServer(r.ServerOptions); err != nil {
 		return 0, err
 	}
 	code, err = r.serve(ctx)
-	err = r.plane.dir.explain(err)
-	if closeErr := r.plane.Close(); closeErr != nil {
+	err = r.server.dir.explain(err)
+	if closeErr := r.server.Close(); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
 	if r.Keep {
-		_, keptErr := fmt.Fprintf(r.Err, "kept %s: kube-hyper-mini server --data-dir %s\n", r.plane.dir.Path(), r.plane.dir.Data())
+		_, keptErr := fmt.Fprintf(r.Err, "kept %s: kube-hyper-mini server --data-dir %s\n", r.server.dir.Path(), r.server.dir.Data())
 		err = errors.Join(err, keptErr)
 	}
 	return code, err
@@ -91,10 +91,10 @@ func endOf(in io.Reader) <-chan struct{} {
 
 // serve runs the server for as long as the command runs.
 func (r *runner) serve(ctx context.Context) (int, error) {
-	if err := r.untilEnd(ctx, r.plane.Fill); err != nil {
+	if err := r.untilEnd(ctx, r.server.Fill); err != nil {
 		return 0, err
 	}
-	if err := r.plane.Start(ctx); err != nil {
+	if err := r.server.Start(ctx); err != nil {
 		return 0, err
 	}
 	running, err := r.awaitReady()
@@ -104,7 +104,7 @@ func (r *runner) serve(ctx context.Context) (int, error) {
 	code, err := r.use(ctx, running)
 	var ended *serverEndedError
 	if !errors.As(err, &ended) {
-		err = errors.Join(err, r.plane.Stop())
+		err = errors.Join(err, r.server.Stop())
 	}
 	return code, err
 }
@@ -138,15 +138,15 @@ func endsRun(signal os.Signal) bool { return slices.Contains(ending, signal) }
 func (r *runner) awaitReady() (appliance.Running, error) {
 	for {
 		select {
-		case running := <-r.plane.Ready():
+		case running := <-r.server.Ready():
 			return running, nil
-		case err := <-r.plane.Failed():
+		case err := <-r.server.Failed():
 			return appliance.Running{}, fmt.Errorf("start the server: %w", err)
 		case <-r.owner:
-			return appliance.Running{}, errors.Join(errors.New("standard input ended during the start; everything was removed"), r.plane.Stop())
+			return appliance.Running{}, errors.Join(errors.New("standard input ended during the start; everything was removed"), r.server.Stop())
 		case signal := <-r.Signals:
 			if endsRun(signal) {
-				return appliance.Running{}, errors.Join(&SignalError{signal}, r.plane.Stop())
+				return appliance.Running{}, errors.Join(&SignalError{signal}, r.server.Stop())
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (r *runner) use(ctx context.Context, running appliance.Running) (int, error
 	}
 	command, err := StartCommand(CommandOptions{
 		Path: r.path, Args: r.Command, Env: r.environment(running), Grace: r.Grace,
-		Announce: func(group int) error { return r.plane.guard.End(group, r.Grace) },
+		Announce: func(group int) error { return r.server.guard.End(group, r.Grace) },
 	})
 	if err != nil {
 		return 0, err
@@ -173,7 +173,7 @@ func (r *runner) use(ctx context.Context, running appliance.Running) (int, error
 		_, sayErr := fmt.Fprintf(r.Err, "COMMAND did not end within %s of the signal, and was killed\n", r.Grace)
 		err = errors.Join(err, sayErr)
 	}
-	return command.Code(), errors.Join(err, r.plane.guard.End(0, 0))
+	return command.Code(), errors.Join(err, r.server.guard.End(0, 0))
 }
 
 // apply applies the CRDs and the manifests.
@@ -181,7 +181,7 @@ func (r *runner) apply(ctx context.Context, running appliance.Running) error {
 	if len(r.CRDs)+len(r.Manifests) == 0 {
 		return nil
 	}
-	applier, err := manifests.New(manifests.Config{Client: running.Client, Log: r.plane.log})
+	applier, err := manifests.New(manifests.Config{Client: running.Client, Log: r.server.log})
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (r *runner) awaitEnd(done <-chan struct{}) error {
 func (r *runner) environment(running appliance.Running) []string {
 	cmd := &exec.Cmd{Env: append(os.Environ(),
 		clientcmd.RecommendedConfigPathEnvVar+"="+running.Kubeconfig,
-		DataDirVariable+"="+r.plane.dir.Data(),
+		DataDirVariable+"="+r.server.dir.Data(),
 		existingCluster)}
 	return cmd.Environ()
 }
@@ -264,7 +264,7 @@ func (r *runner) follow(command *Command) error {
 			}
 		case <-r.owner:
 			return nil
-		case err := <-r.plane.Failed():
+		case err := <-r.server.Failed():
 			return &serverEndedError{err}
 		}
 	}
@@ -283,7 +283,7 @@ func (r *runner) wait(running appliance.Running) error {
 			}
 		case <-r.owner:
 			return nil
-		case err := <-r.plane.Failed():
+		case err := <-r.server.Failed():
 			return &serverEndedError{err}
 		}
 	}

@@ -20,7 +20,7 @@ func TestCommandGetsOneKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/production")
 	t.Setenv("USE_EXISTING_CLUSTER", "false")
 	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", "/production")
-	r := &runner{plane: &Plane{dir: &Directory{path: "/tmp/plane"}}}
+	r := &runner{server: &Server{dir: &Directory{path: "/tmp/plane"}}}
 	var got []string
 	for _, variable := range r.environment(appliance.Running{Kubeconfig: "/tmp/plane/kubeconfig"}) {
 		if name, _, _ := strings.Cut(variable, "="); slices.Contains([]string{"KUBECONFIG", "USE_EXISTING_CLUSTER", DataDirVariable}, name) {

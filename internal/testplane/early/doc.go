@@ -1,4 +1,4 @@
-// Package early has the child processes of a test plane: its guard, and the process that
+// Package early has the child processes of a server for tests: its guard, and the process that
 // becomes COMMAND. They are this program, and begin their work in the init function of
 // this package, before the packages of Kubernetes are initialized, which takes tens of
 // milliseconds and megabytes. Go initializes packages in the order of their import

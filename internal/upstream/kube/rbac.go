@@ -152,15 +152,15 @@ func retriable(err error) bool {
 type knownRole struct {
 	reconciliation.ClusterRoleModifier
 	known *rbacv1.ClusterRole
-	asked bool
+	used  bool // known was returned
 }
 
 // Get implements [reconciliation.RuleOwnerModifier].
 func (k *knownRole) Get(namespace, name string) (reconciliation.RuleOwner, error) {
-	if k.asked {
+	if k.used {
 		return k.ClusterRoleModifier.Get(namespace, name)
 	}
-	k.asked = true
+	k.used = true
 	if k.known == nil {
 		return nil, apierrors.NewNotFound(rbacv1.Resource("clusterroles"), name)
 	}
@@ -171,15 +171,15 @@ func (k *knownRole) Get(namespace, name string) (reconciliation.RuleOwner, error
 type knownBinding struct {
 	reconciliation.ClusterRoleBindingClientAdapter
 	known *rbacv1.ClusterRoleBinding
-	asked bool
+	used  bool // known was returned
 }
 
 // Get implements [reconciliation.RoleBindingModifier].
 func (k *knownBinding) Get(namespace, name string) (reconciliation.RoleBinding, error) {
-	if k.asked {
+	if k.used {
 		return k.ClusterRoleBindingClientAdapter.Get(namespace, name)
 	}
-	k.asked = true
+	k.used = true
 	if k.known == nil {
 		return nil, apierrors.NewNotFound(rbacv1.Resource("clusterrolebindings"), name)
 	}

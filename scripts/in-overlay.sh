@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs a script with the real package manager on a copy-on-write view of this
+# Runs a script with the real package manager on a copy-on-write overlay of this
 # machine, in namespaces of its own: nothing of the machine changes. Needs
 # root and overlayfs.
-#   view.sh DIR SCRIPT       DIR is /pkg in the view and contains SCRIPT
+#   in-overlay.sh DIR SCRIPT       DIR is /pkg there and contains SCRIPT
 set -euo pipefail
 if [ "${INSIDE:-}" != 1 ]; then
 	INSIDE=1 exec unshare --mount --pid --net --ipc --uts --fork --kill-child --mount-proc "$(realpath "$0")" "$@"
@@ -10,7 +10,7 @@ fi
 mount -t tmpfs tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
-# A server of this machine is not part of the view.
+# A server of this machine is not part of it.
 rm -rf /mnt/root/var/lib/kube-hyper-mini /mnt/root/etc/kube-hyper-mini
 mkdir -p /mnt/root/pkg
 cp -r "$1"/* /mnt/root/pkg/

@@ -14,9 +14,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// Plane is a server in a temporary directory, in this process. A process makes at most
+// Server is a server in a temporary directory, in this process. A process makes at most
 // one. Its methods are called by one goroutine.
-type Plane struct {
+type Server struct {
 	config *config.ServerConfiguration
 	dir    *Directory
 	guard  *Guard
@@ -30,12 +30,12 @@ type Plane struct {
 	ready  chan appliance.Running
 }
 
-// PlaneOptions configure a Plane.
-type PlaneOptions struct {
+// ServerOptions configure a Server.
+type ServerOptions struct {
 	// Config is changed: see [Configure]. Its data directory is the temporary one.
 	Config *config.ServerConfiguration
-	// From is an archive or a directory that the plane begins with, see
-	// [Plane.Fill]; empty for none.
+	// From is an archive or a directory that the server begins with, see
+	// [Server.Fill]; empty for none.
 	From string
 	// Keep leaves the temporary directory where it is.
 	Keep bool
@@ -47,115 +47,115 @@ type PlaneOptions struct {
 	Err    io.Writer
 }
 
-// NewPlane makes the temporary directory. The caller calls Close. For the rest of the
+// NewServer makes the temporary directory. The caller calls Close. For the rest of the
 // process, files are not synced to the disk.
-func NewPlane(options PlaneOptions) (*Plane, error) {
+func NewServer(options ServerOptions) (*Server, error) {
 	datadir.DisableSync()
 	dir, err := MakeDirectory(options.Keep)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{config: options.Config, dir: dir, from: options.From, keep: options.Keep, failed: make(chan error, 1), ready: make(chan appliance.Running, 1)}
+	s := &Server{config: options.Config, dir: dir, from: options.From, keep: options.Keep, failed: make(chan error, 1), ready: make(chan appliance.Running, 1)}
 	guarded := dir.Path()
-	if p.keep {
+	if s.keep {
 		guarded = ""
 	}
-	if p.guard, err = StartGuard(guarded); err == nil {
-		err = p.prepare(options)
+	if s.guard, err = StartGuard(guarded); err == nil {
+		err = s.prepare(options)
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.Close())
+		return nil, errors.Join(err, s.Close())
 	}
-	return p, nil
+	return s, nil
 }
 
-func (p *Plane) prepare(options PlaneOptions) error {
-	Configure(p.config)
-	p.config.DataDir = p.dir.Data()
-	if err := p.openLog(options); err != nil {
+func (s *Server) prepare(options ServerOptions) error {
+	Configure(s.config)
+	s.config.DataDir = s.dir.Data()
+	if err := s.openLog(options); err != nil {
 		return err
 	}
-	return p.config.Complete()
+	return s.config.Complete()
 }
 
 // Fill makes the data directory from the source in the options. It returns early when
 // ctx ends. Call it once, before Start.
-func (p *Plane) Fill(ctx context.Context) error {
-	if p.from == "" {
+func (s *Server) Fill(ctx context.Context) error {
+	if s.from == "" {
 		return nil
 	}
-	if err := fill(ctx, p.from, p.config.DataDir, p.log); err != nil {
-		return fmt.Errorf("start from %s: %w", p.from, err)
+	if err := fill(ctx, s.from, s.config.DataDir, s.log); err != nil {
+		return fmt.Errorf("start from %s: %w", s.from, err)
 	}
 	return nil
 }
 
 // openLog opens the log of the server.
-func (p *Plane) openLog(options PlaneOptions) error {
+func (s *Server) openLog(options ServerOptions) error {
 	if options.Logger != nil {
-		p.log = options.Logger
+		s.log = options.Logger
 		return nil
 	}
 	path, out := options.Log, options.Err
 	if path == "" {
-		path = p.dir.Log()
+		path = s.dir.Log()
 	}
 	if path != "-" {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
 			return fmt.Errorf("open the log: %w; name another file with --logs", err)
 		}
-		p.opened, out = file, file
+		s.opened, out = file, file
 	}
 	var err error
-	p.log, err = logging.Setup(out, logging.Options{Format: p.config.Logging.Format, Verbosity: p.config.Logging.Verbosity})
+	s.log, err = logging.Setup(out, logging.Options{Format: s.config.Logging.Format, Verbosity: s.config.Logging.Verbosity})
 	return err
 }
 
 // Start checks the configuration and starts the server, which stops when ctx ends.
-func (p *Plane) Start(ctx context.Context) error {
-	checked, err := appliance.Check(p.config)
+func (s *Server) Start(ctx context.Context) error {
+	checked, err := appliance.Check(s.config)
 	if err != nil {
 		return err
 	}
 	checked.GarbageCollection(GCPercent, StartHeap)
-	checked.WhenReady(func(running appliance.Running) { p.ready <- running })
-	ctx, p.stop = context.WithCancel(ctx)
+	checked.WhenReady(func(running appliance.Running) { s.ready <- running })
+	ctx, s.stop = context.WithCancel(ctx)
 	go func() {
-		err := appliance.Run(ctx, checked, p.log)
+		err := appliance.Run(ctx, checked, s.log)
 		if err == nil && ctx.Err() == nil {
 			err = errors.New("the server stopped by itself")
 		}
-		p.failed <- err
+		s.failed <- err
 	}()
 	return nil
 }
 
 // Ready receives the server when it is ready.
-func (p *Plane) Ready() <-chan appliance.Running { return p.ready }
+func (s *Server) Ready() <-chan appliance.Running { return s.ready }
 
 // Failed receives the result of the server when it has ended: nil if Stop
 // was called. Receive from it once.
-func (p *Plane) Failed() <-chan error { return p.failed }
+func (s *Server) Failed() <-chan error { return s.failed }
 
 // Stop stops the server and returns its error. Do not call it after a receive from
 // Failed.
-func (p *Plane) Stop() error {
-	p.stop()
-	return <-p.failed
+func (s *Server) Stop() error {
+	s.stop()
+	return <-s.failed
 }
 
 // Close removes the temporary directory, unless it is kept, and ends the guard.
-func (p *Plane) Close() error {
+func (s *Server) Close() error {
 	var errs []error
-	if p.opened != nil {
-		errs = append(errs, p.opened.Close())
+	if s.opened != nil {
+		errs = append(errs, s.opened.Close())
 	}
-	if !p.keep {
-		errs = append(errs, p.dir.Remove())
+	if !s.keep {
+		errs = append(errs, s.dir.Remove())
 	}
-	if p.guard != nil {
-		errs = append(errs, p.guard.Release())
+	if s.guard != nil {
+		errs = append(errs, s.guard.Release())
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the manual pages and the shell completions that the commands describe.
-#   share.sh BINARY DIR      makes DIR/man/man1, DIR/man/man7 and DIR/completions
+#   man-and-completions.sh BINARY DIR      makes DIR/man/man1, DIR/man/man7 and DIR/completions
 set -euo pipefail
 binary=$1 dir=$2
 
