@@ -324,15 +324,37 @@ func TestInformersOfEmptyTypes(t *testing.T) {
 	}
 }
 
+// TestPagesOfAnyVersionHaveAllObjects: a list of any version that is limited, as informers
+// send it, has the objects that were created since the watch cache began without any.
+func TestPagesOfAnyVersionHaveAllObjects(t *testing.T) {
+	s := newTestServer(t)
+	s.install(t)
+	held := s.watch(t, metav1.ListOptions{ResourceVersion: s.listEmpty(t)})
+	for _, name := range []string{"one", "two", "three"} {
+		s.create(t, name)
+		if event := <-held.ResultChan(); eventText(event) != "ADDED "+name {
+			t.Fatal(eventText(event))
+		}
+	}
+	for range 2 {
+		list, err := s.objects.List(t.Context(), metav1.ListOptions{ResourceVersion: "0", Limit: 2})
+		if err != nil || len(list.Items) != 3 || list.GetContinue() != "" {
+			t.Errorf("listed %+v, %v", list, err)
+		}
+	}
+}
+
 // TestUnusualRequestsAreLeftToUpstream: upstream's handler answers requests that need a
 // schema or are invalid.
 func TestUnusualRequestsAreLeftToUpstream(t *testing.T) {
 	for query, plain := range map[string]bool{
-		"":                    true,
-		"limit=500":           true,
-		"labelSelector=a%3Db": true,
-		"resourceVersion=5":   true,
-		"watch=1":             true,
+		"":                            true,
+		"limit=500":                   true,
+		"limit=500&resourceVersion=0": true,
+		"limit=500&resourceVersion=5": false, // exactly that version
+		"labelSelector=a%3Db":         true,
+		"resourceVersion=5":           true,
+		"watch=1":                     true,
 		"watch=true&resourceVersion=0&allowWatchBookmarks=true": true,
 		"fieldSelector=metadata.name%3Da":                       true,
 		"fieldSelector=spec.size%3Da":                           false,

@@ -28,6 +28,7 @@ import (
 //
 // Mirrors: k8s.io/apiserver/pkg/endpoints/handlers.ListResource
 //   k8s.io/apiserver/pkg/endpoints/handlers.listOpts
+//   k8s.io/apiserver/pkg/storage/cacher/delegator.ShouldDelegateList
 //   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.serveResource
 // Why: upstream's handler builds the serving machinery of a type before it
 //   answers any request.
@@ -82,7 +83,7 @@ func NewPlainRequest(r *http.Request, info *request.RequestInfo, crd *apiextensi
 	if errs := internalversionvalidation.ValidateListOptions(&p.Options, watchList); len(errs) > 0 {
 		return nil
 	}
-	if p.Options.Watch != (info.Verb == "watch") || p.Options.Continue != "" || p.Options.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
+	if p.Options.Watch != (info.Verb == "watch") || p.Options.Continue != "" || exactVersion(p.Options) {
 		return nil
 	}
 	if p.Table != nil && p.Options.Watch && p.Options.AllowWatchBookmarks {
@@ -96,6 +97,15 @@ func NewPlainRequest(r *http.Request, info *request.RequestInfo, crd *apiextensi
 		}
 	}
 	return p
+}
+
+// exactVersion reports whether the list must be of exactly the resource version: the match
+// says so, or there is a limit and no match.
+func exactVersion(options internalversion.ListOptions) bool {
+	if options.ResourceVersionMatch != "" {
+		return options.ResourceVersionMatch == metav1.ResourceVersionMatchExact
+	}
+	return !options.Watch && options.Limit > 0 && options.ResourceVersion != "" && options.ResourceVersion != "0"
 }
 
 // servedPlainly reports whether the version is served, in the scope of the request and

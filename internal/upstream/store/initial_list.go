@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
@@ -16,13 +17,17 @@ import (
 // Mirrors: k8s.io/apiserver/pkg/storage/cacher.NewListerWatcher
 //   k8s.io/apiserver/pkg/storage/cacher.listerWatcher.List
 //   k8s.io/apiserver/pkg/storage/cacher.watchCache.getAllEventsSinceLocked
+//   k8s.io/apiserver/pkg/storage/cacher.watchCache.waitUntilFreshAndList
+//   k8s.io/apiserver/pkg/storage/cacher.computeListLimit
+//   k8s.io/apiserver/pkg/storage/cacher/delegator.ShouldDelegateList
 //   k8s.io/client-go/util/watchlist.DoesClientNotSupportWatchListSemantics
 // Why: watches of a type without objects need no cache. When the first object is stored,
 //   a cache is made, and these watches continue in it. A cache has the events since its
 //   first list, which must therefore be older than the first object.
 // Gain: a watch of a type without objects costs no watch cache.
 // Breaks: such watches end with "too old resource version" when the first object
-//   comes, and clients list again. TestEmptyWatchContinuesUpstream fails.
+//   comes, and clients list again, or informers count as synced without objects.
+//   TestEmptyWatchContinuesUpstream or TestPagesOfAnyVersionHaveAllObjects fails.
 
 // CacheStart returns the revision at which a watch cache of the resource begins without
 // objects, and a revision whose objects each read of the cache must have. The first one is
@@ -53,26 +58,34 @@ func withMinimum(cached, listed storage.Interface) storage.Interface {
 // minimumVersion is a store whose reads of any version return at least the minimum.
 type minimumVersion struct {
 	storage.Interface
-	minimum *atomic.Int64 // 0 for none
+	minimum *atomic.Int64 // 0 for none, and once the cache has reached it
 }
 
 // Get implements [storage.Interface].
 func (m *minimumVersion) Get(ctx context.Context, key string, options storage.GetOptions, object runtime.Object) error {
-	options.ResourceVersion = m.version(options.ResourceVersion)
+	minimum := m.minimum.Load()
+	if options.ResourceVersion != "0" || minimum == 0 {
+		return m.Interface.Get(ctx, key, options, object)
+	}
+	options.ResourceVersion = strconv.FormatInt(minimum, 10)
 	return m.Interface.Get(ctx, key, options, object)
 }
 
 // GetList implements [storage.Interface].
 func (m *minimumVersion) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
-	options.ResourceVersion = m.version(options.ResourceVersion)
-	return m.Interface.GetList(ctx, key, options, list)
-}
-
-func (m *minimumVersion) version(requested string) string {
-	if minimum := m.minimum.Load(); requested == "0" && minimum > 0 {
-		return strconv.FormatInt(minimum, 10)
+	minimum := m.minimum.Load()
+	if options.ResourceVersion != "0" || minimum == 0 {
+		return m.Interface.GetList(ctx, key, options, list)
 	}
-	return requested
+	// Upstream ignores the limit of a list of any version. With a limit, another version
+	// without a match means exactly that version.
+	options.ResourceVersion, options.ResourceVersionMatch = strconv.FormatInt(minimum, 10), metav1.ResourceVersionMatchNotOlderThan
+	options.Predicate.Limit = 0
+	err := m.Interface.GetList(ctx, key, options, list)
+	if err == nil {
+		m.minimum.CompareAndSwap(minimum, 0)
+	}
+	return err
 }
 
 // emptyFirstList is a store whose first list is empty.
