@@ -315,6 +315,40 @@ func TestUpgrade(t *testing.T) {
 	reads(t, harness.StartIn(t, s.Dir), "before")
 }
 
+// TestUpgradeThatIsNotReady: a release that has written data has taken it over, also if it
+// does not become ready. Its next start makes no archive of what it has written.
+func TestUpgradeThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	create(t, s, "before")
+	secret(t, s)
+	s.Stop()
+	stamp := filepath.Join(s.Dir, "version.json")
+	if err := os.WriteFile(stamp, []byte(`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.6.1"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := filepath.Join(t.TempDir(), "refused.yaml")
+	if err := os.WriteFile(refused, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := config(t, fmt.Sprintf("manifests: {dir: %q, required: true}\n", filepath.Dir(refused)))
+	for range 2 {
+		s = harness.Launch(t, s.Dir, "--config", file)
+		s.WaitLog("refused.yaml: not valid YAML") // the API was served
+		s.Kill()
+	}
+	archives, err := filepath.Glob(filepath.Join(s.Dir, "backups", "before-upgrade-*.tar.gz"))
+	if err != nil || len(archives) != 1 {
+		t.Fatalf("archives: %v, %v", archives, err)
+	}
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "inspect", archives[0]), "v0.0.1")
+	if content, err := os.ReadFile(stamp); err != nil || strings.Contains(string(content), "v0.0.1") {
+		t.Errorf("the data is still that of the earlier release: %s, %v", content, err)
+	}
+	harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, archives[0])
+	reads(t, harness.StartIn(t, s.Dir), "before")
+}
+
 // TestUpgradeWithoutABackup: an upgrade whose backup fails is refused, unless
 // backups before upgrades are switched off.
 func TestUpgradeWithoutABackup(t *testing.T) {

@@ -43,13 +43,13 @@ func (s *server) beforeWrites(ctx context.Context) error {
 	if err := s.identity.CheckEtcd(ctx, s.store.Connection().Client); err != nil {
 		return err
 	}
-	if err := s.dir.FinishFirstStart(s.stamp); err != nil {
-		return err
-	}
 	if s.external() {
 		if err := s.archiver.BeforeUpgrade(ctx); err != nil {
 			return err
 		}
+	}
+	if err := s.dir.TakeOver(s.stamp); err != nil {
+		return err
 	}
 	return s.identity.ShareRevoked(ctx, s.store.RevokedKeys())
 }

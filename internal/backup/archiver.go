@@ -177,8 +177,8 @@ func (a *Archiver) checkRoom(ctx context.Context, dir string) error {
 }
 
 // save makes an archive in the configured directory and removes older ones with the same
-// reason.
-func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int) (string, error) {
+// reason. keep and since are those of [Prune].
+func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int, since time.Time) (string, error) {
 	dir, encryption := a.config.Backup.Dir, Encryption{Recipients: a.config.Backup.EncryptTo}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the directory for backups: %w", err)
@@ -191,7 +191,7 @@ func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string,
 		return "", err
 	}
 	a.recordArchive(time.Now(), path)
-	if _, err := Prune(dir, reason, keep); err != nil {
+	if _, err := Prune(dir, reason, keep, since); err != nil {
 		a.log.Warn("removing old backups failed", "error", err)
 	}
 	return path, nil
@@ -204,7 +204,13 @@ func (a *Archiver) BeforeUpgrade(ctx context.Context) error {
 	if previous == nil || sameRelease(*previous, a.stamp) || !a.config.Backup.BeforeUpgrade {
 		return nil
 	}
-	path, err := a.save(ctx, *previous, ReasonUpgrade, keepUpgrades)
+	// Attempts that fail before they take the directory over each make an archive. The first
+	// one is of data that no newer etcd has opened.
+	since, err := a.dir.StampTime()
+	if err != nil {
+		return err
+	}
+	path, err := a.save(ctx, *previous, ReasonUpgrade, keepUpgrades, since)
 	if errors.Is(err, errors.ErrUnsupported) {
 		a.log.Warn("no backup is made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "error", err)
 		return nil
@@ -277,7 +283,7 @@ func (a *Archiver) waitFor(ctx context.Context, schedule cron.Schedule, last tim
 // scheduled makes one backup and reports its result.
 func (a *Archiver) scheduled(ctx context.Context, record Record) {
 	began := time.Now()
-	path, err := a.save(ctx, a.stamp, ReasonScheduled, a.config.Backup.Keep)
+	path, err := a.save(ctx, a.stamp, ReasonScheduled, a.config.Backup.Keep, time.Time{})
 	if ctx.Err() != nil {
 		return
 	}

@@ -286,7 +286,12 @@ func TestLatest(t *testing.T) {
 
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"scheduled-1.tar.gz", "scheduled-2.tar.gz.age", "scheduled-3.tar.gz", "manual-1.tar.gz", "scheduled-notes.txt", unfinished + "x"} {
+	day := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	name := func(reason string, days int) string { return FileName(reason, Encryption{}, day.AddDate(0, 0, days)) }
+	for _, name := range []string{
+		name(ReasonScheduled, 1), name(ReasonScheduled, 2) + ".age", name(ReasonScheduled, 3), name(ReasonScheduled, 4), name(ReasonManual, 1),
+		"scheduled-notes.txt", "scheduled-0.tar.gz", unfinished + "x",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -298,8 +303,8 @@ func TestPrune(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, unfinished+"x"), long, long); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := Prune(dir, ReasonScheduled, 2)
-	if want := []string{unfinished + "x", "scheduled-1.tar.gz"}; err != nil || !slices.Equal(removed, want) {
+	removed, err := Prune(dir, ReasonScheduled, 2, time.Time{})
+	if want := []string{unfinished + "x", name(ReasonScheduled, 1), name(ReasonScheduled, 2) + ".age"}; err != nil || !slices.Equal(removed, want) {
 		t.Errorf("removed %v, %v; want %v", removed, err, want)
 	}
 }

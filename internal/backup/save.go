@@ -35,14 +35,19 @@ func Latest(dir, reason string) (path string, made time.Time, err error) {
 		return "", time.Time{}, fmt.Errorf("find the latest backup: %w", err)
 	}
 	for _, e := range entries {
-		rest, ours := strings.CutPrefix(e.Name(), reason+"-")
-		stamp, _, _ := strings.Cut(rest, ".")
-		at, err := time.Parse(fileTime, stamp)
-		if ours && err == nil && isArchive(e.Name()) && at.After(made) {
+		if at, ours := madeAt(e.Name(), reason); ours && at.After(made) {
 			path, made = filepath.Join(dir, e.Name()), at
 		}
 	}
 	return path, made, nil
+}
+
+// madeAt returns the time in a name of [FileName]; ok is false for other names.
+func madeAt(name, reason string) (at time.Time, ok bool) {
+	rest, ours := strings.CutPrefix(name, reason+"-")
+	stamp, _, _ := strings.Cut(rest, ".")
+	at, err := time.Parse(fileTime, stamp)
+	return at, ours && err == nil && isArchive(name)
 }
 
 // LatestAny returns the path of the latest archive in the directory, whatever the
@@ -228,26 +233,35 @@ func manifestOf(path string, key Key) (*Manifest, error) {
 }
 
 // Prune removes all but the newest keep archives with the reason, and old temporary files.
-// It returns the removed names.
-func Prune(dir, reason string, keep int) ([]string, error) {
+// It also keeps the first archive that is not older than since, unless since is zero. It
+// returns the removed names. Archives that were renamed stay, and do not count.
+func Prune(dir, reason string, keep int, since time.Time) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("remove old backups: %w", err)
 	}
-	var old, remove []string
-	for _, e := range entries { // by name, which is by time
+	var archives, remove []string
+	first := -1 // the index in archives of the first one since then
+	// Their order by name is that by time.
+	for _, e := range entries {
+		made, ours := madeAt(e.Name(), reason)
 		switch {
 		case strings.HasPrefix(e.Name(), unfinished):
 			// A newer one may still be written.
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
 				remove = append(remove, e.Name())
 			}
-		case strings.HasPrefix(e.Name(), reason+"-") && isArchive(e.Name()):
-			old = append(old, e.Name())
+		case ours:
+			if first < 0 && !since.IsZero() && !made.Before(since) {
+				first = len(archives)
+			}
+			archives = append(archives, e.Name())
 		}
 	}
-	if len(old) > keep {
-		remove = append(remove, old[:len(old)-keep]...)
+	for i, name := range archives[:max(len(archives)-keep, 0)] {
+		if i != first {
+			remove = append(remove, name)
+		}
 	}
 	for i, name := range remove {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {

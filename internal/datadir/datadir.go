@@ -178,15 +178,15 @@ func (d *Dir) BeginFirstStart(stamp Stamp) error {
 	return WriteStampFile(d.path, stamp)
 }
 
-// FinishFirstStart writes the stamp of a new directory. Call it when the store
-// and the identity are complete and before anything is served. It makes them
-// durable first. In a directory that was used before it does nothing.
-func (d *Dir) FinishFirstStart(stamp Stamp) error {
-	if d.Previous != nil {
-		return nil
-	}
-	if err := syncDirs(d.path); err != nil {
-		return fmt.Errorf("make the data directory durable: %w", err)
+// TakeOver writes the stamp. Call it when the store and the identity are complete and
+// accepted, before this release writes objects: releases that cannot read those must
+// refuse the directory, also if this one does not become ready. It makes a new directory
+// durable first.
+func (d *Dir) TakeOver(stamp Stamp) error {
+	if d.Previous == nil {
+		if err := syncDirs(d.path); err != nil {
+			return fmt.Errorf("make the data directory durable: %w", err)
+		}
 	}
 	return d.WriteStamp(stamp)
 }

@@ -36,7 +36,7 @@ func TestOpenAcceptsPreparedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(d.BeginFirstStart(current), d.FinishFirstStart(current), d.Close()); err != nil {
+	if err := errors.Join(d.BeginFirstStart(current), d.TakeOver(current), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	fillDir(t, path, map[string]string{"later.txt": ""})
@@ -76,11 +76,30 @@ func TestFirstStart(t *testing.T) {
 	}
 	closeDir(d)
 	d = open(true, false)
-	if err := errors.Join(d.BeginFirstStart(current), d.FinishFirstStart(current)); err != nil {
+	if err := errors.Join(d.BeginFirstStart(current), d.TakeOver(current)); err != nil {
 		t.Fatal(err)
 	}
 	closeDir(d)
 	closeDir(open(false, true))
+}
+
+// TestTakeOver: the stamp of a used directory is that of the release that has taken it over.
+func TestTakeOver(t *testing.T) {
+	path := t.TempDir()
+	older := current
+	older.Version = "v0.0.1"
+	for _, stamp := range []Stamp{older, current} {
+		d, err := Open(path, stamp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(d.TakeOver(stamp), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReadStamp(path); err != nil || *got != stamp {
+			t.Errorf("the stamp is %v, %v; want %v", got, err, stamp)
+		}
+	}
 }
 
 // TestPreparedStoreIsNotMarked: what the user has put there must not be taken

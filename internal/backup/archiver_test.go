@@ -1,0 +1,86 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// archiver returns one of the current release, for data that the release v0.9.0 has
+// written. Call it in a bubble of synctest, whose clock its archives are dated by.
+func archiver(t *testing.T, data []byte) *Archiver {
+	t.Helper()
+	cfg := config.Default()
+	cfg.DataDir, cfg.Backup.Dir = t.TempDir(), t.TempDir()
+	previous := stamp
+	previous.Version = "v0.9.0"
+	hourAgo := time.Now().Add(-time.Hour)
+	if err := errors.Join(datadir.WriteStampFile(cfg.DataDir, previous), os.Chtimes(filepath.Join(cfg.DataDir, "version.json"), hourAgo, hourAgo)); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := datadir.Open(cfg.DataDir, stamp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return NewArchiver(ArchiverConfig{
+		Config: cfg, Dir: dir, Stamp: stamp, Log: slog.New(slog.DiscardHandler),
+		Snapshot: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+		Size:     func(context.Context) (int64, error) { return int64(len(data)), nil },
+	})
+}
+
+// namesIn returns the names of the files in the directory, in order.
+func namesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// TestFirstArchiveBeforeAnUpgradeIsKept: attempts to upgrade that fail before the release
+// takes the data over leave the archive of the first one, of data that only the previous
+// release has opened.
+func TestFirstArchiveBeforeAnUpgradeIsKept(t *testing.T) {
+	data := database(t, writes)
+	synctest.Test(t, func(t *testing.T) {
+		a := archiver(t, data)
+		earlier := FileName(ReasonUpgrade, Encryption{}, time.Now().Add(-2*time.Hour)) // of the previous upgrade
+		if err := os.WriteFile(filepath.Join(a.config.Backup.Dir, earlier), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var made []string
+		for range keepUpgrades + 2 {
+			made = append(made, FileName(ReasonUpgrade, Encryption{}, time.Now()))
+			if err := a.BeforeUpgrade(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		want := slices.Delete(made, 1, len(made)-keepUpgrades)
+		if got := namesIn(t, a.config.Backup.Dir); !slices.Equal(got, want) {
+			t.Errorf("the directory has %v, want %v", got, want)
+		}
+	})
+}
