@@ -164,7 +164,7 @@ func (s *Store) ensure(create bool) ([]Change, error) {
 		return nil, err
 	}
 	changes, err := s.work(journal, create)
-	if slices.ContainsFunc(changes, func(c Change) bool { return kinds[c.Name] != "" }) {
+	if err != nil || slices.ContainsFunc(changes, func(c Change) bool { return kinds[c.Name] != "" }) {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
@@ -193,7 +193,7 @@ func (s *Store) work(journal *journal, create bool) ([]Change, error) {
 }
 
 // Changed returns a channel that is closed at the next change of an authority or
-// of the token keys.
+// of the token keys, and when a change has failed.
 func (s *Store) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,26 +41,29 @@ func (s *Store) Expiry() (map[string]time.Time, error) {
 	return ends, nil
 }
 
-// Renew calls [Store.Ensure] as certificates come due and overlaps end, until
-// ctx ends. After each round that changed something or failed it calls done
-// with the result.
+// Renew calls [Store.Ensure] as certificates come due and overlaps end, after changes of
+// authorities and after failed changes, until ctx ends. After each round that changed
+// something or failed it calls done with the result.
 func (s *Store) Renew(ctx context.Context, done func(changes []Change, err error)) {
-	timer := time.NewTimer(s.wait())
-	defer timer.Stop()
+	failed := false
 	for {
+		changed := s.Changed() // before wait reads the state
+		delay := retryWait
+		if !failed {
+			delay = s.wait()
+		}
+		timer := time.NewTimer(delay)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return
+		case <-changed:
+			timer.Stop()
 		case <-timer.C:
 		}
 		changes, err := s.Ensure()
-		if len(changes) > 0 || err != nil {
+		if failed = err != nil; failed || len(changes) > 0 {
 			done(changes, err)
-		}
-		if err != nil {
-			timer.Reset(retryWait)
-		} else {
-			timer.Reset(s.wait())
 		}
 	}
 }
