@@ -136,25 +136,6 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	}
 }
 
-// TestOptimisationsHaveFigures: each row of the table has a figure.
-func TestOptimisationsHaveFigures(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, found := strings.Cut(string(data), "| what | where | figure, and its command |\n|---|---|---|\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	if !found {
-		t.Fatal("ARCHITECTURE.md has no table of optimisations")
-	}
-	for row := range strings.Lines(table) {
-		cells := strings.Split(row, "|")
-		if len(cells) != 5 || !strings.ContainsAny(cells[3], "0123456789") {
-			t.Errorf("an optimisation has no figure: %s", row)
-		}
-	}
-}
-
 // TestImportersOfKubernetes: the packages that ARCHITECTURE.md names, and no others,
 // import k8s.io/kubernetes.
 func TestImportersOfKubernetes(t *testing.T) {

@@ -101,7 +101,8 @@ func writeSums(t *testing.T, current map[string]string) {
 	}
 }
 
-// TestFactsNameTestsThatExist: a fact says which tests notice that it has changed.
+// TestFactsNameTestsThatExist: a fact says which tests notice that it has changed, or why
+// there is none.
 func TestFactsNameTestsThatExist(t *testing.T) {
 	declaration, name := regexp.MustCompile(`(?m)^func (Test\w+)\(`), regexp.MustCompile(`\bTest[A-Z]\w+`)
 	declared := map[string]bool{}
@@ -132,6 +133,9 @@ func TestFactsNameTestsThatExist(t *testing.T) {
 			if !declared[test] {
 				t.Errorf("internal/upstream/%s:%d names %s, which does not exist", fact.File, fact.Line, test)
 			}
+		}
+		if !name.MatchString(fact.Breaks) && !strings.Contains(fact.Breaks, "No test: ") {
+			t.Errorf("internal/upstream/%s:%d names no test in Breaks, and does not say why: write \"No test: \" and the reason", fact.File, fact.Line)
 		}
 	}
 }

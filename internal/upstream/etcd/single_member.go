@@ -31,7 +31,7 @@ import (
 //   0.24 s instead of 0.18 s. Rare ticks save an idle process a third of its context
 //   switches (bench, start and idle; trials).
 // Breaks: the member does not start, or a start takes longer. [SlowTicks] returns an
-//   error, with which each start of a member fails.
+//   error, with which each start of a member fails. Tests: TestSlowTicks.
 
 const (
 	// MemberName is the name of the member.

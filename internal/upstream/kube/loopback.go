@@ -22,7 +22,8 @@ import (
 //   response writer can flush and implements CloseNotifier.
 // Gain: making the certificate takes a quarter of a cold start (bench, start; trial), and
 //   informers read without sockets, TLS and HTTP/2.
-// Breaks: the server's own clients are not authenticated, and no start succeeds.
+// Breaks: the server's own clients are not authenticated, and no start succeeds. Tests:
+//   TestTour.
 
 // loopbackAddress is the address of the client of in-process requests; no connection has
 // the port 0.

@@ -26,7 +26,7 @@ import (
 // Gain: with an aggregated server that does not answer, the slowest request for
 //   OpenAPI takes 0.01 s instead of 60 s (bench, silent-remote).
 // Breaks: the OpenAPI controllers run, or managed fields of APIServices are
-//   deduced without schemas. CheckOpenAPITaken fails the start.
+//   deduced without schemas. CheckOpenAPITaken fails the start. Tests: TestTour.
 
 // OpenAPIConfigs are what both versions of OpenAPI are built with.
 type OpenAPIConfigs struct {

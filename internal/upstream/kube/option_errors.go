@@ -13,7 +13,8 @@ import (
 //   k8s.io/apiserver/pkg/server/options.APIEnablementOptions.Validate
 // Why: the errors have no other mark than the text, and users set fields of a file.
 // Gain: an error about a value names the field, and the line of the file.
-// Breaks: an error names "apiServer" instead of the field. Nothing else changes.
+// Breaks: an error names "apiServer" instead of the field. TestBadConfiguration and
+//   TestAPIsThatCannotBeDisabled fail.
 
 // WordsOf returns the words of an error of the validation of options, without dashes
 // before and dots after them: among them are the flag, the key or the plugin that the

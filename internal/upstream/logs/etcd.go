@@ -25,7 +25,8 @@ import (
 //   what a new member lacks for its first milliseconds, and of every request
 //   that it refuses. Its log has no other mark than the text.
 // Gain: the log of a healthy server has no warnings, so that one means something.
-// Breaks: the warning shows as a warning. Nothing is lost.
+// Breaks: the warning shows as a warning. TestTour and TestStartLogsAboutTenLines fail for
+//   those of each start.
 
 // harmlessEtcd are parts of such messages.
 var harmlessEtcd = []string{

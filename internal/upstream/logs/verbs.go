@@ -11,7 +11,8 @@ import (
 // Mirrors: go.etcd.io/bbolt.Tx.write go.etcd.io/bbolt.DB.grow
 // Why: fmt supports %w in Errorf only, and writes "%!w(*fs.PathError=...)".
 // Gain: the message of a full disk can be read.
-// Breaks: the message is the library's own. Nothing is lost.
+// Breaks: the message is the library's own. TestPlainErrors fails if fmt writes such errors
+//   differently.
 
 // badVerb is the output of fmt for an error that is formatted with %w outside of
 // fmt.Errorf.

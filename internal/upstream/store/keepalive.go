@@ -10,6 +10,7 @@ import "time"
 //   constants are not exported.
 // Gain: one connection to each member instead of one for each resource.
 // Breaks: another member is used later, or sooner, than by kube-apiserver. Nothing is lost.
+//   No test: it would wait for 40 seconds.
 
 const (
 	// KeepaliveTime is the time without traffic after which a client pings the member.

@@ -28,8 +28,8 @@ import (
 //   listing every type that discovery has. Backups, history and key rotation tell the
 //   resource of an object by its key. The check of the encryption keys and the plans of
 //   undelete read the keys that their objects may have only.
-// Gain: an empty namespace is deleted in 30 ms with no CRDs and with 600, and in 7 s with
-//   kube-apiserver and 600 (bench, namespace-empty-crds).
+// Gain: with 600 CRDs an empty namespace is deleted in 30 ms instead of 6.41 s (bench,
+//   namespace-empty-crds).
 // Breaks: objects are not found, and stay behind when their namespace is
 //   deleted, a backup counts them as others, objects are checked with no encryption key,
 //   or a plan lacks them. CheckCustomResourcePrefix fails the start first, or
