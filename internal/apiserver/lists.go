@@ -5,17 +5,14 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/errors"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
@@ -27,17 +24,9 @@ import (
 const (
 	// largeList is the number of objects from which on lists are limited.
 	largeList = 500
-	// maxListed bounds the number of objects of all large lists that are served at the
-	// same time. A list takes about 300 bytes for each object, and 1.3 MB for
-	// encoding and compression.
-	maxListed = 50_000
-	// maxMastersListed is the same for system:masters, whose lists do not wait for those of
-	// others. With 10,000, two lists of 5,000 at a time leave a part of two processors
-	// unused.
-	maxMastersListed = 25_000
 	// maxListWait bounds the time that a large list waits before it is refused.
 	maxListWait = 15 * time.Second
-	// maxListHold bounds the time that a list counts against maxListed: a client that
+	// maxListHold bounds the time that a list counts against the budgets: a client that
 	// reads slowly must not block others.
 	maxListHold = 15 * time.Second
 	// yieldAfter is the number of bytes that a list or a watch writes before other
@@ -56,23 +45,13 @@ const (
 type listGate struct {
 	count      func(ctx context.Context, resource schema.GroupResource, namespace string) (int64, error)
 	serializer k8sruntime.NegotiatedSerializer
-	listed     budget // of all users but system:masters
-	masters    budget
+	budgets    *listBudgets
 	wait, hold time.Duration
 
 	mu       sync.Mutex
 	counts   map[countKey]counted
 	counting singleflight.Group
 }
-
-// budget bounds the number of objects of the lists that are served at the same time to one
-// kind of users.
-type budget struct {
-	*semaphore.Weighted
-	size int64
-}
-
-func newBudget(size int64) budget { return budget{semaphore.NewWeighted(size), size} }
 
 type countKey struct {
 	resource  schema.GroupResource
@@ -88,7 +67,7 @@ type counted struct {
 // namespace or, if it is empty, in all.
 func newListGate(count func(context.Context, schema.GroupResource, string) (int64, error), serializer k8sruntime.NegotiatedSerializer) *listGate {
 	return &listGate{
-		count: count, serializer: serializer, listed: newBudget(maxListed), masters: newBudget(maxMastersListed),
+		count: count, serializer: serializer, budgets: newListBudgets(),
 		wait: maxListWait, hold: maxListHold, counts: map[countKey]counted{},
 	}
 }
@@ -185,20 +164,12 @@ func (g *listGate) stored(ctx context.Context, key countKey) int64 {
 	return objects
 }
 
-// acquire waits until a list of that many objects may be served. release may be called
-// more than once.
+// acquire waits, at most maxListWait, until a list of that many objects may be served.
+// release may be called more than once.
 func (g *listGate) acquire(ctx context.Context, objects int64) (release func(), ok bool) {
-	limit := g.listed
-	if requester, known := request.UserFrom(ctx); known && slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup) {
-		limit = g.masters
-	}
-	objects = min(objects, limit.size)
 	ctx, cancel := context.WithTimeout(ctx, g.wait)
 	defer cancel()
-	if err := limit.Acquire(ctx, objects); err != nil {
-		return nil, false
-	}
-	return sync.OnceFunc(func() { limit.Release(objects) }), true
+	return g.budgets.acquire(ctx, objects)
 }
 
 // retryAfter returns seconds that differ, so that refused clients do not come back at

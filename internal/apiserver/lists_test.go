@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,9 +100,9 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 		<-proceed
 	}))
 	var clients sync.WaitGroup
-	for range 3 * maxListed / 5_000 {
+	for i := range 3 * maxListed / 5_000 {
 		clients.Go(func() {
-			if w := ask(t, t.Context(), large, "/api/v1/namespaces/a/secrets"); w.Code != http.StatusOK {
+			if w := ask(t, asUser(t.Context(), "user-"+strconv.Itoa(i%3)), large, "/api/v1/namespaces/a/secrets"); w.Code != http.StatusOK {
 				t.Errorf("answered %d", w.Code)
 			}
 		})
@@ -124,7 +125,7 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 func TestListGateRefusesWithRetryAfter(t *testing.T) {
 	g := newTestGate()
 	g.wait = 1500 * time.Millisecond
-	release, ok := g.acquire(t.Context(), maxListed)
+	release, ok := g.budgets.others.acquire(t.Context(), maxListed)
 	if !ok {
 		t.Fatal("the gate is not free")
 	}
@@ -138,7 +139,7 @@ func TestListGateRefusesWithRetryAfter(t *testing.T) {
 	ask(t, ctx, h, "/api/v1/secrets") // the client has left
 	release()
 	release()
-	if !g.listed.TryAcquire(maxListed) {
+	if !g.budgets.others.TryAcquire(maxListed) || len(g.budgets.users) > 0 {
 		t.Error("places were lost")
 	}
 }
@@ -169,12 +170,12 @@ func TestListGateYields(t *testing.T) {
 // are bounded too.
 func TestListGateServesAdministrators(t *testing.T) {
 	g := newTestGate()
-	if _, ok := g.acquire(t.Context(), maxListed); !ok {
+	if _, ok := g.budgets.others.acquire(t.Context(), maxListed); !ok {
 		t.Fatal("the gate is not free")
 	}
-	administrator := request.WithUser(t.Context(), &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}})
+	administrator := asUser(t.Context(), "admin", user.SystemPrivilegedGroup)
 	served := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if g.masters.TryAcquire(maxMastersListed) {
+		if g.budgets.privileged.TryAcquire(maxPrivilegedListed) {
 			t.Error("an administrator's list takes no place")
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -191,18 +192,18 @@ func TestListGateDoesNotBlockWatches(t *testing.T) {
 	signal := flowcontrol.NewInitializationSignal()
 	ctx := flowcontrol.WithInitializationSignal(t.Context(), signal)
 	h := g.limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if g.listed.TryAcquire(maxListed) {
+		if g.budgets.others.TryAcquire(maxListed) {
 			t.Error("the watch took no place")
 		}
 		flowcontrol.WatchInitialized(r.Context())
-		if !g.listed.TryAcquire(maxListed) {
+		if !g.budgets.others.TryAcquire(maxListed) {
 			t.Error("the watch keeps its place after its first events")
 		}
-		g.listed.Release(maxListed)
+		g.budgets.others.Release(maxListed)
 	}))
 	ask(t, ctx, h, "/api/v1/secrets?watch=1")
 	signal.Wait() // flow control was notified
-	if !g.listed.TryAcquire(maxListed) {
+	if !g.budgets.others.TryAcquire(maxListed) {
 		t.Error("places were lost")
 	}
 }

@@ -1,0 +1,95 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// asUser returns the context of a request of the user.
+func asUser(ctx context.Context, name string, groups ...string) context.Context {
+	return request.WithUser(ctx, &user.DefaultInfo{Name: name, Groups: groups})
+}
+
+// expectListed lists 20,000 objects as the user, and returns after which time they were
+// served.
+func expectListed(t *testing.T, g *listGate, name string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	h := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	if w := ask(t, asUser(t.Context(), name), h, "/api/v1/secrets"); w.Code != http.StatusAccepted {
+		t.Errorf("the list of %s is answered with %d", name, w.Code)
+	}
+	return time.Since(began)
+}
+
+// listUnread has each of the users request lists of 20,000 objects, one after the other,
+// and read none of them, until the test ends.
+func listUnread(t *testing.T, g *listGate, names ...string) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	h := g.limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { time.Sleep(2 * g.hold) }))
+	var clients sync.WaitGroup
+	for _, name := range names {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				ask(t, asUser(ctx, name), h, "/api/v1/secrets")
+			}
+		})
+	}
+	synctest.Wait()
+	return func() {
+		cancel()
+		clients.Wait()
+	}
+}
+
+// TestUnreadListsDelayNoOtherUsers: lists that their user does not read delay further
+// lists of that user, or of the service accounts of that namespace, only.
+func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
+	for name, users := range map[string][]string{
+		"one user":                          {"mallory", "mallory", "mallory", "mallory"},
+		"service accounts of one namespace": {"system:serviceaccount:team:a", "system:serviceaccount:team:b", "system:serviceaccount:team:c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newTestGate()
+				end := listUnread(t, g, users...)
+				for _, other := range []string{"alice", "system:serviceaccount:other:a"} {
+					if waited := expectListed(t, g, other); waited > 0 {
+						t.Errorf("the list of %s has waited for %v", other, waited)
+					}
+				}
+				end()
+				if len(g.budgets.users) > 0 {
+					t.Errorf("the budgets of %d users without lists are kept", len(g.budgets.users))
+				}
+			})
+		})
+	}
+}
+
+// TestUnreadListsOfTwoUsers: together they take all that others have. Others are served
+// when those lists do not count any more, before further lists of the two; the
+// controllers of servers do not wait.
+func TestUnreadListsOfTwoUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGate()
+		end := listUnread(t, g, "mallory", "mallory", "mallory", "eve", "eve", "eve")
+		for _, name := range []string{"system:kube-controller-manager", "system:serviceaccount:kube-system:generic-garbage-collector"} {
+			if waited := expectListed(t, g, name); waited > 0 {
+				t.Errorf("the list of %s has waited for %v", name, waited)
+			}
+		}
+		for range 5 {
+			time.Sleep(time.Second) // lists of another user come at other moments than theirs
+			expectListed(t, g, "alice")
+		}
+		end()
+	})
+}
