@@ -8,16 +8,13 @@ import (
 	"sync"
 
 	definitions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 	services "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
@@ -33,19 +30,12 @@ var storedTypes = sync.OnceValues(func() (*runtime.Scheme, error) {
 	return types, nil
 })
 
-// currentVersions are the versions in the API of groups whose objects Kubernetes stores
-// in an older version.
-var currentVersions = map[string]schema.GroupVersion{
-	apiextensionsv1.GroupName:   apiextensionsv1.SchemeGroupVersion,
-	apiregistrationv1.GroupName: apiregistrationv1.SchemeGroupVersion,
-}
-
 // decode returns the object of a value in plain text.
 func decode(plain []byte) (*unstructured.Unstructured, error) {
 	if store.IsProtobuf(plain) {
 		object, err := decodeProtobuf(plain)
 		if err == nil {
-			object, err = convert(object)
+			object, err = store.ToServedVersion(object)
 		}
 		if err != nil {
 			return nil, err
@@ -83,25 +73,6 @@ func decodeProtobuf(plain []byte) (runtime.Object, error) {
 	return object, nil
 }
 
-// convert returns an object in the version that the API has.
-func convert(object runtime.Object) (runtime.Object, error) {
-	kind := object.GetObjectKind().GroupVersionKind()
-	current, known := currentVersions[kind.Group]
-	if !known || current == kind.GroupVersion() {
-		return object, nil
-	}
-	types, err := storedTypes()
-	if err != nil {
-		return nil, err
-	}
-	for _, version := range []schema.GroupVersion{{Group: kind.Group, Version: runtime.APIVersionInternal}, current} {
-		if object, err = types.ConvertToVersion(object, version); err != nil {
-			return nil, fmt.Errorf("convert an object: %w", err)
-		}
-	}
-	return object, nil
-}
-
 // decodeMetadata returns the metadata of a value in plain text.
 func decodeMetadata(plain []byte) (*metav1.PartialObjectMetadata, error) {
 	if !store.IsProtobuf(plain) {
@@ -123,10 +94,6 @@ func decodeMetadata(plain []byte) (*metav1.PartialObjectMetadata, error) {
 		return nil, errNotAnObject
 	}
 	partial := meta.AsPartialObjectMetadata(accessor)
-	kind := object.GetObjectKind().GroupVersionKind()
-	if current, known := currentVersions[kind.Group]; known {
-		kind.Version = current.Version
-	}
-	partial.SetGroupVersionKind(kind)
+	partial.SetGroupVersionKind(store.ServedVersion(object.GetObjectKind().GroupVersionKind()))
 	return partial, nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -263,6 +265,20 @@ func TestDecode(t *testing.T) {
 	metadata, err := decodeMetadata([]byte(stored.String()))
 	if scope, _, _ := unstructured.NestedString(object.Object, "spec", "scope"); err != nil || scope != "Cluster" || object.GetAPIVersion() != "apiextensions.k8s.io/v1" || metadata.APIVersion != object.GetAPIVersion() {
 		t.Errorf("the definition is %v, %+v, %v", object, metadata, err)
+	}
+	// A policy, too.
+	stored.Reset()
+	policy := &admissionregistrationv1beta1.MutatingAdmissionPolicy{TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1beta1", Kind: "MutatingAdmissionPolicy"}}
+	policy.Spec.ReinvocationPolicy = admissionregistrationv1.NeverReinvocationPolicy
+	if err := encoder.Encode(policy, &stored); err != nil {
+		t.Fatal(err)
+	}
+	if object, err = decode([]byte(stored.String())); err != nil {
+		t.Fatal(err)
+	}
+	metadata, err = decodeMetadata([]byte(stored.String()))
+	if again, _, _ := unstructured.NestedString(object.Object, "spec", "reinvocationPolicy"); err != nil || again != "Never" || object.GetAPIVersion() != "admissionregistration.k8s.io/v1" || metadata.APIVersion != object.GetAPIVersion() {
+		t.Errorf("the policy is %v, %+v, %v", object, metadata, err)
 	}
 	for _, value := range []string{"", "x", "k8s\x00", "{", "[]"} {
 		if object, err := decode([]byte(value)); err == nil {
