@@ -107,6 +107,12 @@ func TestUnexpectedPrefixFailsTheStart(t *testing.T) {
 // TestWatchProgressIsDetected: without it every consistent read goes to etcd.
 func TestWatchProgressIsDetected(t *testing.T) {
 	newStorage(t)
+	awaitWatchProgress(t)
+}
+
+// awaitWatchProgress waits until etcd is known to report the progress of watches.
+func awaitWatchProgress(t *testing.T) {
+	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for !feature.DefaultFeatureSupportChecker.Supports(kubestorage.RequestWatchProgress) {
 		if time.Now().After(deadline) {

@@ -7,35 +7,68 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/klog/v2"
 )
 
-// takeTimeout is the time in which the client of a watch must take the next event.
-const takeTimeout = 5 * time.Second
+const (
+	// takeTimeout is the time in which the client of a watch must take the next event.
+	takeTimeout = 5 * time.Second
+	// bookmarkInterval is the time between the bookmarks of a watch, as those of upstream's
+	// watch caches. Without bookmarks a watch that ends after some minutes without an event
+	// cannot be continued: its resource version has been compacted.
+	bookmarkInterval = time.Minute
+)
 
-// promptWatches is a store without a watch cache that closes the watches of clients that
-// take no events, as watch caches do. The events that wait for a client are not shared
-// with other clients, and nothing else bounds their number.
-type promptWatches struct{ storage.Interface }
+// promptWatches is a store without a watch cache. It does for its watches what watch caches
+// do: it sends bookmarks to clients that ask for them, and closes the watches of clients
+// that take no events. The events that wait for a client are not shared with other clients,
+// and nothing else bounds their number.
+type promptWatches struct {
+	storage.Interface
+	mu        sync.Mutex
+	requested time.Time // the last request for etcd's revision
+}
 
 // Watch implements [storage.Interface].
-func (s promptWatches) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
+func (s *promptWatches) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
 	inner, err := s.Interface.Watch(ctx, key, options)
 	if err != nil {
 		return nil, err // an API status
 	}
-	w := &promptWatch{inner: inner, key: key, events: make(chan watch.Event), stopped: make(chan struct{})}
+	w := &promptWatch{
+		inner: inner, key: key, bookmarks: options.Predicate.AllowWatchBookmarks || options.ProgressNotify,
+		events: make(chan watch.Event), stopped: make(chan struct{}),
+	}
 	w.stop = sync.OnceFunc(func() { close(w.stopped) })
-	go w.run()
+	go w.run(func() { s.requestProgress(ctx) })
 	return w, nil
 }
 
+// requestProgress makes etcd send its revision to all watches of the store, as bookmarks.
+// Each watch requests it; one request in half an interval is sent.
+func (s *promptWatches) requestProgress(ctx context.Context) {
+	if !feature.DefaultFeatureSupportChecker.Supports(storage.RequestWatchProgress) {
+		return // older versions of etcd send it before the events that it includes
+	}
+	s.mu.Lock()
+	due := time.Since(s.requested) >= bookmarkInterval/2
+	if due {
+		s.requested = time.Now()
+	}
+	s.mu.Unlock()
+	if due {
+		_ = s.RequestWatchProgress(ctx) // the watch has ended, or the next interval repeats it
+	}
+}
+
 type promptWatch struct {
-	inner   watch.Interface
-	key     string // of the watched objects
-	events  chan watch.Event
-	stopped chan struct{} // closed by stop
-	stop    func()
+	inner     watch.Interface
+	key       string // of the watched objects
+	bookmarks bool   // the client accepts them
+	events    chan watch.Event
+	stopped   chan struct{} // closed by stop
+	stop      func()
 }
 
 // ResultChan implements [watch.Interface].
@@ -44,32 +77,46 @@ func (w *promptWatch) ResultChan() <-chan watch.Event { return w.events }
 // Stop implements [watch.Interface].
 func (w *promptWatch) Stop() { w.stop() }
 
-// run passes events on until one of the sides ends the watch, or the client takes none.
-func (w *promptWatch) run() {
+// run passes events on until one of the sides ends the watch, or the client takes none. It
+// requests a bookmark in each interval.
+func (w *promptWatch) run(requestBookmark func()) {
 	defer close(w.events)
 	defer w.inner.Stop()
-	timer := time.NewTimer(takeTimeout)
-	defer timer.Stop()
+	var due <-chan time.Time // never without bookmarks
+	if w.bookmarks {
+		ticker := time.NewTicker(bookmarkInterval)
+		defer ticker.Stop()
+		due = ticker.C
+	}
 	for {
-		var event watch.Event
-		var open bool
 		select {
-		case event, open = <-w.inner.ResultChan():
+		case event, open := <-w.inner.ResultChan():
+			if !open || !w.pass(event) {
+				return
+			}
+		case <-due:
+			requestBookmark()
 		case <-w.stopped:
-			return
-		}
-		if !open {
-			return
-		}
-		timer.Reset(takeTimeout)
-		select {
-		case w.events <- event:
-		case <-w.stopped:
-			return
-		case <-timer.C:
-			// The client continues with another watch.
-			klog.V(1).InfoS("Closing a watch whose client takes no events", "key", w.key)
 			return
 		}
 	}
+}
+
+// pass gives an event to the client. It returns false if the watch ends. Bookmarks that
+// another watch has requested are left out.
+func (w *promptWatch) pass(event watch.Event) bool {
+	if event.Type == watch.Bookmark && !w.bookmarks {
+		return true
+	}
+	timer := time.NewTimer(takeTimeout)
+	defer timer.Stop()
+	select {
+	case w.events <- event:
+		return true
+	case <-w.stopped:
+	case <-timer.C:
+		// The client continues with another watch.
+		klog.V(1).InfoS("Closing a watch whose client takes no events", "key", w.key)
+	}
+	return false
 }

@@ -6,8 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
 // watchedStore has one watch.
@@ -38,7 +44,7 @@ func TestStuckClientsLoseTheirWatch(t *testing.T) {
 				for range test.events {
 					inner.Action(watch.Modified, nil)
 				}
-				w, err := promptWatches{watchedStore{watch: inner}}.Watch(t.Context(), "key", storage.ListOptions{})
+				w, err := (&promptWatches{Interface: watchedStore{watch: inner}}).Watch(t.Context(), "key", storage.ListOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,5 +76,74 @@ func TestStuckClientsLoseTheirWatch(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestBookmarksAreRequested: watches with bookmarks request one in each interval.
+func TestBookmarksAreRequested(t *testing.T) {
+	for bookmarks, want := range map[bool]int{true: 10, false: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &promptWatch{inner: watch.NewFake(), bookmarks: bookmarks, events: make(chan watch.Event), stopped: make(chan struct{})}
+			requests := 0
+			go w.run(func() { requests++ })
+			time.Sleep(10*bookmarkInterval + time.Second)
+			close(w.stopped)
+			if <-w.events; requests != want {
+				t.Errorf("bookmarks %v: %d requests", bookmarks, requests)
+			}
+		})
+	}
+}
+
+// TestBookmarksWithoutACache: a watch without a watch cache that accepts bookmarks gets
+// etcd's revision, so that it can be continued after a compaction. Others get objects only.
+func TestBookmarksWithoutACache(t *testing.T) {
+	s, client := newStorage(t)
+	awaitWatchProgress(t)
+	codecs := serializer.NewCodecFactory(clientgoscheme.Scheme)
+	codec := codecs.CodecForVersions(codecs.LegacyCodec(corev1.SchemeGroupVersion), codecs.UniversalDeserializer(), corev1.SchemeGroupVersion, corev1.SchemeGroupVersion)
+	getter := s.RESTOptionsGetter(fixedGetter{prefix: "/configmaps", codec: codec}, func(schema.GroupResource) bool { return false })
+	options, err := getter.GetRESTOptions(corev1.Resource("configmaps"), &corev1.ConfigMap{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, destroy, err := options.Decorator(options.StorageConfig, options.ResourcePrefix, nil,
+		func() runtime.Object { return &corev1.ConfigMap{} }, func() runtime.Object { return &corev1.ConfigMapList{} }, storage.DefaultNamespaceScopedAttr, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer destroy()
+	prompt := store.(*promptWatches)
+	watches := map[bool]watch.Interface{}
+	for _, bookmarks := range []bool{true, false} {
+		predicate := storage.Everything
+		predicate.AllowWatchBookmarks = bookmarks
+		watches[bookmarks], err = store.Watch(t.Context(), "/configmaps/", storage.ListOptions{ResourceVersion: "1", Recursive: true, Predicate: predicate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watches[bookmarks].Stop()
+	}
+	revision := uint64(put(t, client, "/other/key"))
+	for got := uint64(0); got < revision; { // the watches begin after a moment
+		prompt.mu.Lock()
+		prompt.requested = time.Time{}
+		prompt.mu.Unlock()
+		prompt.requestProgress(t.Context())
+		select {
+		case event := <-watches[true].ResultChan():
+			got, err = storage.APIObjectVersioner{}.ObjectResourceVersion(event.Object)
+			if event.Type != watch.Bookmark || err != nil {
+				t.Fatalf("%s %+v, %v", event.Type, event.Object, err)
+			}
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one"}}
+	if err := store.Create(t.Context(), "/configmaps/default/one", object, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if event := <-watches[false].ResultChan(); event.Type != watch.Added {
+		t.Errorf("the other watch got %s %+v", event.Type, event.Object)
 	}
 }

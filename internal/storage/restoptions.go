@@ -90,5 +90,5 @@ func (g *getter) newPromptStore(config *storagebackend.ConfigForResource, newFun
 	if err != nil {
 		return nil, nil, err
 	}
-	return promptWatches{made}, destroy, nil
+	return &promptWatches{Interface: made}, destroy, nil
 }
