@@ -184,6 +184,8 @@ type Archive struct {
 	// Manifest is nil if the archive cannot be read; Problem is the reason.
 	Manifest *Manifest `json:"manifest,omitempty"`
 	Problem  string    `json:"problem,omitempty"`
+	// Encrypted is set if it cannot be read because no key for it was given.
+	Encrypted bool `json:"encrypted,omitempty"`
 }
 
 // List returns the archives in a directory, the oldest first. It reads only their
@@ -207,7 +209,7 @@ func List(dir string, key Key) ([]Archive, error) {
 		}
 		a := Archive{Path: filepath.Join(dir, e.Name()), SizeBytes: info.Size(), Modified: info.ModTime()}
 		if a.Manifest, err = manifestOf(a.Path, key); err != nil {
-			a.Problem = err.Error()
+			a.Problem, a.Encrypted = err.Error(), errors.Is(err, ErrEncrypted)
 		}
 		archives = append(archives, a)
 	}

@@ -250,7 +250,7 @@ func printArchives(w io.Writer, archives []backup.Archive) error {
 			if m.Snapshot != nil {
 				revision, count = fmt.Sprint(m.Snapshot.Revision), fmt.Sprint(objects(m))
 			}
-		} else if strings.HasPrefix(a.Problem, backup.ErrEncrypted.Error()) {
+		} else if a.Encrypted {
 			version = "(encrypted)"
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", created.Local().Format(time.DateTime), bytes(a.SizeBytes), revision, count, version, a.Path)

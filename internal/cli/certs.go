@@ -71,11 +71,11 @@ func printCertificates(w io.Writer, list []pki.Entry) error {
 			issuer = "itself"
 		}
 		switch e.State {
-		case "valid":
-		case "not valid yet":
+		case pki.Valid:
+		case pki.NotValidYet:
 			until = fmt.Sprintf("%s (NOT VALID before %s)", until, e.From.Local().Format(time.DateTime))
 		default:
-			until = fmt.Sprintf("%s (%s)", until, strings.ToUpper(e.State))
+			until = fmt.Sprintf("%s (%s)", until, strings.ToUpper(string(e.State)))
 		}
 		used := e.UsedFor
 		if !e.TrustedUntil.IsZero() {

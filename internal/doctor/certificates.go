@@ -47,7 +47,7 @@ func (d *directory) certificates() {
 	})
 	d.check("clock", func(add func(Finding)) error {
 		for _, entry := range list {
-			if entry.State == "not valid yet" {
+			if entry.State == pki.NotValidYet {
 				add(Finding{
 					Severity: Failure, Object: d.certificate(entry.Name),
 					Problem: fmt.Sprintf("it is not valid before %s, and the clock says %s: clients and the server refuse it", entry.From.Local().Format(time.DateTime), d.now().Local().Format(time.DateTime)),
@@ -94,7 +94,7 @@ func (d *directory) missing(add func(Finding), list []pki.Entry) {
 // expiry reports a certificate that has expired or soon will.
 func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	left := entry.Until.Sub(d.now())
-	if entry.Until.IsZero() || left > expiryWarning || entry.State == "not valid yet" || entry.State == "revoked" {
+	if entry.Until.IsZero() || left > expiryWarning || entry.State == pki.NotValidYet || entry.State == pki.Revoked {
 		return
 	}
 	until := entry.Until.Local().Format(time.DateTime)
@@ -105,7 +105,7 @@ func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	kind, authority := rotateKinds[entry.Name]
 	dataDir := " --data-dir " + logging.ShellWord(d.config.DataDir)
 	switch {
-	case !entry.TrustedUntil.IsZero(), strings.HasPrefix(entry.UsedFor, "trusted for "):
+	case !entry.TrustedUntil.IsZero(), entry.TrustedOnly:
 		return // it is being replaced, or has been: it stays trusted for a time
 	case authority && left <= 0:
 		f.Remedy = "stop the server and have a new authority made; all clients then need new kubeconfigs (" + program + " kubeconfig)"

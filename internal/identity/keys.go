@@ -93,7 +93,7 @@ func listed(files []string) string {
 // LogChanges logs the certificates and keys that were created or renewed, and why.
 func (i *Identity) LogChanges(changes []pki.Change) {
 	for _, change := range changes {
-		if strings.Contains(change.Reason, "not valid before") {
+		if change.ClockAhead {
 			i.log.Warn("a certificate was signed again: the clock was ahead when it was made", "name", change.Name, "reason", change.Reason)
 			continue
 		}

@@ -52,7 +52,7 @@ func (s *Store) ensureAuthority(name, commonName string, create bool) (*authorit
 		if ca, err = s.makeAuthority(name, commonName); err != nil {
 			return nil, nil, err
 		}
-		changes = append(changes, Change{name, "it did not exist"})
+		changes = append(changes, Change{Name: name, Reason: "it did not exist"})
 	}
 	reason, err := s.checkValidity(ca, commonName)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Store) ensureAuthority(name, commonName string, create bool) (*authorit
 		if err := s.signAgain(ca); err != nil {
 			return nil, changes, err
 		}
-		changes = append(changes, Change{name, reason})
+		changes = append(changes, Change{name, reason, true})
 	}
 	return ca, changes, s.writeSigningPair(ca)
 }

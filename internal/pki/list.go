@@ -23,9 +23,22 @@ type Entry struct {
 	UsedFor string `json:"usedFor"`
 	// TrustedUntil is when a rotation stops trusting it; zero for never.
 	TrustedUntil time.Time `json:"trustedUntil,omitzero"`
-	// State is "valid", "not valid yet", "expired" or "revoked".
-	State string `json:"state"`
+	State        State     `json:"state"`
+	// TrustedOnly is set for an authority whose key is missing or belongs to another
+	// certificate: it signs nothing, and what it has signed is trusted.
+	TrustedOnly bool `json:"-"`
 }
+
+// State is whether a certificate or a key can be used now.
+type State string
+
+// States of an [Entry].
+const (
+	Valid       State = "valid"
+	NotValidYet State = "not valid yet"
+	Expired     State = "expired"
+	Revoked     State = "revoked"
+)
 
 // uses are the uses of the certificates; for an authority, those of the certificates that
 // it signs.
@@ -71,9 +84,9 @@ func (s *Store) listAuthority(name string, j *journal) ([]Entry, error) {
 	var list []Entry
 	for _, crt := range trusted {
 		entry := s.entry(name, crt)
-		entry.UsedFor = "trusted for " + uses[name]
+		entry.UsedFor, entry.TrustedOnly = "trusted for "+uses[name], true
 		if key != nil && publicEqual(key.Public(), crt.PublicKey) {
-			entry.UsedFor = "signs " + uses[name]
+			entry.UsedFor, entry.TrustedOnly = "signs "+uses[name], false
 		}
 		entry.replaced(j.Rotations[name])
 		list = append(list, entry)
@@ -98,16 +111,16 @@ func (s *Store) listAuthority(name string, j *journal) ([]Entry, error) {
 func (s *Store) entry(name string, crt *x509.Certificate) Entry {
 	entry := Entry{
 		Name: name, Subject: crt.Subject.String(), Issuer: crt.Issuer.String(),
-		From: crt.NotBefore, Until: crt.NotAfter, State: "valid",
+		From: crt.NotBefore, Until: crt.NotAfter, State: Valid,
 	}
 	entry.Key, _ = fingerprint(crt.PublicKey) // a parsed certificate has a key that can be encoded
 	switch now := s.now(); {
 	case s.isRevoked(crt.PublicKey):
-		entry.State = "revoked"
+		entry.State = Revoked
 	case now.Before(crt.NotBefore):
-		entry.State = "not valid yet"
+		entry.State = NotValidYet
 	case now.After(crt.NotAfter):
-		entry.State = "expired"
+		entry.State = Expired
 	}
 	return entry
 }
@@ -134,7 +147,7 @@ func (s *Store) listTokenKeys(j *journal) ([]Entry, error) {
 	}
 	var list []Entry
 	for _, key := range keys.Verify {
-		entry := Entry{Name: ServiceAccount, UsedFor: "verifies service account tokens", State: "valid"}
+		entry := Entry{Name: ServiceAccount, UsedFor: "verifies service account tokens", State: Valid}
 		if publicEqual(key, keys.Signer.Public()) {
 			entry.UsedFor = "signs service account tokens"
 		}

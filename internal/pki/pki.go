@@ -41,6 +41,8 @@ type Names struct {
 // Change is a certificate that was created or signed again, and why.
 type Change struct {
 	Name, Reason string
+	// ClockAhead is set if it was not valid yet: the clock was ahead when it was made.
+	ClockAhead bool
 }
 
 // MissingError lists the authorities and keys that a used data directory lacks.
@@ -257,29 +259,30 @@ func (s *Store) ensureFiles(create bool) ([]Change, error) {
 		return changes, err
 	}
 	for _, l := range s.leaves {
-		reason, err := s.ensureLeaf(l, authorities[l.authority])
+		change, err := s.ensureLeaf(l, authorities[l.authority])
 		if err != nil {
 			return changes, err
 		}
-		if reason != "" {
-			changes = append(changes, Change{l.name, reason})
+		if change.Reason != "" {
+			changes = append(changes, change)
 		}
 	}
 	return changes, nil
 }
 
-// ensureLeaf signs the certificate if it is due, and returns why.
-func (s *Store) ensureLeaf(l leaf, ca *authority) (reason string, err error) {
+// ensureLeaf signs the certificate if it is due; otherwise the change has no reason.
+func (s *Store) ensureLeaf(l leaf, ca *authority) (change Change, err error) {
 	chain, err := readCerts(s.Cert(l.name))
 	if err != nil {
-		return "", err
+		return change, err
 	}
 	key, err := readKey(s.Key(l.name))
 	if err != nil {
-		return "", err
+		return change, err
 	}
+	clockAhead, reason := len(chain) > 0 && s.now().Before(chain[0].NotBefore), ""
 	if len(chain) > 0 && key == nil {
-		return "", fmt.Errorf("%s exists without %s: place both files, or remove the certificate to have a new pair made", s.Cert(l.name), s.Key(l.name))
+		return change, fmt.Errorf("%s exists without %s: place both files, or remove the certificate to have a new pair made", s.Cert(l.name), s.Key(l.name))
 	}
 	switch {
 	case key == nil:
@@ -290,25 +293,25 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (reason string, err error) {
 		reason = s.due(l, chain, key.Public(), ca)
 	}
 	if reason == "" {
-		return "", nil
+		return change, nil
 	}
 	if ca.key == nil {
-		if len(chain) > 0 && s.now().Before(chain[0].NotBefore) {
-			return "", fmt.Errorf("%s is not valid before %s, and the clock has %s: correct the clock, or place a certificate that is valid",
+		if clockAhead {
+			return change, fmt.Errorf("%s is not valid before %s, and the clock has %s: correct the clock, or place a certificate that is valid",
 				s.Cert(l.name), chain[0].NotBefore.Format(time.RFC3339), s.now().Format(time.RFC3339))
 		}
 		if len(chain) > 0 && s.now().Before(chain[0].NotAfter) {
-			return "", nil // placed by an administrator, who renews it
+			return change, nil // placed by an administrator, who renews it
 		}
-		return "", fmt.Errorf("certificate %s must be signed (%s) but %s is not there: place it, or place %s and %s yourself",
+		return change, fmt.Errorf("certificate %s must be signed (%s) but %s is not there: place it, or place %s and %s yourself",
 			l.name, reason, s.Key(ca.name), s.Cert(l.name), s.Key(l.name))
 	}
 	if key == nil {
 		if key, err = makeKey(s.Key(l.name)); err != nil {
-			return "", err
+			return change, err
 		}
 	}
-	return reason, s.issue(l, key.Public(), ca)
+	return Change{l.name, reason, clockAhead}, s.issue(l, key.Public(), ca)
 }
 
 // issue signs the certificate and writes it with the other certificates that its peers

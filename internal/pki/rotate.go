@@ -204,7 +204,7 @@ func (s *Store) advanceAll(j *journal) ([]Change, error) {
 	for _, name := range slices.Sorted(maps.Keys(j.Rotations)) {
 		did, err := s.advance(j, name)
 		if did != "" {
-			changes = append(changes, Change{name, did})
+			changes = append(changes, Change{Name: name, Reason: did})
 		}
 		if err != nil {
 			return changes, err
@@ -322,7 +322,7 @@ func (s *Store) endOverlaps(j *journal) (ended []Change, err error) {
 		if err := s.writeJournal(j); err != nil {
 			return ended, err
 		}
-		ended = append(ended, Change{name, "the one before it is not trusted any more"})
+		ended = append(ended, Change{Name: name, Reason: "the one before it is not trusted any more"})
 	}
 	return ended, nil
 }
