@@ -75,7 +75,9 @@ func TestCertificatesFromTheFuture(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{ServerCA, ClientCA, FrontProxyCA, APIServer, Admin} {
-		if !slices.ContainsFunc(changes, func(c Change) bool { return c.Name == name && c.ClockAhead && strings.Contains(c.Reason, "not valid before") }) {
+		if !slices.ContainsFunc(changes, func(c Change) bool {
+			return c.Name == name && c.ClockAhead && strings.Contains(c.Reason, "not valid before")
+		}) {
 			t.Errorf("%s was not signed again: %v", name, changes)
 		}
 		if crt := certificate(t, s, name); crt.NotBefore.After(time.Now()) {
