@@ -162,7 +162,7 @@ func (a *Archiver) produce(stamp datadir.Stamp, options Options) Produce {
 func (a *Archiver) recordArchive(at time.Time, file string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if at.After(a.account.Last) {
+	if at.After(a.account.Last) || a.account.Last.After(time.Now()) { // the clock was set back
 		a.account.Last, a.account.File = at, file
 	}
 }
@@ -261,10 +261,10 @@ const clockCheck = time.Minute
 func (a *Archiver) waitFor(ctx context.Context, schedule cron.Schedule, last time.Time) bool {
 	for {
 		now := time.Now().Round(0) // without the monotonic clock
-		next := schedule.Next(last)
-		if soonest := schedule.Next(now); soonest.Before(next) {
-			next = soonest // the clock was set back
+		if last.After(now) {
+			last = now // the clock was set back
 		}
+		next := schedule.Next(last)
 		a.mu.Lock()
 		a.account.Next = next
 		a.mu.Unlock()

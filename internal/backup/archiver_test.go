@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/robfig/cron/v3"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
@@ -81,6 +83,60 @@ func TestFirstArchiveBeforeAnUpgradeIsKept(t *testing.T) {
 		want := slices.Delete(made, 1, len(made)-keepUpgrades)
 		if got := namesIn(t, a.config.Backup.Dir); !slices.Equal(got, want) {
 			t.Errorf("the directory has %v, want %v", got, want)
+		}
+	})
+}
+
+// TestScheduleAfterTheClockWasAhead: archives that are dated in the future delay no backup,
+// and the new one stays in place of them.
+func TestScheduleAfterTheClockWasAhead(t *testing.T) {
+	data := database(t, writes)
+	synctest.Test(t, func(t *testing.T) {
+		a := archiver(t, data)
+		a.config.Backup.Schedule, a.config.Backup.Keep = "@every 1h", 2
+		var ahead []string
+		for day := range 2 {
+			name := FileName(ReasonScheduled, Encryption{}, time.Now().AddDate(0, 0, day+1))
+			if err := os.WriteFile(filepath.Join(a.config.Backup.Dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ahead = append(ahead, name)
+		}
+		due := time.Now().Add(time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.KeepSchedule(ctx, func(string, string, string, ...any) {})
+		}()
+		time.Sleep(90 * time.Minute)
+		cancel()
+		<-ended
+		made := FileName(ReasonScheduled, Encryption{}, due)
+		if got, want := namesIn(t, a.config.Backup.Dir), []string{made, ahead[1]}; !slices.Equal(got, want) {
+			t.Errorf("the directory has %v, want %v", got, want)
+		}
+		if account := a.Account(); !account.Last.Equal(due) || filepath.Base(account.File) != made || account.Error != "" {
+			t.Errorf("the account is %+v", account)
+		}
+	})
+}
+
+// TestClockSetBack: a backup is made at the next time of the schedule by the new clock.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := archiver(t, nil)
+		a.recordArchive(time.Now().AddDate(0, 0, 1), "ahead")
+		began := time.Now()
+		if !a.waitFor(t.Context(), cron.Every(time.Hour), began.AddDate(0, 0, 1)) {
+			t.Error("the wait was ended")
+		}
+		if waited := time.Since(began); waited != time.Hour {
+			t.Errorf("it waited %s", waited)
+		}
+		a.recordArchive(time.Now(), "file")
+		if account := a.Account(); account.File != "file" {
+			t.Errorf("the account is %+v", account)
 		}
 	})
 }

@@ -28,14 +28,16 @@ func FileName(reason string, encryption Encryption, now time.Time) string {
 }
 
 // Latest returns the newest archive with the reason in the directory, and its time,
-// according to the file names. Without one it returns an empty path.
+// according to the file names. Without one it returns an empty path. It skips archives
+// that are dated in the future: they were made while the clock was ahead.
 func Latest(dir, reason string) (path string, made time.Time, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", time.Time{}, fmt.Errorf("find the latest backup: %w", err)
 	}
+	now := time.Now()
 	for _, e := range entries {
-		if at, ours := madeAt(e.Name(), reason); ours && at.After(made) {
+		if at, ours := madeAt(e.Name(), reason); ours && at.After(made) && !at.After(now) {
 			path, made = filepath.Join(dir, e.Name()), at
 		}
 	}
@@ -235,16 +237,16 @@ func manifestOf(path string, key Key) (*Manifest, error) {
 }
 
 // Prune removes all but the newest keep archives with the reason, and old temporary files.
-// It also keeps the first archive that is not older than since, unless since is zero. It
-// returns the removed names. Archives that were renamed stay, and do not count.
+// It also keeps the first archive that is not older than since, unless since is zero.
+// Archives that are dated in the future are older than all others. It returns the removed
+// names. Archives that were renamed stay, and do not count.
 func Prune(dir, reason string, keep int, since time.Time) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("remove old backups: %w", err)
 	}
-	var archives, remove []string
-	first := -1 // the index in archives of the first one since then
-	// Their order by name is that by time.
+	var ahead, archives, remove []string // by name, which is by time
+	first, now := "", time.Now()         // first is the first archive since then
 	for _, e := range entries {
 		made, ours := madeAt(e.Name(), reason)
 		switch {
@@ -253,15 +255,18 @@ func Prune(dir, reason string, keep int, since time.Time) ([]string, error) {
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
 				remove = append(remove, e.Name())
 			}
+		case ours && made.After(now):
+			ahead = append(ahead, e.Name())
 		case ours:
-			if first < 0 && !since.IsZero() && !made.Before(since) {
-				first = len(archives)
+			if first == "" && !since.IsZero() && !made.Before(since) {
+				first = e.Name()
 			}
 			archives = append(archives, e.Name())
 		}
 	}
-	for i, name := range archives[:max(len(archives)-keep, 0)] {
-		if i != first {
+	archives = append(ahead, archives...)
+	for _, name := range archives[:max(len(archives)-keep, 0)] {
+		if name != first {
 			remove = append(remove, name)
 		}
 	}
