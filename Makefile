@@ -80,7 +80,7 @@ platforms:
 bench:
 	cd e2e && go run ./bench $(if $(RUN),-run $(RUN)) $(if $(RUNS),-runs $(RUNS))
 
-## bump: KUBERNETES=v1.37.0 or ETCD=v3.7.0: change the versions in all modules, and list what to check by hand
+## bump: KUBERNETES=v1.37.0 or ETCD=v3.7.0: change the versions in the modules that follow them, and list what to check by hand
 bump:
 	scripts/bump "$(if $(filter command line,$(origin KUBERNETES)),$(KUBERNETES))" "$(ETCD)"
 
