@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,5 +56,14 @@ func TestSourcesAreShortAndDocumented(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPackagesHaveDoc: each package of internal has a doc.go, as the README says.
+func TestPackagesHaveDoc(t *testing.T) {
+	for name := range packageImports(t) {
+		if _, err := os.Stat(filepath.Join(root, name, "doc.go")); err != nil {
+			t.Errorf("the package %s has no doc.go: %v", name, err)
+		}
 	}
 }

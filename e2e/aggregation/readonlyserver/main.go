@@ -108,12 +108,22 @@ const self = "self"
 // nodes implements get and list, and nothing that would change something.
 type nodes struct{ rest.TableConvertor }
 
-func (*nodes) New() runtime.Object     { return &api.NodeMetrics{} }
+// New implements [rest.Storage].
+func (*nodes) New() runtime.Object { return &api.NodeMetrics{} }
+
+// NewList implements [rest.Lister].
 func (*nodes) NewList() runtime.Object { return &api.NodeMetricsList{} }
-func (*nodes) Destroy()                {}
-func (*nodes) NamespaceScoped() bool   { return false }
+
+// Destroy implements [rest.Storage].
+func (*nodes) Destroy() {}
+
+// NamespaceScoped implements [rest.Scoper].
+func (*nodes) NamespaceScoped() bool { return false }
+
+// GetSingularName implements [rest.SingularNameProvider].
 func (*nodes) GetSingularName() string { return "node" }
 
+// Get implements [rest.Getter].
 func (*nodes) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	if name != self {
 		return nil, apierrors.NewNotFound(api.Resource("nodes"), name)
@@ -121,6 +131,7 @@ func (*nodes) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime
 	return measure(), nil
 }
 
+// List implements [rest.Lister].
 func (*nodes) List(context.Context, *internalversion.ListOptions) (runtime.Object, error) {
 	return &api.NodeMetricsList{Items: []api.NodeMetrics{*measure()}}, nil
 }
@@ -142,12 +153,22 @@ type pods struct {
 	leases coordinationclient.LeasesGetter
 }
 
-func (*pods) New() runtime.Object     { return &api.PodMetrics{} }
+// New implements [rest.Storage].
+func (*pods) New() runtime.Object { return &api.PodMetrics{} }
+
+// NewList implements [rest.Lister].
 func (*pods) NewList() runtime.Object { return &api.PodMetricsList{} }
-func (*pods) Destroy()                {}
-func (*pods) NamespaceScoped() bool   { return true }
+
+// Destroy implements [rest.Storage].
+func (*pods) Destroy() {}
+
+// NamespaceScoped implements [rest.Scoper].
+func (*pods) NamespaceScoped() bool { return true }
+
+// GetSingularName implements [rest.SingularNameProvider].
 func (*pods) GetSingularName() string { return "pod" }
 
+// Get implements [rest.Getter].
 func (p *pods) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	lease, err := p.leases.Leases(request.NamespaceValue(ctx)).Get(ctx, name, *options)
 	if err != nil {
@@ -156,6 +177,7 @@ func (p *pods) Get(ctx context.Context, name string, options *metav1.GetOptions)
 	return view(lease), nil
 }
 
+// List implements [rest.Lister].
 func (p *pods) List(ctx context.Context, _ *internalversion.ListOptions) (runtime.Object, error) {
 	leases, err := p.leases.Leases(request.NamespaceValue(ctx)).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -179,11 +201,19 @@ func view(lease *coordinationv1.Lease) *api.PodMetrics {
 // whoami answers with the identity that has arrived here.
 type whoami struct{}
 
-func (whoami) New() runtime.Object                               { return &api.NodeMetrics{} }
-func (whoami) Destroy()                                          {}
-func (whoami) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
-func (whoami) ConnectMethods() []string                          { return []string{http.MethodGet} }
+// New implements [rest.Storage].
+func (whoami) New() runtime.Object { return &api.NodeMetrics{} }
 
+// Destroy implements [rest.Storage].
+func (whoami) Destroy() {}
+
+// NewConnectOptions implements [rest.Connecter].
+func (whoami) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
+
+// ConnectMethods implements [rest.Connecter].
+func (whoami) ConnectMethods() []string { return []string{http.MethodGet} }
+
+// Connect implements [rest.Connecter].
 func (whoami) Connect(ctx context.Context, _ string, _ runtime.Object, responder rest.Responder) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		user, ok := request.UserFrom(ctx)
