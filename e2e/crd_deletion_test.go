@@ -7,11 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -56,7 +59,12 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, err := things.Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.GetResourceVersion()})
+	// The server ends a watch whose client is slow; this one continues where that has ended.
+	changes, err := watchtools.NewRetryWatcherWithContext(t.Context(), last.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return things.Watch(ctx, options)
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +94,13 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	if list, err := things.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "w0" {
 		t.Fatalf("%v: %v, want the object with the finalizer", err, list)
 	}
-	if seen := <-deletions; seen != objects-1 {
-		t.Errorf("the watch ended after %d deletions of %d", seen, objects-1)
+	select {
+	case seen := <-deletions:
+		if seen != objects-1 {
+			t.Errorf("the watch ended after %d deletions of %d", seen, objects-1)
+		}
+	case <-time.After(harness.Patience):
+		t.Errorf("the watch does not have all of %d deletions", objects-1)
 	}
 	if crd, err := definitions.Get(t.Context(), k.crd(), metav1.GetOptions{}); err != nil || condition(crd, "Terminating") != "True" {
 		t.Errorf("while an object has a finalizer: %v: %v", err, crd)
