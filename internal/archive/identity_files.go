@@ -118,36 +118,68 @@ func (f *identityFiles) path(name string) string {
 	return filepath.Join(f.dataDir, filepath.FromSlash(name))
 }
 
-// changed returns the files of the dirs that have changed since the last call.
+// maxScans bounds the attempts to read files as they were at one moment.
+const maxScans = 20
+
+// changed returns the files of the dirs that have changed since the last call, as they were
+// at one moment. A rotation changes several, and the key that signs must be the one that its
+// journal names.
 func (f *identityFiles) changed(dirs ...string) ([]File, error) {
-	states, err := f.scan(dirs)
-	if err != nil {
-		return nil, err
+	for range maxScans {
+		states, err := f.scan(dirs)
+		if err != nil {
+			return nil, err
+		}
+		files, err := f.read(states, dirs)
+		if err != nil || len(files) == 0 {
+			return nil, err
+		}
+		after, err := f.scan(dirs)
+		if err != nil {
+			return nil, err
+		}
+		if maps.Equal(states, after) {
+			f.record(files, states)
+			return files, nil
+		}
 	}
+	return nil, fmt.Errorf("read the identity: the files of %s change all the time", strings.Join(dirs, ", "))
+}
+
+// read returns the files of the dirs whose states differ from those that were seen.
+func (f *identityFiles) read(states map[string]fileState, dirs []string) ([]File, error) {
 	var files []File
-	for name, state := range states {
-		if f.seen[name] == state {
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		if f.seen[name] == states[name] {
 			continue
 		}
 		content, err := os.ReadFile(f.path(name))
 		if isMissing(err) {
-			continue // the next call finds it
+			continue // the next scan finds it
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the identity: %w", err)
 		}
-		f.seen[name] = state
 		files = append(files, File{Name: name, Content: content})
 	}
 	for name := range f.seen {
 		dir, _, _ := strings.Cut(name, "/")
-		if _, exists := states[name]; exists || !slices.Contains(dirs, dir) {
-			continue
+		if _, exists := states[name]; !exists && slices.Contains(dirs, dir) {
+			files = append(files, File{Name: name, Removed: true})
 		}
-		delete(f.seen, name)
-		files = append(files, File{Name: name, Removed: true})
 	}
 	return files, nil
+}
+
+// record takes the files as seen.
+func (f *identityFiles) record(files []File, states map[string]fileState) {
+	for _, file := range files {
+		if file.Removed {
+			delete(f.seen, file.Name)
+		} else {
+			f.seen[file.Name] = states[file.Name]
+		}
+	}
 }
 
 // writerFile is the content of identity.json in the archive's directory.

@@ -11,10 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,35 +129,39 @@ func spoolBelow(ctx context.Context, source Source) (entry, *Snapshot, error) {
 
 // identityEntries reads all files except the snapshot.
 func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut []string, err error) {
-	add := func(name, file string, secret bool) error {
-		if withoutKeys && secret {
-			leftOut = append(leftOut, name)
-			return nil
+	for _, name := range []string{"pki", "encryption"} {
+		dir := filepath.Join(source.DataDir, name)
+		if withoutKeys {
+			// Certificates are left out, too: without their keys they prevent that
+			// new ones are made.
+			files, err := regularFiles(dir)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, file := range slices.Sorted(maps.Keys(files)) {
+				leftOut = append(leftOut, path.Join(name, file))
+			}
+			continue
 		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("read the content of the archive: %w", err)
-		}
-		entries = append(entries, newEntry(name, content))
-		return nil
-	}
-	for _, dir := range []string{"pki", "encryption"} {
-		files, err := regularFiles(filepath.Join(source.DataDir, dir))
+		files, err := readFiles(dir)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, name := range files {
-			// Certificates are left out, too: without their keys they prevent that
-			// new ones are made.
-			if err := add(path.Join(dir, name), filepath.Join(source.DataDir, dir, name), true); err != nil {
-				return nil, nil, err
-			}
+		for _, file := range slices.Sorted(maps.Keys(files)) {
+			entries = append(entries, newEntry(path.Join(name, file), files[file]))
 		}
 	}
 	for _, field := range source.ConfigFiles {
-		if err := add(ConfigFileName(field.Path), field.Value, field.Secret); err != nil {
-			return nil, nil, err
+		name := ConfigFileName(field.Path)
+		if withoutKeys && field.Secret {
+			leftOut = append(leftOut, name)
+			continue
 		}
+		content, err := os.ReadFile(field.Value)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the content of the archive: %w", err)
+		}
+		entries = append(entries, newEntry(name, content))
 	}
 	if source.Config != nil {
 		entries = append(entries, newEntry(configName, source.Config))
@@ -179,25 +184,6 @@ func ConfigFileField(name string) (field string, ok bool) {
 func newEntry(name string, content []byte) entry {
 	sum := sha256.Sum256(content)
 	return entry{File: File{Name: name, SizeBytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}, content: content}
-}
-
-// regularFiles lists a directory, which need not exist.
-func regularFiles(dir string) ([]string, error) {
-	found, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the content of the archive: %w", err)
-	}
-	var names []string
-	for _, file := range found {
-		// A name that begins with a dot is a temporary file.
-		if !file.IsDir() && !strings.HasPrefix(file.Name(), ".") {
-			names = append(names, file.Name())
-		}
-	}
-	return names, nil
 }
 
 func writeArchive(ctx context.Context, w io.Writer, m *Manifest, entries []entry) error {
