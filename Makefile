@@ -24,7 +24,7 @@ test: unit alerts e2e
 
 ## unit: unit tests, in seconds once built
 unit:
-	go test ./...
+	go test -timeout 60m ./...
 
 ## crds-long: 1,000 CRDs that are used as soon as their creation is answered, and the deletion of one with 10,000 objects
 crds-long:
@@ -36,12 +36,12 @@ windows:
 
 ## alerts: the tests of the alert rules in packaging/monitoring, with promtool, whose first build takes 90 s on two cores
 alerts:
-	cd e2e/monitoring && go vet ./... && go test ./...
+	cd e2e/monitoring && go vet ./... && go test -timeout 60m ./...
 
 # -count=1: a result from the cache would be that of another binary.
 ## e2e: the real binary and the real kubectl, in about ten minutes
 e2e:
-	cd e2e && go test -count=1 -timeout 30m ./...
+	cd e2e && go test -count=1 -timeout 2h ./...
 
 ## e2e-fast: the end-to-end tests to run while working, one for each package, in about a minute
 e2e-fast:

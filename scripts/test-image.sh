@@ -61,7 +61,7 @@ start() {
 	INSIDE=1 unshare --mount --pid --net --ipc --uts --fork --kill-child \
 		"$PWD/scripts/test-image.sh" "$root" "$@" >"$work/log" 2>&1 &
 	unshare=$!
-	for _ in $(seq 100); do
+	for _ in $(seq 600); do
 		first=$(pgrep --parent "$unshare" || true)
 		if [ -n "$first" ] && [ "$(readlink "/proc/$first/root")" = "$root" ]; then break; fi
 		kill -0 $unshare || fail "it did not start"
@@ -95,9 +95,9 @@ test "$(inside "$kubectl" --server=https://127.0.0.1:6443 get configmap greeting
 ok "kubectl writes and reads"
 
 # A process that loses its parent belongs to the first one, which collects it.
-inside sh -c '(sleep 0.5 &)'
+inside sh -c '(sleep 5 &)'
 test -n "$(ps -o stat= --ppid "$first")" || fail "the orphan did not become a child of the first process"
-for _ in $(seq 100); do
+for _ in $(seq 600); do
 	children=$(ps -o stat= --ppid "$first" || true)
 	if [ -z "$children" ]; then break; fi
 	sleep 0.1

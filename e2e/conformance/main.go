@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -60,7 +61,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	flags.StringVar(&o.binary, "binary", os.Getenv("KHM_BINARY"), "product binary to test instead of building it")
 	flags.StringVar(&o.root, "root", filepath.Join("..", ".."), "the repository's directory")
 	flags.StringVar(&o.out, "out", "", "directory for results, logs and binaries (default <root>/.bin/conformance)")
-	flags.IntVar(&o.procs, "procs", 8, "how many specs run at the same time")
+	flags.IntVar(&o.procs, "procs", min(8, 2*runtime.NumCPU()), "how many specs run at the same time")
 	flags.DurationVar(&o.limit, "limit", 0, "end each spec after this time, as to look for specs that a list lacks; 0 is never")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

@@ -38,6 +38,11 @@ var (
 // of a namespace itself, which the namespace controller may do first.
 const withoutControllers = "KUBE_HYPER_MINI_CONTROLLERS=none"
 
+// patience replaces limits of the suites that assume a fast machine.
+var patience = []string{
+	"GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT=2m", "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=2m",
+}
+
 // counts is Ginkgo's account of a suite.
 var counts = regexp.MustCompile(`(\d+) Passed \| (\d+) Failed \| (\d+) Pending \| (\d+) Skipped`)
 
@@ -189,7 +194,7 @@ func runSuite(ctx context.Context, suite, source, work, assets string) (result, 
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, binary, "-ginkgo.no-color")
 	cmd.Dir = filepath.Join(source, filepath.FromSlash(suite))
-	cmd.Env = append(append([]string{withoutControllers}, os.Environ()...), "KUBEBUILDER_ASSETS="+assets)
+	cmd.Env = slices.Concat([]string{withoutControllers}, patience, os.Environ(), []string{"KUBEBUILDER_ASSETS=" + assets})
 	out, runErr := cmd.CombinedOutput()
 	r.took = time.Since(began)
 	if cmd.ProcessState != nil {

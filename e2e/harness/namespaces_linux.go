@@ -34,7 +34,7 @@ func InNamespaces(t *testing.T, further uintptr) bool {
 		return true
 	}
 	t.Parallel()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=1h")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | further}
 	user := realRoot
 	if os.Geteuid() != 0 {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
@@ -148,8 +149,10 @@ var _ = ginkgo.SynchronizedBeforeSuite(func(context.Context) {}, func(ctx contex
 	framework.TestContext.IPFamily = "ipv4" // upstream asks the Service default/kubernetes
 	client, err := framework.LoadClientset()
 	framework.ExpectNoError(err, "load the client")
-	_, err = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
-	framework.ExpectNoError(err, "ask the server whether it is ready")
+	gomega.Eventually(ctx, func(ctx context.Context) error {
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return err
+	}).WithTimeout(time.Minute).Should(gomega.Succeed(), "ask the server whether it is ready")
 })
 
 // When all specs have ended, upstream's reports on the whole suite follow, in
