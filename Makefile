@@ -43,7 +43,7 @@ alerts:
 e2e:
 	cd e2e && go test -count=1 -timeout 2h ./...
 
-## e2e-fast: the end-to-end tests to run while working, one for each package, in about a minute
+## e2e-fast: the end-to-end tests to run while working, at least one for each package that a user can see, in about a minute
 e2e-fast:
 	scripts/e2e-fast.sh
 

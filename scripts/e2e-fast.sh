@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests to run while working: at least one for each package of
-# internal that a user can see. `make e2e` runs all.
+# internal that a user can see. Without one of their own are checks, issuers, memory,
+# progress, upstream and version. `make e2e` runs all.
 set -euo pipefail
 cd "$(dirname "$0")/../e2e"
 
@@ -29,8 +30,13 @@ set_of_tests() {
 .           TestNamespaceDeletionRemovesObjects  controllers, reconcile
 .           TestResourceQuota                    controllers
 .           TestStopWithOpenWatches              lifecycle
+.           TestStoreOfAnotherProfile            kubernetes
+.           TestEnvtestOfAKilledTest             envtest
 aggregation TestConfiguredEndpoints              aggregation, endpoints
 backup      TestRestore                          backup
+backup      TestUndelete                         archive, history, undelete
+console     TestPages                            console
+fleet       TestSimultaneousFirstStarts          fleet
 incluster   TestInCluster                        incluster
 packaging   TestManifestsAreAppliedBeforeReady   manifests
 TESTS

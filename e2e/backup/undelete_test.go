@@ -117,13 +117,17 @@ func TestUndelete(t *testing.T) {
 	u := undeletion{t, s, destination}
 	archived(t, s) // so that each later revision can be shown: the base is made beside the start
 	s.Kubectl(gadgets, "create", "-f", "-")
-	for _, test := range []struct {
+	tests := []struct {
 		name string
 		run  func(undeletion)
 	}{
 		{"dependents", undeleteDependents}, {"history", readHistory}, {"name taken", undeleteTaken}, {"refused", undeleteRefused},
 		{"rights", undeleteWithoutRights}, {"owner gone", undeleteWithoutOwner}, {"namespace", undeleteNamespace}, {"owned namespaces", undeleteOwnedNamespaces}, {"older version", undeleteOlderVersion}, {"type gone", undeleteDefinition}, {"bad input", undeleteBadInput},
-	} {
+	}
+	if testing.Short() {
+		tests = tests[:2]
+	}
+	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(u.in(t)) })
 	}
 }

@@ -178,3 +178,17 @@ func TestCompositionIsSmall(t *testing.T) {
 		t.Errorf("internal/appliance has %d files with %d lines, more than %d: move what is no composition to the room that it belongs to", len(files), lines, limit)
 	}
 }
+
+// TestFastTestsNameAllPackages: the list of fast end-to-end tests has each directory of
+// internal, with a test or as one without.
+func TestFastTestsNameAllPackages(t *testing.T) {
+	script, err := os.ReadFile("../../scripts/e2e-fast.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range packageImports(t) {
+		if room, _, below := strings.Cut(name, "/"); !below && !regexp.MustCompile(`\b`+room+`\b`).Match(script) {
+			t.Errorf("scripts/e2e-fast.sh does not name the package %s", name)
+		}
+	}
+}
