@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -53,11 +54,13 @@ type discoverer struct {
 	groups    []*restmapper.APIGroupResources
 	byName    map[string]*restmapper.APIGroupResources // groups
 	preferred []*metav1.APIResourceList
-	failure   error         // of the groups that did not answer the last successful query
-	queryErr  error         // of the last query; nil if it listed types
-	changes   int           // the number of changes
-	seen      int           // the number of changes that the last query includes
-	next      chan struct{} // closed when groups change
+	// remotes are the group versions that aggregated API servers serve.
+	remotes  map[schema.GroupVersion]bool
+	failure  error         // of the groups that did not answer the last successful query
+	queryErr error         // of the last query; nil if it listed types
+	changes  int           // the number of changes
+	seen     int           // the number of changes that the last query includes
+	next     chan struct{} // closed when groups or remotes change
 }
 
 func newDiscoverer(client discovery.DiscoveryInterface, remote func(schema.GroupVersion) bool, log *slog.Logger) *discoverer {
@@ -124,14 +127,20 @@ func (d *discoverer) run(ctx context.Context) {
 func (d *discoverer) anyRemote() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, group := range d.groups {
+	return len(d.groups) == 0 || len(d.remotes) > 0
+}
+
+// remotesOf returns the group versions that aggregated API servers serve.
+func (d *discoverer) remotesOf(groups []*restmapper.APIGroupResources) map[schema.GroupVersion]bool {
+	remotes := map[schema.GroupVersion]bool{}
+	for _, group := range groups {
 		for _, version := range group.Group.Versions {
-			if d.remote(schema.GroupVersion{Group: group.Group.Name, Version: version.Version}) {
-				return true
+			if gv := (schema.GroupVersion{Group: group.Group.Name, Version: version.Version}); d.remote(gv) {
+				remotes[gv] = true
 			}
 		}
 	}
-	return len(d.groups) == 0
+	return remotes
 }
 
 // changeCount returns the number of changes.
@@ -215,11 +224,12 @@ func (d *discoverer) queryLocked() error {
 		return d.queryErr
 	}
 	current := groupTypes(groups, d.keepUnreachable(lists, err))
+	remotes := d.remotesOf(current)
 	d.failure = err
-	if sameTypes(current, d.groups) {
+	if sameTypes(current, d.groups) && maps.Equal(remotes, d.remotes) {
 		return nil
 	}
-	d.groups, d.preferred = current, preferred(current)
+	d.groups, d.preferred, d.remotes = current, preferred(current), remotes
 	d.byName = make(map[string]*restmapper.APIGroupResources, len(current))
 	for _, group := range current {
 		d.byName[group.Group.Name] = group

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -61,14 +60,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string) (*enviro
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.monitorInformers = newInformerSet(ctx, cfg.Informers, informerClient)
 	env.monitorInformers.typedStop, env.monitorInformers.log, env.monitorInformers.content = cfg.informersStop, cfg.Log, cfg.Population
-	if cfg.Objects != nil {
-		env.monitorInformers.follow = func(resource schema.GroupVersionResource) (Feed, error) {
-			if cfg.Types.Remote(resource.GroupVersion()) {
-				return nil, nil
-			}
-			return cfg.Objects(resource.GroupResource())
-		}
-	}
+	env.monitorInformers.follow, env.monitorInformers.remote = cfg.Objects, cfg.Types.Remote
 	env.atEnd(env.monitorInformers.removeHandlers)
 	env.mapper = newTypeMapper(env.types)
 	if err := env.chooseTypes(); err != nil {
@@ -94,7 +86,7 @@ func (e *environment) chooseTypes() error {
 			return fmt.Errorf("watch storage version migrations: %w", err)
 		}
 	}
-	e.visible = newVisibleTypes(e.types, e.config, named, e.monitorInformers.holds)
+	e.visible = newVisibleTypes(e.types, e.config, named, e.monitorInformers)
 	e.graphMonitors = e.monitorInformers.newMonitors()
 	e.background = []func(context.Context){e.types.run, e.visible.run, e.monitorInformers.run}
 	if e.config.Population != nil {

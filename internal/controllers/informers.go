@@ -32,7 +32,10 @@ type informerSet struct {
 	client metadata.Interface
 	// follow returns the feed of a custom resource of this server, and nil for other
 	// types; it may be nil.
-	follow func(schema.GroupVersionResource) (Feed, error)
+	follow func(schema.GroupResource) (Feed, error)
+	// remote reports whether an aggregated API server serves a group version; it may be
+	// nil.
+	remote func(schema.GroupVersion) bool
 	// content knows the revisions of built-in resources; it may be nil.
 	content Population
 	log     *slog.Logger
@@ -58,6 +61,7 @@ type watchedType struct {
 	resource schema.GroupVersionResource
 	informer informers.GenericInformer
 	typed    bool               // the API server uses the informer, too
+	remote   bool               // the informer is one of an aggregated API server
 	stop     context.CancelFunc // nil before the start
 	handlers int                // not removed yet
 	monitors int                // not released yet
@@ -75,12 +79,13 @@ func newInformerSet(ctx context.Context, typed informers.SharedInformerFactory, 
 }
 
 // acquire returns the informer of a type for one more monitor. It replaces an informer
-// whose type was deleted, which may wait long before its next attempt.
+// whose type was deleted, which may wait long before its next attempt, or is served by
+// another API server.
 func (s *informerSet) acquire(resource schema.GroupVersionResource) *watchedType {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.watched[resource]
-	if known == nil || known.notFound.Load() && known.monitors == 0 {
+	if known == nil || known.monitors == 0 && (known.notFound.Load() || s.moved(known)) {
 		known = s.newWatchedType(resource)
 		s.watched[resource] = known
 	}
@@ -94,7 +99,7 @@ func (s *informerSet) acquire(resource schema.GroupVersionResource) *watchedType
 func (s *informerSet) lister(resource schema.GroupVersionResource) cache.GenericLister {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.watched[resource]; known != nil && known.informer.Informer().HasSynced() {
+	if known := s.watched[resource]; known != nil && !s.moved(known) && known.informer.Informer().HasSynced() {
 		return known.informer.Lister()
 	}
 	return liveLister{s.ctx, s.client.Resource(resource)}
@@ -105,24 +110,44 @@ func (s *informerSet) newWatchedType(resource schema.GroupVersionResource) *watc
 		informer.Informer() // registers it, so that Start starts it
 		return &watchedType{resource: resource, informer: informer, typed: true}
 	}
-	if feed := s.feed(resource); feed != nil {
+	remote := s.isRemote(resource)
+	if feed := s.feed(resource, remote); feed != nil {
 		return &watchedType{resource: resource, informer: storedType{newStoredInformer(resource, feed, s.log)}}
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(s.client, resource, metav1.NamespaceAll, resyncPeriod(),
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
-	watched := &watchedType{resource: resource, informer: informer}
+	watched := &watchedType{resource: resource, informer: informer, remote: remote}
 	// These return an error only if the informer has started.
 	_ = informer.Informer().SetTransform(keepForMonitors)
 	_ = informer.Informer().SetWatchErrorHandlerWithContext(watched.failed)
 	return watched
 }
 
+// isRemote reports whether an aggregated API server serves the type.
+func (s *informerSet) isRemote(resource schema.GroupVersionResource) bool {
+	return s.remote != nil && s.remote(resource.GroupVersion())
+}
+
+// moved reports whether the type is served by this API server instead of an aggregated
+// one, or the reverse, since its informer was made. The typed informers stay as they are.
+func (s *informerSet) moved(known *watchedType) bool {
+	return !known.typed && known.remote != s.isRemote(known.resource)
+}
+
+// mustRelease reports whether controllers have monitors of a type that has moved.
+func (s *informerSet) mustRelease(resource schema.GroupVersionResource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.watched[resource]
+	return known != nil && known.monitors > 0 && s.moved(known)
+}
+
 // feed returns the feed of a custom resource of this server, or nil.
-func (s *informerSet) feed(resource schema.GroupVersionResource) Feed {
-	if s.follow == nil {
+func (s *informerSet) feed(resource schema.GroupVersionResource, remote bool) Feed {
+	if s.follow == nil || remote {
 		return nil
 	}
-	feed, err := s.follow(resource)
+	feed, err := s.follow(resource.GroupResource())
 	if err != nil {
 		s.log.Warn("cannot follow the objects of a type in etcd, watching them by the API", "type", resource.GroupResource().String(), "error", err)
 		return nil
@@ -207,8 +232,8 @@ func (s *informerSet) release(m *monitor) {
 	}
 }
 
-// takeBack undoes the release of a monitor. It returns false if the handler of the
-// monitor was removed already.
+// takeBack undoes the release of a monitor. It returns false if the monitor has no handler
+// any more; that of a type that has moved is removed.
 func (s *informerSet) takeBack(m *monitor) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,6 +242,10 @@ func (s *informerSet) takeBack(m *monitor) bool {
 		return false
 	}
 	s.released = slices.Delete(s.released, i, i+1)
+	if s.moved(m.shared) {
+		s.removeHandler(m)
+		return false
+	}
 	m.shared.monitors++
 	return true
 }
@@ -275,18 +304,24 @@ func (s *informerSet) removeReleased() time.Duration {
 			return wait
 		}
 		s.released = s.released[1:]
-		first.monitor.remove()
-		delete(s.handled, first.monitor)
-		shared := first.monitor.shared
-		if shared.handlers--; shared.handlers > 0 {
-			continue
-		}
-		shared.end()
-		if s.watched[shared.resource] == shared {
-			delete(s.watched, shared.resource)
-		}
+		s.removeHandler(first.monitor)
 	}
 	return never
+}
+
+// removeHandler removes the handler of a monitor, and stops the informer if that was its
+// last one. The caller holds mu.
+func (s *informerSet) removeHandler(m *monitor) {
+	m.remove()
+	delete(s.handled, m)
+	shared := m.shared
+	if shared.handlers--; shared.handlers > 0 {
+		return
+	}
+	shared.end()
+	if s.watched[shared.resource] == shared {
+		delete(s.watched, shared.resource)
+	}
 }
 
 // removeHandlers removes the handlers of all monitors. The informers of the API server

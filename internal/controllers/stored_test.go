@@ -220,8 +220,8 @@ func TestStoredInformerLogsAnErrorOnce(t *testing.T) {
 func TestCustomResourcesAreFollowedInTheStore(t *testing.T) {
 	set := testInformers(t, time.Now)
 	set.log = slog.New(slog.DiscardHandler)
-	feeds := map[schema.GroupVersionResource]*testFeed{}
-	set.follow = func(resource schema.GroupVersionResource) (Feed, error) {
+	feeds := map[schema.GroupResource]*testFeed{}
+	set.follow = func(resource schema.GroupResource) (Feed, error) {
 		switch resource.Resource {
 		case widgets.Resource:
 			feeds[resource] = newTestFeed()
@@ -246,7 +246,7 @@ func TestCustomResourcesAreFollowedInTheStore(t *testing.T) {
 		}
 	}
 	set.Start(ctx.Done())
-	feeds[widgets].lists <- []*metav1.PartialObjectMetadata{storedObject("a", "1", "10")}
+	feeds[widgets.GroupResource()].lists <- []*metav1.PartialObjectMetadata{storedObject("a", "1", "10")}
 	for !gc.synced(widgets) {
 		time.Sleep(time.Millisecond)
 	}

@@ -61,10 +61,9 @@ type visibleTypes struct {
 	content Population // nil: all types are visible
 	remote  func(schema.GroupVersion) bool
 	named   *namedTypes
-	// holds reports whether an informer has objects of the type.
-	holds func(schema.GroupVersionResource) bool
-	now   func() time.Time
-	log   *slog.Logger
+	used    usedTypes
+	now     func() time.Time
+	log     *slog.Logger
 
 	unknown []string // key prefixes of objects that have no served type; used by update only
 
@@ -77,6 +76,16 @@ type visibleTypes struct {
 	own     map[schema.GroupVersionResource]*ownType
 }
 
+// usedTypes is what visibleTypes needs to know about the monitors. [informerSet] implements
+// it.
+type usedTypes interface {
+	// holds reports whether an informer has objects of the type.
+	holds(schema.GroupVersionResource) bool
+	// mustRelease reports whether controllers have monitors of a type that has moved to
+	// another API server since.
+	mustRelease(schema.GroupVersionResource) bool
+}
+
 // ownType is a visible type of this server.
 type ownType struct {
 	since     time.Time // when it became visible
@@ -84,9 +93,9 @@ type ownType struct {
 	deletable bool      // the garbage collector monitors it
 }
 
-func newVisibleTypes(all *discoverer, cfg Config, named *namedTypes, holds func(schema.GroupVersionResource) bool) *visibleTypes {
+func newVisibleTypes(all *discoverer, cfg Config, named *namedTypes, used usedTypes) *visibleTypes {
 	return &visibleTypes{
-		all: all, content: cfg.Population, remote: cfg.Types.Remote, named: named, holds: holds, now: time.Now, log: cfg.Log,
+		all: all, content: cfg.Population, remote: cfg.Types.Remote, named: named, used: used, now: time.Now, log: cfg.Log,
 		next: make(chan struct{}),
 	}
 }
@@ -197,27 +206,22 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[sch
 		if err != nil {
 			continue
 		}
-		if v.content == nil || v.remote(gv) {
-			visible = append(visible, list)
-			continue
-		}
+		showAll := v.content == nil || v.remote(gv)
 		kept := &metav1.APIResourceList{TypeMeta: list.TypeMeta, GroupVersion: list.GroupVersion}
 		for _, resource := range list.APIResources {
 			gvr := gv.WithResource(resource.Name)
-			known := v.own[gvr]
-			if populated[gvr.GroupResource()] || named[gvr.GroupResource()] {
+			if !showAll {
+				known, wait := v.chooseOwn(gvr, resource, populated[gvr.GroupResource()] || named[gvr.GroupResource()], now)
 				if known == nil {
-					known = &ownType{since: now, deletable: kube.IsCollected(gvr, resource)}
+					continue
 				}
-				known.emptied = time.Time{}
-			} else if known == nil {
-				continue
-			} else if wait := v.remaining(gvr, known, now); wait == 0 {
-				continue
-			} else {
-				nextUpdate = min(nextUpdate, wait)
+				own[gvr], nextUpdate = known, min(nextUpdate, wait)
 			}
-			own[gvr] = known
+			if v.used.mustRelease(gvr) {
+				// Controllers release the monitors of a type that is not visible.
+				nextUpdate = min(nextUpdate, visibleRetry)
+				continue
+			}
 			kept.APIResources = append(kept.APIResources, resource)
 		}
 		if len(kept.APIResources) > 0 {
@@ -226,6 +230,26 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[sch
 	}
 	v.own = own
 	return visible, nextUpdate
+}
+
+// chooseOwn returns a type of this server if it is visible, and the time to the next
+// choice. wanted types have objects or are named.
+func (v *visibleTypes) chooseOwn(gvr schema.GroupVersionResource, resource metav1.APIResource, wanted bool, now time.Time) (known *ownType, nextUpdate time.Duration) {
+	known = v.own[gvr]
+	switch {
+	case wanted && known == nil:
+		return &ownType{since: now, deletable: kube.IsCollected(gvr, resource)}, never
+	case wanted:
+		known.emptied = time.Time{}
+		return known, never
+	case known == nil:
+		return nil, never
+	}
+	wait := v.remaining(gvr, known, now)
+	if wait == 0 {
+		return nil, never
+	}
+	return known, wait
 }
 
 // remaining returns how long a type without objects stays visible at least: its monitors
@@ -237,7 +261,7 @@ func (v *visibleTypes) remaining(gvr schema.GroupVersionResource, known *ownType
 	if wait := hideDelay - now.Sub(known.emptied); wait > 0 {
 		return wait
 	}
-	if v.holds(gvr) {
+	if v.used.holds(gvr) {
 		return visibleRetry
 	}
 	return 0

@@ -85,16 +85,22 @@ func (s *store) Reach(context.Context, int64) error { return nil }
 
 // testVisible returns the visible types of a server, its clock, and which types
 // informers hold objects of.
-func testVisible(s *server, content Population) (*visibleTypes, *testClock, map[string]bool) {
-	all, clock, held := testDiscoverer(s), newClock(), map[string]bool{}
+func testVisible(s *server, content Population) (*visibleTypes, *testClock, heldTypes) {
+	all, clock, held := testDiscoverer(s), newClock(), heldTypes{}
 	cfg := Config{Types: remoteOnly{}, Population: content, Log: slog.New(slog.DiscardHandler)}
-	v := newVisibleTypes(all, cfg, newNamedTypes(), func(gvr schema.GroupVersionResource) bool { return held[gvr.Group] })
+	v := newVisibleTypes(all, cfg, newNamedTypes(), held)
 	v.now = clock.now
 	if _, err := all.query(); err != nil {
 		panic(err)
 	}
 	return v, clock, held
 }
+
+// heldTypes are groups of whose types informers hold objects.
+type heldTypes map[string]bool
+
+func (h heldTypes) holds(gvr schema.GroupVersionResource) bool { return h[gvr.Group] }
+func (heldTypes) mustRelease(schema.GroupVersionResource) bool { return false }
 
 type remoteOnly struct{ Types }
 
