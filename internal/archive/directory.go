@@ -53,13 +53,13 @@ func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker,
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = link(file.Name(), path)
+		err = datadir.RenameNew(file.Name(), path)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = ErrExists
 	}
 	if removal := os.Remove(file.Name()); removal != nil && !errors.Is(removal, fs.ErrNotExist) {
 		err = errors.Join(err, removal)
-	}
-	if err == nil {
-		err = datadir.SyncDir(filepath.Dir(path))
 	}
 	if err != nil && !errors.Is(err, ErrExists) {
 		return notStored(path, err)
@@ -91,27 +91,6 @@ func (d *Directory) makeParent(name string) error {
 		return nil
 	}
 	return err
-}
-
-// link gives the file at from a second name. File systems without links get a
-// rename after a check.
-func link(from, to string) error {
-	err := os.Link(from, to)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return errIf(err, ErrExists)
-	}
-	if _, statErr := os.Lstat(to); statErr == nil {
-		return ErrExists
-	}
-	return os.Rename(from, to)
-}
-
-// errIf returns replacement for an error, and nil for nil.
-func errIf(err, replacement error) error {
-	if err == nil {
-		return nil
-	}
-	return replacement
 }
 
 // cancellable is a reader that fails when its context ends.

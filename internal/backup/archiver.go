@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -186,8 +185,8 @@ func (a *Archiver) save(ctx context.Context, stamp datadir.Stamp, reason string,
 	if err := a.checkRoom(ctx, dir); err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, FileName(reason, encryption, time.Now()))
-	if _, err := Save(ctx, path, encryption, a.produce(stamp, Options{Reason: reason})); err != nil {
+	path, err := SaveDated(ctx, dir, reason, encryption, a.produce(stamp, Options{Reason: reason}))
+	if err != nil {
 		return "", err
 	}
 	a.recordArchive(time.Now(), path)
@@ -245,9 +244,11 @@ func (a *Archiver) KeepSchedule(ctx context.Context, record Record) {
 	} else {
 		backupTime.WithLabelValues("success").Set(float64(last.Unix()))
 	}
+	others := a.otherServers()
 	for a.waitFor(ctx, schedule, last) {
+		others.report(record)
 		limit := max(time.Until(schedule.Next(time.Now())), minOverdue)
-		a.watchOverdue(ctx, limit, record, func() { a.scheduled(ctx, record) })
+		a.watchOverdue(ctx, limit, record, func() { others.exclude(a.scheduled(ctx, record)) })
 		last = time.Now()
 	}
 }
@@ -280,12 +281,12 @@ func (a *Archiver) waitFor(ctx context.Context, schedule cron.Schedule, last tim
 	}
 }
 
-// scheduled makes one backup and reports its result.
-func (a *Archiver) scheduled(ctx context.Context, record Record) {
+// scheduled makes one backup and reports its result. It returns the path, or "".
+func (a *Archiver) scheduled(ctx context.Context, record Record) string {
 	began := time.Now()
 	path, err := a.save(ctx, a.stamp, ReasonScheduled, a.config.Backup.Keep, time.Time{})
 	if ctx.Err() != nil {
-		return
+		return path
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -294,7 +295,7 @@ func (a *Archiver) scheduled(ctx context.Context, record Record) {
 		backupTime.WithLabelValues("failure").SetToCurrentTime()
 		a.log.Error("the scheduled backup failed", "error", err)
 		record(corev1.EventTypeWarning, "BackupFailed", "The scheduled backup failed: %v", err)
-		return
+		return path
 	}
 	a.account.Error = ""
 	backupTime.WithLabelValues("success").SetToCurrentTime()
@@ -304,6 +305,7 @@ func (a *Archiver) scheduled(ctx context.Context, record Record) {
 	}
 	a.log.Info("backup made", "file", path, "took", time.Since(began).Round(time.Millisecond).String())
 	record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
+	return path
 }
 
 // Account returns the state of the backups.

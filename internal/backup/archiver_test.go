@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,43 @@ func TestClockSetBack(t *testing.T) {
 		a.recordArchive(time.Now(), "file")
 		if account := a.Account(); account.File != "file" {
 			t.Errorf("the account is %+v", account)
+		}
+	})
+}
+
+// TestServersThatShareADirectory: servers whose schedules are due in the same second replace
+// none of each other's archives, and report that they share the directory.
+func TestServersThatShareADirectory(t *testing.T) {
+	data := database(t, writes)
+	synctest.Test(t, func(t *testing.T) {
+		servers := []*Archiver{archiver(t, data), archiver(t, data)}
+		reasons := make([][]string, len(servers))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for i, a := range servers {
+			a.config.Backup.Dir = servers[0].config.Backup.Dir
+			a.config.Backup.Schedule, a.config.Backup.Keep = "@every 1h", 10
+			running.Go(func() {
+				a.KeepSchedule(ctx, func(_, reason, _ string, _ ...any) { reasons[i] = append(reasons[i], reason) })
+			})
+		}
+		time.Sleep(150 * time.Minute) // two times of the schedule
+		cancel()
+		running.Wait()
+		if names := namesIn(t, servers[0].config.Backup.Dir); len(names) != 4 {
+			t.Errorf("the directory has %v", names)
+		}
+		shared := 0
+		for i, a := range servers {
+			if account := a.Account(); account.Error != "" {
+				t.Error(account.Error)
+			}
+			if slices.Contains(reasons[i], "BackupDirShared") {
+				shared++
+			}
+		}
+		if shared == 0 {
+			t.Errorf("the events are %v", reasons)
 		}
 	})
 }

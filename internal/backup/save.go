@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,18 +120,64 @@ func (w *errorWriter) Write(p []byte) (int, error) {
 }
 
 // Save writes the archive to path: first to a temporary file, which it reads back,
-// compares and syncs, then it renames the file. It does not replace an existing file.
-func Save(ctx context.Context, path string, encryption Encryption, produce Produce) (m *Manifest, err error) {
+// compares and syncs, then it renames the file. It does not replace an existing file: the
+// error is fs.ErrExist.
+func Save(ctx context.Context, path string, encryption Encryption, produce Produce) (*Manifest, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return nil, fmt.Errorf("%s exists: choose another name", path)
+		return nil, notNamed(path, fs.ErrExist)
 	}
+	file, m, err := saveUnfinished(ctx, path, encryption, produce)
+	if err != nil {
+		return nil, err
+	}
+	if err := datadir.RenameNew(file, path); err != nil {
+		return nil, errors.Join(notNamed(path, err), os.Remove(file))
+	}
+	return m, nil
+}
+
+// notNamed is the error of an archive that cannot get its name.
+func notNamed(path string, err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w; choose another name", fs.ErrExist)
+	}
+	return fmt.Errorf("save a backup to %s: %w", path, err)
+}
+
+// nameInterval is the time in which the names of [FileName] differ.
+const nameInterval = time.Second
+
+// SaveDated is [Save] to the directory, with the name of [FileName], which it returns with
+// the directory. It waits for a free name: another server may save there in the same second.
+func SaveDated(ctx context.Context, dir, reason string, encryption Encryption, produce Produce) (string, error) {
+	path := filepath.Join(dir, FileName(reason, encryption, time.Now()))
+	file, _, err := saveUnfinished(ctx, path, encryption, produce)
+	if err != nil {
+		return "", err
+	}
+	for err = datadir.RenameNew(file, path); errors.Is(err, fs.ErrExist) && ctx.Err() == nil; err = datadir.RenameNew(file, path) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(nameInterval):
+		}
+		path = filepath.Join(dir, FileName(reason, encryption, time.Now()))
+	}
+	if err != nil {
+		return "", errors.Join(notNamed(path, err), os.Remove(file))
+	}
+	return path, nil
+}
+
+// saveUnfinished writes the archive for path to a temporary file in its directory, which it
+// returns.
+func saveUnfinished(ctx context.Context, path string, encryption Encryption, produce Produce) (name string, m *Manifest, err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("save a backup: %w", err)
+		return "", nil, fmt.Errorf("save a backup: %w", err)
 	}
 	file, err := os.CreateTemp(dir, unfinished+filepath.Base(path)+"-*") // 0600
 	if err != nil {
-		return nil, fmt.Errorf("save a backup: %w", err)
+		return "", nil, fmt.Errorf("save a backup: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -143,15 +190,9 @@ func Save(ctx context.Context, path string, encryption Encryption, produce Produ
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("save a backup to %s: %w", path, err)
+		return "", nil, fmt.Errorf("save a backup to %s: %w", path, err)
 	}
-	if err := compare(file.Name(), written); err != nil {
-		return nil, err
-	}
-	if err := datadir.Rename(file.Name(), path); err != nil {
-		return nil, fmt.Errorf("save a backup: %w", err)
-	}
-	return m, nil
+	return file.Name(), m, compare(file.Name(), written)
 }
 
 const (
@@ -271,7 +312,8 @@ func Prune(dir, reason string, keep int, since time.Time) ([]string, error) {
 		}
 	}
 	for i, name := range remove {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		// Another server may have removed it.
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return remove[:i], fmt.Errorf("remove an old backup: %w", err)
 		}
 	}

@@ -1,7 +1,12 @@
 package backup
 
 import (
+	"context"
 	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -17,5 +22,23 @@ func TestFullDestination(t *testing.T) {
 	_, err := Copy(t.Context(), fullWriter{}, Encryption{}, produce(server(t), Options{Reason: ReasonManual}))
 	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, ErrDamaged) {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// TestSaveReplacesNothing: a file that another process makes while an archive is written stays.
+func TestSaveReplacesNothing(t *testing.T) {
+	dir, source := t.TempDir(), server(t)
+	path := filepath.Join(dir, "one.tar.gz")
+	_, err := Save(t.Context(), path, Encryption{}, func(ctx context.Context, w io.Writer) error {
+		return errors.Join(os.WriteFile(path, []byte("another's"), 0o600), produce(source, Options{})(ctx, w))
+	})
+	if !errors.Is(err, fs.ErrExist) {
+		t.Errorf("it says %v", err)
+	}
+	if content, err := os.ReadFile(path); err != nil || string(content) != "another's" {
+		t.Errorf("the file has %d bytes, %v", len(content), err)
+	}
+	if names := namesIn(t, dir); len(names) != 1 {
+		t.Errorf("the directory has %v", names)
 	}
 }

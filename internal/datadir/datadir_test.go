@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,5 +182,21 @@ func TestSkippedMinors(t *testing.T) {
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "v0.1.0")) {
 			t.Errorf("from %s and %s: %v", test.kubernetes, test.etcd, err)
 		}
+	}
+}
+
+// TestRenameNew: a name that is taken stays what it is, on file systems with links.
+func TestRenameNew(t *testing.T) {
+	dir := t.TempDir()
+	fillDir(t, dir, map[string]string{"one": "1", "two": "2"})
+	one, two, free := filepath.Join(dir, "one"), filepath.Join(dir, "two"), filepath.Join(dir, "free")
+	if err := RenameNew(one, two); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	if err := RenameNew(one, free); err != nil {
+		t.Error(err)
+	}
+	if got, want := content(t, dir), map[string]string{"two": "2", "free": "1"}; !maps.Equal(got, want) {
+		t.Errorf("the directory has %v, want %v", got, want)
 	}
 }

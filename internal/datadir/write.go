@@ -55,6 +55,26 @@ func Rename(from, to string) error {
 	return SyncDir(filepath.Dir(to))
 }
 
+// RenameNew is [Rename] to a name that must be free. The error is fs.ErrExist if it is not.
+// On file systems without links, a file of another process that gets the name at the same
+// moment is replaced.
+func RenameNew(from, to string) error {
+	err := os.Link(from, to)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("rename %s: %w", from, err)
+	}
+	if err != nil {
+		if _, err := os.Lstat(to); err == nil {
+			return fmt.Errorf("rename %s to %s: %w", from, to, fs.ErrExist)
+		}
+		return Rename(from, to)
+	}
+	if err := os.Remove(from); err != nil {
+		return fmt.Errorf("rename %s: %w", from, err)
+	}
+	return SyncDir(filepath.Dir(to))
+}
+
 func writeAndClose(tmp *os.File, data []byte, mode os.FileMode, old fs.FileInfo) error {
 	_, err := tmp.Write(data)
 	if err == nil && runtime.GOOS != "windows" {
