@@ -127,7 +127,7 @@ func withServer(cmd *cobra.Command, flags *configFlags, data []byte, server stri
 }
 
 func mergeKubeconfig(cmd *cobra.Command, data []byte, into, context string, use bool) error {
-	merged, err := kubeconfig.Merge(data, into, context, use, time.Now())
+	merged, err := kubeconfig.Merge(cmd.Context(), data, into, context, use, time.Now())
 	if err != nil {
 		return err
 	}

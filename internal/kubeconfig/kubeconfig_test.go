@@ -126,7 +126,7 @@ func TestMergeKeepsOtherEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
-	merged, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, now)
+	merged, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), path, "mini", false, now)
 	if err != nil || !merged.Changed {
 		t.Fatal(merged, err)
 	}
@@ -147,7 +147,7 @@ func TestMergeKeepsOtherEntries(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o640) {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
-	if _, err := Merge(rendered(t, "https://127.0.0.1:7443"), path, "mini", true, now.Add(time.Second)); err != nil {
+	if _, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:7443"), path, "mini", true, now.Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if cfg, err = clientcmd.LoadFromFile(path); err != nil || cfg.CurrentContext != "mini" || cfg.Clusters["mini"].Server != "https://127.0.0.1:7443" {
@@ -157,7 +157,7 @@ func TestMergeKeepsOtherEntries(t *testing.T) {
 
 func TestMergeCreatesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".kube", "config")
-	merged, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
+	merged, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
 	if err != nil || merged.Backup != "" || !merged.Changed {
 		t.Fatalf("got %+v, %v", merged, err)
 	}
@@ -178,7 +178,7 @@ func TestMergeFollowsASymbolicLink(t *testing.T) {
 	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Merge(rendered(t, "https://127.0.0.1:6443"), link, "mini", false, time.Now()); err != nil {
+	if _, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), link, "mini", false, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.Readlink(link); err != nil || got != target {
@@ -191,7 +191,7 @@ func TestMergeKeepsAnUnreadableFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{not a kubeconfig"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
+	_, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
 	if err == nil || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("it said: %v", err)
 	}
@@ -204,7 +204,7 @@ func TestMergeKeepsAnUnreadableFile(t *testing.T) {
 func TestMergeRefusesAKubeconfigWithoutTheServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	for _, data := range []string{"", "apiVersion: v1\nkind: Config\nclusters: [{name: kube-hyper-mini, cluster: {server: https://127.0.0.1:6443}}]\n"} {
-		_, err := Merge([]byte(data), path, "mini", false, time.Now())
+		_, err := Merge(t.Context(), []byte(data), path, "mini", false, time.Now())
 		if err == nil || !strings.Contains(err.Error(), "the next start of the server writes it") {
 			t.Errorf("%q: it said: %v", data, err)
 		}

@@ -2,6 +2,7 @@ package kubeconfig
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kubectl"
 )
 
 // Merged is the result of [Merge].
@@ -24,12 +26,13 @@ type Merged struct {
 	Backup string
 }
 
-// Merge adds the kubeconfig in data to the user's file under the context name, and
+// Merge adds the kubeconfig in data to the user's file as the context of that name, and
 // makes it the current context if use is set. It replaces the file atomically, if
 // something changes, and keeps the previous content beside it. Mode and owner stay, as
 // kubectl keeps them. It does not change a file that is not a kubeconfig, or entries of
-// that name that belong to another server: the error has a free name.
-func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, error) {
+// that name that belong to another server: the error has a free name. It waits five seconds
+// at most while kubectl or another merge has locked the file.
+func Merge(ctx context.Context, data []byte, path, name string, use bool, now time.Time) (_ Merged, err error) {
 	ours, err := clientcmd.Load(data)
 	if err != nil {
 		return Merged{}, fmt.Errorf("read the server's kubeconfig: %w", err)
@@ -37,6 +40,11 @@ func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, 
 	if ours.Clusters[Name] == nil || ours.AuthInfos[Name] == nil {
 		return Merged{}, fmt.Errorf("the server's kubeconfig has no cluster or no user %s: remove the file, and the next start of the server writes it", Name)
 	}
+	unlock, err := lock(ctx, path)
+	if err != nil {
+		return Merged{}, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // replace what a link points to, not the link
 	}
@@ -48,12 +56,12 @@ func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, 
 	if err != nil {
 		return Merged{}, fmt.Errorf("merge into %s: %w", path, err)
 	}
-	if foreign := foreignEntry(theirs, context, ours.Clusters[Name]); foreign != "" {
-		return Merged{}, fmt.Errorf("%s has a %s %q of another server; nothing was changed; choose another name, as --context %s", path, foreign, context, freeName(theirs, context))
+	if foreign := foreignEntry(theirs, name, ours.Clusters[Name]); foreign != "" {
+		return Merged{}, fmt.Errorf("%s has a %s %q of another server; nothing was changed; choose another name, as --context %s", path, foreign, name, freeName(theirs, name))
 	}
-	add(theirs, ours, context)
+	add(theirs, ours, name)
 	if use || theirs.CurrentContext == "" {
-		theirs.CurrentContext = context
+		theirs.CurrentContext = name
 	}
 	merged, err := clientcmd.Write(*theirs)
 	if err != nil {
@@ -71,6 +79,35 @@ func Merge(data []byte, path, context string, use bool, now time.Time) (Merged, 
 		}
 	}
 	return result, datadir.ReplaceFile(path, merged, mode, info)
+}
+
+const (
+	lockTimeout = 5 * time.Second
+	lockPoll    = 20 * time.Millisecond
+)
+
+// lock locks the user's file, as kubectl does, and makes its directory.
+func lock(ctx context.Context, path string) (unlock func() error, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("merge into %s: %w", path, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout,
+		fmt.Errorf("kubectl or another merge has locked it; if neither runs, one was killed: remove %s", kubectl.ConfigLock(path)))
+	defer cancel()
+	for {
+		unlock, err = kubectl.LockConfig(path)
+		if err == nil {
+			return unlock, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("merge into %s: lock it: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("merge into %s: %w", path, context.Cause(ctx))
+		case <-time.After(lockPoll):
+		}
+	}
 }
 
 // readForMerge reads the user's file. Without one, old and info are nil.

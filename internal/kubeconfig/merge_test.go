@@ -64,7 +64,7 @@ func TestMergeDistinguishesServers(t *testing.T) {
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err = Merge(ours, path, "mini", false, time.Now())
+			_, err = Merge(t.Context(), ours, path, "mini", false, time.Now())
 			if c.refused == "" {
 				cfg, loadErr := clientcmd.LoadFromFile(path)
 				if err != nil || loadErr != nil || cfg.Clusters["mini"].Server != server || cfg.AuthInfos["mini"].Token != "" {
@@ -88,7 +88,7 @@ func TestMergeDistinguishesServers(t *testing.T) {
 func TestMergeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	data := rendered(t, "https://127.0.0.1:6443")
-	if _, err := Merge(data, path, "mini", true, time.Now()); err != nil {
+	if _, err := Merge(t.Context(), data, path, "mini", true, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := clientcmd.LoadFromFile(path)
@@ -103,7 +103,7 @@ func TestMergeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	merged, err := Merge(data, path, "mini", true, time.Now())
+	merged, err := Merge(t.Context(), data, path, "mini", true, time.Now())
 	if err != nil || merged.Changed || merged.Backup != "" {
 		t.Errorf("merged again: %+v, %v", merged, err)
 	}

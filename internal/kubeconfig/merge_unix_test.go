@@ -25,7 +25,7 @@ func TestMergeKeepsModeAndOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	merged, err := Merge(rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
+	merged, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
 	if err != nil || merged.Backup == "" {
 		t.Fatalf("merged: %+v, %v", merged, err)
 	}
