@@ -3,9 +3,11 @@
 package datadir
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -24,4 +26,40 @@ func TestLockIsNotALink(t *testing.T) {
 	if content, err := os.ReadFile(other); err != nil || string(content) != "content" {
 		t.Errorf("the target of the link has %q (%v)", content, err)
 	}
+}
+
+// TestLockWhileItIsRemoved: a lock is on the file at the path, also while other processes
+// remove theirs, as a reset and an ephemeral server do.
+func TestLockWhileItIsRemoved(t *testing.T) {
+	const rounds = 300
+	path := filepath.Join(t.TempDir(), "lock")
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for range rounds {
+				lock, err := TryLock(path)
+				if errors.Is(err, ErrLocked) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				held, err := lock.Stat()
+				if err != nil {
+					t.Error(err)
+				}
+				if there, err := os.Stat(path); err != nil || !os.SameFile(held, there) {
+					t.Errorf("the lock is not on the file at the path: %v", err)
+				}
+				if err := errors.Join(os.Remove(path), lock.Close()); err != nil {
+					t.Error(err)
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
 }
