@@ -2,11 +2,9 @@ package crds
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
-	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	client "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/apiapproval"
@@ -14,7 +12,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/controller/finalizer"
 	"k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema"
 	"k8s.io/apiextensions-apiserver/pkg/controller/status"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
@@ -31,21 +28,14 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, alo
 	reader := customresources.LightDefinitions{Metadata: s.definitions.getMetadata, Whole: s.front.whole, Lighten: lighten}
 	crds = reader.StatusClient(crds)
 	informer := s.informer
-	naming := status.NewNamingConditionController(klog.TODO(), informer, crds)
+	naming := status.NewNamingConditionController(klog.Background(), informer, crds)
 	establishing := establish.NewEstablishingController(informer, crds)
 	approval := apiapproval.NewKubernetesAPIApprovalPolicyConformantConditionController(informer, crds)
 	nonStructural := nonstructuralschema.NewConditionController(reader.MaybeNonStructural(informer.Informer()), crds)
 	finalizing := finalizer.NewCRDFinalizer(informer, crds, s.front)
 
-	queue := func(obj any) {
-		crd := obj.(*apiextensionsv1.CustomResourceDefinition)
-		if apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.NamesAccepted) && !apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
-			establishing.QueueCRD(crd.Name, delayOf(alone))
-		}
-	}
-	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: queue, UpdateFunc: func(_, obj any) { queue(obj) }})
-	if err != nil {
-		return nil, nil, fmt.Errorf("follow CustomResourceDefinitions to establish them: %w", err)
+	if err := customresources.EstablishAccepted(informer, establishing, func() time.Duration { return delayOf(alone) }); err != nil {
+		return nil, nil, err
 	}
 	arrivals := newArrivals(slog.Default(), s.catalog.size)
 	s.catalog.listen(arrivals.changed)

@@ -2,7 +2,6 @@ package crds
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -71,13 +70,9 @@ func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *customreso
 		customresources.NewStream(w, p) // the CRD has changed meanwhile: the client watches again
 		return
 	}
-	timeout := time.Duration(float64(e.minTimeout) * (rand.Float64() + 1))
-	if seconds := p.Options.TimeoutSeconds; seconds != nil && *seconds > 0 {
-		timeout = time.Duration(*seconds) * time.Second
-	}
 	held := &emptyWatch{
 		stream: customresources.NewStream(w, p), empty: empty, revision: revision, ended: ended,
-		deadline: time.Now().Add(timeout), bookmarks: p.Options.AllowWatchBookmarks,
+		deadline: time.Now().Add(p.WatchTimeout(e.minTimeout)), bookmarks: p.Options.AllowWatchBookmarks,
 	}
 	flowcontrol.WatchInitialized(r.Context()) // a waiting watch occupies no seat
 	var first bool

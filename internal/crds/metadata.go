@@ -6,17 +6,13 @@ import (
 	"net/http"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/endpoints/handlers"
-	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic"
 	genericstore "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/tools/cache"
 
@@ -40,11 +36,9 @@ func readsAs(ctx context.Context, what string) bool { return ctx.Value(readKey{}
 // kubectl get and for the garbage collector, are read without schemas. Whole CRDs are read
 // page by page.
 func NegotiateLists(next http.Handler) http.Handler {
-	// What kube-apiserver negotiates with.
-	scope := &handlers.RequestScope{TableConvertor: rest.NewDefaultTableConvertor(apiextensions.Resource("customresourcedefinitions"))}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if listsDefinitions(r) {
-			media, _, err := negotiation.NegotiateOutputMediaType(r, apiextensionsapiserver.Codecs, scope)
+			media, err := customresources.DefinitionsMediaType(r)
 			switch {
 			case err != nil: // the API handler answers with the error
 			case media.Convert == nil:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -29,7 +30,7 @@ import (
 // Gain: a client that lists and watches 613 types without objects takes 70 MB
 //   instead of 650 (bench, crds; trial).
 // Breaks: clients that watch a type without objects get other answers than those of a
-//   type with objects. Tests: TestEmptyWatchContinuesUpstream,
+//   type with objects. Tests: TestEmptyWatchContinuesUpstream, TestWatchTimeout,
 //   TestFirstObjectsReachWatchesOfEmptyTypes.
 
 const (
@@ -97,6 +98,15 @@ func (s *Stream) Bookmark(revision int64, annotations map[string]string) error {
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(revision, 10), Annotations: annotations},
 	}
 	return s.send(watch.Bookmark, object)
+}
+
+// WatchTimeout returns how long the watch lasts: as long as its client wants, or one to two
+// times minTimeout, so that the watches of many clients do not end together.
+func (p *PlainRequest) WatchTimeout(minTimeout time.Duration) time.Duration {
+	if seconds := p.Options.TimeoutSeconds; seconds != nil && *seconds > 0 {
+		return time.Duration(*seconds) * time.Second
+	}
+	return time.Duration(float64(minTimeout) * (rand.Float64() + 1))
 }
 
 // RefuseOld answers a watch from a revision whose history is not known, with the same
