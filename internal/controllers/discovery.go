@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 const (
@@ -229,7 +231,7 @@ func (d *discoverer) queryLocked() error {
 	if sameTypes(current, d.groups) && maps.Equal(remotes, d.remotes) {
 		return nil
 	}
-	d.groups, d.preferred, d.remotes = current, preferred(current), remotes
+	d.groups, d.preferred, d.remotes = current, kube.PreferredResources(current), remotes
 	d.byName = make(map[string]*restmapper.APIGroupResources, len(current))
 	for _, group := range current {
 		d.byName[group.Group.Name] = group
@@ -280,32 +282,6 @@ func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*r
 		types = append(types, &restmapper.APIGroupResources{Group: *group, VersionedResources: resources})
 	}
 	return types
-}
-
-// preferred lists each resource once, in the preferred version of its group, or in the
-// first version that has it, as [discovery.ServerPreferredResources] does.
-func preferred(groups []*restmapper.APIGroupResources) []*metav1.APIResourceList {
-	var lists []*metav1.APIResourceList
-	for _, group := range groups {
-		seen := map[string]bool{}
-		take := func(version string) {
-			list := &metav1.APIResourceList{GroupVersion: schema.GroupVersion{Group: group.Group.Name, Version: version}.String()}
-			for _, resource := range group.VersionedResources[version] {
-				if !seen[resource.Name] {
-					seen[resource.Name] = true
-					list.APIResources = append(list.APIResources, resource)
-				}
-			}
-			if len(list.APIResources) > 0 {
-				lists = append(lists, list)
-			}
-		}
-		take(group.Group.PreferredVersion.Version)
-		for _, version := range group.Group.Versions {
-			take(version.Version)
-		}
-	}
-	return lists
 }
 
 // snapshot returns the types, a channel that is closed at the next change, and the

@@ -14,12 +14,11 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // migrationProgress shows on a terminal how far storage version migrations are, and logs
@@ -196,27 +195,24 @@ func (m *migrationProgress) progressText() string {
 	return strings.Join(list, ", ")
 }
 
-// countPatches returns a transport that counts the objects that the migrations rewrite.
-func (m *migrationProgress) countPatches(next http.RoundTripper) http.RoundTripper {
-	return countedPatches{m, next}
+// countRewritten returns a transport that counts the objects that the migrations rewrite.
+func (m *migrationProgress) countRewritten(next http.RoundTripper) http.RoundTripper {
+	return countingTransport{m, next}
 }
 
-type countedPatches struct {
+type countingTransport struct {
 	progress *migrationProgress
 	next     http.RoundTripper
 }
 
-// requests resolves the paths of the API.
-var requests = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-
 // RoundTrip implements [http.RoundTripper].
-func (c countedPatches) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := c.next.RoundTrip(r)
-	if err != nil || r.Method != http.MethodPatch || response.StatusCode != http.StatusOK {
-		return response, err // a conflict means that another client has changed or deleted the object
+	if err != nil {
+		return response, err
 	}
-	if info, unknown := requests.NewRequestInfo(r); unknown == nil {
-		c.progress.rewrote(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})
+	if resource, migrated := kube.MigratedObject(r, response); migrated {
+		c.progress.rewrote(resource)
 	}
 	return response, nil
 }

@@ -55,7 +55,7 @@ func TestMigrationProgress(t *testing.T) {
 		handler := m.handler()
 		answer := func(method, path string, a answered) {
 			r, _ := http.NewRequest(method, "https://localhost"+path, nil)
-			_, _ = m.countPatches(a).RoundTrip(r)
+			_, _ = m.countRewritten(a).RoundTrip(r)
 		}
 		send := func(method, path string, err error) { answer(method, path, answered{http.StatusOK, err}) }
 		wait := func() {

@@ -66,7 +66,7 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment) (func(co
 	if err := env.watch(informer.Informer(), shown.handler()); err != nil {
 		return nil, "", fmt.Errorf("watch storage version migrations: %w", err)
 	}
-	dynamicClient, err := env.dynamic(name, shown.countPatches)
+	dynamicClient, err := env.dynamic(name, shown.countRewritten)
 	if err != nil {
 		return nil, "", err
 	}
