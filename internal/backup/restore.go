@@ -79,6 +79,9 @@ func Restore(ctx context.Context, cfg RestoreConfig) (restored *Restored, err er
 	if err := os.RemoveAll(incoming); err != nil { // of an interrupted restore
 		return nil, fmt.Errorf("restore: %w", err)
 	}
+	if err := dir.CheckSwap(incomingDir, cfg.Keep...); err != nil { // before the work
+		return nil, fmt.Errorf("restore %s: %w", cfg.Archive, err)
+	}
 	m, err := fetchAndPrepare(ctx, cfg, dir.Path(), incoming)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Archive, err), os.RemoveAll(incoming))

@@ -26,6 +26,11 @@ type swap struct {
 	Moved bool `json:"moved"`
 }
 
+// stays reports whether an entry is not moved to Old.
+func (s swap) stays(entry fs.DirEntry) bool {
+	return layoutEntryOf(entry) == nil || slices.Contains([]string{"lock", swapFile, s.New, s.Old}, entry.Name()) || slices.Contains(s.Keep, entry.Name())
+}
+
 // Lock locks a directory without reading its content, and creates it if it does not
 // exist. The result has no Previous. It finishes an interrupted exchange. It refuses a
 // directory that no server has used and that has files which are neither of the layout
@@ -62,10 +67,36 @@ func (d *Dir) Swap(incoming, old string, keep ...string) error {
 	if _, err := os.Lstat(d.Join(old)); err == nil {
 		return fmt.Errorf("exchange the content of %s: %s exists", d.path, d.Join(old))
 	}
+	if err := d.CheckSwap(incoming, keep...); err != nil {
+		return err
+	}
 	if err := d.writeSwap(swap{New: incoming, Old: old, Keep: keep}); err != nil {
 		return err
 	}
 	return d.finishSwap()
+}
+
+// CheckSwap returns an error if [Dir.Swap] would move a mount point, which cannot be
+// renamed.
+func (d *Dir) CheckSwap(incoming string, keep ...string) error {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return fmt.Errorf("look for mounts in %s: %w", d.path, err)
+	}
+	s := swap{New: incoming, Keep: keep}
+	for _, entry := range entries {
+		if s.stays(entry) {
+			continue
+		}
+		mounted, err := isMountPoint(d.path, d.Join(entry.Name()))
+		if err != nil {
+			return err
+		}
+		if mounted {
+			return fmt.Errorf("%s is a mount point, which cannot be moved: unmount it and try again; then replace what is on its volume by what is at %[1]s, and mount it again", d.Join(entry.Name()))
+		}
+	}
+	return nil
 }
 
 func (d *Dir) writeSwap(s swap) error {
@@ -103,10 +134,7 @@ func (d *Dir) finish(s swap) error {
 		if err := os.MkdirAll(d.Join(s.Old), 0o700); err != nil {
 			return err
 		}
-		stays := func(entry fs.DirEntry) bool {
-			return layoutEntryOf(entry) == nil || slices.Contains([]string{"lock", swapFile, s.New, s.Old}, entry.Name()) || slices.Contains(s.Keep, entry.Name())
-		}
-		if err := moveAll(d.path, d.Join(s.Old), stays); err != nil {
+		if err := moveAll(d.path, d.Join(s.Old), s.stays); err != nil {
 			return err
 		}
 		s.Moved = true
