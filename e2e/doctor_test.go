@@ -146,7 +146,7 @@ var damages = []struct {
 		data[i+len("/registry/names")] ^= 1
 		put(t, path, string(data))
 	}, restores},
-	{"database that is missing", "database", "is not there", func(t *testing.T, dir string) {
+	{"database that is missing", "database", "its database is missing", func(t *testing.T, dir string) {
 		if err := os.Rename(filepath.Join(dir, "etcd", "member"), filepath.Join(dir, "elsewhere")); err != nil {
 			t.Fatal(err)
 		}

@@ -91,7 +91,7 @@ func TestRunWhoseServerFails(t *testing.T) {
 		rm -r "$KUBE_HYPER_MINI_DATA_DIR/etcd/member/wal"
 		"$KUBECTL" create -f "$SCRATCH/list.json" >/dev/null 2>&1
 		while :; do sleep 0.1; done`)
-	if code != harness.ExitFailure || !strings.Contains(stderr, "the server ended, and COMMAND was ended: ") {
+	if code != harness.ExitFailure || !strings.Contains(stderr, "the server ended, and COMMAND was ended with it: ") {
 		t.Errorf("it ended with %d:\n%s%s", code, stdout, stderr)
 	}
 	if err := r.left(); err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // foreign is what the log says of a store that servers with other authorities have used.
-const foreign = "are refused by the other"
+const foreign = "refuses the kubeconfigs and tokens of the others"
 
 // publishesOne waits until the server has published its client CA, and fails if there are
 // others.

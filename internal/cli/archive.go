@@ -130,7 +130,7 @@ func sayOutcome(say func(format string, args ...any), target archive.Target, out
 	case target.Revision != 0 && outcome.Revision != target.Revision:
 		say("that is the last one before revision %d", target.Revision)
 	case target.Revision != 0:
-		say("that is the revision that was asked for")
+		say("that is the requested revision")
 	case outcome.Broken == nil:
 		say("that is the newest one in the archive")
 	}
@@ -206,7 +206,7 @@ func printWindows(w io.Writer, windows []archive.Window) error {
 		if gap := window.Gap; gap != nil {
 			what := "nothing"
 			if gap.LastRevision != 0 {
-				what = fmt.Sprintf("not every one of the revisions %d to %d", gap.FirstRevision, gap.LastRevision)
+				what = fmt.Sprintf("not all of the revisions %d to %d", gap.FirstRevision, gap.LastRevision)
 			}
 			if _, err := fmt.Fprintf(w, "before chain %d: %s can be restored between %s and %s: %s\n", window.Chain,
 				what, gap.From.Local().Format(time.DateTime), gap.To.Local().Format(time.DateTime), window.Reason); err != nil {

@@ -81,8 +81,8 @@ func newBackupSave() *cobra.Command {
 		Use:   "save [FILE|-]",
 		Short: "Save an archive, of a running server or of a stopped one",
 		Long: `Save an archive, of a running server or of a stopped one. Without FILE the
-archive is written to the directory backup.dir of the configuration, which is made;
-that of FILE must exist. - is standard output.
+archive is written to the directory backup.dir of the configuration, which is made if
+it is missing. The directory of FILE must exist; - is standard output.
 
 From a running server the command requests the objects through the API, with the
 administrator's kubeconfig in the data directory, and reads the keys from the

@@ -14,21 +14,21 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-const restoreHelp = `Replace the content of the data directory by that of an archive. Its server must
-be stopped.
+const restoreHelp = `Replace the content of the data directory by that of an archive. The server
+of that directory must be stopped.
 
 The archive is verified, and the new content is complete, before anything is moved.
 The previous content is kept in a directory in the data directory, which the last
 line of the output names. It can be used as a data directory itself.
 
-The revision is raised above all that clients have seen, so that clients that watch
-begin with new lists. The saved configuration is put beside the data for reading;
+The revision is raised above all that clients have seen, so that clients with a watch
+list the objects again. The saved configuration is put beside the data for reading;
 the server is still started with --config.
 
 With --from it restores from a continuous archive: the newest state, that of a
 moment (--at), or of a revision (--revision). The chain is verified, and what
 changed after its base is replayed. Where the chain is broken, the newest state is
-the last one before that.`
+the last one before the break.`
 
 func newBackupRestore() *cobra.Command {
 	flags, key := &configFlags{}, &keyFlags{}

@@ -180,9 +180,10 @@ and kubeconfig. Other clients are not affected.
 The key is that of pki/admin.crt in this data directory. All servers of the same
 etcd refuse it, and list it in pki/revoked-keys; a server whose administrator has
 the same key makes a new one. If this server is stopped, the others refuse the key from
-its next start on. Aggregated API servers that clients connect with directly still accept the
-key: "certs rotate client --overlap 0s" invalidates all client certificates. A backup
-from before does not list the key: after its restore, run the command again.`,
+its next start on. Aggregated API servers still accept the key from clients that connect
+with them directly: "certs rotate client --overlap 0s" invalidates all client
+certificates. A backup that was made before does not list the key: run the command again
+after restoring it.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			done, err := changeCertificates(cmd, flags, admin.CertificateChange{RevokeAdmin: true})

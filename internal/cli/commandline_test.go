@@ -38,7 +38,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"run", "--config=", "--", "true"}, "--config: the file name is empty"},
 		{[]string{"kubectl", "--config", "", "version"}, "--config: the file name is empty"},
 		{[]string{"doctor", "--kubeconfig", ""}, "--kubeconfig: the file name is empty"},
-		{[]string{"doctor", "--context", "a"}, "name that with --kubeconfig"},
+		{[]string{"doctor", "--context", "a"}, "--context needs --kubeconfig"},
 		{[]string{"console", "--kubeconfig", ""}, "--kubeconfig: the file name is empty"},
 		{[]string{"kubeconfig", "create", "jane", "--kubeconfig", ""}, "--kubeconfig: the file name is empty"},
 		{[]string{"history", "get", "x", "--kubeconfig", ""}, "--kubeconfig: the file name is empty"},

@@ -57,7 +57,7 @@ func printDefaults(cmd *cobra.Command, effective bool, output string) error {
 	// Cobra's own check of exclusive flags does not end as a usage error.
 	for _, flag := range []string{"effective", "config", "data-dir", "port", "tls-san", "verbosity"} {
 		if cmd.Flags().Changed(flag) && (flag != "effective" || effective) {
-			return usageError(fmt.Errorf("--defaults and --%s exclude each other: the defaults depend on nothing", flag))
+			return usageError(fmt.Errorf("--defaults and --%s exclude each other: the defaults do not depend on it", flag))
 		}
 	}
 	if output == "json" {
@@ -72,8 +72,9 @@ func newConfigValidate() *cobra.Command {
 		Use:   "validate FILE...",
 		Short: "Check configuration files as the server would, without starting anything",
 		Long: `Check configuration files as the server would, without starting anything; "-" is
-standard input. All files are checked, and all mistakes are printed; those in flags,
-feature gates, controllers and files of kube-apiserver once the rest is valid.
+standard input. All files are checked, and all mistakes are printed. Mistakes in flags,
+feature gates, controllers and files of kube-apiserver are found when the rest of the
+file is valid.
 
 Exit codes: 0 all are valid, 2 one is not.`,
 		Example: `  kube-hyper-mini config validate /etc/kube-hyper-mini/config.yaml

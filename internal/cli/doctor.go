@@ -32,13 +32,13 @@ Of a data directory it checks modes and owners of files, the release that has
 written it, certificates and the clock, the administrator's kubeconfig, the disk,
 the quota, whether OpenID Connect issuers can be reached, and, if no server runs,
 whether the database is intact. Of a running server it checks readiness, backups,
-the references of webhooks, conversions and APIServices, versions that objects are
-stored in and that are not served, and tokens. With --kubeconfig it checks the server
-of its context and the credentials of that file only, with --context those of one. The configuration itself is checked with
-"config validate".
+the references of webhooks, conversions and APIServices, tokens, and whether objects
+are stored in versions that are not served. With --kubeconfig it checks only the server
+of the current context and the credentials in that file; with --context, those of that
+context. "config validate" checks the configuration itself.
 
-A failure does not work, or keeps the server from starting; a risk works, but not
-for long or not safely.
+A failure means that something does not work or that the server cannot start; a risk,
+that something works now, but not for long or not safely.
 
 Exit codes: 0 nothing was found, 1 the checks could not be made, 2 the command line
 or the configuration is invalid, 4 something was found.`,
@@ -54,7 +54,7 @@ or the configuration is invalid, 4 something was found.`,
 				return usageError(errors.New("--kubeconfig names the server; leave out --config and --data-dir"))
 			}
 			if contextName != "" && file == "" {
-				return usageError(errors.New("--context is one of a kubeconfig: name that with --kubeconfig"))
+				return usageError(errors.New("--context needs --kubeconfig, the file that has the context"))
 			}
 			report, err := examine(cmd, flags, file, contextName)
 			if err != nil {

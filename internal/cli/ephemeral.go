@@ -15,7 +15,7 @@ import (
 // runEphemeral runs a server whose data is removed when it ends.
 func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 	if cmd.Flags().Changed("new-identity") {
-		return usageError(errors.New("--new-identity and --ephemeral exclude each other: an ephemeral server has always a new identity"))
+		return usageError(errors.New("--new-identity and --ephemeral exclude each other: an ephemeral server always has a new identity"))
 	}
 	cfg, source, err := flags.load(cmd)
 	if err != nil {

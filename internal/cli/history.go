@@ -195,9 +195,8 @@ func newHistoryGet() *cobra.Command {
 		Long: `List the versions of an object, the newest last. The archive is read from its
 beginning, or with --since from a base before that time.
 
-TIME is when the archive saw the change; "<" before it means that the change was
-made before that. MANAGER is the field manager of the change, SIZE that of the object
-in etcd.`,
+TIME is when the change was read for the archive; "<" means that it was made earlier.
+MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 		Example: `  kube-hyper-mini history get configmap settings -n team
   kube-hyper-mini history get widgets.example.com/one --since 24h --from /mnt/archive`,
 		Args: oneObject,
@@ -230,8 +229,8 @@ in etcd.`,
 	}
 	flags.add(cmd)
 	outputFlag(cmd, &output, "text", "json")
-	cmd.Flags().IntVar(&limit, "limit", 1000, "the newest versions only; 0 for all")
-	cmd.Flags().DurationVar(&since, "since", 0, "versions of this time only, as 24h")
+	cmd.Flags().IntVar(&limit, "limit", 1000, "how many versions to list, the newest; 0 for all")
+	cmd.Flags().DurationVar(&since, "since", 0, "list only versions that are younger than this, as 24h")
 	return cmd
 }
 

@@ -33,9 +33,9 @@ KUBECONFIG is not passed on.
 
 Only COMMAND sees the files, in a mount namespace (Linux). That needs no root where
 users may make user namespaces; COMMAND runs as the same user. It sees what is in
-/run, but not what is made directly in /run later. A COMMAND that runs as root may
-switch to another user and still read the token. The token is renewed while COMMAND runs; programs read
-it again.
+/run at its start, but not what is made directly in /run later. A COMMAND that runs as
+root may switch to another user and still read the token. The token is renewed while
+COMMAND runs; programs read it again.
 
 Signals are passed on to COMMAND and its process group. When COMMAND has ended, the
 remaining processes of its group are ended and the token is removed, also if this

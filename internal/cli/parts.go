@@ -46,7 +46,7 @@ func partCommand(cmd *cobra.Command, flags *configFlags, serves bool, run func(c
 	} else {
 		flags.addPart(cmd.Flags())
 	}
-	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make the authorities and keys that a used data directory lacks, or that differ from those of a used external etcd; clients then need new kubeconfigs and tokens")
+	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make new authorities and keys where a used data directory lacks them, or for an external etcd that other servers have used; clients then need new kubeconfigs and tokens")
 	return cmd
 }
 
@@ -75,8 +75,8 @@ func newControllers() *cobra.Command {
 		Use:   "controllers",
 		Short: "Run the controllers alone, with API servers in other processes",
 		Long: `Run the controllers alone, with the API servers at controllerManager.server of the
-configuration. One of all processes with controllers on the same etcd holds the
-lease and runs them. The data directory must have the certificates and keys of the
+configuration. Of all such processes on one etcd, the one that holds the lease runs
+the controllers. The data directory must have the certificates and keys of the
 API servers; see "kube-hyper-mini bundle".`,
 		Example: `  kube-hyper-mini controllers --config /etc/kube-hyper-mini/config.yaml`,
 	}, &configFlags{}, false, appliance.RunControllers)
@@ -88,8 +88,8 @@ func newEtcd() *cobra.Command {
 		Short: "Run the etcd member alone, for API servers in other processes",
 		Long: `Run the etcd member alone. It serves on etcd.embedded.listen of the configuration,
 for clients with a certificate of its own authority. API servers use
-pki/etcd-ca.crt, pki/etcd-client.crt and pki/etcd-client.key of the data
-directory, or of a data directory that was made with its bundle.`,
+pki/etcd-ca.crt, pki/etcd-client.crt and pki/etcd-client.key of this data
+directory, or of one that was made from its bundle.`,
 		Example: `  kube-hyper-mini etcd --data-dir /var/lib/kube-hyper-mini-etcd`,
 	}, &configFlags{}, false, appliance.RunEtcd)
 }

@@ -136,15 +136,16 @@ func newServer() *cobra.Command {
 		Long: `Run the control plane in the foreground: etcd, API server, controllers. It stops
 in order at the first SIGINT or SIGTERM, and at once at the second.
 
---ephemeral is for tests. The data directory is a temporary one, or that of --data-dir
-or of the configuration, which must be new or empty then. Its content is removed at
-the end. Writes are not synced to the disk, and no backups are made. The kubeconfig is
-admin.kubeconfig in the data directory. External etcd, archive, backups, audit log and
-kubeconfig of the configuration are not used.
+--ephemeral is for tests. The data directory is a temporary one; one that --data-dir or
+the configuration names must be new or empty. Its content is removed at the end. Writes
+are not synced to the disk, and no backups are made. The kubeconfig is admin.kubeconfig
+in the data directory. External etcd, archive, backups, audit log and kubeconfig of the
+configuration are not used.
 
-The environment variable KUBE_HYPER_MINI_EXTERNAL_URL is the address of the server in
-the kubeconfig, as https://host:port, if clients do not use the port above. The
-certificate has its host.
+The environment variable KUBE_HYPER_MINI_EXTERNAL_URL has the address that clients use,
+as https://host:port, if it is not the one that the server listens on: a mapped port of
+a container, for example. It goes into the kubeconfig, and its host into the serving
+certificate.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 the configuration or the command
 line is invalid (a restart does not help), 130 stopped by a second signal.`,

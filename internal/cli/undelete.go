@@ -32,13 +32,13 @@ owner reference, the content of a namespace, the objects of a custom resource
 definition.
 
 What comes back: labels, annotations, finalizers, field managers, all content, and
-the status where the type takes it. Owner references lead to the new UIDs.
+the status where the type takes it. Owner references have the new UIDs.
 What is new: UID, resource version, generation, creation time, and the tokens of
 service accounts. Events do not come back.
 
-First the server is asked with a dry run about each object. If anything does not
-come back, nothing is created, the list says why, and the exit code is 1; --partial
-creates the rest. Objects that exist are never changed, so that the command can be
+First, each object is created in a dry run of the server. If one cannot come back,
+nothing is created, the list says why, and the exit code is 1; --partial creates the
+rest. Objects that exist are never changed, so that the command can be
 repeated. It needs a running server, the right to create these objects, and the
 right to read the archive.`,
 		Example: `  kube-hyper-mini undelete widget one -n team --dry-run
@@ -119,5 +119,5 @@ func undeleteOutcome(plan *undelete.Plan, applied, dryRun bool) error {
 	case !applied:
 		return fmt.Errorf("nothing was created: %d of %d objects would not come back; --partial brings back the rest", problems, len(plan.Items))
 	}
-	return fmt.Errorf("%d objects were created; %d of %d did not come back, or not whole", plan.Count(undelete.Created, undelete.Incomplete), problems, len(plan.Items))
+	return fmt.Errorf("%d objects were created; %d of %d did not come back, or not completely", plan.Count(undelete.Created, undelete.Incomplete), problems, len(plan.Items))
 }

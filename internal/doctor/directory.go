@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
@@ -88,7 +87,7 @@ func (d *directory) access(add func(Finding), err error) error {
 	}
 	add(Finding{
 		Severity: Failure, Object: d.config.DataDir, Problem: err.Error(),
-		Remedy: "run this command as the user that runs the server, or as root; if that user may not use the files either, give them to it with chown -R",
+		Remedy: "run this command as the user that runs the server, or as root; if that user may not use them either, make it their owner with chown -R",
 	})
 	return nil
 }
@@ -98,7 +97,7 @@ func (d *directory) modes(add func(Finding)) error {
 	for _, loose := range datadir.LooseModes(d.config.DataDir) {
 		add(Finding{
 			Severity: Risk, Object: loose.Path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use it; it should have %04o", loose.Mode, loose.Wanted),
-			Remedy:   "take the rights away, and replace keys that others may have read (" + program + " certs rotate, " + program + " encryption rotate)",
+			Remedy:   "restrict the mode, and replace keys that others may have read (" + program + " certs rotate, " + program + " encryption rotate)",
 			Commands: []string{fmt.Sprintf("chmod %04o %s", loose.Wanted, logging.ShellWord(loose.Path))},
 		})
 	}
@@ -113,8 +112,8 @@ func (d *directory) owners(add func(Finding)) error {
 	}
 	add(Finding{
 		Severity: Failure, Object: d.config.DataDir,
-		Problem:  "the owner of the directory may not use files in it: " + datadir.JoinFirst(foreign),
-		Remedy:   "give them to the owner of the directory, as root",
+		Problem:  "the owner of the directory may not use these files in it: " + datadir.JoinFirst(foreign),
+		Remedy:   "as root, make the owner of the directory the owner of the files",
 		Commands: []string{fmt.Sprintf("chown -R %s %s", owner, logging.ShellWord(d.config.DataDir))},
 	})
 	return nil
@@ -137,7 +136,7 @@ func (d *directory) release(add func(Finding)) error {
 			Remedy: "run the newer release; or restore the archive before-upgrade-* that it made, see " + program + " backup list",
 		})
 	} else if err := current.CheckSkip(*stamp); err != nil {
-		add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: err.Error(), Remedy: "run a release of each minor version between them once"})
+		add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: err.Error(), Remedy: "upgrade by one minor version at a time: run a release of each version in between once"})
 	}
 	return nil
 }
@@ -169,8 +168,8 @@ func (d *directory) disk(add func(Finding)) error {
 	reserve := datadir.Reserve(total)
 	finding := Finding{
 		Object:  d.config.DataDir,
-		Problem: fmt.Sprintf("its disk has %s left of %s", datadir.Size(free), datadir.Size(total)),
-		Remedy:  fmt.Sprintf("make room: the server needs %s, and as much again for backups. Old backups are in %s, and before-restore-* in the data directory are what restores have replaced", datadir.Size(2*reserve), d.config.Backup.Dir),
+		Problem: fmt.Sprintf("its disk has %s free of %s", datadir.Size(free), datadir.Size(total)),
+		Remedy:  fmt.Sprintf("make room: the server needs %s, and as much again for backups. Old backups are in %s; the directories before-restore-* in the data directory have what restores have replaced", datadir.Size(2*reserve), d.config.Backup.Dir),
 	}
 	switch {
 	case free < reserve:
@@ -198,7 +197,7 @@ func (d *directory) database(ctx context.Context) {
 				return errors.New("a process that serves no API holds the data directory")
 			}
 			add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: "a process holds the data directory and does not answer as its server: " + err.Error(),
-				Remedy: "look at its log; if it hangs, end it with a second SIGTERM, and start it again"})
+				Remedy: "read its log; if it hangs, send it SIGTERM twice, and start it again"})
 			return nil
 		})
 		d.skip("database", "a process holds the data directory")
@@ -217,8 +216,8 @@ func (d *directory) database(ctx context.Context) {
 // integrity reports missing and damaged data.
 func (d *directory) integrity(ctx context.Context, add func(Finding), dir string) error {
 	if datadir.SwapInterrupted(d.config.DataDir) {
-		add(Finding{Severity: Risk, Object: d.config.DataDir, Problem: "a restore was interrupted while it exchanged the content", Remedy: "start the server, or restore again: either finishes the exchange first"})
-		return errors.New("the content is being exchanged")
+		add(Finding{Severity: Risk, Object: d.config.DataDir, Problem: "a restore was interrupted while it replaced the content", Remedy: "start the server, or restore again: either completes the interrupted restore first"})
+		return errors.New("a restore is not complete")
 	}
 	stamp, err := datadir.ReadStamp(d.config.DataDir)
 	if err != nil || d.interrupted() {
@@ -229,15 +228,14 @@ func (d *directory) integrity(ctx context.Context, add func(Finding), dir string
 	}
 	restore := "restore a backup: " + program + " backup restore FILE; " + program + " backup list shows what there is"
 	if !etcd.Exists(dir) {
-		add(Finding{Severity: Failure, Object: dir, Problem: "the directory was used before, and the database is not there", Remedy: "move the data back, or " + restore})
+		add(Finding{Severity: Failure, Object: dir, Problem: "the directory was used before, but its database is missing", Remedy: "move the data back, or " + restore})
 		return nil
 	}
 	if err := etcd.Verify(ctx, dir); err != nil {
-		problem := err.Error()
-		if i := strings.LastIndex(problem, "; "); i > 0 {
-			problem = problem[:i] // the rest is a remedy in other words
+		if damage := (*etcd.DamageError)(nil); errors.As(err, &damage) {
+			err = damage.Damage // without the remedy
 		}
-		add(Finding{Severity: Failure, Object: dir, Problem: problem, Remedy: restore})
+		add(Finding{Severity: Failure, Object: dir, Problem: err.Error(), Remedy: restore})
 	}
 	return ctx.Err()
 }

@@ -48,7 +48,7 @@ func unreachableIssuers(ctx context.Context, list []apiserverv1.Issuer, add func
 		}
 		f := Finding{
 			Severity: Failure, Object: "issuer " + issuer.URL, Problem: "the server cannot fetch the keys that verify its tokens: " + shortened(err.Error()),
-			Remedy: "start the issuer, or correct its url in the authentication configuration; look at names and firewalls between it and this machine",
+			Remedy: "start the issuer, or correct its url in the authentication configuration; check DNS and the firewalls between it and this machine",
 		}
 		switch {
 		case errors.As(err, new(x509.UnknownAuthorityError)):
@@ -56,7 +56,7 @@ func unreachableIssuers(ctx context.Context, list []apiserverv1.Issuer, add func
 		case errors.As(err, new(x509.HostnameError)), errors.As(err, new(x509.CertificateInvalidError)):
 			f.Remedy = "replace the serving certificate of the issuer, or correct its url in the authentication configuration"
 		case errors.Is(err, errIssuer):
-			f.Remedy = "write the url as the issuer does: it is the claim iss of its tokens"
+			f.Remedy = "write the url exactly as in the claim iss of the tokens"
 		}
 		add(f)
 	}

@@ -104,7 +104,7 @@ func (k *credentials) check(add func(Finding)) {
 	for _, name := range slices.Sorted(maps.Keys(k.config.Clusters)) {
 		cluster := k.config.Clusters[name]
 		if len(k.serverCA) > 0 && len(cluster.CertificateAuthorityData) > 0 && !shareAuthority(cluster.CertificateAuthorityData, k.serverCA) {
-			report("", fmt.Sprintf("cluster %q: it does not have the authority of the server, which was replaced", name))
+			report("", fmt.Sprintf("cluster %q: its certificate-authority-data is not the authority of the server, which was replaced", name))
 		}
 	}
 }

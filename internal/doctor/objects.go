@@ -43,7 +43,7 @@ func (s *server) storedVersions(ctx context.Context, add func(Finding)) error {
 		add(Finding{
 			Severity: Risk, Object: object,
 			Problem:  fmt.Sprintf("objects may be stored in versions that are not served: %s; they keep the CRD from dropping these versions", strings.Join(unserved, ", ")),
-			Remedy:   "write the objects again in the version " + storage + ": the server does that for a StorageVersionMigration",
+			Remedy:   "create a StorageVersionMigration: the server then rewrites the objects in the version " + storage,
 			Commands: []string{"kubectl create -f - <<'EOF'\n" + migration + "EOF"},
 		})
 	})

@@ -81,7 +81,7 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *config.
 // err as the reason.
 func Unreachable(ctx context.Context, report *Report, kubeconfig []byte, err error) {
 	report.Server = "the server of the kubeconfig"
-	f := Finding{Severity: Failure, Problem: err.Error(), Remedy: "start the server; if it runs, look at its address, its log, and at firewalls between it and this machine"}
+	f := Finding{Severity: Failure, Problem: err.Error(), Remedy: "start the server; if it runs, check its address, its log, and the firewalls between it and this machine"}
 	check := "server"
 	if connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig); err == nil {
 		report.Server = connection.Host
@@ -195,7 +195,7 @@ func Kubeconfig(report *Report, path string, data []byte) (usable bool) {
 		usable = true
 		if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 			add(Finding{Severity: Risk, Object: path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use its credentials", info.Mode().Perm()),
-				Remedy: "take the rights away", Commands: []string{"chmod 0600 " + logging.ShellWord(path)}})
+				Remedy: "restrict the mode", Commands: []string{"chmod 0600 " + logging.ShellWord(path)}})
 		}
 		k := credentials{path: path, config: cfg, now: time.Now(), remedy: func(user string) (string, []string) {
 			return "have an administrator make new ones: " + program + " kubeconfig create " + logging.ShellWord(user) + " --force -o " + logging.ShellWord(path), nil

@@ -83,7 +83,7 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	}
 	if _, err := crds.Apply(ctx, definitionName, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
 		if found {
-			log.Warn("the definition of ServiceEndpoint stays at the version of an earlier server", "error", err)
+			log.Warn("updating the definition of ServiceEndpoint failed; that of an earlier server stays in use", "error", err)
 			return nil
 		}
 		return fmt.Errorf("apply the definition %s: %w", definitionName, err)

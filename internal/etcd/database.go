@@ -24,25 +24,44 @@ func DatabaseFile(dir string) string { return datadir.ToBackendFileName(dir) }
 
 // Verify checks the data of a member that is not running, as [Start] does before etcd
 // opens it. It returns an error for data with which etcd would panic, and for damage that
-// etcd does not detect; the error says what is damaged and what to do. It changes nothing,
-// and returns early when ctx ends.
+// etcd does not detect: a [DamageError]. It changes nothing, and returns early when ctx
+// ends.
 func Verify(ctx context.Context, dir string) error {
+	if err := verify(ctx, dir); err != nil {
+		return &DamageError{err}
+	}
+	return nil
+}
+
+// DamageError says what is damaged and what to do.
+type DamageError struct {
+	// Damage says what is damaged.
+	Damage error
+}
+
+// Error implements error.
+func (e *DamageError) Error() string { return e.Damage.Error() + "; " + remedy }
+
+// Unwrap returns the damage.
+func (e *DamageError) Unwrap() error { return e.Damage }
+
+func verify(ctx context.Context, dir string) error {
 	file := DatabaseFile(dir)
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		return nil // a new member, or etcd makes the database from its log
 	}
 	hasChecksum, err := verifyChecksum(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("the database %s is damaged: %w; %s", file, err, remedy)
+		return fmt.Errorf("the database %s is damaged: %w", file, err)
 	}
 	if !hasChecksum {
 		if err := checkDatabase(ctx, file); err != nil {
-			return fmt.Errorf("the database %s cannot be read: %w; %s", file, err, remedy)
+			return fmt.Errorf("the database %s cannot be read: %w", file, err)
 		}
 	}
 	applied, err := appliedIndex(file)
 	if err != nil {
-		return fmt.Errorf("the database %s cannot be read: %w; %s", file, err, remedy)
+		return fmt.Errorf("the database %s cannot be read: %w", file, err)
 	}
 	if applied == 0 {
 		return nil // an empty database
@@ -50,10 +69,10 @@ func Verify(ctx context.Context, dir string) error {
 	log := datadir.ToWALDir(dir)
 	logged, err := etcdfiles.LastLogged(log)
 	if err != nil {
-		return fmt.Errorf("the log %s cannot be read: %w; %s", log, err, remedy)
+		return fmt.Errorf("the log %s cannot be read: %w", log, err)
 	}
 	if logged < applied {
-		return fmt.Errorf("the log %s ends with entry %d, but the database has applied entry %d: the end of the log is missing; %s", log, logged, applied, remedy)
+		return fmt.Errorf("the log %s ends with entry %d, but the database has applied entry %d: the end of the log is missing", log, logged, applied)
 	}
 	return nil
 }

@@ -34,15 +34,15 @@ func (i *Identity) checkNew(ctx context.Context) error {
 	users := "is or was used by servers with other certificates and keys"
 	unused, err := i.claim(ctx)
 	if errors.Is(err, fleet.ErrClaimed) {
-		users = "is used by another new server, which has begun to make its certificates and keys less than a minute ago"
+		users = "is used by another new server, which began to make its certificates and keys less than a minute ago"
 	} else if err != nil || unused {
 		return err
 	}
 	if i.allowNew {
-		i.log.Warn("other servers have used this etcd, and this one makes new authorities and keys: kubeconfigs and tokens of one are refused by the other", "etcd", i.etcd())
+		i.log.Warn("other servers have used this etcd, and this one makes new authorities and keys: each refuses the kubeconfigs and tokens of the others", "etcd", i.etcd())
 		return nil
 	}
-	return fmt.Errorf("the etcd at %s (etcd.external.prefix %s) %s, and this start would make new ones, which refuse the kubeconfigs and tokens of the others: import theirs first (`kube-hyper-mini bundle create FILE` there, `kube-hyper-mini bundle import FILE --data-dir %s` here), or restore pki and encryption from a backup; set another etcd.external.prefix for objects of its own; or start with --new-identity, after which all clients need new kubeconfigs and tokens",
+	return fmt.Errorf("the etcd at %s (etcd.external.prefix %s) %s, and this start would make new ones: this server would refuse the kubeconfigs and tokens of the others. To serve the same objects, import their certificates and keys first (`kube-hyper-mini bundle create FILE` there, `kube-hyper-mini bundle import FILE --data-dir %s` here), or restore pki and encryption from a backup. To serve objects of its own, set another etcd.external.prefix. To make new ones anyway, start with --new-identity: all clients then need new kubeconfigs and tokens",
 		i.etcd(), i.config.Etcd.External.Prefix, users, logging.ShellWord(i.dir.Path()))
 }
 
@@ -74,7 +74,7 @@ func (i *Identity) warnForeign(ctx context.Context, client clientv3.KV) error {
 			return nil
 		}
 	}
-	i.log.Warn("servers with other authorities have used this etcd: kubeconfigs and tokens of one are refused by the other; `kube-hyper-mini bundle` gives them the same", "etcd", i.etcd())
+	i.log.Warn("servers with other authorities have used this etcd: each refuses the kubeconfigs and tokens of the others; `kube-hyper-mini bundle` gives them the same authorities", "etcd", i.etcd())
 	return nil
 }
 

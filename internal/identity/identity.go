@@ -175,7 +175,7 @@ func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, pref
 		return nil
 	}
 	if err := encryption.CheckReadable(ctx, client, prefix, file); errors.Is(err, encryption.ErrOtherKey) && i.newKey {
-		return errors.Join(fmt.Errorf("%s is missing, and a new key cannot replace it, so it is not kept: %w", file, err), os.Remove(file))
+		return errors.Join(fmt.Errorf("%s was missing, and the new key that this start has made, now removed again, decrypts nothing: %w", file, err), os.Remove(file))
 	} else if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, pref
 	if err != nil {
 		return err
 	}
-	i.log.Info("encrypted in etcd", "resources", strings.Join(resources, ", "), "file", file)
+	i.log.Info("resources are encrypted in etcd", "resources", strings.Join(resources, ", "), "file", file)
 	return nil
 }
 

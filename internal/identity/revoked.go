@@ -32,7 +32,7 @@ func (i *Identity) PublishRevoked(ctx context.Context) error {
 		return nil
 	}
 	if _, err := i.shareRevoked(ctx, shared); err != nil {
-		return fmt.Errorf("this server refuses the revoked keys; publishing them to the other servers of the etcd failed, and is repeated until it succeeds: %w", err)
+		return fmt.Errorf("this server refuses the revoked keys, but publishing them to the other servers of the etcd failed; the server tries again until it succeeds: %w", err)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (i *Identity) shareRevoked(ctx context.Context, shared *fleet.RevokedKeys) 
 		err = i.Follow()
 	}
 	if err != nil {
-		i.log.Warn("recording the client keys that other servers have revoked failed: they are refused until this server ends", "error", i.Explain(err))
+		i.log.Warn("recording the client keys that other servers have revoked failed: this server refuses them only until it ends", "error", i.Explain(err))
 	}
 	ours, err := i.certificates.RevokedKeys()
 	if err != nil {

@@ -27,7 +27,7 @@ func releaseProgram() error {
 func ReleaseFile(path string) error {
 	mapped, err := os.Open("/proc/self/smaps")
 	if err != nil {
-		return fmt.Errorf("read what is mapped: %w", err)
+		return fmt.Errorf("read the memory mappings of this process: %w", err)
 	}
 	defer func() { _ = mapped.Close() }() // only read
 	regions, err := unwritten(mapped, path)
@@ -70,7 +70,7 @@ func unwritten(smaps io.Reader, file string) ([]region, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read what is mapped: %w", err)
+		return nil, fmt.Errorf("read the memory mappings of this process: %w", err)
 	}
 	return regions, nil
 }

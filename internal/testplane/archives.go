@@ -134,7 +134,7 @@ func copyListed(ctx context.Context, kept, to string) error {
 	}
 	for _, want := range files {
 		if !filepath.IsLocal(filepath.FromSlash(want.Name)) {
-			return fmt.Errorf("%s names %q", listFile, want.Name)
+			return fmt.Errorf("%s names %q, which is outside of the copy", listFile, want.Name)
 		}
 		got, err := copySummed(ctx, kept, to, want.Name, want.Mode)
 		if err != nil {

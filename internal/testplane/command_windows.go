@@ -23,7 +23,7 @@ type process struct {
 func startProcess(options CommandOptions) (*process, error) {
 	job, err := newJob()
 	if err != nil {
-		return nil, fmt.Errorf("make a job for it: %w", err)
+		return nil, fmt.Errorf("make a job object for COMMAND: %w", err)
 	}
 	p := &process{job: job, cmd: &exec.Cmd{
 		Path: filepath.Clean(options.Path), Args: options.Args, Env: options.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -35,7 +35,7 @@ func startProcess(options CommandOptions) (*process, error) {
 		return nil, err
 	}
 	if err = p.join(); err != nil {
-		err = fmt.Errorf("put it into a job: %w", err)
+		err = fmt.Errorf("put COMMAND into the job object: %w", err)
 	} else {
 		err = options.Announce(0)
 	}
@@ -81,7 +81,7 @@ func (p *process) join() error {
 func resume(pid uint32) error {
 	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
 	if err != nil {
-		return fmt.Errorf("list its threads: %w", err)
+		return fmt.Errorf("list the threads of COMMAND: %w", err)
 	}
 	defer func() { _ = windows.CloseHandle(snapshot) }()
 	entry := windows.ThreadEntry32{Size: uint32(unsafe.Sizeof(windows.ThreadEntry32{}))}
@@ -91,12 +91,12 @@ func resume(pid uint32) error {
 		}
 		thread, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, entry.ThreadID)
 		if err != nil {
-			return fmt.Errorf("open its thread: %w", err)
+			return fmt.Errorf("open the thread of COMMAND: %w", err)
 		}
 		_, err = windows.ResumeThread(thread)
 		return errors.Join(err, windows.CloseHandle(thread))
 	}
-	return fmt.Errorf("find its thread: %w", err)
+	return fmt.Errorf("find the thread of COMMAND: %w", err)
 }
 
 func (p *process) wait() int {

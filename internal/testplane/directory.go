@@ -64,7 +64,7 @@ func MakeDirectory(keep bool) (*Directory, error) {
 			return nil, errors.Join(fmt.Errorf("lock the temporary directory %s: %w", path, err), os.RemoveAll(path))
 		}
 	}
-	return nil, fmt.Errorf("make a directory in %s: other processes remove it", parent)
+	return nil, fmt.Errorf("make a directory in %s: other processes have removed it each time; set TMPDIR to another directory", parent)
 }
 
 // lockDirectory locks a new directory. It returns datadir.ErrLocked if another process is
@@ -121,7 +121,7 @@ func checkRoom(parent string) error {
 		return fmt.Errorf("use the temporary directory %s: %w; set TMPDIR to another directory", parent, err)
 	}
 	if free < minRoom {
-		return fmt.Errorf("%w: the temporary directory %s has %s left, and a server needs %s; make room, or set TMPDIR to another directory",
+		return fmt.Errorf("%w: the temporary directory %s has %s free, and a server needs %s; make room, or set TMPDIR to another directory",
 			datadir.ErrNoSpace, parent, datadir.Size(free), datadir.Size(minRoom))
 	}
 	return nil

@@ -122,7 +122,7 @@ type serverEndedError struct{ err error }
 
 // Error implements error.
 func (e *serverEndedError) Error() string {
-	return fmt.Sprintf("the server ended, and COMMAND was ended: %v", e.err)
+	return fmt.Sprintf("the server ended, and COMMAND was ended with it: %v", e.err)
 }
 
 // Unwrap returns the cause.
