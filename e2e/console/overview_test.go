@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -21,7 +23,8 @@ import (
 // hook is a server of an admission and a conversion webhook on loopback.
 type hook struct {
 	*httptest.Server
-	broken atomic.Bool // it answers 500
+	broken   atomic.Bool // it answers 500
+	admitted atomic.Int64
 }
 
 func newHook(t *testing.T) *hook {
@@ -51,6 +54,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	request := review.Request
 	if r.URL.Path == "/admit" {
+		h.admitted.Add(1)
 		answer(w, map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": map[string]any{"uid": request.UID, "allowed": true}})
 		return
 	}
@@ -111,6 +115,13 @@ metadata: {name: v1.absent.example.org}
 spec: {group: absent.example.org, version: v1, groupPriorityMinimum: 100, versionPriority: 10, insecureSkipTLSVerify: true, service: {namespace: default, name: absent}}
 `, "create", "-f", "-")
 	s.Kubectl("apiVersion: remote.example.org/v1\nkind: Gadget\nmetadata: {name: one}\n", "create", "-f", "-")
+	harness.Eventually(t, "the admission webhook is called", func() error { // a new configuration takes a moment
+		if h.admitted.Load() > 0 {
+			return nil
+		}
+		_, err := s.TryKubectl("apiVersion: remote.example.org/v1\nkind: Gadget\nmetadata: {generateName: more-}\n", "create", "-f", "-")
+		return errors.Join(errors.New("it is not"), err)
+	})
 	s.Kubectl("", "get", "gadgets.v2.remote.example.org", "one")
 
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
@@ -153,6 +164,9 @@ func TestFullDatabase(t *testing.T) {
 		_, err := s.Client().CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("large-%02d", i)}, Data: map[string]string{"k": strings.Repeat("v", 900<<10)},
 		}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil // by a try that was not acknowledged
+		}
 		return err
 	}
 	p := open(t, launch(t, "--data-dir", s.Dir), "")

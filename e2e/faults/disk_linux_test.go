@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,14 +103,8 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.maps.List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("a read gets %v", err)
 	}
-	if code, body := get(t, server, "/livez"); code != http.StatusOK {
-		t.Errorf("/livez says %s", body)
-	}
-	out, code := harness.CLI(t, "status", "--data-dir", s.options.Dir)
-	if code != harness.ExitOK {
-		t.Errorf("status ends with %d", code)
-	}
-	harness.Contains(t, out, "ready", "read-only", "the disk of")
+	healthy(t, server, "/livez")
+	harness.Contains(t, server.Status(), "ready", "read-only", "the disk of")
 	d.free()
 	harness.Eventually(t, "writes are accepted again", func() error { return put(t, server, "taken") })
 	server.WaitLog("writes are accepted again")

@@ -1,11 +1,15 @@
 package faults
 
 import (
+	"errors"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -38,6 +42,23 @@ func duration(t *testing.T, variable string, otherwise time.Duration) time.Durat
 		t.Fatalf("%s=%q is not a duration", variable, text)
 	}
 	return d
+}
+
+// timedOut reports whether the error is the answer of a server that took too long, as on a slow
+// disk.
+func timedOut(err error) bool {
+	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || err != nil && strings.Contains(err.Error(), "etcdserver: request timed out")
+}
+
+// healthy waits until the server answers the path with 200.
+func healthy(t *testing.T, s *harness.Server, path string) {
+	t.Helper()
+	harness.Eventually(t, path+" says that the server is well", func() error {
+		if code, body := get(t, s, path); code != http.StatusOK {
+			return errors.New(body)
+		}
+		return nil
+	})
 }
 
 // ends waits until a failed server has ended with exit code 1. The last line of

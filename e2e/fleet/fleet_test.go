@@ -135,7 +135,7 @@ func TestStalledEtcd(t *testing.T) {
 	s.WaitLog("lost the controller lease")
 	resume()
 	harness.Eventually(t, "the server runs the controllers again", func() error {
-		if n := strings.Count(s.Log(), "acquired the controller lease"); n != 2 {
+		if n := strings.Count(s.Log(), "acquired the controller lease"); n < 2 {
 			return fmt.Errorf("it has begun %d times", n)
 		}
 		return nil

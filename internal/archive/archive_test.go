@@ -76,6 +76,7 @@ func start(t testing.TB, store Store, dataDir string, change func(*Config)) *fix
 
 func (f *fixture) startWriter() {
 	f.writer = NewWriter(f.config)
+	f.writer.stopDrain, f.writer.stopGrace = time.Minute, time.Minute
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -218,6 +218,7 @@ func TestHangingDestination(t *testing.T) {
 		}
 		return nil
 	})
+	f.writer.stopGrace = stopGrace // in which it ships nothing
 	f.stopWriter()
 	f.history(3)
 	f.startWriter()

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // lying is a store that confirms objects and keeps something else of them.
@@ -106,7 +107,11 @@ func TestLyingDestination(t *testing.T) {
 
 func noticesLie(t *testing.T, store *lying, want string, restart bool) {
 	t.Helper()
-	f := start(t, store, t.TempDir(), nil)
+	f := start(t, store, t.TempDir(), func(c *Config) {
+		if restart {
+			c.Interval = time.Second // the first process ends before it checks its segments
+		}
+	})
 	var recorded recorder
 	f.writer.RecordEvents(recorded.record)
 	if restart { // otherwise the base may have a part of the history
@@ -126,6 +131,7 @@ func noticesLie(t *testing.T, store *lying, want string, restart bool) {
 	})
 	if restart {
 		f.stopWriter()
+		f.config.Interval = 20 * time.Millisecond
 		f.startWriter()
 		f.writer.RecordEvents(recorded.record)
 	}

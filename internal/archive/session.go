@@ -233,7 +233,7 @@ func (s *session) drain(ctx context.Context, changes clientv3.WatchChan, known s
 	if ended := (*endError)(nil); errors.As(context.Cause(ctx), &ended) {
 		return nil // the chain ends, and not the process
 	}
-	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopDrain)
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.stopDrain)
 	defer cancel()
 	current, err := s.readRevision(draining)
 	for err == nil && max(s.lastRevision(), s.builder.header.Last) < current {

@@ -25,7 +25,7 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 			cancel(context.Cause(working)) // the chain has ended
 			return
 		}
-		time.AfterFunc(stopGrace, func() { cancel(context.Canceled) })
+		time.AfterFunc(s.stopGrace, func() { cancel(context.Canceled) })
 	})()
 	checked := time.Now()
 	backoff := minBackoff

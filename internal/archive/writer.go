@@ -76,7 +76,9 @@ type Writer struct {
 	id     string
 	ledger ledger
 	spool  *spool
-	etcd   storage.Connection // once it runs
+	// How long a stop waits for the last changes, and then for their segments.
+	stopDrain, stopGrace time.Duration
+	etcd                 storage.Connection // once it runs
 
 	attempt  *Claim          // that may have been created; nil without one
 	election *fleet.Election // nil if no other server can use the etcd
@@ -95,7 +97,7 @@ type Writer struct {
 func NewWriter(config Config) *Writer {
 	config.Store = newBounded(config.Store)
 	dir := filepath.Join(config.DataDir, "archive")
-	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}}
+	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain, stopGrace: stopGrace}
 	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()
 	return w
 }

@@ -21,7 +21,9 @@ type emptyTypes struct {
 	// minTimeout is the shortest time until the end of a watch whose request has no
 	// timeout.
 	minTimeout time.Duration
-	changes    definitionChanges
+	// bookmarkInterval is the interval of a watch's bookmarks.
+	bookmarkInterval time.Duration
+	changes          definitionChanges
 }
 
 // serve answers the request if it is a plain one of a type without objects. It returns

@@ -269,13 +269,14 @@ func TestEmptyWatchesContinueDuringADeletion(t *testing.T) {
 	}
 }
 
-// TestEmptyWatchesSendBookmarks: the last bookmark of a watch has a revision from which the
-// next watch misses no change.
+// TestEmptyWatchesSendBookmarks: the bookmark of a watch has a revision from which the next
+// watch misses no change.
 func TestEmptyWatchesSendBookmarks(t *testing.T) {
 	s := newTestServer(t)
 	s.install(t)
 	version := s.listEmpty(t)
-	watcher := s.watch(t, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: ptr(int64(3))})
+	s.front.empty.bookmarkInterval = 10 * time.Millisecond
+	watcher := s.watch(t, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
 	s.label(t)
 	event, open := <-watcher.ResultChan()
 	if !open || event.Type != watch.Bookmark {
@@ -284,10 +285,29 @@ func TestEmptyWatchesSendBookmarks(t *testing.T) {
 	if told := event.Object.(*unstructured.Unstructured).GetResourceVersion(); number(t, told) <= number(t, version) {
 		t.Errorf("told %s after a change later than %s", told, version)
 	}
-	if event, open := <-watcher.ResultChan(); open {
+	brief := s.watch(t, metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: ptr(int64(1))})
+	if event, open := <-brief.ResultChan(); open {
 		t.Errorf("got %s, want the end", eventText(event))
 	}
 	s.expectCold(t)
+}
+
+// TestLastBookmark: a watch sends a bookmark shortly before it ends.
+func TestLastBookmark(t *testing.T) {
+	for _, test := range []struct {
+		bookmarks         bool
+		remaining, latest time.Duration
+	}{
+		{true, time.Hour, customresources.BookmarkInterval},
+		{true, 50 * time.Second, 50*time.Second - customresources.LastBookmark},
+		{true, time.Second, time.Second}, // the last one was sent
+		{false, time.Hour, time.Hour},
+	} {
+		w := &emptyWatch{bookmarks: test.bookmarks, bookmarkInterval: customresources.BookmarkInterval, deadline: time.Now().Add(test.remaining)}
+		if next := w.nextBookmark(); next > test.latest || time.Until(w.deadline)-next > test.remaining-test.latest {
+			t.Errorf("%+v: the next one comes in %s", test, next)
+		}
+	}
 }
 
 // TestInformersOfEmptyTypes: an informer of a type without objects syncs, and gets the

@@ -73,6 +73,7 @@ func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *customreso
 	held := &emptyWatch{
 		stream: customresources.NewStream(w, p), empty: empty, revision: revision, ended: ended,
 		deadline: time.Now().Add(p.WatchTimeout(e.minTimeout)), bookmarks: p.Options.AllowWatchBookmarks,
+		bookmarkInterval: e.bookmarkInterval,
 	}
 	flowcontrol.WatchInitialized(r.Context()) // a waiting watch occupies no seat
 	var first bool
@@ -100,6 +101,8 @@ type emptyWatch struct {
 	ended     <-chan struct{}
 	deadline  time.Time
 	bookmarks bool
+
+	bookmarkInterval time.Duration
 }
 
 // run returns true when the first object has come, and false when the watch has ended.
@@ -141,7 +144,7 @@ func (w *emptyWatch) nextBookmark() time.Duration {
 	case !w.bookmarks || remaining <= customresources.LastBookmark:
 		return remaining
 	default:
-		return min(customresources.BookmarkInterval, remaining-customresources.LastBookmark)
+		return min(w.bookmarkInterval, remaining-customresources.LastBookmark)
 	}
 }
 

@@ -100,7 +100,7 @@ func newTestServer(t *testing.T) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.empty = &emptyTypes{front: f, population: store.Population(), minTimeout: time.Minute}
+	f.empty = &emptyTypes{front: f, population: store.Population(), minTimeout: time.Minute, bookmarkInterval: customresources.BookmarkInterval}
 	catalog.listen(f.changed)
 	catalog.listen(f.empty.changes.changed)
 	s := &testServer{stores: getter, front: f, registry: &registry{REST: crds, catalog: catalog, whole: definitions.reader, alone: isAlone}}

@@ -136,6 +136,7 @@ func (s *Server) serve(config Config, assembly *customresources.Assembly, group 
 	}
 	s.front.empty = &emptyTypes{
 		front: s.front, population: config.Population, minTimeout: time.Duration(assembly.Generic.MinRequestTimeout) * time.Second,
+		bookmarkInterval: customresources.BookmarkInterval,
 	}
 	controllers, establishing, err := s.newControllers(crdClient.ApiextensionsV1(), config.Alone)
 	if err != nil {
