@@ -45,15 +45,15 @@ func TestStopWithOpenWatches(t *testing.T) {
 		}
 	}
 	harness.Contains(t, s.Log(), "stopping", "stopped")
-	if strings.Contains(s.Log(), "ERROR") {
-		t.Errorf("the stop says errors:\n%s", s.Log())
+	if lines := harness.Errors(s.Log()); lines != "" {
+		t.Errorf("the stop says errors:\n%s", lines)
 	}
 }
 
 // TestSecondSignal: a second signal ends the process without waiting for a hanging request.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "serving: {stopGrace: 1m}\n"))
 	hang(t, s)
 	s.Signal(syscall.SIGTERM)
 	s.WaitLog("stopping")
@@ -118,7 +118,7 @@ func TestStopDuringTheStart(t *testing.T) {
 			if code := s.Stop(); code != 0 {
 				t.Errorf("the server ended with exit code %d:\n%s", code, s.Log())
 			}
-			if strings.Contains(s.Log(), "ERROR") || strings.Contains(s.Log(), "panic") {
+			if harness.Errors(s.Log()) != "" || strings.Contains(s.Log(), "panic") {
 				t.Errorf("the server says:\n%s", s.Log())
 			}
 			again := harness.StartIn(t, s.Dir)

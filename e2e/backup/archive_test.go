@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +47,24 @@ func archived(t *testing.T, s *harness.Server) {
 	})
 }
 
+// lastRevision returns the number that follows the text in the output: the last revision of an
+// archive. It has that of the object, and may have later ones of the server itself.
+func lastRevision(t *testing.T, out, text string, object *corev1.ConfigMap) string {
+	t.Helper()
+	found := regexp.MustCompile(`\b` + text + `(\d+)`).FindStringSubmatch(out)
+	if found == nil {
+		t.Fatalf("%q with a number is not in:\n%s", text, out)
+	}
+	last, err := strconv.ParseInt(found[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least, err := strconv.ParseInt(object.ResourceVersion, 10, 64); err != nil || last < least {
+		t.Fatalf("the last revision is %d, and the last object has %d (%v):\n%s", last, least, err, out)
+	}
+	return found[1]
+}
+
 // TestArchive: a server whose disk is lost is restored to its last change and
 // to any moment before.
 func TestArchive(t *testing.T) {
@@ -63,7 +83,7 @@ func TestArchive(t *testing.T) {
 	if err := os.RemoveAll(s.Dir); err != nil {
 		t.Fatal(err)
 	}
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "1 to "+last.ResourceVersion)
+	end := lastRevision(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "1 to ", last)
 
 	has := func(s *harness.Server, name string, want bool) {
 		t.Helper()
@@ -84,13 +104,13 @@ func TestArchive(t *testing.T) {
 		earlier.Stop()
 	}
 
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "as of revision "+last.ResourceVersion)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "as of revision "+end)
 	again := harness.StartIn(t, s.Dir, "--config", config)
 	reads(t, again, "last")
 	watchIsRefused(t, again, last.ResourceVersion)
 	create(t, again, "after")
 	archived(t, again)
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "the server was restored at revision "+last.ResourceVersion, "before chain 2: nothing can be restored between ")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "the server was restored at revision "+end, "before chain 2: nothing can be restored between ")
 	again.Stop()
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "chain 2", "before-restore-")
 	third := harness.StartIn(t, s.Dir)
@@ -138,14 +158,14 @@ archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q,
 		}
 		return out
 	}
-	harness.Contains(t, run(harness.ExitOK, "backup", "list"), "1 to "+last.ResourceVersion)
+	end := lastRevision(t, run(harness.ExitOK, "backup", "list"), "1 to ", last)
 	harness.Contains(t, run(harness.ExitFailure, "backup", "restore", "--data-dir", s.Dir), "--identity")
-	harness.Contains(t, run(harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--identity", key), "as of revision "+last.ResourceVersion)
+	harness.Contains(t, run(harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--identity", key), "as of revision "+end)
 	again := harness.StartIn(t, s.Dir, "--config", config)
 	reads(t, again, "last")
 	reads(t, again, "while-it-was-away")
 	archived(t, again)
-	harness.Contains(t, run(harness.ExitOK, "backup", "list"), "the server was restored at revision "+last.ResourceVersion)
+	harness.Contains(t, run(harness.ExitOK, "backup", "list"), "the server was restored at revision "+end)
 	again.Kubectl("", "delete", "configmap", "last")
 	archived(t, again)
 	harness.Contains(t, run(harness.ExitFailure, "undelete", "configmap", "last", "--data-dir", again.Dir), "--identity")

@@ -100,7 +100,7 @@ func TestArchiveInALockedBucket(t *testing.T) {
 			if code != harness.ExitOK {
 				t.Fatalf("the restore exits with %d: %s", code, out)
 			}
-			harness.Contains(t, out, "as of revision "+last.ResourceVersion)
+			lastRevision(t, out, "as of revision ", last)
 			again := harness.StartIn(t, s.Dir, "--config", config) // makes a base, and then removes what is old
 			reads(t, again, "last")
 			again.WaitLog("the archive has a new base")

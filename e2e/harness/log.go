@@ -8,8 +8,10 @@ import (
 // slowMachineLines has parts of the lines that are logged on slow machines, which must not fail a
 // test.
 var slowMachineLines = []string{
-	"still starting",              // ours
-	"slow openapi aggregation of", // apiextensions-apiserver's
+	// ours
+	"still starting", "the health check failed: the watchdog is not notified", "this server's key in etcd was not renewed; trying again",
+	"slow openapi aggregation of",      // apiextensions-apiserver's
+	"retrying of unary invoker failed", // of etcd's client
 	// etcd's
 	"slow fdatasync", "took too long", "overloaded", "request stats", "timed out sending read state",
 	"timed out waiting for read index response", "ignored out-of-date read index response",
@@ -27,12 +29,17 @@ func WithoutSlowness(log string) []string {
 }
 
 // Problems returns the warnings and errors in a log except those about a slow machine.
-func Problems(log string) string {
-	var complaints strings.Builder
+func Problems(log string) string { return linesOf(log, "WARN", "ERROR") }
+
+// Errors returns the errors in a log except those about a slow machine.
+func Errors(log string) string { return linesOf(log, "ERROR") }
+
+func linesOf(log string, levels ...string) string {
+	var found strings.Builder
 	for _, line := range WithoutSlowness(log) {
-		if strings.Contains(line, "WARN") || strings.Contains(line, "ERROR") {
-			complaints.WriteString(line)
+		if slices.ContainsFunc(levels, func(level string) bool { return strings.Contains(line, level) }) {
+			found.WriteString(line)
 		}
 	}
-	return complaints.String()
+	return found.String()
 }
