@@ -284,6 +284,21 @@ func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*r
 	return types
 }
 
+// inPreferredVersion returns the resource in the version that snapshot lists it in, or
+// unchanged if it is not served.
+func (d *discoverer) inPreferredVersion(resource schema.GroupVersionResource) schema.GroupVersionResource {
+	group := d.group(resource.Group)
+	if group == nil {
+		return resource
+	}
+	for current := range resourcesOf(kube.PreferredResources([]*restmapper.APIGroupResources{group})) {
+		if current.Resource == resource.Resource {
+			return current
+		}
+	}
+	return resource
+}
+
 // snapshot returns the types, a channel that is closed at the next change, and the
 // error of the groups that did not answer.
 func (d *discoverer) snapshot() ([]*metav1.APIResourceList, <-chan struct{}, error) {

@@ -159,8 +159,10 @@ func (e *evaluators) addAll() {
 	e.removeAbsent()
 }
 
+// lister returns the lister of a type in the version that controllers monitor now, not in
+// the one that was served when the evaluator was made.
 func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.GenericLister, error) {
-	return e.informers.lister(resource), nil
+	return e.informers.lister(e.types.inPreferredVersion(resource)), nil
 }
 
 // recalculate makes the controller calculate quotas again when the types that they name
