@@ -28,13 +28,17 @@ const backupPath = "/kube-hyper-mini/backup"
 const storeStart = time.Minute
 
 // withStore starts the store of a data directory that no server uses
-// (datadir.ErrLocked if one does), calls use, and stops the store.
+// (datadir.ErrLocked if one does), calls use, and stops the store. It refuses the embedded
+// database of a release that may not read it afterwards: a server makes an archive first.
 func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, use func(context.Context, *datadir.Dir, datastore.Datastore) error) (err error) {
 	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp(), cfg.NamedPaths()...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
+	if now := datadir.CurrentStamp(); len(cfg.Etcd.External.Endpoints) == 0 && dir.Previous != nil && now.NewerThan(*dir.Previous) {
+		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s, and this is the newer %s: start the server once, which makes a backup before it takes the data over", dir.Path(), dir.Previous, now)
+	}
 	store := datastore.New(cfg, dir, log)
 	return lifecycle.While(ctx, lifecycle.Part{Name: "etcd", Run: store.Run}, func(ctx context.Context) error {
 		starting, cancel := context.WithTimeout(ctx, storeStart)
