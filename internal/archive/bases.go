@@ -190,7 +190,8 @@ func (s *session) checkBase(ctx context.Context, file *os.File, name string, siz
 
 // retain removes what no restore within the retention needs: in each chain, bases
 // before the last one that is older than the retention, and the segments before
-// the base that follows; and chains that ended before it.
+// the base that follows; and chains that ended before it. A chain with later times than the
+// one that follows it stays until these are older, too: one of the clocks was wrong.
 func (s *session) retain(ctx context.Context) error {
 	chains, err := Chains(ctx, s.config.Store)
 	if err != nil {
@@ -204,7 +205,7 @@ func (s *session) retain(ctx context.Context) error {
 		}
 		remove := s.shorten
 		if replaced {
-			remove = func(ctx context.Context, chain *Chain, _ time.Time) error { return s.removeChain(ctx, chain) }
+			remove = s.removeEnded
 		}
 		if err := remove(ctx, chain, horizon); err != nil {
 			return err
@@ -243,6 +244,25 @@ func (s *session) shorten(ctx context.Context, chain *Chain, horizon time.Time) 
 		}
 	}
 	return nil
+}
+
+// removeEnded removes a chain that ended before the horizon.
+func (s *session) removeEnded(ctx context.Context, chain *Chain, horizon time.Time) error {
+	segments, err := chain.Segments(ctx, s.config.Store, 0)
+	if err != nil {
+		return err
+	}
+	for _, base := range chain.Bases {
+		if base.Time.After(horizon) {
+			return nil
+		}
+	}
+	for _, segment := range segments {
+		if segment.LastTime.After(horizon) {
+			return nil
+		}
+	}
+	return s.removeChain(ctx, chain)
 }
 
 // removeChain removes the bases first, because a chain without bases is never

@@ -30,6 +30,10 @@ type session struct {
 	files   *identityFiles
 	last    *tail // of the segments made so far; nil before the first
 
+	// aheadSince is when the times of the chain were found to be ahead of the clock by more
+	// than maxClockLead; zero if they are not.
+	aheadSince time.Time
+
 	// unverified means that the destination may have segments that the spool of the
 	// previous process has lost.
 	unverified bool
@@ -266,6 +270,9 @@ func (s *session) take(ctx context.Context, response clientv3.WatchResponse, kno
 		}
 	}
 	now := time.Now()
+	if err := s.checkClock(now); err != nil {
+		return known, err
+	}
 	for rest := response.Events; len(rest) > 0; {
 		number := rest[0].Kv.ModRevision
 		n := 1
@@ -294,16 +301,6 @@ func (s *session) take(ctx context.Context, response clientv3.WatchResponse, kno
 }
 
 func isEncrypted(event *clientv3.Event) bool { return store.IsEncrypted(event.Kv.Value) }
-
-// stamp is the time for a revision: times in a chain do not decrease, also when the
-// clock is set back.
-func (s *session) stamp(now time.Time) time.Time {
-	latest := s.builder.header.LastTime
-	if s.builder.empty() && s.last != nil {
-		latest = s.last.header.LastTime
-	}
-	return time.UnixMilli(max(now.UnixMilli(), latest))
-}
 
 // isLast reports whether the events are those at the end of the last segment.
 func (s *session) isLast(number int64, events []*clientv3.Event, digest string) bool {
