@@ -251,8 +251,7 @@ func (o *Options) fieldOf(err error) string {
 		}
 	}
 	for _, key := range sortedKeys(api.RuntimeConfig) {
-		group, _, _ := strings.Cut(key, "/") // upstream names the group only
-		if named[key] || named[group] && group != "api" {
+		if kube.NamesVersion(named, key) {
 			return "apiServer.runtimeConfig." + key
 		}
 	}
@@ -269,7 +268,7 @@ func (o *Options) fieldOf(err error) string {
 // nameFields replaces the names of flags in text by the fields that set them.
 func (o *Options) nameFields(text string) string {
 	for _, s := range o.settings() {
-		text = strings.ReplaceAll(text, "--"+s.Flag+"=", s.Path+"=")
+		text = kube.NameField(text, s.Flag, s.Path)
 	}
 	return text
 }

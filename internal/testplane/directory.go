@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 const (
@@ -136,9 +136,8 @@ func (d *Directory) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error() // etcd's errors are texts
 	parent := filepath.Dir(d.path)
-	if !strings.Contains(text, syscall.ENOSPC.Error()) || !strings.Contains(text, d.path) {
+	if !etcdfiles.IsFullDisk(err, d.path) {
 		if free, _, spaceErr := datadir.DiskSpace(parent); spaceErr != nil || free >= fullRoom {
 			return err
 		}

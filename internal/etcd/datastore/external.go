@@ -1,7 +1,6 @@
 package datastore
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -21,6 +18,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	upstream "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // leaveTimeout bounds how long a stop tries to remove this server from those
@@ -86,15 +84,13 @@ func (e *External) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	// The error of a store without snapshots comes in place of the first part.
-	buffered := bufio.NewReader(stream)
-	_, err = buffered.Peek(1)
-	if err != nil && (status.Code(err) == codes.Unimplemented || strings.Contains(err.Error(), "not supported")) {
+	reader, err := upstream.SnapshotReader(stream)
+	if err != nil {
 		_, _ = stream.Close(), client.Close() // it has ended
 		return nil, fmt.Errorf("%w: the store at %s makes no snapshots, as kine: back up its database with the tools of the database, and this server's keys with `kube-hyper-mini bundle create`",
 			errors.ErrUnsupported, strings.Join(e.config.Endpoints, ", "))
 	}
-	return &snapshot{buffered, stream, client}, nil
+	return &snapshot{reader, stream, client}, nil
 }
 
 // snapshot closes its client, too.

@@ -13,8 +13,8 @@ import (
 //   k8s.io/apiserver/pkg/server/options.APIEnablementOptions.Validate
 // Why: the errors have no other mark than the text, and users set fields of a file.
 // Gain: an error about a value names the field, and the line of the file.
-// Breaks: an error names "apiServer" instead of the field. TestBadConfiguration and
-//   TestAPIsThatCannotBeDisabled fail.
+// Breaks: an error names "apiServer" instead of the field. TestNamesVersion,
+//   TestBadConfiguration and TestAPIsThatCannotBeDisabled fail.
 
 // WordsOf returns the words of an error of the validation of options, without dashes
 // before and dots after them: among them are the flag, the key or the plugin that the
@@ -33,4 +33,17 @@ func WordsOf(err error) map[string]bool {
 // the content of the authorization file.
 func IsAboutAuthorizationFile(err error) bool {
 	return strings.Contains(err.Error(), "AuthorizationConfiguration")
+}
+
+// NamesVersion reports whether the words of an error name a key of runtimeConfig: the key or
+// only its group.
+func NamesVersion(words map[string]bool, key string) bool {
+	group, _, _ := strings.Cut(key, "/")
+	return words[key] || words[group] && group != "api" // api/all is a key
+}
+
+// NameField replaces a flag in the text of an error of the validation by the field that
+// sets it. It replaces the flag where the text has its value, too.
+func NameField(text, flag, field string) string {
+	return strings.ReplaceAll(text, "--"+flag+"=", field+"=")
 }
