@@ -51,6 +51,8 @@ func TestKubectlSubcommand(t *testing.T) {
 				t.Errorf("%v: exit code %d:\n%s", args, code, out)
 			}
 		}
+		out, _ := harness.CLIWith(t, nil, "kubectl", "--data-dir", elsewhere, "get", "namespaces", "-v=1")
+		harness.Contains(t, out, "couldn't get current server API group list")
 		out, code := harness.CLIWith(t, []string{"KUBECONFIG=" + elsewhere}, "kubectl", "get", "namespaces")
 		if code != 1 || !strings.Contains(out, "no server in KUBECONFIG="+elsewhere) || strings.Count(out, "\n") != 1 {
 			t.Errorf("exit code %d:\n%s", code, out)

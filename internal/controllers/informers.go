@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // removeDelay is the time from the release of a monitor to the removal of its handler.
@@ -155,12 +156,14 @@ func (s *informerSet) feed(resource schema.GroupVersionResource, remote bool) Fe
 	return feed
 }
 
-// failed is the watch error handler. It does not log that a type was deleted.
+// failed is the watch error handler. That a type was deleted is logged for debugging only.
 func (w *watchedType) failed(ctx context.Context, r *cache.Reflector, err error) {
 	w.notFound.Store(apierrors.IsNotFound(err))
-	if !apierrors.IsNotFound(err) {
-		cache.DefaultWatchErrorHandler(ctx, r, err)
+	if apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).V(1).Info("the server has a watched type no longer", "type", w.resource.String(), "error", err)
+		return
 	}
+	cache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
 // keepForMonitors is a [cache.TransformFunc] that drops the metadata that neither

@@ -1,18 +1,17 @@
 package kubectl
 
 import (
-	"context"
 	"net/http"
-	"strings"
 
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+
+	upstream "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kubectl"
 )
 
 // refuseRequests makes requests fail with the reason, unless the arguments name a server.
 // Commands that send none, such as create --dry-run=client, work. kubectl prints the reason
-// once at its end; the log of its clients would have it for each attempt, too.
+// once at its end, and with -v=1 for each attempt of its clients, too.
 func refuseRequests(flags *genericclioptions.ConfigFlags, reason error) {
 	flags.WrapConfigFn = func(config *rest.Config) *rest.Config {
 		if *flags.APIServer == "" {
@@ -20,13 +19,7 @@ func refuseRequests(flags *genericclioptions.ConfigFlags, reason error) {
 		}
 		return config
 	}
-	for i, handle := range utilruntime.ErrorHandlers {
-		utilruntime.ErrorHandlers[i] = func(ctx context.Context, err error, message string, values ...any) {
-			if !strings.Contains(err.Error(), reason.Error()) {
-				handle(ctx, err, message, values...)
-			}
-		}
-	}
+	upstream.DemoteErrors(reason)
 }
 
 // refusing is an [http.RoundTripper] that fails.
