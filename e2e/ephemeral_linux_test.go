@@ -58,7 +58,7 @@ func TestEphemeralServer(t *testing.T) {
 			if out, err := harness.Run(t, "", harness.KubectlBinary(t), "--kubeconfig", kubeconfig, "create", "configmap", "one"); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			port := r.port(kubeconfig)
+			server := r.server(kubeconfig)
 			if err := cmd.Process.Signal(end.signal); err != nil {
 				t.Error(err)
 			}
@@ -67,7 +67,7 @@ func TestEphemeralServer(t *testing.T) {
 				t.Errorf("it ended with %d, want %d", code, end.code)
 			}
 			harness.Eventually(t, "nothing is left", r.left)
-			if r.listens(port) {
+			if server.listens() {
 				t.Error("its port is still open")
 			}
 		})

@@ -120,7 +120,8 @@ func certs(t *testing.T, s *harness.Server, args ...string) string {
 // of which fails; at the end of the overlap, only the new ones count.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
+	port := fmt.Sprint(harness.FreePort(t))
+	s := harness.Start(t, "--port", port)
 	s.Kubectl("", "create", "serviceaccount", "robot")
 	kept := keptToken(t, s, "default")
 	old := readFile(t, s.Kubeconfig)
@@ -163,7 +164,6 @@ func TestRotation(t *testing.T) {
 	}
 
 	// The overlap outlives a restart, which must find the same address.
-	port := portOf(t, s)
 	stop()
 	running.Wait()
 	if code := s.Stop(); code != harness.ExitOK {
@@ -251,8 +251,9 @@ func awaitAuthenticationConfig(t *testing.T, s *harness.Server) {
 // credentials work, and the rotation can be ended.
 func TestRotationContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
-	old, port := readFile(t, s.Kubeconfig), portOf(t, s)
+	port := fmt.Sprint(harness.FreePort(t))
+	s := harness.Start(t, "--port", port)
+	old := readFile(t, s.Kubeconfig)
 	var rotating sync.WaitGroup
 	rotating.Go(func() { harness.CLI(t, "certs", "rotate", "client", "--data-dir", s.Dir) })
 	harness.Eventually(t, "the rotation has begun", func() error {
@@ -284,9 +285,9 @@ func TestRotationContinuesAfterAKill(t *testing.T) {
 // TestRotationOfAStoppedServer: without an overlap, and with mistakes.
 func TestRotationOfAStoppedServer(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
+	port := fmt.Sprint(harness.FreePort(t))
+	s := harness.Start(t, "--port", port)
 	old := readFile(t, s.Kubeconfig)
-	port := portOf(t, s)
 	s.Stop()
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "certs", "rotate", "etcd", "--data-dir", s.Dir), "allowed: client, front-proxy, server, service-account")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "certs", "rotate", "client", "--overlap", "-1s", "--data-dir", s.Dir), "negative")
@@ -306,7 +307,8 @@ func TestRotationOfAStoppedServer(t *testing.T) {
 // are not concerned.
 func TestRevokeAdmin(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
+	port := fmt.Sprint(harness.FreePort(t))
+	s := harness.Start(t, "--port", port)
 	admin := newClient(t, "the administrator of before", readFile(t, s.Kubeconfig), false)
 	jane := newClient(t, "a user", userKubeconfig(t, s, "jane"), false)
 	for _, c := range []*runningClient{admin, jane} {
@@ -322,7 +324,6 @@ func TestRevokeAdmin(t *testing.T) {
 		t.Errorf("%s: %v", jane.name, err)
 	}
 	s.Kubectl("", "get", "namespaces")
-	port := portOf(t, s)
 	s.Stop()
 	s = harness.StartIn(t, s.Dir, "--port", port)
 	if err := admin.ask(t.Context()); err == nil {

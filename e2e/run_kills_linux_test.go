@@ -97,7 +97,7 @@ func TestRunWhoseServerFails(t *testing.T) {
 	if err := r.left(); err != nil {
 		t.Error(err)
 	}
-	if r.listens(r.port(filepath.Join(r.scratch, "kubeconfig"))) {
+	if r.server(filepath.Join(r.scratch, "kubeconfig")).listens() {
 		t.Error("its port is still open")
 	}
 }

@@ -3,10 +3,10 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -110,9 +111,10 @@ func (r *runTest) processes() (list []string) {
 	return list
 }
 
-// listens reports whether a process listens on the TCP port.
-func (r *runTest) listens(port string) bool {
-	connection, err := net.Dial("tcp", "127.0.0.1:"+port)
+// listens reports whether the server accepts connections. One that has its port by now, of
+// another test, has another authority.
+func (s runServer) listens() bool {
+	connection, err := tls.DialWithDialer(&net.Dialer{Timeout: harness.Patience}, "tcp", s.address, s.tls)
 	if err != nil {
 		return false
 	}
@@ -135,22 +137,24 @@ func (r *runTest) left() error {
 	return nil
 }
 
-// port is that of the server in a kubeconfig.
-func (r *runTest) port(kubeconfig string) string {
+// runServer is a server as a kubeconfig names it.
+type runServer struct {
+	address string
+	tls     *tls.Config
+}
+
+// server is the one in a kubeconfig.
+func (r *runTest) server(kubeconfig string) runServer {
 	r.t.Helper()
-	config, err := clientcmd.LoadFromFile(kubeconfig)
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for _, cluster := range config.Clusters {
-		server, err := url.Parse(cluster.Server)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		return server.Port()
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	r.t.Fatalf("no server in %s", kubeconfig)
-	return ""
+	return runServer{strings.TrimPrefix(config.Host, "https://"), tlsConfig}
 }
 
 // saveKubeconfig is a shell command that keeps the kubeconfig for the test.
@@ -199,7 +203,7 @@ func TestRunRemovesItsFiles(t *testing.T) {
 			if err := r.left(); err != nil {
 				t.Error(err)
 			}
-			if kubeconfig := filepath.Join(r.scratch, "kubeconfig"); test.says == "" && r.listens(r.port(kubeconfig)) {
+			if kubeconfig := filepath.Join(r.scratch, "kubeconfig"); test.says == "" && r.server(kubeconfig).listens() {
 				t.Error("its port is still open")
 			}
 		})
@@ -242,7 +246,7 @@ func TestRunIsKilled(t *testing.T) {
 			_ = cmd.Process.Kill() // it may have ended
 			_ = cmd.Wait()
 			harness.Eventually(t, "nothing is left", r.left)
-			if r.listens(r.port(filepath.Join(r.scratch, "kubeconfig"))) {
+			if r.server(filepath.Join(r.scratch, "kubeconfig")).listens() {
 				t.Error("its port is still open")
 			}
 		})
@@ -271,11 +275,14 @@ func TestRunWithoutACommand(t *testing.T) {
 			if out, err := harness.Run(t, "", harness.KubectlBinary(t), "--kubeconfig", kubeconfig, "create", "configmap", "one"); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			port := r.port(kubeconfig)
+			server := r.server(kubeconfig)
+			if !server.listens() {
+				t.Error("its port is closed")
+			}
 			if err := errors.Join(end(cmd), cmd.Wait(), r.left()); err != nil {
 				t.Error(err)
 			}
-			if r.listens(port) {
+			if server.listens() {
 				t.Error("its port is still open")
 			}
 		})

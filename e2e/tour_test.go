@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,7 +80,7 @@ func enter(t *testing.T, document, heading string, least int) {
 	if document == harness.Topic("clients") {
 		programs["helm"] = helmBinary(t) // before the session, whose time is bounded
 	}
-	session := harness.NewSession(t, harness.Start(t))
+	session := harness.NewSession(t, harness.Start(t, "--port", fmt.Sprint(harness.FreePort(t))))
 	for name, path := range programs {
 		session.Program(name, path)
 	}

@@ -183,6 +183,7 @@ func TestRefusedDeletion(t *testing.T) {
 	p := open(t, launch(t, "--kubeconfig", path), "#/object/core/v1/configmaps/shop/kept")
 	p.click("Delete")
 	p.sees("Delete ConfigMap kept?")
+	p.lacks("Looking for dependents") // after which the button moves
 	p.run("delete", clickIn("dialog[open] .danger"))
 	p.sees("could not be deleted", "forbidden")
 }
@@ -327,9 +328,8 @@ func TestBadInput(t *testing.T) {
 // TestUnreachableServer: the page reports that the server does not answer, and continues when it does.
 func TestUnreachableServer(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t, "--port", "0")
-	address := strings.TrimPrefix(s.RESTConfig().Host, "https://")
-	port := address[strings.LastIndex(address, ":")+1:]
+	port := fmt.Sprint(harness.FreePort(t))
+	s := harness.Start(t, "--port", port)
 	p := open(t, launch(t, "--data-dir", s.Dir), "#/objects/core/v1/namespaces")
 	p.sees("kube-system")
 	if code := s.Stop(); code != 0 {

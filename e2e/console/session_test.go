@@ -112,9 +112,9 @@ func TestExpiredSession(t *testing.T) {
 // of the server and the end of the session, but not that it is dropped.
 func TestTextIsKept(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
-	address := s.RESTConfig().Host
-	c := launch(t, "--data-dir", s.Dir)
+	port, consolePort := fmt.Sprint(harness.FreePort(t)), fmt.Sprint(harness.FreePort(t))
+	s := harness.Start(t, "--port", port)
+	c := launch(t, "--data-dir", s.Dir, "--port", consolePort)
 	p := open(t, c, "#/new/core/v1/configmaps?ns=default")
 	written := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: default}\ndata: {begun: earlier}\n"
 	p.write(written)
@@ -138,7 +138,7 @@ func TestTextIsKept(t *testing.T) {
 	}
 	p.click("Review")
 	p.sees("The API server does not answer", "begun: earlier")
-	s = harness.StartIn(t, s.Dir, "--port", address[strings.LastIndex(address, ":")+1:])
+	s = harness.StartIn(t, s.Dir, "--port", port)
 	p.lacks("The API server does not answer")
 	p.sees("begun: earlier")
 	p.click("Review")
@@ -149,7 +149,7 @@ func TestTextIsKept(t *testing.T) {
 	p.visit("#/edit/core/v1/configmaps/default/mine")
 	p.write(strings.Replace(written, "earlier", "later", 1))
 	c.stop(t)
-	launch(t, "--data-dir", s.Dir, "--port", c.host()[strings.LastIndex(c.host(), ":")+1:])
+	launch(t, "--data-dir", s.Dir, "--port", consolePort)
 	p.click("Review")
 	p.sees("The session of this page has ended. Copy your text", "begun: later")
 }

@@ -110,7 +110,7 @@ func retryable(err error) bool {
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.DeadlineExceeded),
 		utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err), utilnet.IsHTTP2ConnectionLost(err):
 		return true
-	case strings.Contains(err.Error(), "http2: "): // a connection that the server has closed
+	case strings.Contains(err.Error(), "http2: "), strings.Contains(err.Error(), "stream error: "): // a connection that the server has closed
 		return true
 	case apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
 		return true

@@ -67,15 +67,7 @@ func issueEtcdFiles(t *testing.T, dir string) {
 func secureEtcd(t *testing.T, files string) (url string) {
 	t.Helper()
 	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "go.etcd.io/etcd/server/v3", "etcd")
-	free := func(scheme string) string {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = listener.Close() }() // the port is free again
-		return scheme + "://" + listener.Addr().String()
-	}
-	client, peer := free("https"), free("http")
+	client, peer := "https://"+harness.FreeAddress(t), "http://"+harness.FreeAddress(t)
 	log, err := os.Create(filepath.Join(t.TempDir(), "etcd.log"))
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package envtest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -15,15 +16,19 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
-// freeAddress is an address that nothing listened on a moment ago.
+// freeAddress is an address that nothing listened on a moment ago. Its port is not one that
+// the system gives to programs that ask for any.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000)))
+		if err == nil {
+			defer func() { _ = listener.Close() }()
+			return listener.Addr().String()
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // runEtcd runs etcd with the command line of envtest, and returns its URL.

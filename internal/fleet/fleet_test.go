@@ -115,7 +115,7 @@ func TestNestedPrefixes(t *testing.T) {
 	wantAlone(t, inner, true)
 	wantAlone(t, outer, true)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, prefix := range []string{"/a/b", "/a"} {
 		election := NewElection(client, "test", prefix)
