@@ -286,19 +286,9 @@ func (r *crdRun) restart(ctx context.Context) ([]float64, error) {
 	if err := r.stop(); err != nil {
 		return nil, err
 	}
-	var size float64
-	err := filepath.WalkDir(r.dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.Contains(path, string(filepath.Separator)+"member"+string(filepath.Separator)) {
-			return err
-		}
-		info, err := entry.Info()
-		if err == nil {
-			size += float64(info.Size())
-		}
-		return err
-	})
+	size, err := databaseSize(r.dir)
 	if err != nil {
-		return nil, fmt.Errorf("measure the database: %w", err)
+		return nil, err
 	}
 	c, err := r.side.start(ctx, r.dir)
 	if err != nil {
@@ -313,6 +303,24 @@ func (r *crdRun) restart(ctx context.Context) ([]float64, error) {
 	*r.api = *client
 	used, err := c.usage()
 	return []float64{size, c.firstWrite.Seconds(), used.cpu}, err
+}
+
+// databaseSize is the size of the database and of the log below dir, in bytes.
+func databaseSize(dir string) (size float64, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.Contains(path, string(filepath.Separator)+"member"+string(filepath.Separator)) {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += float64(info.Size())
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("measure the database: %w", err)
+	}
+	return size, nil
 }
 
 func (r *crdRun) deleteAll(ctx context.Context) ([]float64, error) {

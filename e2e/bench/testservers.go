@@ -33,6 +33,7 @@ var testServerRows = []row{
 	{name: "run: processor time of a start and a stop", unit: inSeconds},
 	{name: fmt.Sprintf("run: %d at once, proportional memory of each with its guard", serversAtOnce), unit: inBytes, limit: 80e6},
 	{name: fmt.Sprintf("run: %d at once, until all are ready", serversAtOnce), unit: inSeconds},
+	{name: fmt.Sprintf("run: %d at once, database and log of each on disk", serversAtOnce), unit: inBytes},
 }
 
 // testServer is a `run` without a command.
@@ -90,8 +91,8 @@ func measureTestServers(ctx context.Context, b *bench, s side) (values []float64
 	for i := range runs[0] {
 		values = append(values, median(column(runs[1:], i)))
 	}
-	memory, ready, err := b.manyTestServers(ctx, dir)
-	return append(values, memory, ready), err
+	many, err := b.manyTestServers(ctx, dir)
+	return append(values, many...), err
 }
 
 // oneTestServer starts one server and stops it, and returns how long that took and the
@@ -112,8 +113,9 @@ func (b *bench) oneTestServer(ctx context.Context, dir string) ([]float64, error
 	return []float64{start, processor, since(began), (state.UserTime() + state.SystemTime()).Seconds()}, nil
 }
 
-// manyTestServers returns the memory of each server when all have come to rest.
-func (b *bench) manyTestServers(ctx context.Context, dir string) (memory, ready float64, err error) {
+// manyTestServers returns the memory of each server when all have come to rest, the time
+// until all were ready, and the size of each database.
+func (b *bench) manyTestServers(ctx context.Context, dir string) (values []float64, err error) {
 	began := time.Now()
 	type result struct {
 		server *testServer
@@ -134,7 +136,7 @@ func (b *bench) manyTestServers(ctx context.Context, dir string) (memory, ready 
 			servers = append(servers, r.server)
 		}
 	}
-	ready = since(began)
+	memory, ready := 0.0, since(began)
 	if err == nil {
 		err = pause(ctx, b.settle)
 	}
@@ -143,10 +145,12 @@ func (b *bench) manyTestServers(ctx context.Context, dir string) (memory, ready 
 		memory += used / serversAtOnce
 		err = errors.Join(err, memoryErr)
 	}
+	size, sizeErr := databaseSize(dir)
+	err = errors.Join(err, sizeErr)
 	for _, p := range servers {
 		err = errors.Join(err, p.stop())
 	}
-	return memory, ready, err
+	return []float64{memory, ready, size / serversAtOnce}, err
 }
 
 // processorOf is the processor time of a process and its children, in seconds.
