@@ -19,7 +19,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
 // probePeriod is the time between two probes of an object that did not change.
@@ -50,9 +49,6 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	}
 	close(r.synced)
 	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "", probePeriod, cache.Indexers{}, nil)
-	if err := informer.Informer().SetTransform(servedtypes.DropManagedFields); err != nil {
-		return fmt.Errorf("follow ServiceEndpoints: %w", err)
-	}
 	if err := informer.Informer().SetWatchErrorHandlerWithContext(reinstall(dynamicClient, log)); err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
 	}

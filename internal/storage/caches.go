@@ -50,13 +50,8 @@ func (s *Storage) RequestProgress(ctx context.Context) {
 // AwaitCaches waits until the watch caches of built-in resources have been filled.
 // Until then they refuse lists and watches with a 429, and informers repeat these
 // only after 0.8 to 1.6 seconds (defaultBackoffInit of k8s.io/client-go/tools/cache).
-// It also begins the watch of the [Population], before the writes of a start: a watch that
-// begins behind etcd's revision gets its first event after up to 100 ms.
 // It returns an error if ctx ends before.
 func (s *Storage) AwaitCaches(ctx context.Context) error {
-	if err := s.population.awaitWatch(ctx); err != nil {
-		return err
-	}
 	return s.caches.await(ctx)
 }
 

@@ -19,7 +19,7 @@ import (
 //   them as well. The aggregator's informer is private and is made from the
 //   loopback configuration, so its requests leave these APIServices out. The client
 //   that registers the built-in groups is made from it, too.
-// Gain: of 2,452 CRDs, a warm start takes 2.0 s of processor time less.
+// Gain: of 2,452 CRDs, a warm start takes 2.0 s of processor time less (bench, crds; trial).
 // Breaks: APIServices of CRDs are missing in `/apis`, or the start is slow. Tests:
 //   TestListOfGroups, TestAPIServicesOfDefinitions.
 

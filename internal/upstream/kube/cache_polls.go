@@ -24,7 +24,8 @@ import (
 //   again after 100 ms. With caches that are filled before, they do not wait. The
 //   plugins of policies start long before: their first check waits. They add
 //   event handlers when they have compiled the policies.
-// Gain: starts of 0.18 s instead of 0.18 or 0.28 s (bench start).
+// Gain: a warm start to the first write takes 0.16 s instead of 0.20 s, and a cold start to a
+//   namespace with its service account 0.21 s instead of 0.23 s (bench, start; trial).
 // Breaks: a start takes 0.1 s longer; or a plugin adds no event handler, and writes wait
 //   for ever. Tests: TestTour.
 

@@ -31,8 +31,8 @@ import (
 //   goroutines with stacks that grow, is encoded and decoded four times, and gets
 //   managed fields. The registry's store has the defaults, the validation, the
 //   encryption and the format of the request.
-// Gain: 0.37 s of processor time of a cold start of `run` instead of 0.58 s (bench, run;
-//   trial on a busy machine).
+// Gain: 0.19 s of processor time of a cold start of `run` instead of 0.22 s (bench, run;
+//   trial), and 82 MB of anonymous memory after it instead of 93 MB.
 // Breaks: the policy is refused, and no start succeeds; or its objects lack what a request
 //   sets. Tests: TestTour, TestBootstrapPolicyIsKubeAPIServers.
 
