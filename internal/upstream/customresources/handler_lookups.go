@@ -26,8 +26,8 @@ import (
 // Why: it gets a CRD by the name in the path, to route, and then by the
 //   name of what it got, to build the type, with all types locked. It builds a type
 //   anew when its CRD changes, and drops one when its CRD is gone.
-// Gain: a type that is not in use has no storage, no cache and no schemas in
-//   memory.
+// Gain: a type that is not in use has no storage, no cache and no schemas in memory, which
+//   take 0.8 MB and 19 goroutines of each type in use (bench, crds).
 // Breaks: custom resources are not found, or served by an old version of their CRD.
 //   Tests: TestChangedTypesAreBuiltAgain, TestConvertedTypesComeBack,
 //   TestSchemaChangesWhileWatched.

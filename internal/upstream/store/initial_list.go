@@ -24,7 +24,8 @@ import (
 // Why: watches of a type without objects need no cache. When the first object is stored,
 //   a cache is made, and these watches continue in it. A cache has the events since its
 //   first list, which must therefore be older than the first object.
-// Gain: a watch of a type without objects costs no watch cache.
+// Gain: no optimisation by itself: the watches of types without objects, whose gain the fact
+//   about their responses has, continue when the first object comes.
 // Breaks: such watches end with "too old resource version" when the first object
 //   comes, and clients list again, or informers count as synced without objects.
 //   TestEmptyWatchContinuesUpstream or TestPagesOfAnyVersionHaveAllObjects fails.

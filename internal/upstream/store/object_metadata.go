@@ -15,7 +15,8 @@ import (
 //   k8s.io/apiextensions-apiserver/pkg/cmd/server/options.NewCRDRESTOptionsGetter
 // Why: the garbage collector and the quota controller need the metadata of all objects,
 //   and nothing else needs the types that no client uses.
-// Gain: a type with objects that no client uses has no serving machinery.
+// Gain: a type with objects that no client uses has no serving machinery, which takes
+//   0.8 MB and 19 goroutines of each type in use (bench, crds).
 // Breaks: objects are not collected, and the log says that they cannot be decoded.
 //   TestFeed and TestFeedOfOtherEncodings fail.
 

@@ -16,8 +16,8 @@ import (
 //   translations. The function that loads them can be replaced before that only. Go
 //   initializes packages in the order of their import paths as soon as their imports
 //   are initialized; this one has so few that it comes before those packages.
-// Gain: 27 ms and 4 MB in each process that does not run kubectl, half of the
-//   initialization of its packages (bench, start).
+// Gain: 0.040 s of processor time in each process that does not run kubectl instead of
+//   0.052 s (bench, version; trial).
 // Breaks: a start takes longer. TestTranslationsAreNotLoaded fails.
 
 // kubectl is the name of the command and of the program.
