@@ -91,15 +91,7 @@ func TestTracing(t *testing.T) {
 // does not fill the log.
 func TestTracingWithoutACollector(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s := harness.Start(t, "--config", traced(t, closed))
+	s := harness.Start(t, "--config", traced(t, harness.FreeAddress(t)))
 	s.Kubectl("", "create", "configmap", "traced")
 	s.WaitLog("traces are not delivered")
 	if code := s.Stop(); code != harness.ExitOK {

@@ -64,15 +64,14 @@ func TestQuota(t *testing.T) {
 // TestExternalEtcd: the endpoints are dialled as etcd's client does, with TLS.
 func TestExternalEtcd(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
-	refusing := httptest.NewServer(http.NotFoundHandler())
-	refusing.Close()
+	const refusing = "http://127.0.0.1:1" // a port that no program gets
 	for name, test := range map[string]struct {
 		endpoints []string
 		want      Severity
 	}{
 		"all answer":       {[]string{server.URL, server.URL + "/"}, ""},
-		"one is down":      {[]string{server.URL, refusing.URL}, Risk},
-		"all are down":     {[]string{refusing.URL}, Failure},
+		"one is down":      {[]string{server.URL, refusing}, Risk},
+		"all are down":     {[]string{refusing}, Failure},
 		"no TLS there":     {[]string{strings.Replace(server.URL, "http", "https", 1)}, Failure},
 		"one has no port":  {[]string{server.URL, "http://127.0.0.1"}, Risk},
 		"one cannot exist": {[]string{server.URL, "http://[::1"}, Risk},

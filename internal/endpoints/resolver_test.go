@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -31,17 +32,19 @@ func listen(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// refusing returns an address without a listener.
+// refusing returns an address without a listener. Its port is not one that the system gives to
+// programs that ask for any.
 func refusing(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000)))
+		if err == nil {
+			_ = listener.Close() // nothing has connected
+			return listener.Addr().String()
+		}
 	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return listener.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 func newResolver(t *testing.T, entries ...config.ServiceEndpoint) *Resolver {

@@ -144,8 +144,7 @@ func TestProbe(t *testing.T) {
 	closing.Listener = &closesHandshakes{closing.Listener}
 	closing.Start()
 	t.Cleanup(closing.Close)
-	down := httptest.NewServer(http.NotFoundHandler())
-	down.Close()
+	const down = "http://127.0.0.1:1" // a port that no program gets
 	for name, test := range map[string]struct {
 		endpoint string
 		cfg      External
@@ -167,7 +166,7 @@ func TestProbe(t *testing.T) {
 		"https on etcd without TLS": {strings.Replace(closing.URL, "http", "https", 1), External{CAFile: own.file}, "does not use TLS: write http://", true},
 		"http with TLS":             {"http://" + good, External{}, "uses TLS: write https://" + good, true},
 		"http, TLS, a client":       {"http://" + strict, External{CAFile: own.file}, "uses TLS: write https://" + strict, true},
-		"nobody listens":            {down.URL, External{}, "refused", false},
+		"nobody listens":            {down, External{}, "refused", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Probe(t.Context(), test.cfg, test.endpoint)
@@ -197,8 +196,7 @@ func TestConnectWithWrongTLS(t *testing.T) {
 func TestConnectWithAMemberThatIsDown(t *testing.T) {
 	t.Parallel()
 	good := "https://" + newAuthority(t, "own").serve(func(*x509.Certificate, *tls.Config) {})
-	down := httptest.NewServer(http.NotFoundHandler())
-	down.Close()
+	const down = "http://127.0.0.1:1" // a port that no program gets
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	waits := zap.Hooks(func(entry zapcore.Entry) error {
@@ -208,8 +206,8 @@ func TestConnectWithAMemberThatIsDown(t *testing.T) {
 		return nil
 	})
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.WarnLevel), waits)
-	_, err := Connect(ctx, External{Endpoints: []string{good, down.URL}, Logger: log})
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), good+": ") || !strings.Contains(err.Error(), down.URL+": ") {
+	_, err := Connect(ctx, External{Endpoints: []string{good, down}, Logger: log})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), good+": ") || !strings.Contains(err.Error(), down+": ") {
 		t.Errorf("the error is %v", err)
 	}
 }
