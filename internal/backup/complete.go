@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 )
 
 // Complete copies an archive without keys to w and adds the keys from the source, the data
 // directory of the same server: the endpoint of a running server returns archives
-// without keys. Files that the source lacks stay left out. Complete reads all of them
-// before it writes.
+// without keys. Files that the source lacks stay left out, unless it has others of their
+// directory: a rotation may have removed them since. Complete reads all of them before it
+// writes.
 func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) error {
 	found, _, err := identityEntries(source, false)
 	if err != nil {
@@ -25,7 +27,7 @@ func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) erro
 			complete.Files, complete.LeftOut = slices.Clone(m.Files), slices.Clone(m.LeftOut)
 			for _, e := range added {
 				complete.Files = append(complete.Files, e.File)
-				complete.LeftOut = slices.DeleteFunc(complete.LeftOut, func(name string) bool { return name == e.Name })
+				complete.LeftOut = slices.DeleteFunc(complete.LeftOut, func(name string) bool { return unit(name) == unit(e.Name) })
 			}
 			var err error
 			if out, err = newArchiveWriter(w, &complete); err != nil {
@@ -48,7 +50,18 @@ func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) erro
 	return out.close()
 }
 
-// leftOutBy returns the entries that the manifest lists as left out.
+// leftOutBy returns the entries of what the manifest lists as left out.
 func leftOutBy(m *Manifest, found []entry) []entry {
-	return slices.DeleteFunc(slices.Clone(found), func(e entry) bool { return !slices.Contains(m.LeftOut, e.Name) })
+	return slices.DeleteFunc(slices.Clone(found), func(e entry) bool {
+		return !slices.ContainsFunc(m.LeftOut, func(name string) bool { return unit(name) == unit(e.Name) })
+	})
+}
+
+// unit returns the directory of the keys that the file belongs to, or the file itself: the
+// files of such a directory are of one moment.
+func unit(name string) string {
+	if dir := path.Dir(name); slices.Contains(identityDirs, dir) {
+		return dir
+	}
+	return name
 }

@@ -204,6 +204,37 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// TestCompleteAfterARotation: the keys are those of one moment, also when a rotation made and
+// removed files after the server had listed those that it left out.
+func TestCompleteAfterARotation(t *testing.T) {
+	source := server(t)
+	var bare, whole bytes.Buffer
+	if _, err := Write(t.Context(), &bare, source, Options{Reason: ReasonManual, WithoutKeys: true}); err != nil {
+		t.Fatal(err)
+	}
+	pki := filepath.Join(source.DataDir, "pki")
+	if err := errors.Join(os.Remove(filepath.Join(pki, "ca.crt")), os.WriteFile(filepath.Join(pki, "ca-next.key"), []byte("next"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Complete(t.Context(), bytes.NewReader(bare.Bytes()), &whole, Source{DataDir: source.DataDir, ConfigFiles: source.ConfigFiles}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Read(&whole, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, f := range m.Files {
+		if strings.HasPrefix(f.Name, "pki/") {
+			keys = append(keys, f.Name)
+		}
+	}
+	slices.Sort(keys)
+	if !slices.Equal(keys, []string{"pki/ca-next.key", "pki/ca.key"}) || len(m.LeftOut) > 0 {
+		t.Errorf("it has %q, and left out %q", keys, m.LeftOut)
+	}
+}
+
 // TestSpooledIsCalledBeforeTheFirstByte: Spooled is called when nothing waits
 // for the reader yet.
 func TestSpooledIsCalledBeforeTheFirstByte(t *testing.T) {

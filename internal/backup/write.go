@@ -127,9 +127,13 @@ func spoolBelow(ctx context.Context, source Source) (entry, *Snapshot, error) {
 	return entry{File: File{Name: SnapshotName, SizeBytes: info.Size(), SHA256: snapshot.SHA256}, path: file.Name()}, snapshot, nil
 }
 
+// identityDirs are the directories of the certificates and keys, in the data directory and in
+// archives.
+var identityDirs = []string{"pki", "encryption"}
+
 // identityEntries reads all files except the snapshot.
 func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut []string, err error) {
-	for _, name := range []string{"pki", "encryption"} {
+	for _, name := range identityDirs {
 		dir := filepath.Join(source.DataDir, name)
 		if withoutKeys {
 			// Certificates are left out, too: without their keys they prevent that
