@@ -16,8 +16,7 @@ type Checked struct {
 	options     *apiserver.Options
 	newIdentity bool          // see AllowNewIdentity
 	ephemeral   bool          // see Ephemeral
-	gcPercent   int           // see GarbageCollection
-	startHeap   int64         // see GarbageCollection
+	startHeap   int64         // see StartHeap
 	whenReady   func(Running) // see WhenReady; or nil
 }
 
@@ -42,11 +41,9 @@ func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 // directory must be new or empty, or left by such a server that was killed.
 func (c *Checked) Ephemeral() { c.ephemeral = true }
 
-// GarbageCollection sets the arguments of [memory.Hold], which applies until shortly after
-// readiness.
-func (c *Checked) GarbageCollection(percent int, startHeap int64) {
-	c.gcPercent, c.startHeap = percent, startHeap
-}
+// StartHeap sets the memory, in bytes, up to which the start collects no garbage; see
+// [memory.Hold].
+func (c *Checked) StartHeap(bytes int64) { c.startHeap = bytes }
 
 // Check completes and validates the configuration with the checks of every part. It
 // writes nothing. Feature gates are process globals: a process can check one
@@ -65,5 +62,5 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checked{config: cfg, options: options, gcPercent: memory.DefaultPercent, startHeap: memory.DefaultHeap}, nil
+	return &Checked{config: cfg, options: options, startHeap: memory.DefaultHeap}, nil
 }

@@ -58,6 +58,6 @@ func serveInEmpty(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog
 		return usageError(err)
 	}
 	checked.Ephemeral()
-	checked.GarbageCollection(testplane.GCPercent, testplane.StartHeap)
+	checked.StartHeap(testplane.StartHeap)
 	return appliance.Run(cmd.Context(), checked, log)
 }

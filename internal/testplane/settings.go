@@ -26,12 +26,7 @@ func Configure(cfg *config.ServerConfiguration) {
 	cfg.Serving.StopGrace = metav1.Duration{}
 }
 
-// GCPercent is GOGC of a server for tests, unless that is set. With it a server takes 55
-// MB of anonymous memory after its start instead of 105, and no measurable processor time
-// more.
-const GCPercent = 50
-
 // StartHeap is the memory, in bytes, up to which the start of a server for tests collects
-// no garbage. With it a start takes a tenth less processor time than with
+// no garbage. With it a start takes 0.17 s of processor time, and 0.21 s with
 // memory.DefaultHeap.
 const StartHeap = 192 << 20
