@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -104,7 +105,14 @@ func TestStatusCommand(t *testing.T) {
 	harness.Contains(t, harness.Runs(t, harness.ExitNotReady, "status", "--data-dir", dir), "start the server first")
 
 	s := harness.StartIn(t, dir)
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", dir), "ready", "since", "etcd", "controllers", "certificate", "quota 8.0 GiB")
+	harness.Eventually(t, "status says that the server is ready", func() error { // it waits 5 s for the answer
+		out, code := harness.CLI(t, "status", "--data-dir", dir)
+		if code != harness.ExitOK {
+			return errors.New(out)
+		}
+		harness.Contains(t, out, "ready", "since", "etcd", "controllers", "certificate", "quota 8.0 GiB")
+		return nil
+	})
 	var status struct {
 		Ready        bool
 		ReadySince   time.Time
@@ -117,7 +125,7 @@ func TestStatusCommand(t *testing.T) {
 		Database     struct{ SizeBytes, Revision int64 }
 		Certificates map[string]time.Time
 	}
-	if err := json.Unmarshal([]byte(harness.Runs(t, harness.ExitOK, "status", "--data-dir", dir, "-o", "json")), &status); err != nil {
+	if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
 		t.Fatal(err)
 	}
 	if !status.Ready || status.ReadySince.IsZero() || status.PID != s.PID() || status.Server != s.RESTConfig().Host || status.DataDir != dir {

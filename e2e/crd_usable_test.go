@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -230,9 +231,14 @@ func TestTypesAreCounted(t *testing.T) {
 	}
 	s.Kubectl(used.object("one", ""), "create", "-n", "default", "-f", "-")
 	definitions := len(strings.Fields(s.Kubectl("", "get", "crd", "-o", "name")))
-	harness.Contains(t, s.Kubectl("", "get", "--raw", "/kube-hyper-mini/status"),
-		fmt.Sprintf(`"installed": %d`, definitions), `"populated": 1`)
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir),
+	harness.Eventually(t, "the types are counted", func() error { // the counts follow a watch
+		out := s.Kubectl("", "get", "--raw", "/kube-hyper-mini/status")
+		if !strings.Contains(out, fmt.Sprintf(`"installed": %d`, definitions)) || !strings.Contains(out, `"populated": 1`) {
+			return errors.New(out)
+		}
+		return nil
+	})
+	harness.Contains(t, s.Status(),
 		fmt.Sprintf("%d custom resource definitions, 1 with objects", definitions))
 	metrics := s.Kubectl("", "get", "--raw", "/metrics")
 	harness.Contains(t, metrics, fmt.Sprintf("\nkube_hyper_mini_custom_types_installed %d\n", definitions), "\nkube_hyper_mini_custom_types_populated 1\n")

@@ -58,9 +58,13 @@ func TestReleasePages(t *testing.T) {
 			t.Fatalf("%v: read %d keys", err, len(all.Kvs))
 		}
 	}
-	read()
-	file := DatabaseFile(config.Dir)
-	before := residentKB(t, file)
+	file, before := DatabaseFile(config.Dir), 0
+	for range 10 { // where memory is short, the kernel takes pages back at once
+		read()
+		if before = residentKB(t, file); before >= count*size>>10 {
+			break
+		}
+	}
 	if before < count*size>>10 {
 		t.Fatalf("%d kB of the database are resident after all was read", before)
 	}
