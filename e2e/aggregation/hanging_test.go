@@ -100,7 +100,7 @@ func servesWhileOneHangs(t *testing.T) bool {
 	e.waitListed(works+"/v1alpha1", false)
 	served := server.ended.Load() == 0
 	close(server.let)
-	if err := <-slow; err != nil {
+	if err := <-slow; err != nil && served { // otherwise it may have taken too long as well
 		t.Errorf("a server that takes its time: %v", err)
 	}
 	return served
