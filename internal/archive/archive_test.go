@@ -38,7 +38,7 @@ type fixture struct {
 // start starts etcd on the data directory, and a writer to the store.
 func start(t testing.TB, store Store, dataDir string, change func(*Config)) *fixture {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(dataDir, "etcd"), QuotaBytes: 1 << 30, Logger: zap.NewNop()})
+	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(dataDir, "etcd"), QuotaBytes: 1 << 30, Logger: zap.NewNop()})
 	if err == nil {
 		err = member.WaitReady(t.Context())
 	}
@@ -48,7 +48,7 @@ func start(t testing.TB, store Store, dataDir string, change func(*Config)) *fix
 	f := &fixture{t: t, dataDir: dataDir, member: member}
 	t.Cleanup(func() {
 		f.stopWriter()
-		if err := member.Stop(context.Background()); err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})

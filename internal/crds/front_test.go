@@ -69,7 +69,7 @@ func testGetter(t *testing.T, store *storage.Storage) genericregistry.RESTOption
 
 func newTestServer(t *testing.T) *testServer {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func newTestServer(t *testing.T) *testServer {
 		definitions.destroy()
 		crds.Destroy()
 		store.Close()
-		if err := member.Stop(context.Background()); err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -97,6 +99,8 @@ type Dir struct {
 	Interrupted bool
 	// ephemeral: Close removes the content.
 	ephemeral bool
+	uses      sync.WaitGroup // calls of Use without release
+	users     atomic.Int32   // their number; 1 less after Close
 
 	written Stamp // the last one that was written
 }
@@ -273,15 +277,33 @@ func (d *Dir) Abandon() error {
 	return errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path), d.Close()) // removed before another process can lock it
 }
 
-// Close releases the lock and calls [KeepOwner]. After [OpenEphemeral], it removes the
-// content first.
+// Use keeps the directory locked until release is called, also after Close: for work on
+// its files that a stop does not wait for. Do not call it after Close.
+func (d *Dir) Use() (release func()) {
+	d.users.Add(1)
+	d.uses.Add(1)
+	return sync.OnceFunc(func() {
+		_ = d.unlock() // an error would be that of closing a file to which nothing is written
+		d.uses.Done()
+	})
+}
+
+// Close calls [KeepOwner] and releases the lock, which [Dir.Use] may still hold. After
+// [OpenEphemeral], it waits for the uses and removes the content first.
 func (d *Dir) Close() error {
 	if d.ephemeral {
 		return d.closeEphemeral()
 	}
-	err := KeepOwner(d.path)
-	if closeErr := d.lock.Close(); closeErr != nil {
-		err = errors.Join(err, fmt.Errorf("unlock the data directory %s: %w", d.path, closeErr))
+	return errors.Join(KeepOwner(d.path), d.unlock())
+}
+
+// unlock releases the lock when Close and all uses have called it.
+func (d *Dir) unlock() error {
+	if d.users.Add(-1) >= 0 {
+		return nil
 	}
-	return err
+	if err := d.lock.Close(); err != nil {
+		return fmt.Errorf("unlock the data directory %s: %w", d.path, err)
+	}
+	return nil
 }

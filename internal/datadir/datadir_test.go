@@ -35,6 +35,36 @@ func TestOneWriterAtATime(t *testing.T) {
 	}
 }
 
+// TestUse: the lock is held until Close and all uses have ended.
+func TestUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	d, err := Open(path, current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := d.Use(), d.Use()
+	first()
+	first() // does nothing
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, current); !errors.Is(err, ErrLocked) {
+		t.Errorf("during a use, Open said: %v", err)
+	}
+	second()
+	again, err := Open(path, current)
+	if err != nil {
+		t.Fatalf("after all uses: %v", err)
+	}
+	again.Use()()
+	if _, err := Open(path, current); !errors.Is(err, ErrLocked) {
+		t.Errorf("before Close, Open said: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestStampSurvives(t *testing.T) {
 	path := t.TempDir()
 	d, err := Open(path, current)

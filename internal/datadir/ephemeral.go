@@ -78,6 +78,7 @@ func (d *Dir) refuseEphemeral() error {
 // the directory if Lock has made it.
 func (d *Dir) closeEphemeral() error {
 	d.ephemeral = false
+	d.uses.Wait()
 	err := d.removeData()
 	if err == nil {
 		err = os.Remove(d.Join(ephemeralMark))

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // fillEphemeral opens the directory and writes what a server writes.
@@ -54,6 +55,28 @@ func TestEphemeralLeavesNothing(t *testing.T) {
 	if left := names(t, volume); left != "lost+found" {
 		t.Errorf("it has %s", left)
 	}
+}
+
+// TestEphemeralWaitsForUses: what is in use is not removed.
+func TestEphemeralWaitsForUses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "made")
+		d := fillEphemeral(t, path)
+		release := d.Use()
+		closed := make(chan error, 1)
+		go func() { closed <- d.Close() }()
+		synctest.Wait()
+		if left := names(t, path); !strings.Contains(left, "etcd") || len(closed) > 0 {
+			t.Errorf("it has %s", left)
+		}
+		release()
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("it has %s, %v", names(t, path), err)
+		}
+	})
 }
 
 // TestEphemeralAfterAKill: the next ephemeral server begins with nothing, and others do

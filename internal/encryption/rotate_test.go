@@ -23,12 +23,12 @@ import (
 
 func newEtcd(t *testing.T) *clientv3.Client {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := member.Stop(context.Background()); err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})

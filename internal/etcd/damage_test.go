@@ -39,7 +39,7 @@ func populated(t *testing.T) (dir, content string) {
 	return dir, content
 }
 
-func everything(t *testing.T, m *Member) string {
+func everything(t *testing.T, m *running) string {
 	t.Helper()
 	all, err := m.Client().Get(t.Context(), "/", clientv3.WithPrefix())
 	if err != nil {
@@ -240,7 +240,7 @@ func TestMissingFilesAreFound(t *testing.T) {
 			if err := damage(dir); err != nil {
 				t.Fatal(err)
 			}
-			m, err := Start(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+			m, err := begin(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 			if err == nil {
 				t.Errorf("without %s (summed: %t) it starts", name, summed)
 				stop(t, m)
@@ -259,7 +259,7 @@ func TestLostDatabaseIsRecreatedOrRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()}
-	m, err := Start(t.Context(), cfg)
+	m, err := begin(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestLostDatabaseIsRecreatedOrRefused(t *testing.T) {
 	if err := os.Remove(DatabaseFile(dir)); err != nil {
 		t.Fatal(err)
 	}
-	m, err = Start(t.Context(), cfg)
+	m, err = begin(t.Context(), cfg)
 	if err == nil {
 		defer stop(t, m)
 		t.Fatalf("it starts and holds %s", everything(t, m))

@@ -1,4 +1,4 @@
-// Package etcd runs the embedded etcd member ([Start]) and connects to an external
+// Package etcd runs the embedded etcd member ([Member]) and connects to an external
 // etcd ([Connect]). It also restores snapshots, takes them from a member that does
 // not run, and records which release has written to an etcd. Clients in the same
 // process reach the member through memory. It listens on TCP only if it runs in a

@@ -14,7 +14,7 @@ import (
 // configured quota, in bytes. The caller refuses writes at the quota.
 func (m *Member) Sizes() (size, inUse, quota int64) {
 	backend := m.etcd.Server.Backend()
-	return backend.Size(), backend.SizeInUse(), m.quota
+	return backend.Size(), backend.SizeInUse(), m.config.QuotaBytes
 }
 
 // Revision returns the revision of the last write.

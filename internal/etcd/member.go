@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
@@ -57,6 +58,9 @@ type Config struct {
 	Logger *zap.Logger
 	// Listener serves clients in other processes; nil for none.
 	Listener *Listener
+	// Closed is called once, when etcd no longer uses Dir or has failed: before Run
+	// returns, or later if its context ended while etcd opened the data. It may be nil.
+	Closed func()
 }
 
 // Listener serves the gRPC API of etcd over TLS to clients with a certificate
@@ -70,57 +74,85 @@ type Listener struct {
 	ClientCAFile string
 }
 
-// Member is a running single-member etcd.
+// Member is a single-member etcd. Call its methods other than Run when it is ready.
 type Member struct {
-	dir     string
-	quota   int64
+	config  Config
 	etcd    *embed.Etcd
 	client  *clientv3.Client
 	failure *etcdfiles.Failure
-	done    chan struct{}
 	turn    chan struct{} // has an element while a snapshot is made or the database defragmented
 	local   localServer
 	// releases are the running calls of ReleasePages.
 	releases sync.WaitGroup
 }
 
-// Start opens or creates the member's data. The client can be used at once; its
-// requests block until the election, as [Member.WaitReady] does. Data that is damaged
-// or cannot be read is an error. ctx bounds the check of the data only; use
-// [Member.Stop] to stop the member.
-func Start(ctx context.Context, cfg Config) (*Member, error) {
-	failure := etcdfiles.NewFailure()
-	embedCfg, err := embedConfig(cfg, failure)
+// New returns a member that does not run.
+func New(cfg Config) *Member {
+	if cfg.Closed == nil {
+		cfg.Closed = func() {}
+	}
+	return &Member{config: cfg, failure: etcdfiles.NewFailure(), turn: make(chan struct{}, 1)}
+}
+
+// Start runs a member for a use that has an end; see [lifecycle.Begin].
+func Start(ctx context.Context, cfg Config) (m *Member, stop func() error, err error) {
+	m = New(cfg)
+	stop, err = lifecycle.Begin(ctx, m.Run)
+	return m, stop, err
+}
+
+// Run is that of a [lifecycle.Part]. It opens or creates the member's data. The member is
+// ready before its election: the requests of the client block until then, as
+// [Member.WaitReady] does. Data that is damaged or cannot be read is an error.
+//
+// The end of ctx closes the client and the member, and writes the checksum. etcd cannot be
+// cancelled while it opens the data: Run then returns the cause of ctx at once, and etcd is
+// closed later, see [Config.Closed]. A member that has failed is not closed, because it may
+// hold locks that closing needs: all acknowledged writes are in its log.
+func (m *Member) Run(ctx context.Context, ready func()) error {
+	embedCfg, err := m.prepare(ctx)
+	if err != nil {
+		m.config.Closed()
+		return err
+	}
+	if m.etcd, err = m.failure.Start(ctx, embedCfg, m.config.Closed); err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+			return err
+		}
+		return fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", m.config.Dir, err, remedy)
+	}
+	defer m.config.Closed()
+	slowTicks, err := etcdfiles.SlowTicks(m.etcd.Server)
+	if err != nil {
+		m.etcd.Close()
+		return fmt.Errorf("start etcd: %w", err)
+	}
+	m.client = v3client.New(m.etcd.Server)
+	m.client.KV = etcdfiles.AfterElection(m.client.KV, m.WaitReady)
+	ready()
+	return m.serve(ctx, slowTicks)
+}
+
+// prepare checks the data before etcd changes it.
+func (m *Member) prepare(ctx context.Context) (*embed.Config, error) {
+	embedCfg, err := embedConfig(m.config, m.failure)
 	if err != nil {
 		return nil, err
 	}
-	if err := Verify(ctx, cfg.Dir); err != nil {
+	if err := Verify(ctx, m.config.Dir); err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
 	for _, step := range []func(string) error{removeUninitialized, removeChecksum} {
-		if err := step(cfg.Dir); err != nil {
+		if err := step(m.config.Dir); err != nil {
 			return nil, fmt.Errorf("start etcd: %w", err)
 		}
 	}
-	started, err := failure.Start(embedCfg)
-	if err != nil {
-		return nil, fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", cfg.Dir, err, remedy)
-	}
-	slowTicks, err := etcdfiles.SlowTicks(started.Server)
-	if err != nil {
-		started.Close()
-		return nil, fmt.Errorf("start etcd: %w", err)
-	}
-	m := &Member{dir: cfg.Dir, quota: cfg.QuotaBytes, etcd: started, client: v3client.New(started.Server), failure: failure, done: make(chan struct{}), turn: make(chan struct{}, 1)}
-	m.client.KV = etcdfiles.AfterElection(m.client.KV, m.WaitReady)
-	go m.watch(slowTicks)
-	return m, nil
+	return embedCfg, nil
 }
 
-// watch closes done when the member has stopped or failed. It calls elected after the
-// election.
-func (m *Member) watch(elected func()) {
-	defer close(m.done)
+// serve closes the member when ctx ends, or returns why it ended by itself. It calls
+// elected after the election.
+func (m *Member) serve(ctx context.Context, elected func()) error {
 	election := m.etcd.Server.ReadyNotify()
 	for {
 		select {
@@ -128,9 +160,11 @@ func (m *Member) watch(elected func()) {
 			elected()
 			election = nil
 		case <-m.etcd.Server.StopNotify():
-			return
+			return m.Err()
 		case <-m.failure.Failed():
-			return
+			return m.Err()
+		case <-ctx.Done():
+			return m.close(context.WithoutCancel(ctx))
 		}
 	}
 }
@@ -152,7 +186,9 @@ func (m *Member) WaitReady(ctx context.Context) error {
 	select {
 	case <-m.etcd.Server.ReadyNotify():
 		return nil
-	case <-m.done:
+	case <-m.etcd.Server.StopNotify():
+		return fmt.Errorf("etcd stopped before it was ready: %w", m.Err())
+	case <-m.failure.Failed():
 		return fmt.Errorf("etcd stopped before it was ready: %w", m.Err())
 	case <-ctx.Done():
 		return fmt.Errorf("wait for etcd: %w", context.Cause(ctx))
@@ -199,7 +235,7 @@ func UseSmallLogFiles() { smallLogFiles() }
 // smallLogFiles writes the variable of the process once: running members read it.
 var smallLogFiles = sync.OnceFunc(func() { wal.SegmentSizeBytes = testLogFile })
 
-// Client returns the shared in-process client. Stop closes it.
+// Client returns the shared in-process client. Run closes it.
 func (m *Member) Client() *clientv3.Client { return m.client }
 
 // NewWatcher returns a watcher with a stream of its own, so that watches of different
@@ -208,10 +244,11 @@ func (m *Member) NewWatcher() clientv3.Watcher {
 	return v3client.New(m.etcd.Server).Watcher
 }
 
-// Done returns a channel that is closed when the member has stopped or failed.
-func (m *Member) Done() <-chan struct{} { return m.done }
+// Failed returns a channel that is closed when the member has failed for good: requests
+// may block then.
+func (m *Member) Failed() <-chan struct{} { return m.failure.Failed() }
 
-// Err returns why the member failed.
+// Err returns why the member ended by itself.
 func (m *Member) Err() error {
 	if err := m.failure.Err(); err != nil {
 		return err
@@ -219,10 +256,9 @@ func (m *Member) Err() error {
 	return errors.New("etcd stopped: see its messages above")
 }
 
-// Stop closes the client and the member, writes the checksum and returns. When ctx
-// ends first, it returns its error. A member that has failed is not closed, because it
-// may hold locks that closing needs: all acknowledged writes are in its log.
-func (m *Member) Stop(ctx context.Context) error {
+// close closes the client and the member, and writes the checksum. It does nothing for a
+// member that has failed, and does not wait for one that fails meanwhile.
+func (m *Member) close(ctx context.Context) error {
 	if m.failure.Err() != nil {
 		return nil
 	}
@@ -242,10 +278,8 @@ func (m *Member) Stop(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("close etcd: %w", err)
 		}
-		return WriteChecksum(ctx, m.dir)
+		return WriteChecksum(ctx, m.config.Dir)
 	case <-m.failure.Failed():
 		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close etcd: %w", context.Cause(ctx))
 	}
 }

@@ -8,22 +8,32 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
 
+// running is a member until end is called.
+type running struct {
+	*Member
+	end func() error
+}
+
+func begin(ctx context.Context, config Config) (*running, error) {
+	m, end, err := Start(ctx, config)
+	return &running{m, end}, err
+}
+
 // start starts a member that does not sync: no test needs it, and on a slow disk the tests
 // would take minutes.
-func start(t *testing.T, dir string) *Member {
+func start(t *testing.T, dir string) *running {
 	t.Helper()
 	return startWith(t, Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 }
 
-func startWith(t *testing.T, config Config) *Member {
+func startWith(t *testing.T, config Config) *running {
 	t.Helper()
-	m, err := Start(t.Context(), config)
+	m, err := begin(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +43,11 @@ func startWith(t *testing.T, config Config) *Member {
 	return m
 }
 
-func stop(t *testing.T, m *Member) {
+func stop(t *testing.T, m *running) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := m.Stop(ctx); err != nil {
+	if err := m.end(); err != nil {
 		t.Fatal(err)
 	}
-	<-m.Done()
 }
 
 func TestDataSurvivesARestart(t *testing.T) {
@@ -88,7 +95,7 @@ func TestUnreadableDataIsAnError(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err = Start(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
+			_, err = begin(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
 			if err == nil || !strings.Contains(err.Error(), dir) {
 				t.Errorf("it said: %v", err)
 			}
@@ -98,7 +105,7 @@ func TestUnreadableDataIsAnError(t *testing.T) {
 
 // TestReadsWaitForTheElection: etcd fails the reads that wait while the member is elected.
 func TestReadsWaitForTheElection(t *testing.T) {
-	m, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	m, err := begin(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +149,7 @@ func TestNoTurnForEndedRequests(t *testing.T) {
 }
 
 func TestWaitingCanBeCancelled(t *testing.T) {
-	m, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	m, err := begin(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,11 +194,8 @@ func TestFatalErrorEndsTheMemberOnly(t *testing.T) {
 	}()
 	<-locked
 	go m.etcd.GetLogger().Fatal("failed to save", zap.Error(errors.New("no space left")), zap.String("path", "db"))
-	<-m.Done()
-	if got, want := m.Err().Error(), "failed to save: no space left (path=db)"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
-	if err := m.Stop(t.Context()); err != nil {
-		t.Error(err)
+	<-m.Failed()
+	if got, want := m.end(), "failed to save: no space left (path=db)"; got == nil || got.Error() != want {
+		t.Errorf("it ended with %v, want %q", got, want)
 	}
 }

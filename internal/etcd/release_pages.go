@@ -11,10 +11,10 @@ import (
 
 // ReleasePages removes the pages of the database from the resident memory. They stay in
 // the page cache of the system, from which reads map them again. Writes wait for a few
-// milliseconds. After ctx has ended, [Member.Stop] waits for the rest. Do not call it
-// during Stop.
+// milliseconds. After ctx has ended, the end of [Member.Run] waits for the rest. Do not
+// call it after the end of Run's context.
 func (m *Member) ReleasePages(ctx context.Context) error {
-	file, err := filepath.EvalSymlinks(DatabaseFile(m.dir))
+	file, err := filepath.EvalSymlinks(DatabaseFile(m.config.Dir))
 	if err == nil {
 		file, err = filepath.Abs(file)
 	}

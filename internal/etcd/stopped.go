@@ -104,22 +104,25 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 	if err != nil {
 		return nil, fmt.Errorf("copy etcd's data: %w", err)
 	}
-	copied := &copiedMember{dir: to}
+	copied := &copiedMember{dir: to, closed: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, copied.Close())
 		}
 	}()
 	if err := copyPrivate(datadir.ToMemberDir(dir), datadir.ToMemberDir(to)); err != nil {
+		close(copied.closed)
 		return nil, fmt.Errorf("copy etcd's data: %w", err)
 	}
-	if copied.member, err = Start(ctx, Config{Dir: to, Fsync: true, Logger: logger}); err != nil {
+	member, stop, err := Start(ctx, Config{Dir: to, Fsync: true, Logger: logger, Closed: func() { close(copied.closed) }})
+	if err != nil {
 		return nil, fmt.Errorf("complete a copy of etcd's data: %w", err)
 	}
-	if err := copied.member.WaitReady(ctx); err != nil {
+	copied.member, copied.stop = member, stop
+	if err := member.WaitReady(ctx); err != nil {
 		return nil, fmt.Errorf("complete a copy of etcd's data: %w", err)
 	}
-	if copied.ReadCloser, err = copied.member.Snapshot(ctx); err != nil {
+	if copied.ReadCloser, err = member.Snapshot(ctx); err != nil {
 		return nil, err
 	}
 	return copied, nil
@@ -162,6 +165,8 @@ func copyFile(from, to string) error {
 type copiedMember struct {
 	io.ReadCloser
 	member *Member
+	stop   func() error  // nil if no member was started
+	closed chan struct{} // closed when no etcd uses dir
 	dir    string
 }
 
@@ -171,8 +176,9 @@ func (c *copiedMember) Close() error {
 	if c.ReadCloser != nil {
 		errs = append(errs, c.ReadCloser.Close())
 	}
-	if c.member != nil {
-		errs = append(errs, c.member.Stop(context.Background()))
+	if c.stop != nil {
+		errs = append(errs, c.stop())
 	}
+	<-c.closed
 	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
 }

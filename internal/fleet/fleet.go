@@ -22,6 +22,8 @@ const (
 	renewal = lifetime / 4
 	// timeout bounds one renewal.
 	timeout = 10 * time.Second
+	// leaveTimeout bounds the removal of the key at the end. The key expires by itself.
+	leaveTimeout = 2 * time.Second
 )
 
 // Member is this server as one of those that share an etcd. It is safe for concurrent
@@ -30,27 +32,40 @@ type Member struct {
 	client *kubernetes.Client
 	prefix string // of the keys of all members
 	log    *slog.Logger
-	cancel context.CancelFunc
-	ended  chan struct{}
 
-	revision int64 // of the key; for renew, and for Leave afterwards
+	revision int64 // of the key; for the goroutine of Run
 
 	mu  sync.Mutex
 	key string
 }
 
-// Join registers this server on the etcd of client with the objects below prefix. Call
-// it before the server reads anything from etcd, and [Member.Leave] when it has stopped
-// serving.
-func Join(ctx context.Context, client *clientv3.Client, prefix string, log *slog.Logger) (*Member, error) {
-	m := &Member{client: kubernetesClient(client), prefix: path.Join("/kube-hyper-mini/servers", prefix) + "/", log: log, ended: make(chan struct{})}
+// New returns this server as a member of those on the etcd of client with the objects below
+// prefix. Run registers it.
+func New(client *clientv3.Client, prefix string, log *slog.Logger) *Member {
+	return &Member{client: kubernetesClient(client), prefix: path.Join("/kube-hyper-mini/servers", prefix) + "/", log: log}
+}
+
+// Run is that of a [lifecycle.Part]. It registers this server, which is ready then and may
+// read from etcd, and keeps it registered until ctx ends. End ctx when the server has
+// stopped serving.
+func (m *Member) Run(ctx context.Context, ready func()) error {
 	if err := m.renew(ctx); err != nil {
-		return nil, fmt.Errorf("register this server in etcd: %w", err)
+		return fmt.Errorf("register this server in etcd: %w", err)
 	}
-	keeping, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	m.cancel = cancel
-	go m.keep(keeping)
-	return m, nil
+	ready()
+	ticker := time.NewTicker(renewal)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			m.leave(context.WithoutCancel(ctx))
+			return nil
+		case <-ticker.C:
+		}
+		if err := m.renew(ctx); err != nil && ctx.Err() == nil {
+			m.log.Warn("this server's key in etcd was not renewed; trying again", "error", err)
+		}
+	}
 }
 
 // kubernetesClient has the operations of kube-apiserver's storage.
@@ -97,29 +112,12 @@ func nested(key, prefix string) bool {
 	return strings.Contains(strings.TrimPrefix(key, prefix), "/")
 }
 
-// Leave ends the renewal and removes this server's key. If etcd cannot be
-// reached the key expires by itself.
-func (m *Member) Leave(ctx context.Context) {
-	m.cancel()
-	<-m.ended
+// leave removes this server's key. If etcd cannot be reached the key expires by itself.
+func (m *Member) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
 	if _, err := m.client.Kubernetes.OptimisticDelete(ctx, m.key, m.revision, kubernetes.DeleteOptions{GetOnFailure: true}); err != nil {
 		m.log.Debug("the key of this server was not removed from etcd and will expire", "key", m.key, "error", err)
-	}
-}
-
-func (m *Member) keep(ctx context.Context) {
-	defer close(m.ended)
-	ticker := time.NewTicker(renewal)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if err := m.renew(ctx); err != nil && ctx.Err() == nil {
-			m.log.Warn("this server's key in etcd was not renewed; trying again", "error", err)
-		}
 	}
 }
 

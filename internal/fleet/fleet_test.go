@@ -12,19 +12,19 @@ import (
 	"go.uber.org/zap"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 )
 
 func startEtcd(t *testing.T) *clientv3.Client {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := member.Stop(t.Context()); err != nil && t.Context().Err() == nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		<-member.Done()
 	})
 	if err := member.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
@@ -32,13 +32,19 @@ func startEtcd(t *testing.T) *clientv3.Client {
 	return member.Client()
 }
 
-func join(t *testing.T, client *clientv3.Client, prefix string) *Member {
+// join registers a server until leave is called.
+func join(t *testing.T, client *clientv3.Client, prefix string) (m *Member, leave func()) {
 	t.Helper()
-	m, err := Join(t.Context(), client, prefix, slog.New(slog.DiscardHandler))
+	m = New(client, prefix, slog.New(slog.DiscardHandler))
+	stop, err := lifecycle.Begin(t.Context(), m.Run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return m, func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func wantAlone(t *testing.T, m *Member, want bool) {
@@ -52,15 +58,16 @@ func wantAlone(t *testing.T, m *Member, want bool) {
 // prefixes do not count.
 func TestAlone(t *testing.T) {
 	client := startEtcd(t)
-	first, elsewhere := join(t, client, "/registry"), join(t, client, "/other")
+	first, leaveFirst := join(t, client, "/registry")
+	_, leaveElsewhere := join(t, client, "/other")
 	wantAlone(t, first, true)
-	second := join(t, client, "/registry")
+	second, leaveSecond := join(t, client, "/registry")
 	wantAlone(t, first, false)
 	wantAlone(t, second, false)
-	second.Leave(t.Context())
+	leaveSecond()
 	wantAlone(t, first, true)
-	first.Leave(t.Context())
-	elsewhere.Leave(t.Context())
+	leaveFirst()
+	leaveElsewhere()
 	left, err := client.Get(t.Context(), "/kube-hyper-mini/", clientv3.WithPrefix())
 	if err != nil || len(left.Kvs) != 0 {
 		t.Errorf("left behind: %v, %v", left.Kvs, err)
@@ -90,7 +97,7 @@ func TestAloneDuringARenewal(t *testing.T) {
 	slow := &hanging{KV: client.KV, begun: make(chan struct{}), released: make(chan struct{})}
 	own := *client
 	own.KV = slow
-	m := join(t, &own, "/registry")
+	m, leave := join(t, &own, "/registry")
 	slow.on.Store(true)
 	renewed := make(chan error, 1)
 	go func() { renewed <- m.renew(t.Context()) }()
@@ -102,16 +109,17 @@ func TestAloneDuringARenewal(t *testing.T) {
 		t.Error(err)
 	}
 	wantAlone(t, m, true)
-	m.Leave(t.Context())
+	leave()
 }
 
 // TestNestedPrefixes: servers with the objects below /a and those with the objects below /a/b
 // do not count for each other, in the election neither, and refuse different keys.
 func TestNestedPrefixes(t *testing.T) {
 	client := startEtcd(t)
-	inner, outer := join(t, client, "/a/b"), join(t, client, "/a")
-	defer inner.Leave(t.Context())
-	defer outer.Leave(t.Context())
+	inner, leaveInner := join(t, client, "/a/b")
+	defer leaveInner()
+	outer, leaveOuter := join(t, client, "/a")
+	defer leaveOuter()
 	wantAlone(t, inner, true)
 	wantAlone(t, outer, true)
 
@@ -144,8 +152,8 @@ func TestNestedPrefixes(t *testing.T) {
 // again.
 func TestRenew(t *testing.T) {
 	client := startEtcd(t)
-	m := join(t, client, "/registry")
-	defer m.Leave(t.Context())
+	m, leave := join(t, client, "/registry")
+	defer leave()
 	lease := func() int64 {
 		list, err := client.Get(t.Context(), m.prefix, clientv3.WithPrefix())
 		if err != nil || len(list.Kvs) != 1 {

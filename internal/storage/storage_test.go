@@ -16,7 +16,7 @@ import (
 
 func newStorage(t testing.TB) (*Storage, *clientv3.Client) {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func newStorage(t testing.TB) (*Storage, *clientv3.Client) {
 		Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		s.Close()
-		if err := member.Stop(context.Background()); err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -36,7 +36,7 @@ func newStorage(t testing.TB) (*Storage, *clientv3.Client) {
 
 // TestStatusOfAClosedMember: a request that a stop has ended may outlive etcd.
 func TestStatusOfAClosedMember(t *testing.T) {
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestStatusOfAClosedMember(t *testing.T) {
 	if _, err := connection.Status(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := member.Stop(context.Background()); err != nil {
+	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())

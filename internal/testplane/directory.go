@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
@@ -154,14 +155,31 @@ func (d *Directory) Data() string { return filepath.Join(d.path, "data") }
 // Log is the path of the server's log in it.
 func (d *Directory) Log() string { return filepath.Join(d.path, "server.log") }
 
-// Remove removes the directory with its content.
+// Remove removes the directory with its content, when no server and no etcd uses the data.
 func (d *Directory) Remove() error {
-	var err error
+	err := awaitUnlocked(d.Data())
 	if d.lock != nil {
-		err = d.lock.Close() // Windows removes no open file
+		err = errors.Join(err, d.lock.Close()) // Windows removes no open file
 	}
 	if err = errors.Join(err, os.RemoveAll(d.path)); err != nil {
 		return fmt.Errorf("remove the temporary directory: %w", err)
 	}
 	return nil
+}
+
+// awaitUnlocked waits until the data directory is not locked: a server that is stopped
+// while etcd opens its data does not wait for etcd.
+func awaitUnlocked(data string) error {
+	for {
+		lock, err := datadir.TryLock(filepath.Join(data, "lock"))
+		switch {
+		case err == nil:
+			return lock.Close()
+		case errors.Is(err, os.ErrNotExist):
+			return nil // no server was started
+		case !errors.Is(err, datadir.ErrLocked):
+			return fmt.Errorf("wait for the end of etcd: %w", err)
+		}
+		time.Sleep(lockPoll)
+	}
 }

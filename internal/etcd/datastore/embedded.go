@@ -30,33 +30,33 @@ type Embedded struct {
 }
 
 // Run implements [Datastore]. It is ready before the election, during which the API
-// servers are built; see WaitReady.
+// servers are built; see WaitReady. The data directory stays locked until etcd has closed
+// it, which may be after Run returns; see [etcd.Member.Run].
 func (e *Embedded) Run(ctx context.Context, ready func()) error {
-	if err := e.open(ctx); err != nil {
+	if err := e.prepare(); err != nil {
 		return err
 	}
-	keeperDone := make(chan struct{})
-	go func() {
-		defer close(keeperDone)
-		if e.member.WaitReady(ctx) == nil { // its error is that of WaitReady and of Run
-			e.keeper.Run(ctx)
+	// A member that is ready is closed when the keeper has ended.
+	memberCtx, closeMember := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer closeMember(nil)
+	unlink := context.AfterFunc(ctx, func() { closeMember(context.Cause(ctx)) })
+	return e.member.Run(memberCtx, func() {
+		if !unlink() {
+			return // it is being closed
 		}
-	}()
-	ready()
-	select {
-	case <-ctx.Done():
-	case <-e.member.Done():
-		return e.member.Err()
-	}
-	select {
-	case <-keeperDone:
-	case <-e.member.Done(): // it failed; the keeper may wait for it for ever
-	}
-	return e.member.Stop(context.WithoutCancel(ctx))
+		go func() {
+			if e.member.WaitReady(ctx) == nil { // its error is that of WaitReady and of Run
+				e.keeper.Run(ctx)
+			}
+			<-ctx.Done()
+			closeMember(context.Cause(ctx))
+		}()
+		ready()
+	})
 }
 
-// open starts the member.
-func (e *Embedded) open(ctx context.Context) error {
+// prepare makes the member and its keeper.
+func (e *Embedded) prepare() error {
 	dir := e.data.Join("etcd")
 	if e.data.Previous != nil && !etcd.Exists(dir) {
 		return fmt.Errorf("%s was used before, but %s has no data: move the data back there, or restore a backup with \"kube-hyper-mini backup restore FILE\"; to start with an empty database, remove %s",
@@ -68,19 +68,16 @@ func (e *Embedded) open(ctx context.Context) error {
 			return err
 		}
 	}
-	member, err := etcd.Start(ctx, etcd.Config{
+	e.member = etcd.New(etcd.Config{
 		Dir:        dir,
 		QuotaBytes: e.config.QuotaBackend.Value(),
 		Fsync:      e.config.Fsync,
 		Logger:     logging.Zap(e.log, e.verbosity),
 		Listener:   e.Listener,
+		Closed:     e.data.Use(),
 	})
-	if err != nil {
-		return err
-	}
-	e.member = member
 	e.keeper = maintenance.New(maintenance.Config{
-		Database: member, Dir: dir, Log: e.log,
+		Database: e.member, Dir: dir, Log: e.log,
 		Threshold: float64(e.config.Defragment.FreePercent) / 100, MinimumSize: e.config.Defragment.MinimumSize.Value(),
 		MaximumInUse: e.config.Defragment.MaximumInUse.Value(), Window: e.config.Defragment.Window.Contains,
 	})
@@ -104,7 +101,7 @@ func (e *Embedded) WaitReady(ctx context.Context) error {
 	select {
 	case <-e.keeper.Checked():
 		return nil
-	case <-e.member.Done():
+	case <-e.member.Failed(): // the keeper may wait for it for ever
 		return e.member.Err()
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the first check of the database: %w", context.Cause(ctx))

@@ -16,14 +16,11 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	upstream "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
-
-// leaveTimeout bounds how long a stop tries to remove this server from those
-// that use the store. Its entry expires by itself.
-const leaveTimeout = 2 * time.Second
 
 // memberTimeout bounds how long a snapshot waits for one member.
 const memberTimeout = 10 * time.Second
@@ -37,6 +34,7 @@ type External struct {
 	connected chan struct{} // closed when client is set
 	client    *clientv3.Client
 	member    *fleet.Member // nil before Register
+	leave     func() error  // ends the registration; nil before Register
 }
 
 // Run implements [Datastore]. The client reconnects by itself; without a connection,
@@ -50,15 +48,13 @@ func (e *External) Run(ctx context.Context, ready func()) error {
 	close(e.connected)
 	ready()
 	<-ctx.Done()
-	if e.member != nil {
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-		defer cancel()
-		e.member.Leave(leaving)
+	if e.leave != nil {
+		err = e.leave()
 	}
-	if err := client.Close(); err != nil {
-		return fmt.Errorf("close the connection to %s: %w", strings.Join(e.config.Endpoints, ", "), err)
+	if closeErr := client.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("close the connection to %s: %w", strings.Join(e.config.Endpoints, ", "), closeErr))
 	}
-	return nil
+	return err
 }
 
 // Connection implements [Datastore].
@@ -148,9 +144,14 @@ func (e *External) ClaimIdentity(ctx context.Context) (bool, error) {
 }
 
 // Register implements [Datastore].
-func (e *External) Register(ctx context.Context) (err error) {
-	e.member, err = fleet.Join(ctx, e.client, e.config.Prefix, e.log)
-	return err
+func (e *External) Register(ctx context.Context) error {
+	member := fleet.New(e.client, e.config.Prefix, e.log)
+	leave, err := lifecycle.Begin(ctx, member.Run)
+	if err != nil {
+		return err
+	}
+	e.member, e.leave = member, leave
+	return nil
 }
 
 // RevokedKeys implements [Datastore].

@@ -29,6 +29,7 @@ type kept struct {
 	*Keeper
 	t      *testing.T
 	member *etcd.Member
+	stop   func()
 	log    *bytes.Buffer
 	events []string
 	free   int64
@@ -38,7 +39,7 @@ type kept struct {
 
 func keep(t *testing.T, dir string, quota int64) *kept {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: dir, QuotaBytes: quota, Logger: zap.NewNop()})
+	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: dir, QuotaBytes: quota, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +47,11 @@ func keep(t *testing.T, dir string, quota int64) *kept {
 		t.Fatal(err)
 	}
 	k := &kept{t: t, member: member, log: &bytes.Buffer{}, free: 1 << 40}
+	k.stop = func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
 	k.Keeper = New(Config{Database: member, Dir: dir, Threshold: 0.5, MinimumSize: 2 * mib, MaximumInUse: 1 << 40, Log: slog.New(slog.NewTextHandler(k.log, nil))})
 	k.disk = func(string) (int64, int64, error) { return k.free, 1 << 40, nil }
 	k.RecordEvents(func(_, reason, format string, args ...any) {
@@ -53,20 +59,6 @@ func keep(t *testing.T, dir string, quota int64) *kept {
 	})
 	t.Cleanup(k.stop)
 	return k
-}
-
-func (k *kept) stop() {
-	select {
-	case <-k.member.Done():
-		return
-	default:
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := k.member.Stop(ctx); err != nil {
-		k.t.Error(err)
-	}
-	<-k.member.Done()
 }
 
 // value is the size of what is written, in bytes.

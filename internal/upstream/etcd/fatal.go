@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -90,28 +91,57 @@ func describe(message string, fields []zapcore.Field) string {
 	return message + " (" + strings.Join(parts, ", ") + ")"
 }
 
+// outcome is what embed.StartEtcd returns.
+type outcome struct {
+	etcd *embed.Etcd
+	err  error
+}
+
 // Start is embed.StartEtcd with an error where etcd panics or fails for good. The
 // configuration's logger must be one of [Failure.Logger].
-func (f *Failure) Start(config *embed.Config) (*embed.Etcd, error) {
-	type outcome struct {
-		etcd *embed.Etcd
-		err  error
-	}
+//
+// embed.StartEtcd cannot be cancelled, and reads each key of the database. When ctx ends
+// first, Start returns its cause, and a goroutine closes etcd as soon as it has opened the
+// data. With each error, closed is called once, possibly after the return: etcd no longer
+// uses the data then, or has failed. Without an error, it is not called.
+func (f *Failure) Start(ctx context.Context, config *embed.Config, closed func()) (*embed.Etcd, error) {
 	outcomes := make(chan outcome, 1)
-	go func() {
-		defer func() {
-			if cause := recover(); cause != nil {
-				config.GetLogger().Debug("etcd panicked", zap.ByteString("stack", debug.Stack()))
-				outcomes <- outcome{err: fmt.Errorf("the data cannot be read (%v)", cause)}
-			}
-		}()
-		started, err := embed.StartEtcd(config)
-		outcomes <- outcome{started, err}
-	}()
+	go func() { outcomes <- open(config) }()
 	select {
 	case o := <-outcomes:
+		if o.err != nil {
+			closed()
+		}
 		return o.etcd, o.err
 	case <-f.failed:
+		closed()
 		return nil, f.err
+	case <-ctx.Done():
+		go f.discard(outcomes, closed)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// open calls embed.StartEtcd.
+func open(config *embed.Config) (o outcome) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			config.GetLogger().Debug("etcd panicked", zap.ByteString("stack", debug.Stack()))
+			o = outcome{err: fmt.Errorf("the data cannot be read (%v)", cause)}
+		}
+	}()
+	started, err := embed.StartEtcd(config)
+	return outcome{started, err}
+}
+
+// discard closes what embed.StartEtcd returns.
+func (f *Failure) discard(outcomes <-chan outcome, closed func()) {
+	defer closed()
+	select {
+	case o := <-outcomes:
+		if o.err == nil {
+			o.etcd.Close()
+		}
+	case <-f.failed:
 	}
 }
