@@ -96,10 +96,7 @@ func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
 func (a *Availability) Metrics() *metrics.Metrics { return a.metrics }
 
 func (a *Availability) enqueue(obj any) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	if service, ok := obj.(*apiregistrationv1.APIService); ok {
+	if service, ok := reconcile.Deleted[*apiregistrationv1.APIService](obj); ok {
 		a.loop.Add(service.Name)
 	}
 }

@@ -69,10 +69,7 @@ func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *sl
 // changed passes the availability of the server to discovery at once, and queues the
 // fetch of its documents.
 func (d *Documents) changed(obj any) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	service, ok := obj.(*apiregistrationv1.APIService)
+	service, ok := reconcile.Deleted[*apiregistrationv1.APIService](obj)
 	if !ok {
 		return
 	}

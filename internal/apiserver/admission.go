@@ -3,6 +3,7 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,7 @@ var defaultPlugins = []string{
 func (o *Options) matchAdmission(served served) error {
 	admission := o.upstream.Admission.GenericAdmission
 	var errs []error
-	for _, plugin := range sortedKeys(kube.AdmissionNeeds) {
+	for _, plugin := range slices.Sorted(maps.Keys(kube.AdmissionNeeds)) {
 		missing := slices.DeleteFunc(slices.Clone(kube.AdmissionNeeds[plugin]), served.has)
 		if len(missing) == 0 {
 			continue

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -159,7 +158,7 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 			errs = append(errs, &config.FieldError{Path: s.Path, Message: err.Error()})
 		}
 	}
-	for _, name := range sortedKeys(o.config.APIServer.Flags) {
+	for _, name := range slices.Sorted(maps.Keys(o.config.APIServer.Flags)) {
 		path := "apiServer.flags." + name
 		switch field, isOwned := instead[name]; {
 		case strings.HasPrefix(name, "-"):
@@ -245,12 +244,12 @@ func (o *Options) fieldOf(err error) string {
 		return "apiServer.authorization.configFile"
 	}
 	api := &o.config.APIServer
-	for _, name := range sortedKeys(api.Flags) {
+	for _, name := range slices.Sorted(maps.Keys(api.Flags)) {
 		if named[name] {
 			return "apiServer.flags." + name
 		}
 	}
-	for _, key := range sortedKeys(api.RuntimeConfig) {
+	for _, key := range slices.Sorted(maps.Keys(api.RuntimeConfig)) {
 		if kube.NamesVersion(named, key) {
 			return "apiServer.runtimeConfig." + key
 		}
@@ -287,19 +286,10 @@ func featureGates(configured map[string]bool) map[string]bool {
 
 func pairs[V any](m map[string]V) string {
 	list := make([]string, 0, len(m))
-	for _, key := range sortedKeys(m) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
 		list = append(list, fmt.Sprintf("%s=%v", key, m[key]))
 	}
 	return strings.Join(list, ",")
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	return keys
 }
 
 func flagNames(flags *pflag.FlagSet) []string {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 const (
@@ -36,7 +37,7 @@ func (s *session) makeBases(ctx context.Context) {
 	backoff := minBackoff
 	for ctx.Err() == nil {
 		if !s.baseDue() {
-			sleep(ctx, basesCheck)
+			reconcile.Pause(ctx, basesCheck)
 			continue
 		}
 		err := s.makeBase(ctx)
@@ -46,7 +47,7 @@ func (s *session) makeBases(ctx context.Context) {
 		}
 		if err != nil {
 			s.reportWriteFailure(ctx, fmt.Errorf("make a base of the archive: %w", err))
-			sleep(ctx, backoff)
+			reconcile.Pause(ctx, backoff)
 			backoff = min(2*backoff, maxBackoff)
 			continue
 		}
@@ -141,7 +142,7 @@ func (s *session) deliverBase(ctx context.Context, path string, name BaseName) e
 			return err
 		}
 		s.reportWriteFailure(ctx, fmt.Errorf("make a base of the archive: %w", err))
-		sleep(ctx, backoff)
+		reconcile.Pause(ctx, backoff)
 	}
 }
 

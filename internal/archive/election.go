@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // maxAbstention bounds the time in which a server that cannot write the archive does not
@@ -24,7 +26,7 @@ func (w *Writer) archiveElected(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := w.elect(ctx); err != nil {
 			w.reportFailure(ctx, err)
-			sleep(ctx, backoff)
+			reconcile.Pause(ctx, backoff)
 			backoff = min(2*backoff, maxBackoff)
 			continue
 		}
@@ -43,7 +45,7 @@ func (w *Writer) archiveElected(ctx context.Context) {
 			if time.Since(began) > maxAbstention {
 				abstention = minBackoff
 			}
-			sleep(ctx, abstention)
+			reconcile.Pause(ctx, abstention)
 			abstention = min(2*abstention, maxAbstention)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
@@ -181,7 +182,7 @@ func (s *session) feed(ctx context.Context) error {
 			return err
 		}
 		s.reportFailure(ctx, err)
-		sleep(ctx, minBackoff)
+		reconcile.Pause(ctx, minBackoff)
 	}
 }
 

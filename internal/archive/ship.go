@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // ownerCheck is the time between two checks whether another writer has taken
@@ -69,7 +71,7 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 			return nil // the next process ships the rest
 		}
 		s.reportWriteFailure(ctx, err)
-		sleep(ctx, backoff)
+		reconcile.Pause(ctx, backoff)
 		backoff = min(2*backoff, maxBackoff)
 	}
 	return nil

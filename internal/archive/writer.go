@@ -14,6 +14,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -153,7 +154,7 @@ func (w *Writer) pollRevision(ctx context.Context) {
 			last, delay = current, w.config.Interval
 		}
 		w.ledger.read(w.spool.size()) // sets the metrics
-		sleep(ctx, delay)
+		reconcile.Pause(ctx, delay)
 	}
 }
 
@@ -224,7 +225,7 @@ func (w *Writer) archive(ctx context.Context) error {
 				if refused := (*refusedError)(nil); errors.As(err, &refused) {
 					delay = refusedDelay
 				}
-				sleep(ctx, delay)
+				reconcile.Pause(ctx, delay)
 				backoff = min(2*backoff, maxBackoff)
 				continue
 			}
@@ -244,7 +245,7 @@ func (w *Writer) archive(ctx context.Context) error {
 				restartDelay = 0
 			}
 			waiting, stop := w.term.While(ctx)
-			sleep(waiting, restartDelay)
+			reconcile.Pause(waiting, restartDelay)
 			stop()
 			restartDelay = min(max(2*restartDelay, minRestartDelay), maxRestartDelay)
 		}
@@ -288,15 +289,6 @@ func (w *Writer) firstReason() string {
 		return fmt.Sprintf("the server was restored at revision %d of another chain", from.Revision)
 	}
 	return "the server had no archive here before"
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // state is the content of chain.json in the archive's directory: the chain that

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
@@ -70,10 +71,7 @@ func (m *migrationProgress) handler() cache.ResourceEventHandler {
 		AddFunc:    func(obj any) { m.set(obj) },
 		UpdateFunc: func(_, obj any) { m.set(obj) },
 		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			if migration, ok := obj.(*migrationv1beta1.StorageVersionMigration); ok {
+			if migration, ok := reconcile.Deleted[*migrationv1beta1.StorageVersionMigration](obj); ok {
 				m.end(migration.Name)
 			}
 		},

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // namedTypes are the types that a ResourceQuota or a StorageVersionMigration names. They
@@ -34,10 +36,9 @@ func (n *namedTypes) handler() cache.ResourceEventHandler {
 		AddFunc:    func(obj any) { n.set(obj, typesNamedBy(obj)) },
 		UpdateFunc: func(_, obj any) { n.set(obj, typesNamedBy(obj)) },
 		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
+			if object, ok := reconcile.Deleted[any](obj); ok {
+				n.set(object, nil)
 			}
-			n.set(obj, nil)
 		},
 	}
 }

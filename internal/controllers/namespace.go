@@ -100,10 +100,7 @@ func (n *namespaces) enqueue(obj any) {
 }
 
 func (n *namespaces) forget(obj any) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	if namespace, ok := obj.(*corev1.Namespace); ok {
+	if namespace, ok := reconcile.Deleted[*corev1.Namespace](obj); ok {
 		n.mu.Lock()
 		delete(n.terminating, namespace.UID)
 		n.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // storedRetry is the delay after a failed list.
@@ -125,7 +126,7 @@ func (i *storedInformer) RunWithContext(ctx context.Context) {
 		} else if logged.Changed(resource, err.Error()) {
 			i.log.Warn("reading the objects of a type from etcd failed, trying again: the garbage collector and quotas miss their changes", "type", resource, "error", err)
 		}
-		pause(ctx, i.retry)
+		reconcile.Pause(ctx, i.retry)
 	}
 }
 

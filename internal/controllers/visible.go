@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
@@ -117,7 +118,7 @@ func (v *visibleTypes) run(ctx context.Context) {
 		} else if failures++; failures == warnAfter && ctx.Err() == nil {
 			v.log.Warn("reading the types with objects failed, trying again: garbage collector and quota do not monitor new types", "error", err)
 		}
-		pause(ctx, updateCostFactor*time.Since(began))
+		reconcile.Pause(ctx, updateCostFactor*time.Since(began))
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -127,14 +128,6 @@ func (v *visibleTypes) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		timer.Stop()
-	}
-}
-
-// pause returns after d, or when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // catalog holds the light CRDs that this server serves: those of the informer, and what
@@ -134,10 +135,7 @@ func (c *catalog) OnUpdate(_, obj any) {
 
 // OnDelete implements [cache.ResourceEventHandler].
 func (c *catalog) OnDelete(obj any) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	crd, ok := reconcile.Deleted[*apiextensionsv1.CustomResourceDefinition](obj)
 	if !ok {
 		return
 	}
