@@ -15,7 +15,8 @@ const (
 	repeatInterval = time.Minute
 )
 
-// progress records why a start waits. It is safe for concurrent use.
+// progress records why a start waits. It is safe for concurrent use. [logging.Changes]
+// does not fit: a reason is logged only if it lasts, and again while it does.
 type progress struct {
 	now func() time.Time // time.Now, except in tests
 

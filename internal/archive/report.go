@@ -28,7 +28,8 @@ func (w *Writer) recordFailure(text string) {
 	w.record(corev1.EventTypeWarning, "ArchiveFailed", "The archive lags behind: %s", text)
 }
 
-// reportFailure reports a failure, once for each series.
+// reportFailure reports a failure, once for each series. [logging.Changes] does not fit:
+// the errors of a series differ, and its event is recorded later if it began too early.
 func (w *Writer) reportFailure(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
@@ -85,10 +86,10 @@ func (d *discoverer) changed() {
 func (d *discoverer) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var cost time.Duration // of the last query
-	recheck := false       // whether a second query follows the next one
-	before := 0            // the number of changes before the last query
-	failed := false        // whether the last query failed
+	var cost time.Duration     // of the last query
+	recheck := false           // whether a second query follows the next one
+	before := 0                // the number of changes before the last query
+	var logged logging.Changes // failures, until a query succeeds
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,14 +104,13 @@ func (d *discoverer) run(ctx context.Context) {
 			var err error
 			cost, err = d.query()
 			if err != nil {
-				if !failed && ctx.Err() == nil {
+				if logged.Changed("discovery", err.Error()) && ctx.Err() == nil {
 					d.log.Warn("querying discovery failed, trying again", "error", err)
 				}
-				failed = true
 				timer.Reset(recheckDelay)
 				continue
 			}
-			failed = false
+			logged.Forget("discovery")
 			if recheck {
 				recheck = false
 				timer.Reset(max(recheckDelay, costFactor*cost))

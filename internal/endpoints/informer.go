@@ -25,7 +25,8 @@ import (
 const probePeriod = 30 * time.Second
 
 // failuresBeforeLog is the number of failures in a row before a missing type is logged:
-// discovery has the type some time after its definition.
+// discovery has the type some time after its definition. [logging.Changes] would log the
+// first one.
 const failuresBeforeLog = 2
 
 // Run follows the ServiceEndpoint objects and writes their status until ctx ends. The
@@ -121,10 +122,7 @@ func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventH
 			apply(current)
 		},
 		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if object, ok := obj.(*unstructured.Unstructured); ok {
+			if object, ok := reconcile.Deleted[*unstructured.Unstructured](obj); ok {
 				ref := Reference{object.GetNamespace(), object.GetName()}
 				r.set(ref, nil)
 				r.dropState(ref)

@@ -3,7 +3,8 @@ package logging
 import "sync"
 
 // Changes records the text that was logged last for each key, so that a repeated
-// text is logged once. The zero value is ready to use. It is safe for concurrent use.
+// text is logged once. It is not for texts with a number that changes, nor for what is
+// logged only when it lasts. The zero value is ready to use. It is safe for concurrent use.
 type Changes struct {
 	last sync.Map // key -> text
 }

@@ -116,7 +116,8 @@ func (k *Keeper) accept(ctx context.Context, s usage) {
 	}
 }
 
-// logRefusal sets the refusal and logs it once.
+// logRefusal sets the refusal and logs it when it begins. [logging.Changes]
+// does not fit: the text has sizes, which change all the time, and others read it.
 func (k *Keeper) logRefusal(refusal string) {
 	before := k.Refusal()
 	k.setRefusal(refusal)
