@@ -38,10 +38,10 @@ func (s *promptWatches) Watch(ctx context.Context, key string, options storage.L
 	}
 	w := &promptWatch{
 		inner: inner, key: key, bookmarks: options.Predicate.AllowWatchBookmarks || options.ProgressNotify,
-		events: make(chan watch.Event), stopped: make(chan struct{}),
+		events: make(chan watch.Event), ended: make(chan struct{}),
 	}
-	w.stop = sync.OnceFunc(func() { close(w.stopped) })
-	go w.run(func() { s.requestProgress(ctx) })
+	ctx, w.stop = context.WithCancel(ctx)
+	go w.run(ctx, func() { s.requestProgress(ctx) })
 	return w, nil
 }
 
@@ -67,19 +67,24 @@ type promptWatch struct {
 	key       string // of the watched objects
 	bookmarks bool   // the client accepts them
 	events    chan watch.Event
-	stopped   chan struct{} // closed by stop
-	stop      func()
+	stop      func()        // ends run
+	ended     chan struct{} // closed when run has returned
 }
 
 // ResultChan implements [watch.Interface].
 func (w *promptWatch) ResultChan() <-chan watch.Event { return w.events }
 
-// Stop implements [watch.Interface].
-func (w *promptWatch) Stop() { w.stop() }
+// Stop implements [watch.Interface]. It waits for run, which returns at once.
+func (w *promptWatch) Stop() {
+	w.stop()
+	<-w.ended
+}
 
 // run passes events on until one of the sides ends the watch, or the client takes none. It
 // requests a bookmark in each interval.
-func (w *promptWatch) run(requestBookmark func()) {
+func (w *promptWatch) run(ctx context.Context, requestBookmark func()) {
+	defer close(w.ended)
+	defer w.stop()
 	defer close(w.events)
 	defer w.inner.Stop()
 	var due <-chan time.Time // never without bookmarks
@@ -91,12 +96,12 @@ func (w *promptWatch) run(requestBookmark func()) {
 	for {
 		select {
 		case event, open := <-w.inner.ResultChan():
-			if !open || !w.pass(event) {
+			if !open || !w.pass(ctx, event) {
 				return
 			}
 		case <-due:
 			requestBookmark()
-		case <-w.stopped:
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -104,7 +109,7 @@ func (w *promptWatch) run(requestBookmark func()) {
 
 // pass gives an event to the client. It returns false if the watch ends. Bookmarks that
 // another watch has requested are left out.
-func (w *promptWatch) pass(event watch.Event) bool {
+func (w *promptWatch) pass(ctx context.Context, event watch.Event) bool {
 	if event.Type == watch.Bookmark && !w.bookmarks {
 		return true
 	}
@@ -113,7 +118,7 @@ func (w *promptWatch) pass(event watch.Event) bool {
 	select {
 	case w.events <- event:
 		return true
-	case <-w.stopped:
+	case <-ctx.Done():
 	case <-timer.C:
 		// The client continues with another watch.
 		klog.V(1).InfoS("Closing a watch whose client takes no events", "key", w.key)

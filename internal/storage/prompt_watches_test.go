@@ -70,7 +70,6 @@ func TestStuckClientsLoseTheirWatch(t *testing.T) {
 				if _, open := <-w.ResultChan(); open {
 					t.Error("an event after the end")
 				}
-				synctest.Wait()
 				if !inner.IsStopped() {
 					t.Error("the watch of the store continues after the end")
 				}
@@ -83,12 +82,13 @@ func TestStuckClientsLoseTheirWatch(t *testing.T) {
 func TestBookmarksAreRequested(t *testing.T) {
 	for bookmarks, want := range map[bool]int{true: 10, false: 0} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &promptWatch{inner: watch.NewFake(), bookmarks: bookmarks, events: make(chan watch.Event), stopped: make(chan struct{})}
+			ctx, stop := context.WithCancel(t.Context())
+			w := &promptWatch{inner: watch.NewFake(), bookmarks: bookmarks, events: make(chan watch.Event), stop: stop, ended: make(chan struct{})}
 			requests := 0
-			go w.run(func() { requests++ })
+			go w.run(ctx, func() { requests++ })
 			time.Sleep(10*bookmarkInterval + time.Second)
-			close(w.stopped)
-			if <-w.events; requests != want {
+			w.Stop()
+			if requests != want {
 				t.Errorf("bookmarks %v: %d requests", bookmarks, requests)
 			}
 		})
