@@ -70,7 +70,7 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 
 // connectStores replaces the way to etcd that the storage options have set.
 func (b *builder) connectStores(factory *serverstorage.DefaultStorageFactory, c *genericapiserver.Config) {
-	b.profile.connectStores(factory, b.config.Storage.Dial(), b.external)
+	b.profile.connectStores(factory, b.config.Storage.Dial, b.external)
 	b.uncached = b.config.Storage.RESTOptionsGetter(c.RESTOptionsGetter, func(schema.GroupResource) bool { return false })
 	b.store(c)
 }

@@ -103,8 +103,7 @@ func (p profile) connectStores(factory *serverstorage.DefaultStorageFactory, dia
 	}
 	if len(external.Endpoints) > 0 {
 		transport.ServerList = external.Endpoints
-	}
-	if dial != nil {
+	} else {
 		transport.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {
 			return func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }, nil
 		}

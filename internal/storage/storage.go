@@ -31,8 +31,8 @@ type Connection struct {
 	Members []string
 	// Single means the embedded member, which supports transactions that only read.
 	Single bool
-	// Dial connects to the gRPC API of a store in this process; nil for one that is
-	// run elsewhere. It is for clients that upstream makes by itself.
+	// Dial connects to the gRPC API of the embedded member, and returns an error for an
+	// external cluster. It is for clients that upstream makes by itself.
 	Dial func(ctx context.Context) (net.Conn, error)
 	// Gate regulates access; nil for an external cluster.
 	Gate Gate
@@ -101,8 +101,8 @@ func (s *Storage) Close() {
 	s.running.Wait()
 }
 
-// Dial returns [Connection.Dial].
-func (s *Storage) Dial() func(ctx context.Context) (net.Conn, error) { return s.connection.Dial }
+// Dial is [Connection.Dial].
+func (s *Storage) Dial(ctx context.Context) (net.Conn, error) { return s.connection.Dial(ctx) }
 
 // run runs f until Close, which waits for it.
 func (s *Storage) run(f func(context.Context)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -64,6 +65,9 @@ func (e *External) Connection() storage.Connection {
 		NewWatcher: func() clientv3.Watcher { return clientv3.NewWatcher(e.client) },
 		Endpoint:   e.config.Endpoints[0],
 		Members:    e.config.Endpoints,
+		Dial: func(context.Context) (net.Conn, error) {
+			return nil, errors.New("connect to etcd in this process: it runs elsewhere")
+		},
 	}
 }
 
