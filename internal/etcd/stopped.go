@@ -10,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.etcd.io/etcd/server/v3/storage/datadir"
+	etcddatadir "go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.uber.org/zap"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
@@ -47,7 +48,7 @@ func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logge
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
-	logged, err := etcdfiles.LastLogged(datadir.ToWALDir(dir))
+	logged, err := etcdfiles.LastLogged(etcddatadir.ToWALDir(dir))
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
@@ -110,7 +111,7 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 			err = errors.Join(err, copied.Close())
 		}
 	}()
-	if err := copyPrivate(datadir.ToMemberDir(dir), datadir.ToMemberDir(to)); err != nil {
+	if err := copyPrivate(ctx, etcddatadir.ToMemberDir(dir), etcddatadir.ToMemberDir(to)); err != nil {
 		close(copied.closed)
 		return nil, fmt.Errorf("copy etcd's data: %w", err)
 	}
@@ -128,8 +129,9 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 	return copied, nil
 }
 
-// copyPrivate copies a directory with modes for this user only, as etcd requires.
-func copyPrivate(from, to string) error {
+// copyPrivate copies a directory with modes for this user only, as etcd requires, and the
+// content of what is linked.
+func copyPrivate(ctx context.Context, from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -142,22 +144,9 @@ func copyPrivate(from, to string) error {
 		if entry.IsDir() {
 			return os.MkdirAll(target, 0o700)
 		}
-		return copyFile(path, target)
+		_, err = datadir.CopyFile(ctx, path, target, 0o600, nil)
+		return err
 	})
-}
-
-func copyFile(from, to string) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = source.Close() }() // only read
-	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(file, source)
-	return errors.Join(err, file.Close())
 }
 
 // copiedMember is the snapshot of a member on a copy. Close stops the member and

@@ -95,6 +95,9 @@ func restore(ctx context.Context, archive, to string, log *slog.Logger) error {
 	return etcd.WriteChecksum(ctx, filepath.Join(to, "etcd"))
 }
 
+// readPiece is the number of bytes that are read before the context is looked at.
+const readPiece = 16 << 20
+
 // keptArchive returns where the unpacked archive is kept; empty for a user without a
 // cache directory.
 func keptArchive(ctx context.Context, archive string) (path string, err error) {
@@ -112,7 +115,7 @@ func keptArchive(ctx context.Context, archive string) (path string, err error) {
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		_, err = io.CopyN(sum, file, copyPiece)
+		_, err = io.CopyN(sum, file, readPiece)
 	}
 	if !errors.Is(err, io.EOF) {
 		return "", fmt.Errorf("read the archive: %w", err)
@@ -208,7 +211,7 @@ func copySummed(ctx context.Context, from, to, name string, mode os.FileMode) (*
 		return nil, err
 	}
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	size, err := copyFile(ctx, filepath.Join(from, local), filepath.Join(to, local), mode, sum)
+	size, err := datadir.CopyFile(ctx, filepath.Join(from, local), filepath.Join(to, local), mode, sum)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -91,8 +90,8 @@ func requireUnused(ctx context.Context, path string) (err error) {
 	return err
 }
 
-// copyTree copies a file or a directory with its modes. Where the file system can
-// share blocks, the copies of files share them.
+// copyTree copies a file or a directory with its modes. [os.CopyFS] would stop at sockets,
+// and could not be cancelled.
 func copyTree(ctx context.Context, from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -111,44 +110,9 @@ func copyTree(ctx context.Context, from, to string) error {
 		case entry.IsDir():
 			return os.MkdirAll(target, info.Mode().Perm())
 		case entry.Type().IsRegular():
-			_, err := copyFile(ctx, path, target, info.Mode().Perm(), nil)
+			_, err := datadir.CopyFile(ctx, path, target, info.Mode().Perm(), nil)
 			return err
 		}
 		return nil // sockets and links are not part of the data
 	})
-}
-
-// copyPiece is the number of bytes that are copied before the context is looked at.
-const copyPiece = 16 << 20
-
-// copyBuffer is the size in bytes of the buffer of a copy that is also read.
-const copyBuffer = 1 << 20
-
-// copyFile copies a file and writes its content to also, unless that is nil. It returns
-// the size of the file in bytes.
-func copyFile(ctx context.Context, from, to string, mode os.FileMode, also io.Writer) (size int64, err error) {
-	source, err := os.Open(from)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	target, buffer := io.Writer(file), []byte(nil) // copy_file_range where the system has it
-	if also != nil {
-		target, buffer = io.MultiWriter(file, also), make([]byte, copyBuffer)
-	}
-	for {
-		if ctx.Err() != nil {
-			return size, context.Cause(ctx)
-		}
-		n, err := io.CopyBuffer(target, io.LimitReader(source, copyPiece), buffer)
-		size += n
-		if err != nil || n < copyPiece {
-			return size, err
-		}
-	}
 }

@@ -1,0 +1,38 @@
+package datadir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestCopyFile(t *testing.T) {
+	dir := t.TempDir()
+	from, to, again := filepath.Join(dir, "from"), filepath.Join(dir, "to"), filepath.Join(dir, "again")
+	content := bytes.Repeat([]byte("content "), copyPiece/8+1) // more than a piece
+	if err := os.WriteFile(from, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	also := &bytes.Buffer{}
+	size, err := CopyFile(t.Context(), from, to, 0o640, also)
+	if err != nil || size != int64(len(content)) || !bytes.Equal(also.Bytes(), content) {
+		t.Errorf("%d bytes are copied, %d to the writer: %v", size, also.Len(), err)
+	}
+	if copied, err := os.ReadFile(to); err != nil || !bytes.Equal(copied, content) {
+		t.Errorf("the copy has %d bytes: %v", len(copied), err)
+	}
+	if info, err := os.Stat(to); err != nil || !HasMode(info, 0o640) {
+		t.Errorf("the copy is %v, %v", info.Mode(), err)
+	}
+	if _, err := CopyFile(t.Context(), from, to, 0o600, nil); !errors.Is(err, os.ErrExist) {
+		t.Errorf("over another file: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := CopyFile(ended, from, again, 0o600, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context: %v", err)
+	}
+}
