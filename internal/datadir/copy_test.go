@@ -13,18 +13,18 @@ func TestCopyFile(t *testing.T) {
 	dir := t.TempDir()
 	from, to, again := filepath.Join(dir, "from"), filepath.Join(dir, "to"), filepath.Join(dir, "again")
 	content := bytes.Repeat([]byte("content "), copyPiece/8+1) // more than a piece
-	if err := os.WriteFile(from, content, 0o600); err != nil {
+	if err := os.WriteFile(from, content, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	also := &bytes.Buffer{}
-	size, err := CopyFile(t.Context(), from, to, 0o640, also)
+	size, err := CopyFile(t.Context(), from, to, 0o600, also)
 	if err != nil || size != int64(len(content)) || !bytes.Equal(also.Bytes(), content) {
 		t.Errorf("%d bytes are copied, %d to the writer: %v", size, also.Len(), err)
 	}
 	if copied, err := os.ReadFile(to); err != nil || !bytes.Equal(copied, content) {
 		t.Errorf("the copy has %d bytes: %v", len(copied), err)
 	}
-	if info, err := os.Stat(to); err != nil || !HasMode(info, 0o640) {
+	if info, err := os.Stat(to); err != nil || !HasMode(info, 0o600) {
 		t.Errorf("the copy is %v, %v", info.Mode(), err)
 	}
 	if _, err := CopyFile(t.Context(), from, to, 0o600, nil); !errors.Is(err, os.ErrExist) {
