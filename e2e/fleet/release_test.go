@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 )
 
 // TestDowngradeOnAnExternalEtcd: a downgrade and a skipped minor release are refused
-// because of the key in etcd, also with a new data directory.
+// because of the key in etcd, also with a new data directory. An upgrade makes a backup.
 func TestDowngradeOnAnExternalEtcd(t *testing.T) {
 	members := cluster(t, 1)
 	members[0].waitHealthy()
@@ -31,8 +32,17 @@ func TestDowngradeOnAnExternalEtcd(t *testing.T) {
 			}
 		}
 	}
-	put(t, urls[0], "/kube-hyper-mini/release/registry", `{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.6.1"}`)
-	harness.StartIn(t, first.Dir, "--config", onEtcd(t, urls, ""))
+	const older = `{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.6.1"}`
+	put(t, urls[0], "/kube-hyper-mini/release/registry", older)
+	stamp := filepath.Join(first.Dir, "version.json")
+	if err := os.WriteFile(stamp, []byte(older), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	upgraded := harness.StartIn(t, first.Dir, "--config", onEtcd(t, urls, ""))
+	harness.Contains(t, upgraded.Log(), "backup made before the upgrade", "from=v0.0.1")
+	if content, err := os.ReadFile(stamp); err != nil || strings.Contains(string(content), "v0.0.1") {
+		t.Errorf("the data is still that of the earlier release: %s, %v", content, err)
+	}
 }
 
 // put writes a key through etcd's gRPC gateway.
