@@ -42,7 +42,6 @@ func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request
 	if p.Options.Watch && !fromNow {
 		since = int64(version)
 	}
-	// Wait for the store at most as long as upstream's cache does.
 	holding, cancel := holdContext(r.Context())
 	defer cancel()
 	empty, revision, err := e.population.HoldEmpty(holding, p.Resource(), since)

@@ -17,16 +17,11 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
-const (
-	// holdTimeout bounds how long a request waits for the counts of objects to
-	// reach a revision.
-	holdTimeout = 3 * time.Second
-)
-
 var storageVersioner = kubestorage.APIObjectVersioner{}
 
+// holdContext bounds how long a request waits for the counts of objects to reach a revision.
 func holdContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, holdTimeout)
+	return context.WithTimeout(ctx, customresources.RevisionTimeout)
 }
 
 // definitionChanges ends the watches of types without objects when their CRD changes.

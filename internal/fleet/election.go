@@ -13,6 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.etcd.io/etcd/client/v3/kubernetes"
+
+	upstream "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 const (
@@ -70,23 +72,20 @@ func (e *Election) Identity(ctx context.Context) (string, error) {
 
 // Leader returns the text of the elected candidate; empty if there is none.
 func (e *Election) Leader(ctx context.Context) (string, error) {
-	response, err := e.client.Get(ctx, e.prefix+"/", clientv3.WithFirstCreate()...)
+	elected, err := upstream.ElectedCandidate(ctx, e.client, e.prefix)
 	if err != nil {
 		return "", fmt.Errorf("read which server is elected: %w", err)
 	}
-	if len(response.Kvs) == 0 {
-		return "", nil
-	}
-	return string(response.Kvs[0].Value), nil
+	return string(elected), nil
 }
 
 // Contested reports whether more than one server takes part in the election.
 func (e *Election) Contested(ctx context.Context) (bool, error) {
-	response, err := e.client.Get(ctx, e.prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	count, err := upstream.CountCandidates(ctx, e.client, e.prefix)
 	if err != nil {
 		return false, fmt.Errorf("count the servers that take part in the election: %w", err)
 	}
-	return response.Count > 1, nil
+	return count > 1, nil
 }
 
 // ErrLost means that another server may be elected.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync/atomic"
@@ -145,6 +146,44 @@ func TestNestedPrefixes(t *testing.T) {
 	}
 	if keys, _, err := NewRevokedKeys(client, "/a").List(ctx); err != nil || len(keys) != 0 {
 		t.Errorf("below /a, the revoked keys are %v, %v", keys, err)
+	}
+}
+
+// TestContestedElection: a second candidate is seen while it waits, and elected after the
+// end of the first one's term.
+func TestContestedElection(t *testing.T) {
+	client := startEtcd(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	election := NewElection(client, "test", "/registry")
+	if leader, err := election.Leader(ctx); err != nil || leader != "" {
+		t.Errorf("before the election, %q is elected, %v", leader, err)
+	}
+	first, err := election.Campaign(ctx, "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elected := make(chan error, 1)
+	go func() {
+		second, err := election.Campaign(ctx, "second")
+		defer second.End()
+		if leader, leaderErr := election.Leader(ctx); err == nil && leader != "second" {
+			err = fmt.Errorf("after the end of the first term, %q is elected, %v", leader, leaderErr)
+		}
+		elected <- err
+	}()
+	for contested := false; !contested; {
+		if contested, err = election.Contested(ctx); err != nil {
+			first.End()
+			t.Fatalf("it is never contested: %v", err)
+		}
+	}
+	if leader, err := election.Leader(ctx); err != nil || leader != "first" {
+		t.Errorf("during the first term, %q is elected, %v", leader, err)
+	}
+	first.End()
+	if err := <-elected; err != nil {
+		t.Error(err)
 	}
 }
 

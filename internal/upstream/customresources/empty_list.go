@@ -29,6 +29,7 @@ import (
 // Mirrors: k8s.io/apiserver/pkg/endpoints/handlers.ListResource
 //   k8s.io/apiserver/pkg/endpoints/handlers.listOpts
 //   k8s.io/apiserver/pkg/storage/cacher/delegator.ShouldDelegateList
+//   k8s.io/apiserver/pkg/storage/cacher.blockTimeout
 //   k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.serveResource
 // Why: upstream's handler builds the serving machinery of a type before it
 //   answers any request.
@@ -37,6 +38,10 @@ import (
 // Breaks: clients that list a type without objects get other answers than those of a
 //   type with objects. Tests: TestInformersOfEmptyTypes,
 //   TestClientsOfTypesWithoutObjects.
+
+// RevisionTimeout is how long a request waits until its revision is there, as the watch cache
+// has it wait.
+const RevisionTimeout = 3 * time.Second
 
 // PlainRequest is a list or a watch that can be answered without a schema.
 type PlainRequest struct {
