@@ -3,7 +3,6 @@ package crds
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	storageerrors "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // listPage is how many stored CRDs are read at a time.
@@ -32,7 +33,8 @@ type definitions struct {
 	whole *customresourcedefinition.REST
 	// reader lists and watches whole CRDs.
 	reader   *wholeReader
-	prefix   string
+	prefix   string // of the keys, without the last slash
+	below    string // the beginning of the keys
 	destroys []func()
 }
 
@@ -44,7 +46,7 @@ func newDefinitions(getter genericregistry.RESTOptionsGetter, whole *customresou
 	if err != nil {
 		return nil, fmt.Errorf("find the storage of %s: %w", resource, err)
 	}
-	d := &definitions{whole: whole, prefix: "/" + strings.TrimPrefix(options.ResourcePrefix, "/")}
+	d := &definitions{whole: whole, prefix: whole.KeyRootFunc(context.Background()), below: store.NamespaceKeys("", options.ResourcePrefix, "")}
 	if d.light, err = d.store(options, lightCodec{stored: options.StorageConfig.Codec}); err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func (d *definitions) destroy() {
 	}
 }
 
-func (d *definitions) key(name string) string { return d.prefix + "/" + name }
+func (d *definitions) key(name string) string { return d.below + name }
 
 // get reads a CRD with its schemas. The caller owns the result.
 func (d *definitions) get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
