@@ -43,6 +43,12 @@ func populated(t *testing.T, s *harness.Server, name string) {
 	})
 }
 
+// runsControllers reports whether the server has acquired the lease more often than lost it. It
+// can lose the lease on a slow machine.
+func runsControllers(s *harness.Server) bool {
+	return strings.Count(s.Log(), "acquired the controller lease") > strings.Count(s.Log(), "lost the controller lease")
+}
+
 func TestControllersMoveToAnotherServer(t *testing.T) {
 	urls := endpoints(cluster(t, 1))
 	first := server(t, urls, "")
@@ -58,12 +64,15 @@ func TestControllersMoveToAnotherServer(t *testing.T) {
 		t.Errorf("the second server reads the first one's secret as %q", out)
 	}
 
+	harness.Eventually(t, "one server runs the controllers", func() error {
+		if one, two := runsControllers(first), runsControllers(second); one == two {
+			return fmt.Errorf("the first: %t, the second: %t", one, two)
+		}
+		return nil
+	})
 	leader, other := first, second
-	if !strings.Contains(first.Log(), "acquired the controller lease") {
+	if !runsControllers(first) {
 		leader, other = second, first
-	}
-	if strings.Contains(other.Log(), "acquired the controller lease") {
-		t.Error("the controllers run twice")
 	}
 	statusIs(t, leader, harness.ExitOK, `"garbage-collector-controller"`)
 	if out := other.Status("-o", "json"); strings.Contains(out, "garbage-collector-controller") {
