@@ -33,7 +33,7 @@ const (
 // unused memory to the system until ctx ends: when the process has allocated
 // little in an interval, or little compared with its unused memory. The runtime itself waits
 // two minutes for a collection without allocations and then returns memory slowly: 613
-// CRDs leave 340 MB resident for minutes, of which 100 are in use (bench, crds). When the
+// CRDs leave 279 MB resident for minutes instead of 117 (bench, crds). When the
 // process becomes idle, it also releases pages of the program, and calls release, which
 // does the same for other files.
 func Return(ctx context.Context, settled func(), release func(context.Context) error) {
