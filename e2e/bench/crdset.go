@@ -159,17 +159,4 @@ func pick(all []definition, n int, suits func(definition) bool) []definition {
 	return picked
 }
 
-// largestGroup returns a definition of the group version with the most CRDs.
-func largestGroup(all []definition) definition {
-	var largest definition
-	counts, most := map[[2]string]int{}, 0
-	for _, d := range all {
-		version := [2]string{d.group, d.version}
-		if counts[version]++; counts[version] > most {
-			largest, most = d, counts[version]
-		}
-	}
-	return largest
-}
-
 func decode(data []byte, into any) error { return json.Unmarshal(data, into) }

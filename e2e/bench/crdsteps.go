@@ -69,7 +69,7 @@ var crdSteps = []crdStep{
 	}, (*crdRun).listByMany, false},
 	{"documents", func(crdGoals) []row {
 		return []row{{name: "first /openapi/v3 document of a group", unit: inSeconds, limit: 0.2},
-			{name: "processor time of the first /openapi/v3 document of the largest group", unit: inSeconds}, {name: "discovery whole", unit: inSeconds, limit: 0.1}}
+			{name: "processor time of it", unit: inSeconds}, {name: "discovery whole", unit: inSeconds, limit: 0.1}}
 	}, (*crdRun).documents, false},
 	{"openapi-v2", func(g crdGoals) []row {
 		return []row{{name: "/openapi/v2", unit: inSeconds, limit: g.openAPIv2}, {name: "memory for /openapi/v2", unit: inBytes, limit: g.openAPIv2Memory},
@@ -229,17 +229,13 @@ func (r *crdRun) listByMany(ctx context.Context) ([]float64, error) {
 func (r *crdRun) documents(ctx context.Context) ([]float64, error) {
 	d := r.set[len(r.set)/3]
 	began := time.Now()
-	if err := r.discard(ctx, http.MethodGet, "/openapi/v3/apis/"+d.group+"/"+d.version, nil); err != nil {
-		return nil, err
-	}
-	document := since(began)
-	largest := largestGroup(r.set)
 	processor, err := r.processorTime(func() error {
-		return r.discard(ctx, http.MethodGet, "/openapi/v3/apis/"+largest.group+"/"+largest.version, nil)
+		return r.discard(ctx, http.MethodGet, "/openapi/v3/apis/"+d.group+"/"+d.version, nil)
 	})
 	if err != nil {
 		return nil, err
 	}
+	document := since(began)
 	began = time.Now()
 	text, err := r.accept(ctx, "/apis", discoveryType)
 	seconds := since(began)
