@@ -160,6 +160,25 @@ func TestWithoutKeys(t *testing.T) {
 	}
 }
 
+// TestKeysInCertificateFiles: a file that has a certificate and its private key is left out
+// of an archive without keys.
+func TestKeysInCertificateFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "server.pem")
+	content := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source := Source{DataDir: t.TempDir(), ConfigFiles: []config.Field{{Path: "serving.certFile", Value: file}}}
+	entries, leftOut, err := identityEntries(source, true)
+	if want := []string{"config/files/serving.certFile"}; err != nil || len(entries) != 0 || !slices.Equal(leftOut, want) {
+		t.Errorf("without keys: %d entries, left out %v, %v", len(entries), leftOut, err)
+	}
+	entries, leftOut, err = identityEntries(source, false)
+	if err != nil || len(entries) != 1 || len(leftOut) != 0 {
+		t.Errorf("with keys: %d entries, left out %v, %v", len(entries), leftOut, err)
+	}
+}
+
 // TestDamaged: an archive that was cut short anywhere, or in which any byte is
 // another, is refused, or its content is still what was saved.
 func TestDamaged(t *testing.T) {

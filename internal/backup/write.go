@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -165,12 +166,26 @@ func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut 
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the content of the archive: %w", err)
 		}
+		if withoutKeys && hasPrivateKey(content) { // a certificate and its key may be in one file
+			leftOut = append(leftOut, name)
+			continue
+		}
 		entries = append(entries, newEntry(name, content))
 	}
 	if source.Config != nil {
 		entries = append(entries, newEntry(configName, source.Config))
 	}
 	return entries, leftOut, nil
+}
+
+// hasPrivateKey reports whether PEM data has a private key.
+func hasPrivateKey(data []byte) bool {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if strings.HasSuffix(block.Type, "PRIVATE KEY") {
+			return true
+		}
+	}
+	return false
 }
 
 // configFiles begins the names of the files that the configuration names.

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
@@ -86,10 +85,11 @@ func (d *discoverer) changed() {
 func (d *discoverer) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var cost time.Duration     // of the last query
-	recheck := false           // whether a second query follows the next one
-	before := 0                // the number of changes before the last query
-	var logged logging.Changes // failures, until a query succeeds
+	var cost time.Duration // of the last query
+	recheck := false       // whether a second query follows the next one
+	before := 0            // the number of changes before the last query
+	// A failure is logged once until a query succeeds. The texts differ: they name ports.
+	failed := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -104,13 +104,14 @@ func (d *discoverer) run(ctx context.Context) {
 			var err error
 			cost, err = d.query()
 			if err != nil {
-				if logged.Changed("discovery", err.Error()) && ctx.Err() == nil {
+				if !failed && ctx.Err() == nil {
 					d.log.Warn("querying discovery failed, trying again", "error", err)
 				}
+				failed = true
 				timer.Reset(recheckDelay)
 				continue
 			}
-			logged.Forget("discovery")
+			failed = false
 			if recheck {
 				recheck = false
 				timer.Reset(max(recheckDelay, costFactor*cost))
