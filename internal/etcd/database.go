@@ -35,7 +35,7 @@ func Verify(ctx context.Context, dir string) error {
 
 // DamageError says what is damaged and what to do.
 type DamageError struct {
-	// Damage says what is damaged.
+	// Damage names the damaged files or pages, without the remedy.
 	Damage error
 }
 

@@ -71,8 +71,8 @@ func resync(previous, current any) bool {
 	return errBefore == nil && errAfter == nil && before.GetResourceVersion() == after.GetResourceVersion()
 }
 
-// DropManagedFields is a transform for [cache.SharedInformer.SetTransform] that kube-apiserver
-// and kube-controller-manager have, too: it saves the memory of managed fields.
+// DropManagedFields is a transform for [cache.SharedInformer.SetTransform]. It saves the memory
+// of managed fields, as the transforms of kube-apiserver and kube-controller-manager do.
 func DropManagedFields(obj any) (any, error) {
 	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
 		accessor.SetManagedFields(nil)

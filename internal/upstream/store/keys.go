@@ -102,7 +102,8 @@ func ResourcePrefix(key []byte, single map[string]struct{}) []byte {
 }
 
 // CustomResourcePrefix returns the key prefix of a custom resource below the common
-// prefix; without a resource, that of all custom resources of the group. A custom resource that was not used yet has no store that has it.
+// prefix; without a resource, that of all custom resources of the group. A custom resource
+// that was not used yet has no store that has it.
 func CustomResourcePrefix(resource schema.GroupResource) string {
 	return path.Join(resource.Group, resource.Resource)
 }
