@@ -6,10 +6,13 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
 const (
@@ -21,15 +24,21 @@ const (
 	// those of others. With 10,000, two lists of 5,000 at a time leave a part of two
 	// processors unused.
 	maxUserListed = 25_000
-	// maxPrivilegedListed is the same for those whose lists do not wait for lists of other
-	// users, see isPrivileged.
-	maxPrivilegedListed = 25_000
+	// maxMastersListed is the same for system:masters, whose lists do not wait for those of
+	// other users: two lists of 5,000 at a time leave a part of two processors unused.
+	maxMastersListed = 15_000
+	// maxControllersListed is the same for the controllers and informers of servers, see
+	// isController.
+	maxControllersListed = 10_000
 )
 
 // listBudgets bound the number of objects of the lists that are served at the same time.
 type listBudgets struct {
-	privileged budget
-	others     budget // of all users that are not privileged
+	controllers budget
+	masters     budget
+	others      budget // of all other users
+
+	accounts sets.Set[string] // user names of the controllers' service accounts
 
 	mu    sync.Mutex
 	users map[string]*userBudget // see budgetName; those with lists that wait or are served
@@ -49,7 +58,10 @@ type userBudget struct {
 }
 
 func newListBudgets() *listBudgets {
-	return &listBudgets{privileged: newBudget(maxPrivilegedListed), others: newBudget(maxListed), users: map[string]*userBudget{}}
+	return &listBudgets{
+		controllers: newBudget(maxControllersListed), masters: newBudget(maxMastersListed), others: newBudget(maxListed),
+		accounts: controllerAccounts(), users: map[string]*userBudget{},
+	}
 }
 
 func newBudget(size int64) budget { return budget{semaphore.NewWeighted(size), size} }
@@ -62,8 +74,11 @@ func (b *listBudgets) acquire(ctx context.Context, objects int64) (release func(
 	if !known {
 		requester = &user.DefaultInfo{}
 	}
-	if isPrivileged(requester) {
-		return b.privileged.acquire(ctx, objects)
+	switch {
+	case b.isController(requester):
+		return b.controllers.acquire(ctx, objects)
+	case slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup):
+		return b.masters.acquire(ctx, objects)
 	}
 	objects = min(objects, maxUserListed)
 	own, leave := b.enter(budgetName(requester))
@@ -123,12 +138,36 @@ func budgetName(requester user.Info) string {
 	return requester.GetName()
 }
 
-// isPrivileged reports whether lists of the user do not wait for those of others:
-// system:masters, and the controllers of servers, which upstream's flow control gives a
-// priority level of their own, too.
-func isPrivileged(requester user.Info) bool {
-	namespace, _, err := serviceaccount.SplitUsername(requester.GetName())
-	return slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup) ||
-		requester.GetName() == user.KubeControllerManager ||
-		err == nil && namespace == metav1.NamespaceSystem
+// isController reports whether the user is a server itself or one of its controllers. Their
+// lists do not wait for those of users, and not for those of other accounts of kube-system,
+// which may be those of operators.
+func (b *listBudgets) isController(requester user.Info) bool {
+	switch name := requester.GetName(); name {
+	case user.APIServerUser:
+		return slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup)
+	case user.KubeControllerManager:
+		return true
+	default:
+		return b.accounts.Has(name)
+	}
+}
+
+// controllerAccounts returns the user names of the service accounts that the bootstrap
+// policy binds to roles in kube-system or in all namespaces: those of the controllers.
+func controllerAccounts() sets.Set[string] {
+	accounts := sets.New[string]()
+	add := func(subjects []rbacv1.Subject) {
+		for _, subject := range subjects {
+			if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == metav1.NamespaceSystem {
+				accounts.Insert(serviceaccount.MakeUsername(subject.Namespace, subject.Name))
+			}
+		}
+	}
+	for _, binding := range bootstrappolicy.ControllerRoleBindings() {
+		add(binding.Subjects)
+	}
+	for _, binding := range bootstrappolicy.NamespaceRoleBindings()[metav1.NamespaceSystem] {
+		add(binding.Subjects)
+	}
+	return accounts
 }

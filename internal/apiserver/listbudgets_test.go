@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,9 +13,26 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// asUser returns the context of a request of the user.
-func asUser(ctx context.Context, name string, groups ...string) context.Context {
-	return request.WithUser(ctx, &user.DefaultInfo{Name: name, Groups: groups})
+const (
+	administrator   = "admin"
+	operatorAccount = "system:serviceaccount:kube-system:operator"
+)
+
+// controllerUsers are users of the server's controllers and informers.
+var controllerUsers = []string{
+	user.KubeControllerManager, user.APIServerUser,
+	"system:serviceaccount:kube-system:generic-garbage-collector",
+	"system:serviceaccount:kube-system:token-cleaner",
+}
+
+// asUser returns the context of a request of the user. The administrator and servers are
+// in system:masters.
+func asUser(ctx context.Context, name string) context.Context {
+	requester := &user.DefaultInfo{Name: name}
+	if name == administrator || name == user.APIServerUser {
+		requester.Groups = []string{user.SystemPrivilegedGroup}
+	}
+	return request.WithUser(ctx, requester)
 }
 
 // expectListed lists 20,000 objects as the user, and returns after which time they were
@@ -52,15 +70,31 @@ func listUnread(t *testing.T, g *listGate, names ...string) (end func()) {
 // TestUnreadListsDelayNoOtherUsers: lists that their user does not read delay further
 // lists of that user, or of the service accounts of that namespace, only.
 func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
-	for name, users := range map[string][]string{
-		"one user":                          {"mallory", "mallory", "mallory", "mallory"},
-		"service accounts of one namespace": {"system:serviceaccount:team:a", "system:serviceaccount:team:b", "system:serviceaccount:team:c"},
+	users := []string{"alice", "system:serviceaccount:other:a"}
+	for name, test := range map[string]struct{ unread, others []string }{
+		"one user": {
+			[]string{"mallory", "mallory", "mallory", "mallory"}, slices.Concat(users, controllerUsers, []string{administrator, operatorAccount}),
+		},
+		"service accounts of one namespace": {
+			[]string{"system:serviceaccount:team:a", "system:serviceaccount:team:b", "system:serviceaccount:team:c"},
+			slices.Concat(users, controllerUsers, []string{administrator, operatorAccount}),
+		},
+		"service accounts of operators in kube-system": {
+			[]string{operatorAccount, operatorAccount, "system:serviceaccount:kube-system:other", "system:serviceaccount:kube-system:other"},
+			slices.Concat(users, controllerUsers, []string{administrator}),
+		},
+		"administrators": {
+			[]string{administrator, administrator, administrator}, slices.Concat(users, controllerUsers, []string{operatorAccount}),
+		},
+		"controllers": {
+			slices.Concat(controllerUsers, controllerUsers), slices.Concat(users, []string{administrator, operatorAccount}),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newTestGate()
-				end := listUnread(t, g, users...)
-				for _, other := range []string{"alice", "system:serviceaccount:other:a"} {
+				end := listUnread(t, g, test.unread...)
+				for _, other := range test.others {
 					if waited := expectListed(t, g, other); waited > 0 {
 						t.Errorf("the list of %s has waited for %v", other, waited)
 					}
@@ -81,7 +115,7 @@ func TestUnreadListsOfTwoUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()
 		end := listUnread(t, g, "mallory", "mallory", "mallory", "eve", "eve", "eve")
-		for _, name := range []string{"system:kube-controller-manager", "system:serviceaccount:kube-system:generic-garbage-collector"} {
+		for _, name := range controllerUsers {
 			if waited := expectListed(t, g, name); waited > 0 {
 				t.Errorf("the list of %s has waited for %v", name, waited)
 			}
