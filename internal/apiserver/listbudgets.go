@@ -68,7 +68,8 @@ func newBudget(size int64) budget { return budget{semaphore.NewWeighted(size), s
 
 // acquire waits until the requester of the context may list that many objects, or until
 // the context ends. release may be called more than once. A list waits for the lists of
-// its user before it takes a place behind those of others.
+// its user before it takes a place behind those of others. One of more objects than its
+// user may list at a time counts as all of those for the user, and in full for the others.
 func (b *listBudgets) acquire(ctx context.Context, objects int64) (release func(), ok bool) {
 	requester, known := request.UserFrom(ctx)
 	if !known {
@@ -80,7 +81,6 @@ func (b *listBudgets) acquire(ctx context.Context, objects int64) (release func(
 	case slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup):
 		return b.masters.acquire(ctx, objects)
 	}
-	objects = min(objects, maxUserListed)
 	own, leave := b.enter(budgetName(requester))
 	releaseOwn, ok := own.acquire(ctx, objects)
 	if !ok {

@@ -127,3 +127,32 @@ func TestUnreadListsOfTwoUsers(t *testing.T) {
 		end()
 	})
 }
+
+// TestListsAboveTheBound: one of more objects than all lists together may have is served
+// alone, and delays lists of other users until it does not count any more.
+func TestListsAboveTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGate()
+		served := make(chan string, 2)
+		h := g.limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			requester, _ := request.UserFrom(r.Context())
+			served <- requester.GetName()
+			time.Sleep(2 * g.hold)
+		}))
+		var clients sync.WaitGroup
+		for _, name := range []string{"alice", "bob"} {
+			clients.Go(func() { ask(t, asUser(t.Context(), name), h, "/api/v1/events") })
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		if name := <-served; name != "alice" || len(served) > 0 {
+			t.Errorf("the list of %s is served, and %d with it", name, len(served))
+		}
+		time.Sleep(g.hold)
+		synctest.Wait()
+		if len(served) != 1 {
+			t.Error("the list of bob is not served after that of alice does not count any more")
+		}
+		clients.Wait()
+	})
+}

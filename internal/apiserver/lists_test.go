@@ -19,13 +19,15 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
-// newTestGate counts 5,000 secrets in each namespace, 20,000 in all, and
+// newTestGate counts 5,000 secrets in each namespace, 20,000 in all, 100,000 events, and
 // 10 objects of every other kind.
 func newTestGate() *listGate {
 	return newListGate(func(_ context.Context, resource schema.GroupResource, namespace string) (int64, error) {
 		switch {
 		case resource.Resource == "broken":
 			return 0, errors.New("etcd is away")
+		case resource.Resource == "events":
+			return 100_000, nil
 		case resource.Resource != "secrets":
 			return 10, nil
 		case namespace == "":
