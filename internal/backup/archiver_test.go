@@ -178,3 +178,47 @@ func TestServersThatShareADirectory(t *testing.T) {
 		}
 	})
 }
+
+// TestOwnArchivesOnALateVolume: archives that a server made before its start are not taken
+// for those of another one when their volume is mounted, or can be read, only after it.
+func TestOwnArchivesOnALateVolume(t *testing.T) {
+	data := database(t, writes)
+	for name, test := range map[string]struct {
+		unmounted func(dir string) error
+		made      time.Duration // after the start
+	}{
+		"an empty mount point": {func(string) error { return nil }, -24 * time.Hour},
+		"no mount point":       {os.Remove, -24 * time.Hour},
+		"not readable, and made with a clock ahead": {func(dir string) error {
+			return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600))
+		}, 240 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := archiver(t, data)
+				dir := a.config.Backup.Dir
+				a.config.Backup.Schedule, a.config.Backup.Keep = "@every 1h", 10
+				if err := test.unmounted(dir); err != nil {
+					t.Fatal(err)
+				}
+				own := filepath.Join(dir, FileName(ReasonScheduled, Encryption{}, time.Now().Add(test.made)))
+				var reasons []string
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() {
+					a.KeepSchedule(ctx, func(_, reason, _ string, _ ...any) { reasons = append(reasons, reason) })
+				})
+				time.Sleep(30 * time.Minute)
+				if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(own, nil, 0o600)); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(2 * time.Hour) // two times of the schedule
+				cancel()
+				running.Wait()
+				if want := []string{"BackupMade", "BackupMade"}; !slices.Equal(reasons, want) {
+					t.Errorf("the events are %v, want %v", reasons, want)
+				}
+			})
+		})
+	}
+}
