@@ -215,7 +215,7 @@ func TestRunIsInterruptedWhileItUnpacks(t *testing.T) {
 		t.Error(err)
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) || !strings.Contains(errs.String(), "interrupt during the start; everything was removed") {
+	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) || !strings.Contains(errs.String(), "interrupt during the start; everything is removed") {
 		t.Errorf("it ended with %d:\n%s", code, errs.String())
 	}
 	if err := r.left(); err != nil {

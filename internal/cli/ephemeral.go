@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 
@@ -46,7 +47,12 @@ func serveInTemporary(cmd *cobra.Command, cfg *config.ServerConfiguration, log *
 	if err = server.Start(cmd.Context()); err == nil {
 		err = <-server.Failed()
 	}
-	return errors.Join(err, server.Close())
+	closeErr := server.Close(context.WithoutCancel(cmd.Context()))
+	if errors.Is(closeErr, testplane.ErrLeft) {
+		log.Warn(closeErr.Error())
+		closeErr = nil
+	}
+	return errors.Join(err, closeErr)
 }
 
 // serveInEmpty runs the server in the named directory.

@@ -289,7 +289,8 @@ func (d *Dir) Use() (release func()) {
 }
 
 // Close calls [KeepOwner] and releases the lock, which [Dir.Use] may still hold. After
-// [OpenEphemeral], it waits for the uses and removes the content first.
+// [OpenEphemeral], it removes the content first, for which it waits for the uses, at most
+// for [RemovalTimeout].
 func (d *Dir) Close() error {
 	if d.ephemeral {
 		return d.closeEphemeral()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"time"
 )
 
 // ephemeralMark is the file in a data directory whose content is removed when its
@@ -78,7 +79,7 @@ func (d *Dir) refuseEphemeral() error {
 // the directory if Lock has made it.
 func (d *Dir) closeEphemeral() error {
 	d.ephemeral = false
-	d.uses.Wait()
+	d.awaitUses()
 	err := d.removeData()
 	if err == nil {
 		err = os.Remove(d.Join(ephemeralMark))
@@ -93,6 +94,24 @@ func (d *Dir) closeEphemeral() error {
 		return errors.Join(d.Close(), os.Remove(d.Join("lock")))
 	}
 	return errors.Join(os.Remove(d.Join("lock")), d.Close())
+}
+
+// RemovalTimeout bounds the wait for etcd before files are removed that it uses. etcd takes
+// longer to open a large database, and may hang when it is closed.
+const RemovalTimeout = 5 * time.Second
+
+// awaitUses waits until no use is left, at most for RemovalTimeout: the files are then
+// removed under etcd, because nothing else removes them.
+func (d *Dir) awaitUses() {
+	ended := make(chan struct{})
+	go func() {
+		d.uses.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(RemovalTimeout):
+	}
 }
 
 // removeData removes the content except the lock and the mark.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // fillEphemeral opens the directory and writes what a server writes.
@@ -76,6 +77,26 @@ func TestEphemeralWaitsForUses(t *testing.T) {
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("it has %s, %v", names(t, path), err)
 		}
+	})
+}
+
+// TestEphemeralWithAHangingUse: Close does not wait for ever, and removes the files.
+func TestEphemeralWithAHangingUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "made")
+		d := fillEphemeral(t, path)
+		release := d.Use()
+		began := time.Now()
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != RemovalTimeout { // of the fake clock
+			t.Errorf("it took %s, want %s", took, RemovalTimeout)
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("it has %s, %v", names(t, path), err)
+		}
+		release()
 	})
 }
 

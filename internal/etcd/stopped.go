@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	etcddatadir "go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.uber.org/zap"
@@ -149,8 +150,9 @@ func copyPrivate(ctx context.Context, from, to string) error {
 	})
 }
 
-// copiedMember is the snapshot of a member on a copy. Close stops the member and
-// removes the copy.
+// copiedMember is the snapshot of a member on a copy. Close stops the member and removes
+// the copy. For a member that was stopped while etcd opened the copy, it waits for etcd at
+// most for [datadir.RemovalTimeout].
 type copiedMember struct {
 	io.ReadCloser
 	member *Member
@@ -168,6 +170,9 @@ func (c *copiedMember) Close() error {
 	if c.stop != nil {
 		errs = append(errs, c.stop())
 	}
-	<-c.closed
+	select {
+	case <-c.closed:
+	case <-time.After(datadir.RemovalTimeout): // what etcd makes meanwhile is removed by the next start
+	}
 	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
 }

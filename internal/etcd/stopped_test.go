@@ -1,11 +1,14 @@
 package etcd
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -131,4 +134,24 @@ func TestReleases(t *testing.T) {
 	if err := releases.Check(t.Context(), next); err == nil {
 		t.Error("garbage is a release")
 	}
+}
+
+// TestStopWhileACopyIsOpened: the wait for etcd has a bound, and the copy is removed.
+func TestStopWhileACopyIsOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "etcd-1")
+		if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := (&copiedMember{dir: dir, closed: make(chan struct{})}).Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != datadir.RemovalTimeout { // of the fake clock
+			t.Errorf("it took %s, want %s", took, datadir.RemovalTimeout)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the copy is there: %v", err)
+		}
+	})
 }

@@ -79,11 +79,11 @@ func Run(ctx context.Context, options Options) (code int, err error) {
 	}
 	guard, err := testplane.StartGuard(dir.Path())
 	if err != nil {
-		return 0, errors.Join(err, dir.Remove())
+		return 0, errors.Join(err, dir.Remove(ctx))
 	}
 	r := &runner{options: options, path: path, dir: dir.Path(), guard: guard}
 	code, err = r.run(ctx, account)
-	return code, errors.Join(err, dir.Remove(), guard.Release()) // the guard last: it removes what a killed process has left
+	return code, errors.Join(err, dir.Remove(ctx), guard.Release()) // the guard last: it removes what a killed process has left
 }
 
 // runner is a Run under way.

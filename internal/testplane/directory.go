@@ -1,6 +1,7 @@
 package testplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -155,9 +156,18 @@ func (d *Directory) Data() string { return filepath.Join(d.path, "data") }
 // Log is the path of the server's log in it.
 func (d *Directory) Log() string { return filepath.Join(d.path, "server.log") }
 
+// ErrLeft means that the temporary directory could not be removed yet, because etcd uses
+// it. The guard removes it when this process has ended, or the next process that makes one.
+var ErrLeft = errors.New("etcd still uses the temporary directory")
+
 // Remove removes the directory with its content, when no server and no etcd uses the data.
-func (d *Directory) Remove() error {
-	err := awaitUnlocked(d.Data())
+// It waits for that until ctx ends, at most for [datadir.RemovalTimeout], and then returns
+// ErrLeft: the directory stays locked.
+func (d *Directory) Remove(ctx context.Context) error {
+	err := awaitUnlocked(ctx, d.Data())
+	if errors.Is(err, datadir.ErrLocked) {
+		return fmt.Errorf("%w %s: it is removed when this process has ended", ErrLeft, d.path)
+	}
 	if d.lock != nil {
 		err = errors.Join(err, d.lock.Close()) // Windows removes no open file
 	}
@@ -168,8 +178,11 @@ func (d *Directory) Remove() error {
 }
 
 // awaitUnlocked waits until the data directory is not locked: a server that is stopped
-// while etcd opens its data does not wait for etcd.
-func awaitUnlocked(data string) error {
+// while etcd opens its data does not wait for etcd. It returns datadir.ErrLocked when ctx
+// has ended or the time is over.
+func awaitUnlocked(ctx context.Context, data string) error {
+	ctx, cancel := context.WithTimeout(ctx, datadir.RemovalTimeout)
+	defer cancel()
 	for {
 		lock, err := datadir.TryLock(filepath.Join(data, "lock"))
 		switch {
@@ -180,6 +193,10 @@ func awaitUnlocked(data string) error {
 		case !errors.Is(err, datadir.ErrLocked):
 			return fmt.Errorf("wait for the end of etcd: %w", err)
 		}
-		time.Sleep(lockPoll)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(lockPoll):
+		}
 	}
 }

@@ -3,6 +3,7 @@
 package testplane
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
@@ -46,7 +49,7 @@ func TestSweep(t *testing.T) {
 	if entries, err := os.ReadDir(elsewhere); err != nil || len(entries) != 1 {
 		t.Errorf("behind the link there are %v, %v", entries, err)
 	}
-	if err := errors.Join(used.Remove(), kept.Remove(), next.Remove()); err != nil {
+	if err := errors.Join(used.Remove(t.Context()), kept.Remove(t.Context()), next.Remove(t.Context())); err != nil {
 		t.Error(err)
 	}
 }
@@ -124,5 +127,60 @@ func TestFullDirectoryIsNamed(t *testing.T) {
 	}
 	if err := d.explain(nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRemoveWithAHangingEtcd: the wait for the lock of the data directory has a bound, and a
+// signal that ends a run ends it. The directory is left to the guard, and no other process
+// removes it before.
+func TestRemoveWithAHangingEtcd(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for name, c := range map[string]struct {
+		signals []os.Signal
+		want    time.Duration
+	}{
+		"no signal":        {nil, datadir.RemovalTimeout},
+		"a changed window": {[]os.Signal{syscall.SIGWINCH}, datadir.RemovalTimeout},
+		"SIGTERM":          {[]os.Signal{syscall.SIGTERM}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, err := MakeDirectory(false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				used, err := datadir.Lock(d.Data())
+				if err != nil {
+					t.Fatal(err)
+				}
+				signals := make(chan os.Signal, 1)
+				for _, signal := range c.signals {
+					signals <- signal
+				}
+				var errs bytes.Buffer
+				r := &runner{RunOptions: RunOptions{ServerOptions: ServerOptions{Err: &errs}, Signals: signals}, server: &Server{dir: d}}
+				began := time.Now()
+				if err := r.close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				// One poll may be under way.
+				if took := time.Since(began); took < c.want || took > c.want+lockPoll {
+					t.Errorf("it took %s, want %s", took, c.want)
+				}
+				if !strings.Contains(errs.String(), "etcd still uses the temporary directory "+d.Path()) {
+					t.Errorf("it says %q", errs.String())
+				}
+				sweep(os.TempDir())
+				if err := used.Close(); err != nil {
+					t.Errorf("the directory was removed: %v", err)
+				}
+				if err := d.Remove(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if _, err := os.Stat(d.Path()); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("the directory is there: %v", err)
+				}
+			})
+		})
 	}
 }

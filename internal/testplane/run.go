@@ -65,7 +65,7 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 	}
 	code, err = r.serve(ctx)
 	err = r.server.dir.explain(err)
-	if closeErr := r.server.Close(); closeErr != nil {
+	if closeErr := r.close(ctx); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
 	if r.Keep {
@@ -73,6 +73,19 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 		err = errors.Join(err, keptErr)
 	}
 	return code, err
+}
+
+// close closes the server. A further signal that ends a run ends the wait for etcd.
+func (r *runner) close(ctx context.Context) error {
+	var err error
+	_ = UntilSignal(context.WithoutCancel(ctx), r.Signals, func(ctx context.Context) error {
+		err = r.server.Close(ctx)
+		return nil
+	}) // the signal changes nothing else
+	if errors.Is(err, ErrLeft) {
+		_, err = fmt.Fprintln(r.Err, err) // no failure: the guard removes the directory
+	}
+	return err
 }
 
 // endOf returns a channel that is closed at the end of the input; nil if there
@@ -114,7 +127,7 @@ type SignalError struct{ Signal os.Signal }
 
 // Error implements error.
 func (e *SignalError) Error() string {
-	return fmt.Sprintf("%s during the start; everything was removed", e.Signal)
+	return fmt.Sprintf("%s during the start; everything is removed", e.Signal)
 }
 
 // serverEndedError means that the server ended before the command.
@@ -143,7 +156,7 @@ func (r *runner) awaitReady() (appliance.Running, error) {
 		case err := <-r.server.Failed():
 			return appliance.Running{}, fmt.Errorf("start the server: %w", err)
 		case <-r.owner:
-			return appliance.Running{}, errors.Join(errors.New("standard input ended during the start; everything was removed"), r.server.Stop())
+			return appliance.Running{}, errors.Join(errors.New("standard input ended during the start; everything is removed"), r.server.Stop())
 		case signal := <-r.Signals:
 			if endsRun(signal) {
 				return appliance.Running{}, errors.Join(&SignalError{signal}, r.server.Stop())
@@ -233,7 +246,7 @@ func (r *runner) awaitEnd(done <-chan struct{}) error {
 				return &SignalError{signal}
 			}
 		case <-r.owner:
-			return errors.New("standard input ended during the start; everything was removed")
+			return errors.New("standard input ended during the start; everything is removed")
 		case <-done:
 			return nil
 		}

@@ -64,7 +64,7 @@ func NewServer(options ServerOptions) (*Server, error) {
 		err = s.prepare(options)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(err, s.Close(context.Background()))
 	}
 	return s, nil
 }
@@ -145,14 +145,19 @@ func (s *Server) Stop() error {
 	return <-s.failed
 }
 
-// Close removes the temporary directory, unless it is kept, and ends the guard.
-func (s *Server) Close() error {
+// Close removes the temporary directory, unless it is kept, and ends the guard. The end of
+// ctx ends the wait for etcd (see [Directory.Remove]). With [ErrLeft], the guard goes on and
+// removes the directory after the end of this process.
+func (s *Server) Close(ctx context.Context) error {
 	var errs []error
 	if s.opened != nil {
 		errs = append(errs, s.opened.Close())
 	}
 	if !s.keep {
-		errs = append(errs, s.dir.Remove())
+		err := s.dir.Remove(ctx)
+		if errs = append(errs, err); errors.Is(err, ErrLeft) {
+			return errors.Join(errs...)
+		}
 	}
 	if s.guard != nil {
 		errs = append(errs, s.guard.Release())
