@@ -106,8 +106,8 @@ func Start(ctx context.Context, cfg Config) (m *Member, stop func() error, err e
 // [Member.WaitReady] does. Data that is damaged or cannot be read is an error.
 //
 // The end of ctx closes the client and the member, and writes the checksum. etcd cannot be
-// cancelled while it opens the data: Run then returns the cause of ctx at once, and etcd is
-// closed later, see [Config.Closed]. A member that has failed is not closed, because it may
+// cancelled while it opens the data: if that takes some seconds more, Run returns the cause of
+// ctx, and etcd is closed later, see [Config.Closed]. A member that has failed is not closed, because it may
 // hold locks that closing needs: all acknowledged writes are in its log.
 func (m *Member) Run(ctx context.Context, ready func()) error {
 	embedCfg, err := m.prepare(ctx)
@@ -129,6 +129,9 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 	}
 	m.client = v3client.New(m.etcd.Server)
 	m.client.KV = etcdfiles.AfterElection(m.client.KV, m.WaitReady)
+	if ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), m.close(context.WithoutCancel(ctx)))
+	}
 	ready()
 	return m.serve(ctx, slowTicks)
 }

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -91,6 +92,10 @@ func describe(message string, fields []zapcore.Field) string {
 	return message + " (" + strings.Join(parts, ", ") + ")"
 }
 
+// openGrace is the time that a start which is cancelled leaves etcd to open the data. Data of
+// a usual size is open by then, and is closed in order.
+const openGrace = 3 * time.Second
+
 // outcome is what embed.StartEtcd returns.
 type outcome struct {
 	etcd *embed.Etcd
@@ -100,13 +105,16 @@ type outcome struct {
 // Start is embed.StartEtcd with an error where etcd panics or fails for good. The
 // configuration's logger must be one of [Failure.Logger].
 //
-// embed.StartEtcd cannot be cancelled, and reads each key of the database. When ctx ends
-// first, Start returns its cause, and a goroutine closes etcd as soon as it has opened the
-// data. With each error, closed is called once, possibly after the return: etcd no longer
+// embed.StartEtcd cannot be cancelled, and reads each key of the database. When ctx has ended
+// openGrace ago, Start returns its cause, and a goroutine closes etcd as soon as it has opened
+// the data. With each error, closed is called once, possibly after the return: etcd no longer
 // uses the data then, or has failed. Without an error, it is not called.
 func (f *Failure) Start(ctx context.Context, config *embed.Config, closed func()) (*embed.Etcd, error) {
 	outcomes := make(chan outcome, 1)
 	go func() { outcomes <- open(config) }()
+	expired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(openGrace, func() { close(expired) }) })
+	defer stop()
 	select {
 	case o := <-outcomes:
 		if o.err != nil {
@@ -116,7 +124,7 @@ func (f *Failure) Start(ctx context.Context, config *embed.Config, closed func()
 	case <-f.failed:
 		closed()
 		return nil, f.err
-	case <-ctx.Done():
+	case <-expired:
 		go f.discard(outcomes, closed)
 		return nil, context.Cause(ctx)
 	}
