@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // The directories of the identity in archives. Those of the certificates and of the local
@@ -77,7 +79,7 @@ func (f *identityFiles) scan(dirs []string) (map[string]fileState, error) {
 			if entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
 				continue // temporary files begin with a dot
 			}
-			info, err := entry.Info()
+			info, err := datadir.StatFile(filepath.Join(f.dataDir, dir, entry.Name()))
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}

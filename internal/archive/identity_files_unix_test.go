@@ -74,3 +74,41 @@ func TestChangedKeysOfOneMoment(t *testing.T) {
 		t.Errorf("changed files: %v, want %v", got, want)
 	}
 }
+
+// TestChangedKeysBehindLinks: a kubelet that swaps the content of a Secret changes no link
+// to a file of it.
+func TestChangedKeysBehindLinks(t *testing.T) {
+	t.Parallel()
+	dataDir := t.TempDir()
+	dir := filepath.Join(dataDir, "pki")
+	for version, content := range map[string]string{"..old": "old", "..new": "changed"} { // of another size: the clock of files has ticks
+		path := filepath.Join(dir, version)
+		if err := errors.Join(os.MkdirAll(path, 0o700), os.WriteFile(filepath.Join(path, "client-ca.key"), []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, next := filepath.Join(dir, "..data"), filepath.Join(dir, "..data_tmp")
+	if err := errors.Join(os.Symlink("..old", data), os.Symlink("..data/client-ca.key", filepath.Join(dir, "client-ca.key"))); err != nil {
+		t.Fatal(err)
+	}
+	files, err := newIdentityFiles(dataDir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Symlink("..new", next), os.Rename(next, data)); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := files.changed("pki")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(changed) != 1 || changed[0].Name != "pki/client-ca.key" || string(changed[0].Content) != "changed" {
+		t.Errorf("changed files: %+v", changed)
+	}
+	if err := os.Remove(filepath.Join(dir, "..new", "client-ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := files.changed("pki"); err != nil || len(changed) > 0 {
+		t.Errorf("a link that leads nowhere for now: %+v, %v", changed, err)
+	}
+}

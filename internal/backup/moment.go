@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // maxReads bounds the attempts to read the files of a directory as they were at one moment.
@@ -65,7 +67,7 @@ func regularFiles(dir string) (map[string]fs.FileInfo, error) {
 		if file.IsDir() || strings.HasPrefix(file.Name(), ".") {
 			continue
 		}
-		info, err := file.Info()
+		info, err := datadir.StatFile(filepath.Join(dir, file.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was replaced or removed just now
 		}

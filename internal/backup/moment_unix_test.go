@@ -67,3 +67,57 @@ func TestKeysOfOneMoment(t *testing.T) {
 		})
 	}
 }
+
+// TestLinkedKeysOfOneMoment: keys behind links, as a kubelet makes them for a Secret, are of
+// one moment, too; a link that leads nowhere is an error.
+func TestLinkedKeysOfOneMoment(t *testing.T) {
+	dir := t.TempDir()
+	names := []string{"client-ca.key", "client-ca.pipe", "rotations.json"}
+	for _, version := range []string{"..old", "..new"} {
+		if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if err := os.WriteFile(filepath.Join(dir, version, name), []byte(version), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range names {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipe := filepath.Join(dir, "..old", "client-ca.pipe") // the swap happens while the reader is at it
+	if err := errors.Join(os.Symlink("..old", filepath.Join(dir, "..data")), os.Remove(pipe), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	swapped := make(chan error)
+	go func() {
+		reader, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for the reader
+		if err != nil {
+			swapped <- err
+			return
+		}
+		next := filepath.Join(dir, "..data_tmp")
+		swapped <- errors.Join(os.Symlink("..new", next), os.Rename(next, filepath.Join(dir, "..data")), reader.Close())
+	}()
+	files, err := readFiles(dir)
+	if err := errors.Join(err, <-swapped); err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(names) {
+		t.Errorf("the archive has %d files", len(files))
+	}
+	for name, content := range files {
+		if string(content) != "..new" {
+			t.Errorf("%s is %q", name, content)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "..new", names[0])); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readFiles(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a link that leads nowhere: %v", err)
+	}
+}

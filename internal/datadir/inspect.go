@@ -3,6 +3,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -25,4 +26,15 @@ func Hold(path string) (release func() error, err error) {
 func SwapInterrupted(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, swapFile))
 	return err == nil
+}
+
+// StatFile describes the file that path leads to: a kubelet changes the content behind the
+// links of a Secret, and not the links. It describes the link itself if that leads nowhere.
+// The error is that of [os.Lstat] or [os.Stat].
+func StatFile(path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Lstat(path)
+	}
+	return info, err
 }
