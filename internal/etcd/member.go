@@ -106,9 +106,9 @@ func Start(ctx context.Context, cfg Config) (m *Member, stop func() error, err e
 // [Member.WaitReady] does. Data that is damaged or cannot be read is an error.
 //
 // The end of ctx closes the client and the member, and writes the checksum. etcd cannot be
-// cancelled while it opens the data: if that takes some seconds more, Run returns the cause of
-// ctx, and etcd is closed later, see [Config.Closed]. A member that has failed is not closed, because it may
-// hold locks that closing needs: all acknowledged writes are in its log.
+// cancelled while it opens the data: if that takes some seconds more, Run returns the cause
+// of ctx, and etcd is closed later, see [Config.Closed]. A member that has failed is not
+// closed, because it may hold locks that closing needs: all acknowledged writes are in its log.
 func (m *Member) Run(ctx context.Context, ready func()) error {
 	embedCfg, err := m.prepare(ctx)
 	if err != nil {
