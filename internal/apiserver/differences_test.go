@@ -26,7 +26,6 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
-	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
@@ -175,7 +174,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	their, _, _, err = controlplane.BuildGenericConfig(theirCompleted, []*runtime.Scheme{legacyscheme.Scheme}, kube.DefaultResources(), generatedopenapi.GetOpenAPIDefinitions)
+	their, _, _, err = controlplane.BuildGenericConfig(theirCompleted, []*runtime.Scheme{legacyscheme.Scheme}, kube.DefaultResources(), kube.OpenAPIDefinitions(false))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,8 @@ func longRunning(r *http.Request, info *request.RequestInfo) bool {
 func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) {
 	applied, err := kube.GenericOptions{
 		Options: b.options, Resources: b.profile.resources(), Loopback: b.loopback.ClientConfig(),
-		Transform: servedtypes.DropManagedFields,
-		Prepare:   b.prepareGeneric, Stored: b.connectStores, Authenticated: b.adaptAuthentication,
+		Definitions: b.profile.definitions(), Transform: servedtypes.DropManagedFields,
+		Prepare: b.prepareGeneric, Stored: b.connectStores, Authenticated: b.adaptAuthentication,
 	}.Apply()
 	if err != nil {
 		return nil, err

@@ -6,8 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // TestFlagsAreChecked stops at the flags: feature gates are process globals,
@@ -66,6 +69,42 @@ func TestResourcesWithoutWatchCache(t *testing.T) {
 			if got := cached(schema.ParseGroupResource(resource)); got != want {
 				t.Errorf("with %q, %s has a watch cache: %t", test.flag, resource, got)
 			}
+		}
+	}
+}
+
+func TestSchemasOfServedTypesAreComplete(t *testing.T) {
+	definitions := kube.OpenAPIDefinitions(false)(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
+	for _, name := range []string{"io.k8s.api.core.v1.ConfigMap", "io.k8s.api.rbac.v1.ClusterRoleList", "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
+		"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService"} {
+		if _, ok := definitions[name]; !ok {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for _, name := range []string{"io.k8s.api.core.v1.Pod", "io.k8s.api.apps.v1.Deployment"} {
+		if _, ok := definitions[name]; ok {
+			t.Errorf("%s is not served and described all the same", name)
+		}
+	}
+	for name, definition := range definitions {
+		for _, dependency := range definition.Dependencies {
+			if _, ok := definitions[dependency]; !ok {
+				t.Errorf("%s refers to %s, which is missing", name, dependency)
+			}
+		}
+	}
+}
+
+func TestSchemasDifferByReferenceStyle(t *testing.T) {
+	source := kube.OpenAPIDefinitions(false)
+	style := func(prefix string) common.ReferenceCallback {
+		return func(name string) spec.Ref { return spec.MustCreateRef(prefix + name) }
+	}
+	const list = "io.k8s.api.core.v1.ConfigMapList"
+	for _, prefix := range []string{"#/definitions/", "#/components/schemas/", "#/definitions/"} {
+		items := source(style(prefix))[list].Schema.Properties["items"]
+		if got := items.Items.Schema.Ref.String(); !strings.HasPrefix(got, prefix) {
+			t.Errorf("asked for %s, got %s", prefix, got)
 		}
 	}
 }

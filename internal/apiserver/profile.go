@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/client-go/informers"
 	client "k8s.io/client-go/kubernetes"
+	"k8s.io/kube-openapi/pkg/common"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	"k8s.io/kubernetes/pkg/serviceaccount"
@@ -48,6 +49,11 @@ func (p profile) resources() *serverstorage.ResourceConfig {
 		return kubernetes.Resources()
 	}
 	return kube.DefaultResources()
+}
+
+// definitions is the source of the OpenAPI schemas.
+func (p profile) definitions() common.GetOpenAPIDefinitions {
+	return kube.OpenAPIDefinitions(p.all != nil)
 }
 
 // offPlugins are the admission plugins that are off by default.

@@ -23,10 +23,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
-	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 )
 
@@ -55,9 +55,10 @@ func IsLongRunning(r *http.Request, info *request.RequestInfo) bool { return isL
 // GenericOptions are applied to the configuration that the API servers of a chain share,
 // as BuildGenericConfig does, with a client that calls the server in its process.
 type GenericOptions struct {
-	Options   options.CompletedOptions
-	Resources *serverstorage.ResourceConfig
-	Loopback  *rest.Config
+	Options     options.CompletedOptions
+	Resources   *serverstorage.ResourceConfig
+	Loopback    *rest.Config
+	Definitions openapicommon.GetOpenAPIDefinitions
 	// Transform is that of the informers.
 	Transform cache.TransformFunc
 	// Prepare is called before the first option is applied.
@@ -132,7 +133,7 @@ func (g GenericOptions) applyTracing(c *genericapiserver.Config) error {
 }
 
 func (g GenericOptions) applyOpenAPI(c *genericapiserver.Config) {
-	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(g.Definitions)
 	namer := openapinamer.NewDefinitionNamer([]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}...)
 	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
