@@ -16,7 +16,8 @@ type Checked struct {
 	options     *apiserver.Options
 	newIdentity bool          // see AllowNewIdentity
 	ephemeral   bool          // see Ephemeral
-	startHeap   int64         // see StartHeap
+	gcPercent   int           // see GarbageCollection
+	startHeap   int64         // see GarbageCollection
 	whenReady   func(Running) // see WhenReady; or nil
 }
 
@@ -41,9 +42,10 @@ func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 // directory must be new or empty, or left by such a server that was killed.
 func (c *Checked) Ephemeral() { c.ephemeral = true }
 
-// StartHeap sets the memory, in bytes, up to which the start collects no garbage; see
-// [memory.Hold].
-func (c *Checked) StartHeap(bytes int64) { c.startHeap = bytes }
+// GarbageCollection sets the arguments of [memory.Hold].
+func (c *Checked) GarbageCollection(percent int, startHeap int64) {
+	c.gcPercent, c.startHeap = percent, startHeap
+}
 
 // Check completes and validates the configuration with the checks of every part. It
 // writes nothing. Feature gates are process globals: a process can check one
@@ -62,5 +64,5 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checked{config: cfg, options: options, startHeap: memory.DefaultHeap}, nil
+	return &Checked{config: cfg, options: options, gcPercent: memory.DefaultPercent, startHeap: memory.DefaultHeap}, nil
 }

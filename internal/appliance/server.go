@@ -57,7 +57,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	defer memory.Hold(memory.DefaultPercent, checked.startHeap)()
+	defer memory.Hold(checked.gcPercent, checked.startHeap)()
 	listener, err := apiserver.Listen(&p.config.Serving)
 	if err != nil {
 		return err

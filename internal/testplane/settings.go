@@ -26,7 +26,11 @@ func Configure(cfg *config.ServerConfiguration) {
 	cfg.Serving.StopGrace = metav1.Duration{}
 }
 
+// GCPercent is GOGC of a server for tests, unless that is set. With it each of 50 servers
+// takes 77 MB instead of 81 MB.
+const GCPercent = 50
+
 // StartHeap is the memory, in bytes, up to which the start of a server for tests collects
-// no garbage. With it a start takes 0.17 s of processor time, and 0.21 s with
+// no garbage. With it a start takes a tenth less processor time than with
 // memory.DefaultHeap.
 const StartHeap = 192 << 20
