@@ -115,7 +115,7 @@ func TestRotation(t *testing.T) {
 				a.waitAnswered(t, "the server that is to end answers")
 				w.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
 				w.waitReachable(hookNamespace, hookService, "2/3")
-				underLoad(t, loadClients, func() { two.stop(signal) }, a.call)
+				underLoad(t, maxFailures, func() { two.stop(signal) }, a.call)
 				a.waitAnswered(t, "the first server answers alone")
 				two.launch(t, w)
 			}

@@ -48,6 +48,7 @@ var harmlessPrefixes = []string{
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"http: Handler timeout\"}`,
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"body closed by handler\"}`,
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"context canceled\"}`,
+	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"client disconnected\"}`,
 	`"Post-timeout activity"`,
 	`"Timeout or abort while handling"`,
 	`"Couldn't parse request"`,
