@@ -2,6 +2,9 @@ package console
 
 import (
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,6 +109,55 @@ func TestExpiredSession(t *testing.T) {
 	c.stop(t)
 	launch(t, "--data-dir", s.Dir, "--port", port)
 	p.sees("The session of this page has ended")
+}
+
+// TestPortOfAnotherUser: a server that was on the port before, of another user perhaps,
+// has left a service worker in the browser, which gets nothing of the console's session.
+func TestPortOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/worker.js" {
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprint(w, `onactivate = (event) => event.waitUntil(clients.claim());
+				onfetch = (event) => event.respondWith(new Response("taken: " + event.request.url));`)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<script>navigator.serviceWorker.register("/worker.js").then(() => navigator.serviceWorker.ready).then(() => { document.body.textContent = "the worker waits"; });</script><body></body>`)
+	}))
+	_, port, err := net.SplitHostPort(other.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &page{t, browser(t), ""}
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		p.run("open the other server", chromedp.Navigate("http://"+host+":"+port))
+		p.sees("the worker waits")
+	}
+	other.Close()
+	p.run("leave it", chromedp.Navigate("about:blank"))
+	c := launch(t, "--data-dir", s.Dir, "--port", port)
+	p.run("open the console", chromedp.Navigate(c.address))
+	p.sees("Overview", "Kubernetes")
+	p.run("open the name that others know", chromedp.Navigate("http://localhost:"+port+"/"))
+	p.sees("taken: ") // the worker is there
+}
+
+// TestAnotherServer: the page names the remedy when a new server has the address of
+// the one that it shows.
+func TestAnotherServer(t *testing.T) {
+	t.Parallel()
+	port := fmt.Sprint(harness.FreePort(t))
+	s := harness.Start(t, "--port", port)
+	p := open(t, launch(t, "--data-dir", s.Dir), "#/objects/core/v1/namespaces")
+	p.sees("kube-system")
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with %d", code)
+	}
+	harness.Start(t, "--port", port)
+	p.sees("Another server answers at the address of the API server", "start it again")
+	p.lacks("does not answer")
 }
 
 // TestTextIsKept: a text that is not applied survives a link to another page, a restart

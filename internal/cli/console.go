@@ -22,12 +22,13 @@ func newConsole() *cobra.Command {
 		Use:   "console",
 		Short: "Show and edit types and objects in the browser",
 		Long: `Show and edit types, objects, schemas and access of an API server in the browser.
-The console listens on 127.0.0.1. It uses the kubeconfig of the local server's
+The console listens on loopback. It uses the kubeconfig of the local server's
 administrator, or with --kubeconfig that of any Kubernetes API server.
 
 The printed address opens the console once, within 15 minutes. When it is used
-again, the console prints a new address. A session ends after 12 hours, or after
-an hour in which no page of it was in view.`,
+again, the console prints a new address. Its random name under localhost is
+another one at each run; help console says what to do where a browser does not find
+it. A session ends after 12 hours, or after an hour in which no page of it was in view.`,
 		Example: `  kube-hyper-mini console
   kube-hyper-mini console --kubeconfig ~/.kube/config --context staging --no-browser`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +65,7 @@ an hour in which no page of it was in view.`,
 	flags.addServed(cmd.Flags())
 	cmd.Flags().Var((*fileFlag)(&path), "kubeconfig", "kubeconfig to use (default: the local server's administrator)")
 	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: the current context)")
-	cmd.Flags().IntVar(&port, "port", 0, "port of 127.0.0.1 to listen on; 0 is a free one")
+	cmd.Flags().IntVar(&port, "port", 0, "port of loopback to listen on; 0 is a free one")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address")
 	return cmd
 }

@@ -25,7 +25,7 @@ type Options struct {
 	Reload func() (*rest.Config, error)
 	// Context is the name of the kubeconfig's context, shown by the page.
 	Context string
-	// Port of 127.0.0.1 to listen on; 0 is a free one.
+	// Port of loopback to listen on; 0 is a free one.
 	Port int
 	// Open opens a local file in the user's browser; nil opens none.
 	Open func(path string) error
@@ -35,24 +35,24 @@ type Options struct {
 
 // Console listens for a browser. It is used by one goroutine.
 type Console struct {
-	listener net.Listener
-	handler  *handler
-	open     func(path string) error
-	log      *slog.Logger
+	listeners []net.Listener
+	handler   *handler
+	open      func(path string) error
+	log       *slog.Logger
 }
 
 // New listens, and fails when the port is taken or the configuration is not
 // usable. The caller runs it.
 func New(options Options) (*Console, error) {
-	listener, err := listen(options.Port)
+	listeners, err := listen(options.Port)
 	if err != nil {
 		return nil, err
 	}
-	handler, err := newHandler(options, listener.Addr().(*net.TCPAddr).Port)
+	handler, err := newHandler(options, portOf(listeners[0]))
 	if err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, errors.Join(err, closeAll(listeners))
 	}
-	return &Console{listener: listener, handler: handler, open: options.Open, log: options.Log}, nil
+	return &Console{listeners: listeners, handler: handler, open: options.Open, log: options.Log}, nil
 }
 
 // Address is the URL to open. Its token opens one session.
@@ -64,15 +64,17 @@ func (c *Console) Address() string {
 // Run serves until ctx ends. It opens the browser if Options.Open is set.
 func (c *Console) Run(ctx context.Context) error {
 	server := &http.Server{Handler: c.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(c.listener) }()
+	served := make(chan error, len(c.listeners))
+	for _, listener := range c.listeners {
+		go func() { served <- server.Serve(listener) }()
+	}
 	used, opened := c.handler.sessions.used, make(chan error, 1)
 	remove := c.openBrowser(opened)
 	defer remove()
 	for running := true; running; {
 		select {
 		case err := <-served:
-			return fmt.Errorf("serve the console: %w", err)
+			return errors.Join(fmt.Errorf("serve the console: %w", err), server.Close())
 		case err := <-opened:
 			if err != nil {
 				c.log.Info(fmt.Sprintf("cannot open a browser (%v): open %s", err, c.Address()))
@@ -89,7 +91,9 @@ func (c *Console) Run(ctx context.Context) error {
 	if err := server.Shutdown(grace); err != nil {
 		_ = server.Close() // cuts watches; the listener is closed already
 	}
-	<-served
+	for range c.listeners {
+		<-served
+	}
 	return nil
 }
 
@@ -101,7 +105,7 @@ func (c *Console) openBrowser(opened chan<- error) (remove func()) {
 		return func() {}
 	}
 	token, _ := c.handler.sessions.announce()
-	file, err := newOpening(c.handler.hosts[0], token)
+	file, err := newOpening(c.handler.host, token)
 	if err != nil {
 		opened <- err
 		return func() {}

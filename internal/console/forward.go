@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,10 @@ import (
 
 	"k8s.io/client-go/rest"
 )
+
+// serverHeader is set when the kubeconfig does not accept the API server's certificate:
+// another server answers.
+const serverHeader = "X-Console-Server"
 
 // forwarded are the headers of the API server's answers that reach the page. No
 // other header may change what the browser does with this origin.
@@ -53,6 +58,13 @@ func newForward(options Options) (http.Handler, error) {
 				return // the page was closed
 			}
 			options.Log.Debug("the API server does not answer", "url", r.URL.Path, "error", err)
+			var untrusted *tls.CertificateVerificationError
+			if errors.As(err, &untrusted) {
+				w.Header().Set(serverHeader, "untrusted")
+				http.Error(w, fmt.Sprintf("the certificate of the API server %s is not that of the kubeconfig: %v", target.Host, untrusted.Err),
+					http.StatusBadGateway)
+				return
+			}
 			http.Error(w, "the API server does not answer: "+err.Error(), http.StatusBadGateway)
 		},
 	}

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 )
@@ -29,15 +27,16 @@ var built embed.FS
 // handler answers the browser.
 type handler struct {
 	sessions *sessions
-	hosts    []string // values of the Host header that name this console
+	host     string // the only value of the Host header that names this console
 	log      *slog.Logger
 	mux      *http.ServeMux
 	index    string
 	context  string // of the kubeconfig, shown by the page
 }
 
-// newHandler returns the handler of a console that listens on the port of
-// loopback.
+// newHandler returns the handler of a console that listens on the port of loopback. Its
+// name is a new one at each run: a server that has used the port before, also one of
+// another user, has left no service worker in the browser for it.
 func newHandler(options Options, port int) (*handler, error) {
 	files, err := fs.Sub(built, "web/dist")
 	if err != nil {
@@ -52,9 +51,8 @@ func newHandler(options Options, port int) (*handler, error) {
 		return nil, err
 	}
 	h := &handler{
-		sessions: newSessions(port, time.Now), log: options.Log, index: string(index), context: options.Context,
-		hosts: []string{fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("localhost:%d", port)},
-		mux:   http.NewServeMux(),
+		sessions: newSessions(time.Now), log: options.Log, index: string(index), context: options.Context,
+		host: fmt.Sprintf("%s.localhost:%d", strings.ToLower(rand.Text()), port), mux: http.NewServeMux(),
 	}
 	h.mux.Handle(apiPrefix+"/", h.authenticated(http.StripPrefix(apiPrefix, forward)))
 	h.mux.Handle("GET /assets/", cached(http.StripPrefix("/assets/", http.FileServerFS(files))))
@@ -78,8 +76,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	header.Set("Cache-Control", "no-store")
-	if !slices.Contains(h.hosts, r.Host) {
-		http.Error(w, fmt.Sprintf("the host %q is not this console's", r.Host), http.StatusMisdirectedRequest)
+	if r.Host != h.host {
+		header.Set(sessionHeader, "expired") // a page of the console that ran before on this port
+		http.Error(w, fmt.Sprintf("The host %q is not that of this console. The terminal of `kube-hyper-mini console` shows its address.", r.Host),
+			http.StatusMisdirectedRequest)
 		return
 	}
 	if !sameOrigin(r) {
@@ -130,13 +130,15 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(page)) // a client that is gone has no use for an error
 }
 
-// enter starts a session with the token and leads to the application.
+// enter starts a session with the token and leads to the application. Nothing that
+// the browser has stored for this address stays.
 func (h *handler) enter(w http.ResponseWriter, token string) {
 	key, ok := h.sessions.begin(w, token)
 	if !ok {
 		h.refuse(w)
 		return
 	}
+	w.Header().Set("Clear-Site-Data", `"cache", "storage"`)
 	writeEntry(w, key)
 }
 
@@ -152,7 +154,7 @@ func (h *handler) refuse(w http.ResponseWriter) {
 // address returns the address with an unused token, and whether it is new.
 func (h *handler) address() (address string, first bool) {
 	token, first := h.sessions.announce()
-	return "http://" + h.hosts[0] + "/?token=" + token, first
+	return "http://" + h.host + "/?token=" + token, first
 }
 
 // authenticated answers 401 to requests without a session, and cancels requests at the
@@ -173,7 +175,7 @@ func (h *handler) authenticated(next http.Handler) http.Handler {
 // expired tells the page that its session has ended; the API server answers 401
 // as well, without the header.
 func expired(w http.ResponseWriter) {
-	w.Header().Set("X-Console-Session", "expired")
+	w.Header().Set(sessionHeader, "expired")
 	http.Error(w, "the session of this page has ended", http.StatusUnauthorized)
 }
 
@@ -188,13 +190,4 @@ func cached(next http.Handler) http.Handler {
 // attribute escapes a value for an attribute of a page.
 func attribute(value string) string {
 	return strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "{", "&#123;").Replace(value)
-}
-
-// listen opens a port of loopback.
-func listen(port int) (net.Listener, error) {
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return nil, fmt.Errorf("listen for the browser on port %d of 127.0.0.1: %w; choose another with --port", port, err)
-	}
-	return listener, nil
 }

@@ -3,8 +3,10 @@ package console
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -17,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fixture is a handler on port 7788 with a clock that the test sets, in front of
+// fixture is a handler of the name test.localhost and port 7788 with a clock that the test sets, in front of
 // an API server that records the requests.
 type fixture struct {
 	t       *testing.T
@@ -49,6 +51,7 @@ func newFixture(t *testing.T, api http.HandlerFunc) *fixture {
 		t.Fatal(err)
 	}
 	h.sessions.now = func() time.Time { return f.time }
+	h.host = "test.localhost:7788"
 	f.handler = h
 	return f
 }
@@ -56,7 +59,7 @@ func newFixture(t *testing.T, api http.HandlerFunc) *fixture {
 // do sends a request to the console, with headers as pairs.
 func (f *fixture) do(method, target string, body io.Reader, headers ...string) *http.Response {
 	f.t.Helper()
-	r := httptest.NewRequest(method, "http://127.0.0.1:7788"+target, body)
+	r := httptest.NewRequest(method, "http://test.localhost:7788"+target, body)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 		if headers[i] == "Host" {
@@ -78,7 +81,7 @@ func (f *fixture) overHTTP(ctx context.Context) *http.Response {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	r.Host = f.handler.hosts[0]
+	r.Host = f.handler.host
 	session := f.session()
 	for i := 0; i < len(session); i += 2 {
 		r.Header.Set(session[i], session[i+1])
@@ -128,12 +131,14 @@ func TestOrigins(t *testing.T) {
 		want           int
 	}{
 		"the page":                       {"GET", "/k8s/api", []string{"Sec-Fetch-Site", "same-origin"}, 200},
-		"a write of the page":            {"DELETE", "/k8s/api/v1/namespaces/a", []string{"Origin", "http://127.0.0.1:7788", "Sec-Fetch-Site", "same-origin"}, 200},
-		"by the name localhost":          {"GET", "/k8s/api", []string{"Host", "localhost:7788"}, 200},
+		"a write of the page":            {"DELETE", "/k8s/api/v1/namespaces/a", []string{"Origin", "http://test.localhost:7788", "Sec-Fetch-Site", "same-origin"}, 200},
+		"by the name localhost":          {"GET", "/k8s/api", []string{"Host", "localhost:7788"}, 421},
+		"by the address":                 {"GET", "/k8s/api", []string{"Host", "127.0.0.1:7788"}, 421},
+		"the name of another run":        {"GET", "/k8s/api", []string{"Host", "other.localhost:7788"}, 421},
 		"a name that leads to loopback":  {"GET", "/k8s/api", []string{"Host", "evil.example:7788"}, 421},
 		"the same for the page":          {"GET", "/", []string{"Host", "evil.example:7788"}, 421},
 		"the same for assets":            {"GET", "/assets/index.html", []string{"Host", "evil.example:7788"}, 421},
-		"a name without the port":        {"GET", "/k8s/api", []string{"Host", "127.0.0.1"}, 421},
+		"a name without the port":        {"GET", "/k8s/api", []string{"Host", "test.localhost"}, 421},
 		"another address of loopback":    {"GET", "/k8s/api", []string{"Host", "127.0.0.2:7788"}, 421},
 		"no host":                        {"GET", "/k8s/api", []string{"Host", ""}, 421},
 		"another site":                   {"GET", "/k8s/api", []string{"Sec-Fetch-Site", "cross-site"}, 403},
@@ -142,7 +147,7 @@ func TestOrigins(t *testing.T) {
 		"another origin":                 {"POST", "/k8s/api", []string{"Origin", "http://evil.example"}, 403},
 		"the origin of another port":     {"POST", "/k8s/api", []string{"Origin", "http://127.0.0.1:1"}, 403},
 		"a local file":                   {"POST", "/k8s/api", []string{"Origin", "null"}, 403},
-		"localhost asks 127.0.0.1":       {"POST", "/k8s/api", []string{"Origin", "http://localhost:7788"}, 403},
+		"localhost asks":                 {"POST", "/k8s/api", []string{"Origin", "http://localhost:7788"}, 403},
 		"a link on another site":         {"GET", "/", append([]string{"Sec-Fetch-Site", "cross-site"}, navigation...), 200},
 		"a picture on another site":      {"GET", "/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, 403},
 		"a frame on another site":        {"GET", "/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403},
@@ -157,6 +162,48 @@ func TestOrigins(t *testing.T) {
 				t.Errorf("%d, want %d", answer.StatusCode, test.want)
 			}
 		})
+	}
+}
+
+// TestRandomName: each run has another name, so that what a browser has stored for the
+// port, such as a service worker of another user's server, does not belong to it.
+func TestRandomName(t *testing.T) {
+	options := Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Log: slog.New(slog.DiscardHandler)}
+	names := map[string]bool{}
+	for range 2 {
+		h, err := newHandler(options, 7788)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name, found := strings.CutSuffix(h.host, ".localhost:7788"); !found || len(name) < 20 || name != strings.ToLower(name) {
+			t.Errorf("the host is %q", h.host)
+		}
+		names[h.host] = true
+	}
+	if len(names) != 2 {
+		t.Errorf("two runs have the name %v", names)
+	}
+}
+
+// TestBothAddressesOfLoopback: no other server can take the console's port on the one
+// that the console does not use.
+func TestBothAddressesOfLoopback(t *testing.T) {
+	listeners, err := listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := portOf(listeners[0])
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		if other, err := net.Listen("tcp", net.JoinHostPort(address, fmt.Sprint(port))); err == nil {
+			t.Errorf("another server listens on %s", other.Addr())
+			_ = other.Close()
+		}
+	}
+	if _, err := listen(port); err == nil || !strings.Contains(err.Error(), "--port") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+	if err := closeAll(listeners); err != nil {
+		t.Error(err)
 	}
 }
 

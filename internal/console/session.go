@@ -3,7 +3,6 @@ package console
 import (
 	"crypto/rand"
 	"crypto/subtle"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -20,15 +19,20 @@ const (
 	sessionIdle = time.Hour
 )
 
-// keyHeader has the key of a session. Browsers send a cookie to each port of a
-// host, so that a server of another user on this machine can get it; the key is
-// in the storage of this port's pages only.
-const keyHeader = "X-Console-Key"
+const (
+	// keyHeader has the key of a session. Browsers send a cookie to each port of a
+	// host, so that a server of another user on this machine can get it; the key is
+	// in the storage of this port's pages only.
+	keyHeader = "X-Console-Key"
+	// sessionHeader is set when the session of a page has ended.
+	sessionHeader = "X-Console-Session"
+	// cookieName is that of the cookie of a session.
+	cookieName = "kube-hyper-mini-console"
+)
 
 // sessions starts one session for each token. It is safe for concurrent use.
 type sessions struct {
-	cookie string // its name; browsers do not separate cookies by port
-	now    func() time.Time
+	now func() time.Time
 	// used is closed when the first session begins.
 	used  chan struct{}
 	first sync.Once
@@ -47,11 +51,8 @@ type session struct {
 	seen time.Time // the last request
 }
 
-func newSessions(port int, now func() time.Time) *sessions {
-	s := &sessions{
-		cookie: fmt.Sprintf("kube-hyper-mini-console-%d", port), now: now,
-		used: make(chan struct{}), started: map[string]*session{},
-	}
+func newSessions(now func() time.Time) *sessions {
+	s := &sessions{now: now, used: make(chan struct{}), started: map[string]*session{}}
 	s.renew()
 	return s
 }
@@ -94,7 +95,7 @@ func (s *sessions) begin(w http.ResponseWriter, token string) (key string, ok bo
 	s.started[id] = started
 	s.renew()
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookie, Value: id, Path: "/", MaxAge: int(sessionAge.Seconds()),
+		Name: cookieName, Value: id, Path: "/", MaxAge: int(sessionAge.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 	return started.key, true
@@ -103,7 +104,7 @@ func (s *sessions) begin(w http.ResponseWriter, token string) (key string, ok bo
 // of returns the session of the request's cookie; nil if there is none or if it has
 // ended. The request counts as use of the session.
 func (s *sessions) of(r *http.Request) *session {
-	cookie, err := r.Cookie(s.cookie)
+	cookie, err := r.Cookie(cookieName)
 	if err != nil {
 		return nil
 	}

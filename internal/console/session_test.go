@@ -26,7 +26,7 @@ func TestSessionNeedsCookieAndKey(t *testing.T) {
 		"the key":                {session[2:], 401},
 		"another session's key":  {append(append([]string{}, session[:2]...), other[2:]...), 401},
 		"an empty key":           {append(append([]string{}, session[:2]...), keyHeader, ""), 401},
-		"a cookie that is wrong": {[]string{"Cookie", "kube-hyper-mini-console-7788=x", keyHeader, session[3]}, 401},
+		"a cookie that is wrong": {[]string{"Cookie", "kube-hyper-mini-console=x", keyHeader, session[3]}, 401},
 	} {
 		answer := f.do("GET", "/k8s/api", nil, test.headers...)
 		if answer.StatusCode != test.want {
@@ -48,7 +48,8 @@ func TestTokens(t *testing.T) {
 	}
 	answer := f.do("GET", "/?token="+first, nil)
 	cookie := answer.Header.Get("Set-Cookie")
-	if answer.StatusCode != http.StatusOK || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || !strings.Contains(cookie, "Path=/") {
+	if answer.StatusCode != http.StatusOK || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || !strings.Contains(cookie, "Path=/") ||
+		answer.Header.Get("Clear-Site-Data") != `"cache", "storage"` {
 		t.Errorf("the token: %d, cookie %q", answer.StatusCode, cookie)
 	}
 	if code := enter(first); code != http.StatusUnauthorized {
@@ -129,7 +130,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	for range 1000 {
 		f.do("GET", "/", nil)
 	}
-	if lines() != 1 || !strings.Contains(f.log.String(), "http://127.0.0.1:7788/?token=") {
+	if lines() != 1 || !strings.Contains(f.log.String(), "http://test.localhost:7788/?token=") {
 		t.Errorf("%d lines, want one with the next address:\n%s", lines(), &f.log)
 	}
 	f.time = f.time.Add(tokenAge + time.Second)
@@ -144,7 +145,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 func TestOpening(t *testing.T) {
 	f := newFixture(t, nil)
 	token := f.token()
-	file, err := newOpening(f.handler.hosts[0], token)
+	file, err := newOpening(f.handler.host, token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestOpening(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), token) || !strings.Contains(string(text), `action="http://127.0.0.1:7788/session"`) {
+	if !strings.Contains(string(text), token) || !strings.Contains(string(text), `action="http://test.localhost:7788/session"`) {
 		t.Errorf("the file is %s", text)
 	}
 	form := strings.NewReader(url.Values{"token": {token}}.Encode())

@@ -12,8 +12,8 @@ export interface KubeObject { apiVersion: string; kind: string; metadata: Metada
 export interface List<T = KubeObject> { items: T[]; metadata: { resourceVersion: string; continue?: string; remainingItemCount?: number } }
 export interface Cause { reason?: string; message?: string; field?: string }
 
-/** Whether the page can use the API server: `down`, it does not answer; `expired`, this session has ended; `refused`, it does not accept the kubeconfig's credentials. */
-type Connection = "up" | "down" | "expired" | "refused";
+/** Whether the page can use the API server: `down`, it does not answer; `other`, its certificate is not that of the kubeconfig; `expired`, this session has ended; `refused`, it does not accept the kubeconfig's credentials. */
+type Connection = "up" | "down" | "other" | "expired" | "refused";
 export const connection = new Signal<Connection>("up");
 /** Grows whenever the API server can be used again, so that pages load again. */
 export const epoch = new Signal(0);
@@ -60,10 +60,10 @@ let probing = false;
 const forever = new AbortController().signal;
 
 /** Asks until the API server can be used: a path of its own, because a remote API server behind it may be the one that fails. */
-async function probe(path: "/readyz" | "/version", failing: boolean) {
+async function probe(path: "/readyz" | "/version", failing?: "down" | "other") {
   if (probing) return;
   probing = true;
-  if (failing) { connection.value = "down"; await pause(500, forever); }
+  if (failing) { connection.value = failing; await pause(500, forever); }
   await whileInView(forever, async (shown) => {
     while (!shown.aborted) {
       const state = await ask(path, shown);
@@ -71,11 +71,18 @@ async function probe(path: "/readyz" | "/version", failing: boolean) {
       if (state === "up" && failing) epoch.value++;
       connection.value = state;
       if (state === "up" || state === "expired") return;
-      failing = true;
+      failing = "down";
       await pause(1000, shown);
     }
   });
   probing = false;
+}
+
+/** What an answer means for all requests; undefined if it is about its own request. The headers are the console's. */
+function failureOf(answer: Response): Exclude<Connection, "up"> | undefined {
+  if (answer.headers.has("X-Console-Session")) return "expired";
+  if (answer.status === 401) return "refused";
+  return answer.status !== 502 ? undefined : answer.headers.has("X-Console-Server") ? "other" : "down";
 }
 
 /** Whether the API server can be used now. Who may not read the path is known to it. */
@@ -83,8 +90,7 @@ async function ask(path: string, signal: AbortSignal): Promise<Connection> {
   try {
     const answer = await fetch("/k8s" + path, { headers: { "X-Console-Key": key() }, signal });
     await answer.body?.cancel();
-    if (answer.status === 401) return answer.headers.has("X-Console-Session") ? "expired" : "refused";
-    return answer.ok || answer.status === 403 ? "up" : "down";
+    return answer.ok || answer.status === 403 ? "up" : failureOf(answer) ?? "down";
   } catch {
     return "down"; // the console itself is away
   }
@@ -119,13 +125,14 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
       },
     });
   } catch (error) {
-    if (!options.signal?.aborted) void probe("/readyz", true);
+    if (!options.signal?.aborted) void probe("/readyz", "down");
     throw error instanceof Error && error.name === "AbortError" ? error : new ApiError(0, "the console does not answer");
   }
   if (answer.ok || (options.etag && answer.status === 304)) return answer;
-  if (answer.status === 401 && answer.headers.has("X-Console-Session")) connection.value = "expired";
-  else if (answer.status === 401) void probe("/version", false);
-  if (answer.status === 502) void probe("/readyz", true);
+  const failure = failureOf(answer);
+  if (failure === "expired") connection.value = failure;
+  else if (failure === "refused") void probe("/version");
+  else if (failure) void probe("/readyz", failure);
   const text = await answer.text();
   let status: any;
   try { status = JSON.parse(text); } catch { /* not a Status */ }

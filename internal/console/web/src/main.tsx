@@ -89,7 +89,7 @@ function App() {
   const writes = parts[0] === "edit" || parts[0] === "new";
   if (state === "expired" && !writes) return (
     <main class="ended" tabIndex={-1}><h1>The session of this page has ended</h1>
-      <p>A session ends after 12 hours, after an hour without a page in view, and when the console is started again. <a href="/">Reload the page</a>: <code>kube-hyper-mini console</code> then prints a new address on its terminal.</p></main>
+      <p>A session ends after 12 hours, after an hour without a page in view, and when the console is started again. The terminal of <code>kube-hyper-mini console</code> shows a new address as soon as you <a href="/">reload the page</a>, or start it again.</p></main>
   );
   const Page = pages[parts[0] ?? ""];
   return (
@@ -102,8 +102,9 @@ function App() {
         </nav>
         <TypeSearch />
       </header>
-      {state === "expired" && <div class="banner" role="alert">The session of this page has ended. Copy your text, then <a href="/">reload the page</a>: <code>kube-hyper-mini console</code> prints a new address on its terminal.</div>}
+      {state === "expired" && <div class="banner" role="alert">The session of this page has ended. Copy your text, then open the new address: the terminal of <code>kube-hyper-mini console</code> shows it as soon as you <a href="/">reload the page</a>, or start it again.</div>}
       {state === "refused" && <div class="banner" role="alert">The API server refuses the credentials of the kubeconfig: they have expired or were revoked. Log in again, or replace the kubeconfig: this page then continues.</div>}
+      {state === "other" && <div class="banner" role="alert">Another server answers at the address of the API server: its certificate is not that of the kubeconfig, as after a reset. End the console with Ctrl-C and start it again: it then uses the kubeconfig of the new server.</div>}
       {state === "down" && <div class="banner" role="alert">The API server does not answer. This page continues as soon as it does.</div>}
       <main tabIndex={-1}>
         {!Page ? <><h1>Not found</h1><p>No page has this address. <a href="#/">Overview</a></p></>
