@@ -85,6 +85,7 @@ type builder struct {
 	drain     *drain
 	bootstrap bootstrapToken
 	stopGrace time.Duration
+	limits    config.Limits
 	discovery *crds.Discovery
 	groups    *apiservices.Groups // set with the aggregator
 	rbac      bool                // whether RBAC is an authorizer
@@ -104,6 +105,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	b := &builder{
 		config: cfg, options: completed, profile: o.profile, external: o.config.Etcd.External, loopback: kube.NewLoopback(), cached: cached, writes: newNamespaceWrites(),
 		drain: newDrain(legacyscheme.Codecs), stopGrace: o.config.Serving.StopGrace.Duration, bootstrap: newBootstrapToken(),
+		limits: o.config.Limits,
 	}
 	server, err := b.server(ctx)
 	if err != nil && b.caches != nil {

@@ -60,7 +60,11 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 func (b *builder) wrapChain(c *genericapiserver.Config) {
 	build := c.BuildHandlerChainFunc
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return b.drain.endAfterGrace(build(b.drain.recordRequests(b.writes.track(crds.NegotiateLists(b.answerGroups(b.limitRemote(handler))))), c))
+		chain := b.drain.endAfterGrace(build(b.drain.recordRequests(b.writes.track(crds.NegotiateLists(b.answerGroups(b.limitRemote(handler))))), c))
+		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
+			return connections.limitHeaders(chain)
+		}
+		return chain
 	}
 }
 

@@ -62,8 +62,10 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 	c.AggregatedDiscoveryGroupManager = b.discovery
 	c.LongRunningFunc = longRunning
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		gate := newListGate(b.config.Storage.Count, c.Serializer)
-		return kube.GrowStack(genericapiserver.DefaultBuildHandlerChain(b.writes.track(gate.limit(b.profile.handler(handler, c.Serializer))), c))
+		requesters := newRequesters()
+		gate := newListGate(b.config.Storage.Count, requesters, c.Serializer)
+		watches := newWatchLimit(b.limits.WatchesPerUser, requesters, c.Serializer)
+		return kube.GrowStack(genericapiserver.DefaultBuildHandlerChain(b.writes.track(watches.limit(gate.limit(b.profile.handler(handler, c.Serializer)))), c))
 	}
 	b.options.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)
 }

@@ -2,17 +2,9 @@ package apiserver
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
 const (
@@ -28,7 +20,7 @@ const (
 	// other users: two lists of 5,000 at a time leave a part of two processors unused.
 	maxMastersListed = 15_000
 	// maxControllersListed is the same for the controllers and informers of servers, see
-	// isController.
+	// requesters.
 	maxControllersListed = 10_000
 )
 
@@ -38,10 +30,10 @@ type listBudgets struct {
 	masters     budget
 	others      budget // of all other users
 
-	accounts sets.Set[string] // user names of the controllers' service accounts
+	requesters requesters
 
 	mu    sync.Mutex
-	users map[string]*userBudget // see budgetName; those with lists that wait or are served
+	users map[string]*userBudget // by requesters.name; those with lists that wait or are served
 }
 
 // budget bounds the number of objects of the lists that are served at the same time to one
@@ -57,10 +49,10 @@ type userBudget struct {
 	lists int // that wait or are served
 }
 
-func newListBudgets() *listBudgets {
+func newListBudgets(requesters requesters) *listBudgets {
 	return &listBudgets{
 		controllers: newBudget(maxControllersListed), masters: newBudget(maxMastersListed), others: newBudget(maxListed),
-		accounts: controllerAccounts(), users: map[string]*userBudget{},
+		requesters: requesters, users: map[string]*userBudget{},
 	}
 }
 
@@ -71,17 +63,14 @@ func newBudget(size int64) budget { return budget{semaphore.NewWeighted(size), s
 // its user before it takes a place behind those of others. One of more objects than its
 // user may list at a time counts as all of those for the user, and in full for the others.
 func (b *listBudgets) acquire(ctx context.Context, objects int64) (release func(), ok bool) {
-	requester, known := request.UserFrom(ctx)
-	if !known {
-		requester = &user.DefaultInfo{}
-	}
-	switch {
-	case b.isController(requester):
+	name := b.requesters.name(ctx)
+	switch name {
+	case controllerRequesters:
 		return b.controllers.acquire(ctx, objects)
-	case slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup):
+	case masterRequesters:
 		return b.masters.acquire(ctx, objects)
 	}
-	own, leave := b.enter(budgetName(requester))
+	own, leave := b.enter(name)
 	releaseOwn, ok := own.acquire(ctx, objects)
 	if !ok {
 		leave()
@@ -127,47 +116,4 @@ func (b *listBudgets) enter(name string) (own budget, leave func()) {
 			delete(b.users, name)
 		}
 	}
-}
-
-// budgetName returns the name of the budget of a user. The service accounts of a namespace
-// have one together: who may create one may create any number.
-func budgetName(requester user.Info) string {
-	if namespace, _, err := serviceaccount.SplitUsername(requester.GetName()); err == nil {
-		return serviceaccount.MakeUsername(namespace, "") // no user has this name
-	}
-	return requester.GetName()
-}
-
-// isController reports whether the user is a server itself or one of its controllers. Their
-// lists do not wait for those of users, and not for those of other accounts of kube-system,
-// which may be those of operators.
-func (b *listBudgets) isController(requester user.Info) bool {
-	switch name := requester.GetName(); name {
-	case user.APIServerUser:
-		return slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup)
-	case user.KubeControllerManager:
-		return true
-	default:
-		return b.accounts.Has(name)
-	}
-}
-
-// controllerAccounts returns the user names of the service accounts that the bootstrap
-// policy binds to roles in kube-system or in all namespaces: those of the controllers.
-func controllerAccounts() sets.Set[string] {
-	accounts := sets.New[string]()
-	add := func(subjects []rbacv1.Subject) {
-		for _, subject := range subjects {
-			if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == metav1.NamespaceSystem {
-				accounts.Insert(serviceaccount.MakeUsername(subject.Namespace, subject.Name))
-			}
-		}
-	}
-	for _, binding := range bootstrappolicy.ControllerRoleBindings() {
-		add(binding.Subjects)
-	}
-	for _, binding := range bootstrappolicy.NamespaceRoleBindings()[metav1.NamespaceSystem] {
-		add(binding.Subjects)
-	}
-	return accounts
 }

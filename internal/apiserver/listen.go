@@ -3,6 +3,7 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -32,8 +33,9 @@ func limitConnections(listener net.Listener) net.Listener {
 }
 
 // Listen takes the port that the configuration names. The listener accepts as many
-// connections at a time as the limit of open files allows.
-func Listen(serving *config.Serving) (*Listener, error) {
+// connections at a time as the limit of open files allows, and at most perAddress of one
+// client address; 0 for no such bound.
+func Listen(serving *config.Serving, perAddress int, log *slog.Logger) (*Listener, error) {
 	address := net.JoinHostPort(serving.BindAddress, strconv.Itoa(serving.Port))
 	listener, err := net.Listen("tcp", address)
 	switch {
@@ -46,5 +48,5 @@ func Listen(serving *config.Serving) (*Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return &Listener{Listener: limitConnections(listener)}, nil
+	return &Listener{Listener: newConnectionLimits(limitConnections(listener), perAddress, log)}, nil
 }

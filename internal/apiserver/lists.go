@@ -65,9 +65,9 @@ type counted struct {
 
 // newListGate returns a gate. count counts the stored objects of a resource, in one
 // namespace or, if it is empty, in all.
-func newListGate(count func(context.Context, schema.GroupResource, string) (int64, error), serializer k8sruntime.NegotiatedSerializer) *listGate {
+func newListGate(count func(context.Context, schema.GroupResource, string) (int64, error), requesters requesters, serializer k8sruntime.NegotiatedSerializer) *listGate {
 	return &listGate{
-		count: count, serializer: serializer, budgets: newListBudgets(),
+		count: count, serializer: serializer, budgets: newListBudgets(requesters),
 		wait: maxListWait, hold: maxListHold, counts: map[countKey]counted{},
 	}
 }

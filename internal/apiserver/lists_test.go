@@ -35,7 +35,7 @@ func newTestGate() *listGate {
 		default:
 			return 5_000, nil
 		}
-	}, legacyscheme.Codecs)
+	}, newRequesters(), legacyscheme.Codecs)
 }
 
 // ask sends a request through the gate and returns the status.

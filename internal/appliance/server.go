@@ -58,7 +58,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 	}
 	defer p.end()
 	defer memory.Hold(checked.gcPercent, checked.startHeap)()
-	listener, err := apiserver.Listen(&p.config.Serving)
+	listener, err := apiserver.Listen(&p.config.Serving, p.config.Limits.ConnectionsPerAddress, log)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ func Default() *ServerConfiguration {
 			Interval: metav1.Duration{Duration: time.Second}, Retention: metav1.Duration{Duration: 7 * 24 * time.Hour},
 			MaxSpool: resource.MustParse("1Gi"),
 		},
+		Limits:  defaultLimits(),
 		Logging: Logging{Format: "text"},
 	}
 }

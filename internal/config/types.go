@@ -38,6 +38,7 @@ type ServerConfiguration struct {
 	Manifests             Manifests             `json:"manifests"`
 	Backup                Backup                `json:"backup"`
 	Archive               Archive               `json:"archive"`
+	Limits                Limits                `json:"limits"`
 	Logging               Logging               `json:"logging"`
 
 	// file is what it was loaded from; empty for the defaults.

@@ -1,0 +1,85 @@
+package apiserver
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serveLimited serves with the limits until the test ends, and returns the address.
+func serveLimited(t *testing.T, perAddress int) string {
+	t.Helper()
+	limits := newConnectionLimits(testListener(t).Listener, perAddress, slog.New(slog.DiscardHandler))
+	server := &http.Server{Handler: limits.limitHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	})), MaxHeaderBytes: 1 << 20}
+	go func() { _ = server.Serve(limits) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return limits.Addr().String()
+}
+
+func TestConnectionsPerAddress(t *testing.T) {
+	t.Parallel()
+	address := serveLimited(t, 2)
+	get := func() error {
+		client := &http.Client{Transport: &http.Transport{}}
+		response, err := client.Get("http://" + address)
+		if err == nil {
+			err = response.Body.Close()
+			t.Cleanup(client.CloseIdleConnections)
+		}
+		return err
+	}
+	for i := range 2 {
+		if err := get(); err != nil {
+			t.Fatalf("connection %d: %v", i+1, err)
+		}
+	}
+	if err := get(); err == nil {
+		t.Error("a third connection of one address is served")
+	}
+}
+
+// TestUnfinishedHeaders: the server reads some 384 KiB of a header, and bodies of any size.
+func TestUnfinishedHeaders(t *testing.T) {
+	t.Parallel()
+	address := serveLimited(t, 0)
+	connection, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	if err := connection.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	body := strings.Repeat("x", 3<<20)
+	for range 2 { // on one connection
+		response, err := http.Post("http://"+address, "text/plain", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(response.Body); err != nil || len(answer) != len(body) {
+			t.Errorf("%d bytes of a body arrived: %v", len(answer), err)
+		}
+		_ = response.Body.Close()
+	}
+	if _, err := io.WriteString(connection, "GET / HTTP/1.1\r\nHost: a\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	line := "X-A: " + strings.Repeat("a", 4000) + "\r\n"
+	go func() {
+		for range 225 { // 900 kB
+			if _, err := io.WriteString(connection, line); err != nil {
+				return // the server has closed the connection
+			}
+		}
+	}()
+	// The server closes the connection while the header is not complete.
+	if _, err := io.ReadAll(connection); err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Error(err)
+	}
+}
