@@ -122,7 +122,7 @@ func TestUndelete(t *testing.T) {
 		run  func(undeletion)
 	}{
 		{"dependents", undeleteDependents}, {"history", readHistory}, {"name taken", undeleteTaken}, {"refused", undeleteRefused},
-		{"rights", undeleteWithoutRights}, {"owner gone", undeleteWithoutOwner}, {"namespace", undeleteNamespace}, {"owned namespaces", undeleteOwnedNamespaces}, {"older version", undeleteOlderVersion}, {"type gone", undeleteDefinition}, {"bad input", undeleteBadInput},
+		{"rights", undeleteWithoutRights}, {"owner gone", undeleteWithoutOwner}, {"namespace", undeleteNamespace}, {"owned namespaces", undeleteOwnedNamespaces}, {"older version", undeleteOlderVersion}, {"interrupted", undeleteInterrupted}, {"type gone", undeleteDefinition}, {"bad input", undeleteBadInput},
 	}
 	if testing.Short() {
 		tests = tests[:2]

@@ -38,8 +38,13 @@ service accounts. Events do not come back.
 
 First, each object is created in a dry run of the server. If one cannot come back,
 nothing is created, the list says why, and the exit code is 1; --partial creates the
-rest. Objects that exist are never changed, so that the command can be
-repeated. It needs a running server, the right to create these objects, and the
+rest. Objects that exist are never changed.
+
+A run that is interrupted leaves the annotation kube-hyper-mini.io/undelete on the
+object that it was called with. Repeat the command, and it goes on from the same
+moment. The annotation goes when everything has come back.
+
+The command needs a running server, the right to create these objects, and the
 right to read the archive.`,
 		Example: `  kube-hyper-mini undelete widget one -n team --dry-run
   kube-hyper-mini undelete namespace team --at 2026-11-21T15:04:05Z
@@ -88,11 +93,18 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 	} else {
 		err = printPlan(cmd.OutOrStdout(), plan)
 	}
-	return errors.Join(applied, err, undeleteOutcome(plan, apply, flags.dryRun))
+	if applied != nil {
+		return errors.Join(undeleteEnded(plan, applied), err)
+	}
+	return errors.Join(err, undeleteOutcome(plan, apply, flags.dryRun))
 }
 
 func printPlan(w io.Writer, plan *undelete.Plan) error {
-	if _, err := fmt.Fprintf(w, "as of revision %d (%s)\n", plan.Revision, plan.Time.Local().Format(time.DateTime)); err != nil {
+	continues := ""
+	if plan.Continues {
+		continues = ", which a run that did not end began with"
+	}
+	if _, err := fmt.Fprintf(w, "as of revision %d (%s)%s\n", plan.Revision, plan.Time.Local().Format(time.DateTime), continues); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -106,6 +118,17 @@ func printPlan(w io.Writer, plan *undelete.Plan) error {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", item.Action, item.Kind, namespace, item.Name, reason)
 	}
 	return table.Flush()
+}
+
+// undeleteEnded is the error of a run that the server or the user ended.
+func undeleteEnded(plan *undelete.Plan, cause error) error {
+	created := plan.Count(undelete.Created, undelete.Incomplete)
+	missing := plan.Count(undelete.Create, undelete.Unknown)
+	text := fmt.Sprintf("interrupted: %d objects were created, %d were not", created, missing)
+	if unknown := plan.Count(undelete.Unknown); unknown > 0 {
+		text += fmt.Sprintf(" (%d of them without an answer: they may exist)", unknown)
+	}
+	return fmt.Errorf("%s; repeat the command, and it goes on: %w", text, cause)
 }
 
 // undeleteOutcome is nil if everything comes, or came, back.

@@ -1,9 +1,9 @@
 package undelete
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,10 +27,20 @@ const typeTimeout = 30 * time.Second
 // Apply creates the objects of the plan, owners first, and sets the action of each item
 // to the result. If an object cannot be created, its dependents are left out and the
 // others are created. An error means that the server does not answer.
+//
+// The object that the plan was requested for is created first, with a mark that names the
+// moment. The mark is removed when everything has come back.
 func (p *Plan) Apply(ctx context.Context) error {
-	return p.eachToCreate(ctx, p.create)
+	if err := p.eachToCreate(ctx, p.create); err != nil {
+		return err
+	}
+	if p.Problems() > 0 || p.mark == nil && p.root.Action != Created {
+		return nil
+	}
+	return p.removeMark(ctx)
 }
 
+// create creates an object, or completes one that an interrupted run has created.
 func (p *Plan) create(ctx context.Context, item *Item) error {
 	archived, err := p.read(ctx, item)
 	if err != nil {
@@ -47,35 +57,64 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 		return err
 	}
 	client := p.client.at(item.mapping, item.Namespace)
-	object := prepared(archived, p.references(item), !status)
-	created, err := client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
-	if apierrors.IsAlreadyExists(err) && p.isServersOwn(item) {
-		created, err = p.adopt(ctx, item, object)
+	var created *unstructured.Unstructured
+	if item.Action == Complete {
+		created, err = client.Get(ctx, item.Name, metav1.GetOptions{})
+		status = status && err == nil && !hasStatusManager(created)
+	} else {
+		object := prepared(archived, p.references(item), !status)
+		if item == p.root {
+			setMark(object, &mark{Object: item.String(), Revision: p.Revision})
+		}
+		created, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+		if apierrors.IsAlreadyExists(err) && p.isServersOwn(item) {
+			created, err = p.adopt(ctx, item, object)
+		}
 	}
 	if err != nil {
-		return refused(ctx, item, err)
+		if err = refused(ctx, item, err); err != nil && item.Action == Create {
+			item.becomes(Unknown, "the server did not answer")
+		}
+		return err
 	}
 	item.NewUID = created.GetUID()
 	p.setUID(item.UID, item.NewUID)
-	item.becomes(Created, "")
+	item.becomes(Incomplete, "interrupted before its status and field managers were restored")
+	return p.complete(ctx, item, created, archived, status)
+}
+
+// complete restores what a creation does not take, and sets the action.
+func (p *Plan) complete(ctx context.Context, item *Item, created, archived *unstructured.Unstructured, status bool) (err error) {
+	result, reason := Created, ""
 	if item.groupKind() == definitionKind {
-		if err := p.awaitType(ctx, item); err != nil {
+		if reason, err = p.awaitType(ctx); err != nil {
 			return err
 		}
 	}
 	if status && !ownStatus[item.groupKind()] {
-		if created, err = p.restoreStatus(ctx, item, created, archived); err != nil {
+		var missing string
+		if created, missing, err = p.restoreStatus(ctx, item, created, archived); err != nil {
 			return err
 		}
+		reason = cmp.Or(reason, missing)
 	}
-	return p.restoreManagers(ctx, item, created, archived)
+	if reason != "" {
+		result = Incomplete
+	}
+	managers, err := p.restoreManagers(ctx, item, created, archived)
+	if err != nil {
+		return err
+	}
+	item.becomes(result, cmp.Or(reason, managers))
+	return nil
 }
 
 // isServersOwn reports whether the server makes the object in each new namespace, and the
-// plan has created its namespace.
+// plan, or the run that it continues, has created its namespace.
 func (p *Plan) isServersOwn(item *Item) bool {
 	namespace := p.namespaces[item.Namespace]
-	return item.groupKind() == serviceAccountKind && item.Name == "default" && namespace != nil && namespace.Action == Created
+	return item.groupKind() == serviceAccountKind && item.Name == "default" && namespace != nil &&
+		(namespace.Action == Created || p.mark != nil)
 }
 
 // adopt gives the service account that the server has made for a new namespace the
@@ -96,8 +135,8 @@ func (p *Plan) adopt(ctx context.Context, item *Item, wanted *unstructured.Unstr
 	return updated, err
 }
 
-// awaitType waits until the server has the type of a definition.
-func (p *Plan) awaitType(ctx context.Context, item *Item) error {
+// awaitType waits until the server has the type of a definition. It returns why it has not.
+func (p *Plan) awaitType(ctx context.Context) (missing string, err error) {
 	for kind := range p.newTypes {
 		version := ""
 		for _, other := range p.Items {
@@ -107,7 +146,7 @@ func (p *Plan) awaitType(ctx context.Context, item *Item) error {
 			}
 		}
 		if version == "" {
-			return nil // it has no objects
+			return "", nil // it has no objects
 		}
 		var last error
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, typeTimeout, true, func(context.Context) (bool, error) {
@@ -116,49 +155,56 @@ func (p *Plan) awaitType(ctx context.Context, item *Item) error {
 			return last == nil, nil
 		})
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return "", context.Cause(ctx)
 		}
 		if err != nil {
-			item.becomes(Incomplete, fmt.Sprintf("the server does not serve the type: %v", last))
+			return fmt.Sprintf("the server does not serve the type: %v", last), nil
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // ownStatus are the kinds whose status the server computes itself.
 var ownStatus = map[schema.GroupKind]bool{namespaceKind: true, definitionKind: true, serviceKind: true, quotaKind: true}
 
 // restoreStatus writes the status of the archive. It does not if another client has
-// written the object since: that status is newer.
-func (p *Plan) restoreStatus(ctx context.Context, item *Item, created, archived *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// written the object since: that status is newer. It returns the object as it is then, and
+// why the status is missing.
+func (p *Plan) restoreStatus(
+	ctx context.Context, item *Item, created, archived *unstructured.Unstructured,
+) (_ *unstructured.Unstructured, missing string, _ error) {
 	status, found, err := unstructured.NestedFieldCopy(archived.Object, "status")
 	if content, isMap := status.(map[string]any); err != nil || !found || isMap && len(content) == 0 {
-		return created, nil
+		return created, "", nil
 	}
 	object := created.DeepCopy()
 	object.Object["status"] = status
 	updated, err := p.client.at(item.mapping, item.Namespace).UpdateStatus(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager})
 	switch {
 	case err == nil:
-		return updated, nil
+		return updated, "", nil
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, "", context.Cause(ctx)
+	case isUnanswered(err):
+		return nil, "", fmt.Errorf("%s: %w", item, err)
 	case !apierrors.IsConflict(err):
-		item.becomes(Incomplete, fmt.Sprintf("without its status: %v", err))
+		missing = fmt.Sprintf("without its status: %v", err)
 	}
-	return created, nil
+	return created, missing, nil
 }
 
 // restoreManagers writes the field managers of the archive, so that their next
 // server-side apply does not conflict with fieldManager. Managers that have written since
-// the creation are kept.
-func (p *Plan) restoreManagers(ctx context.Context, item *Item, created, archived *unstructured.Unstructured) error {
+// the creation are kept. It returns why they are missing.
+func (p *Plan) restoreManagers(
+	ctx context.Context, item *Item, created, archived *unstructured.Unstructured,
+) (missing string, err error) {
 	if len(archived.GetManagedFields()) == 0 {
-		return nil
+		return "", nil
 	}
 	client := p.client.at(item.mapping, item.Namespace)
 	live := created
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
 		if live == nil {
 			if live, err = client.Get(ctx, item.Name, metav1.GetOptions{}); err != nil {
 				return err
@@ -178,15 +224,15 @@ func (p *Plan) restoreManagers(ctx context.Context, item *Item, created, archive
 		return err
 	})
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
-	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
-		return fmt.Errorf("%s: %w", item, err)
+	if isUnanswered(err) {
+		return "", fmt.Errorf("%s: %w", item, err)
 	}
-	if err != nil && item.Action == Created {
-		item.Reason = fmt.Sprintf("without its field managers: %v", err)
+	if err != nil {
+		missing = fmt.Sprintf("without its field managers: %v", err)
 	}
-	return nil
+	return missing, nil
 }
 
 func sameManager(a, b metav1.ManagedFieldsEntry) bool {

@@ -31,7 +31,7 @@ func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return p.compare(ctx, item, object)
+		return p.compare(ctx, item, archived, object)
 	}
 	return refused(ctx, item, err)
 }
@@ -102,15 +102,26 @@ func refused(ctx context.Context, item *Item, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if status := apierrors.APIStatus(nil); !apierrors.IsUnauthorized(err) && errors.As(err, &status) {
-		item.becomes(Refused, err.Error())
-		return nil
+	if isUnanswered(err) || apierrors.IsUnauthorized(err) {
+		return fmt.Errorf("%s: %w", item, err)
 	}
-	return fmt.Errorf("%s: %w", item, err)
+	item.becomes(Refused, err.Error())
+	return nil
+}
+
+// isUnanswered reports whether the server did not decide on a request: it did not answer, or
+// it is stopping or overloaded.
+func isUnanswered(err error) bool {
+	if err == nil {
+		return false
+	}
+	status := apierrors.APIStatus(nil)
+	return !errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
 }
 
 // compare sets the action of an object whose name exists.
-func (p *Plan) compare(ctx context.Context, item *Item, wanted *unstructured.Unstructured) error {
+func (p *Plan) compare(ctx context.Context, item *Item, archived, wanted *unstructured.Unstructured) error {
 	live, err := p.client.at(item.mapping, item.Namespace).Get(ctx, item.Name, metav1.GetOptions{})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -128,14 +139,20 @@ func (p *Plan) compare(ctx context.Context, item *Item, wanted *unstructured.Uns
 		item.becomes(Taken, reason+": try again when it is gone")
 	case live.GetUID() == item.UID:
 		item.becomes(Exists, "")
+	case isUnfinished(live, archived):
+		item.becomes(Complete, "it exists; its status and field managers were not restored")
 	case item.groupKind() == namespaceKind:
 		item.becomes(Exists, "it is not changed")
 	case same(live, wanted):
 		item.becomes(Exists, "as in the archive")
+	case p.mark != nil && p.isServersOwn(item) && isEmptyAccount(live):
+		return nil // the server has made it for the namespace that the interrupted run has created
+	case p.mark != nil && !live.GetCreationTimestamp().Time.Before(p.mark.created):
+		item.becomes(Exists, "it was created since the interrupted run began")
 	default:
 		item.becomes(Taken, "another object has its name since "+live.GetCreationTimestamp().Local().Format("2006-01-02 15:04:05"))
 	}
-	if item.Action == Exists {
+	if item.comesBack() {
 		item.NewUID = live.GetUID()
 		p.setUID(item.UID, live.GetUID())
 	}

@@ -28,8 +28,13 @@ const (
 	NoOwner Action = "owner gone"
 	// Unreadable: its value cannot be decrypted or decoded.
 	Unreadable Action = "unreadable"
+	// Complete: an interrupted run has created it; its status and field managers will be
+	// restored.
+	Complete Action = "complete"
 	// Created: it was created.
 	Created Action = "created"
+	// Unknown: the server did not answer the request to create it.
+	Unknown Action = "unknown"
 	// Incomplete: it was created, without a part that the reason names.
 	Incomplete Action = "incomplete"
 )
@@ -73,7 +78,11 @@ func (i *Item) becomes(action Action, reason string) { i.Action, i.Reason = acti
 
 // comesBack reports whether the object exists or will be created.
 func (i *Item) comesBack() bool {
-	return i.Action == Create || i.Action == Exists || i.Action == Created || i.Action == Incomplete
+	switch i.Action {
+	case Create, Complete, Exists, Created, Incomplete:
+		return true
+	}
+	return false
 }
 
 var (

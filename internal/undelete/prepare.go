@@ -36,6 +36,7 @@ func prepared(archived *unstructured.Unstructured, references []metav1.OwnerRefe
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	object.SetOwnerReferences(references)
+	setMark(object, nil)
 	if archived.GetDeletionTimestamp() != nil {
 		object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(), func(f string) bool { return slices.Contains(deletionFinalizers, f) }))
 	}
