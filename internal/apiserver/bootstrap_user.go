@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"crypto/subtle"
-	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apiserver/pkg/admission"
@@ -41,17 +40,8 @@ func (t bootstrapToken) AuthenticateToken(_ context.Context, token string) (*aut
 	}}}, true, nil
 }
 
-// maxPluginWait bounds how long a request waits for the plugins; upstream's plugins wait as
-// long themselves.
-const maxPluginWait = 10 * time.Second
-
-// bootstrapAdmission is admission for all but the bootstrap user. Other requests wait
-// until the plugins of policies are ready: one that is not ready holds a request for 0.1
-// s or more.
-type bootstrapAdmission struct {
-	admission.Interface
-	ready <-chan struct{} // see [kube.PolicyInformers]
-}
+// bootstrapAdmission is admission for all but the bootstrap user.
+type bootstrapAdmission struct{ admission.Interface }
 
 // Admit implements [admission.MutationInterface].
 func (b bootstrapAdmission) Admit(ctx context.Context, attributes admission.Attributes, o admission.ObjectInterfaces) error {
@@ -59,7 +49,6 @@ func (b bootstrapAdmission) Admit(ctx context.Context, attributes admission.Attr
 	if !ok || isBootstrap(attributes) {
 		return nil
 	}
-	b.awaitPlugins(ctx)
 	return mutation.Admit(ctx, attributes, o)
 }
 
@@ -69,24 +58,7 @@ func (b bootstrapAdmission) Validate(ctx context.Context, attributes admission.A
 	if !ok || isBootstrap(attributes) {
 		return nil
 	}
-	b.awaitPlugins(ctx)
 	return validation.Validate(ctx, attributes, o)
-}
-
-// awaitPlugins returns when the plugins are ready, when ctx ends, or after maxPluginWait:
-// the plugins then say that they are not ready.
-func (b bootstrapAdmission) awaitPlugins(ctx context.Context) {
-	select {
-	case <-b.ready:
-		return
-	default:
-	}
-	bounded, cancel := context.WithTimeout(ctx, maxPluginWait)
-	defer cancel()
-	select {
-	case <-b.ready:
-	case <-bounded.Done():
-	}
 }
 
 func isBootstrap(attributes admission.Attributes) bool {

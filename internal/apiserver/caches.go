@@ -7,8 +7,6 @@ import (
 	"time"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // cacheFillTimeout bounds the wait for the caches before the post-start hooks run.
@@ -28,15 +26,13 @@ type caches struct {
 	started   func()          // called when the factories have been started
 	ctx       context.Context // of the informers
 	stop      context.CancelFunc
-	policies  *kube.PolicyInformers
 }
 
-// newCaches returns caches that are not filled yet. Policies learn when they are. The
-// caller calls stop, unless it calls endWith and the server runs.
-func newCaches(ctx context.Context, stores func(context.Context) error, policies *kube.PolicyInformers) *caches {
-	c := &caches{stores: stores, started: func() {}, policies: policies}
+// newCaches returns caches that are not filled yet. The caller calls stop, unless it
+// calls endWith and the server runs.
+func newCaches(ctx context.Context, stores func(context.Context) error) *caches {
+	c := &caches{stores: stores, started: func() {}}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(c.ctx, policies.Filled) // ends the wait of the plugins
 	return c
 }
 
@@ -68,5 +64,4 @@ func (c *caches) fill(ctx context.Context) {
 	for _, factory := range c.factories {
 		factory.WaitForCacheSync(bounded.Done())
 	}
-	c.policies.Filled()
 }

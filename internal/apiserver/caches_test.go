@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // recordedFactory records when its informers start.
@@ -38,7 +36,7 @@ func TestInformersStartAfterTheWatchCaches(t *testing.T) {
 					case <-ctx.Done():
 						return context.Cause(ctx)
 					}
-				}, kube.NewPolicyInformers(nil))
+				})
 				defer c.stop()
 				began, after := time.Now(), atomic.Int64{}
 				after.Store(-1)

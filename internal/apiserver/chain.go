@@ -75,7 +75,6 @@ type builder struct {
 	external  config.ExternalEtcd // with endpoints if the store is run elsewhere
 	generic   *genericapiserver.Config
 	informers *readyInformers
-	policies  *kube.PolicyInformers // of informers
 	loopback  *kube.Loopback
 	remote    remote
 	cached    storage.CachePolicy
@@ -136,8 +135,8 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
-	b.caches = newCaches(ctx, b.config.Storage.AwaitCaches, b.policies)
-	b.generic.AdmissionControl = bootstrapAdmission{b.generic.AdmissionControl, b.policies.Compiled()}
+	b.caches = newCaches(ctx, b.config.Storage.AwaitCaches)
+	b.generic.AdmissionControl = bootstrapAdmission{b.generic.AdmissionControl}
 	return b.delegates(native, initializers)
 }
 

@@ -33,7 +33,7 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 		return nil, fmt.Errorf("configure the apiextensions server: %w", err)
 	}
 	b.store(&extensions.GenericConfig.Config)
-	extensions.GenericConfig.AdmissionControl = bootstrapAdmission{extensions.GenericConfig.AdmissionControl, b.policies.Compiled()}
+	extensions.GenericConfig.AdmissionControl = bootstrapAdmission{extensions.GenericConfig.AdmissionControl}
 	etcdOptions := *b.options.Etcd
 	etcdOptions.StorageConfig.Codec = nil // the getter makes one for each CRD
 	extensions.ExtraConfig.CRDRESTOptionsGetter, err = b.config.Storage.CustomResourceGetter(

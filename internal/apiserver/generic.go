@@ -42,8 +42,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 		return nil, err
 	}
 	c := applied.Config
-	b.policies = kube.NewPolicyInformers(applied.Informers)
-	b.generic, b.informers, b.rbac = c, &readyInformers{SharedInformerFactory: b.policies}, applied.RBAC
+	b.generic, b.informers, b.rbac = c, &readyInformers{SharedInformerFactory: applied.Informers}, applied.RBAC
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
 	kube.DisableRBACHook(c) // kube.EnsureRBAC does the same work
 	if !b.options.Features.EnablePriorityAndFairness {
@@ -65,7 +64,7 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 		requesters := newRequesters()
 		gate := newListGate(b.config.Storage.Count, requesters, c.Serializer)
 		watches := newWatchLimit(b.limits.WatchesPerUser, requesters, c.Serializer)
-		return kube.GrowStack(genericapiserver.DefaultBuildHandlerChain(b.writes.track(watches.limit(gate.limit(b.profile.handler(handler, c.Serializer)))), c))
+		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(watches.limit(gate.limit(b.profile.handler(handler, c.Serializer)))), c)
 	}
 	b.options.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)
 }
@@ -86,7 +85,6 @@ func (b *builder) adaptAuthentication(c *genericapiserver.Config) error {
 		return fmt.Errorf("allow anonymous access to the health checks: %w", err)
 	}
 	b.refuseRevokedKeys(c)
-	c.Authentication.Authenticator = kube.StackGrower{Request: c.Authentication.Authenticator}
 	return nil
 }
 

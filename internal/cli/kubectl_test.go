@@ -7,17 +7,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/translations"
 )
-
-// TestTranslationsAreNotLoaded: each process would load them when it starts, for half of
-// the time of its initialization.
-func TestTranslationsAreNotLoaded(t *testing.T) {
-	if translations.LoadedEarlier() {
-		t.Error("the translations of kubectl were loaded before package translations was initialized: packages are initialized in another order")
-	}
-}
 
 // TestKubectlUsesTheNamedServer: a server that is named on the command line comes
 // before KUBECONFIG, which may lead to another one.

@@ -12,7 +12,6 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	upstream "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kubectl"
-	_ "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/translations" // when kubectl runs only
 )
 
 // name is the name of the program in kubectl's messages.

@@ -111,9 +111,6 @@ type severityWriter struct {
 // Write logs p. It returns no errors: they could not be logged.
 func (s severityWriter) Write(p []byte) (int, error) {
 	text, caller := logs.ParseKlog(p)
-	if s.level == slog.LevelWarn && webhookRejections.log(s.handler, text) {
-		return len(p), nil
-	}
 	level := s.level
 	if level > slog.LevelInfo && (stopping.Load() || logs.HarmlessKubernetes(text)) {
 		level = slog.LevelDebug

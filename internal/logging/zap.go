@@ -52,7 +52,7 @@ func (c *zapCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	if !c.handler.Enabled(context.Background(), level) {
 		return nil
 	}
-	record := newRecord(level, "etcd: "+logs.PlainErrors(entry.Message))
+	record := newRecord(level, "etcd: "+entry.Message)
 	keys := make([]string, 0, len(encoder.Fields))
 	for key := range encoder.Fields {
 		keys = append(keys, key)

@@ -11,7 +11,6 @@
 //   - connections: the connections of others to this program
 //   - logs: the messages of klog and zap
 //   - kubectl: the command kubectl
-//   - translations: the translations of kubectl's messages
 //
 // Each file states one fact in a comment of this form; no file elsewhere does:
 //

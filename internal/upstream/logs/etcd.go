@@ -7,13 +7,11 @@ import (
 
 // Upstream fact: the texts of harmless warnings and errors of etcd
 //
-// Mirrors: go.etcd.io/etcd/client/pkg/v3/fileutil.purgeFile
-//   go.etcd.io/etcd/server/v3/auth.NewTokenProvider
+// Mirrors: go.etcd.io/etcd/server/v3/auth.NewTokenProvider
 //   go.etcd.io/etcd/server/v3/embed.Config.Validate
 //   go.etcd.io/etcd/server/v3/embed.Etcd.errHandler
 //   go.etcd.io/etcd/server/v3/embed.serveCtx.serve
 //   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.StorageVersion
-//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.publishV3
 //   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.applyEntryNormal
 //   go.etcd.io/etcd/server/v3/etcdserver.monitorFileDescriptor
 //   go.etcd.io/etcd/server/v3/etcdserver/version.Monitor.UpdateStorageVersionIfNeeded
@@ -38,7 +36,6 @@ var harmlessEtcd = []string{
 	"Failed to detect schema version",
 	"failed to update storage version",
 	"since there are still pending configuration changes",
-	"failed to publish local member to cluster through raft",
 	// A request was refused; the client gets the error.
 	"failed to apply request",
 	"message exceeded backend quota; raising alarm",
@@ -54,10 +51,6 @@ func HarmlessEtcd(text, cause string) bool {
 	}
 	// etcd counts open files on Linux only.
 	if runtime.GOOS != "linux" && strings.Contains(text, "failed to get file descriptor usage") {
-		return true
-	}
-	// An old file of the log that the member still uses is not removed yet.
-	if text == "failed to lock file" && strings.Contains(cause, "file already locked") {
 		return true
 	}
 	// The client has given up its request.

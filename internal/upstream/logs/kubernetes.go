@@ -10,20 +10,15 @@ import "strings"
 //   k8s.io/client-go/tools/cache.WaitForNamedCacheSync
 //   k8s.io/client-go/tools/cache.WaitForNamedCacheSyncWithContext
 //   k8s.io/client-go/tools/cache.DefaultWatchErrorHandler
-//   k8s.io/client-go/tools/record.recordEvent
-//   k8s.io/client-go/tools/events.recordEvent
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.worker
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync
 //   k8s.io/apiserver/pkg/storage/cacher.indexedWatchers.terminateAll
-//   k8s.io/apiserver/pkg/storage/etcd3.watchChan.startWatching
 //   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject
 //   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.ErrorToAPIStatus
 //   k8s.io/apiserver/pkg/server/filters.timeoutHandler.ServeHTTP
 //   k8s.io/apiserver/pkg/server/filters.WithPanicRecovery
-//   k8s.io/apiserver/pkg/endpoints/request.RequestInfoFactory.NewRequestInfo
-//   k8s.io/apiserver/pkg/util/flowcontrol/request.listWorkEstimator.estimate
-//   k8s.io/kubernetes/pkg/registry/core/service/ipallocator/controller.RepairIPAddress.syncService
+//   k8s.io/apiserver/pkg/admission/plugin/webhook/validating.validatingDispatcher.Dispatch
 // Why: every healthy start, every new CRD and every client that goes away makes
 //   Kubernetes components warn. Their log has no other mark than the text.
 // Gain: the log of a healthy server has no warnings, so that one means something.
@@ -42,7 +37,9 @@ var harmlessPrefixes = []string{
 	`"Unhandled Error" err="timed out waiting for dependency graph builder sync during GC sync"`,
 	// A CRD was deleted or changed: its watches end, and clients resume them.
 	"Terminating all watchers from cacher ",
-	// A client disconnected, or sent an invalid request and got an error.
+	// A webhook rejected a request, and the client got its message.
+	"rejected by webhook ",
+	// A client disconnected.
 	`"Unhandled Error" err="apiserver was unable to write a JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver was unable to write a fallback JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"http: Handler timeout\"}`,
@@ -51,8 +48,6 @@ var harmlessPrefixes = []string{
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"client disconnected\"}`,
 	`"Post-timeout activity"`,
 	`"Timeout or abort while handling"`,
-	`"Couldn't parse request"`,
-	`"Failed to convert options while estimating work for the list request"`,
 	// The stop does not wait for connections without requests.
 	"Failed to shutdown server: context deadline exceeded",
 }
@@ -61,22 +56,12 @@ var harmlessPrefixes = []string{
 var harmlessPairs = [][2]string{
 	// An aggregated server is down; the condition of its APIService reports it.
 	{`"Failed to watch"`, "the server is currently unable to handle the request"},
-	// The database is full, which is logged; events are best effort.
-	{`"Server rejected event`, "reads and deletions are served, other writes are refused"},
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
 	{"", `namespaces \"kube-system\" not found`},
-	// A Service is new, or is being deleted, and the cache of its addresses lags behind; an
-	// event has the same content.
-	{`"Unhandled Error" err="the ClusterIP [`, ` is not allocated; repairing"`},
-	// A store was replaced while its watch began, as that of service accounts where
-	// pods are served.
-	{"failed to sync with latest state: ", "context canceled"},
 	// The quota's usage was written by admission or a client meanwhile; the
 	// controller tries again.
 	{`"Error processing resource quota work item"`, "the object has been modified"},
-	// The quota was deleted meanwhile, for example with its namespace.
-	{`"Error processing resource quota work item"`, " not found"},
 	// The publisher's cache lags behind its own write, and it tries again.
 	{"", `configmaps \"kube-root-ca.crt\" already exists`},
 }
