@@ -64,7 +64,8 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 		requesters := newRequesters()
 		gate := newListGate(b.config.Storage.Count, requesters, c.Serializer)
 		watches := newWatchLimit(b.limits.WatchesPerUser, requesters, c.Serializer)
-		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(watches.limit(gate.limit(b.profile.handler(handler, c.Serializer)))), c)
+		bodies := newBodyLimits(b.limits.MapEntries, c.MaxRequestBodyBytes, requesters, b.isRemote, c.Serializer)
+		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(watches.limit(gate.limit(bodies.limit(b.profile.handler(handler, c.Serializer))))), c)
 	}
 	b.options.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)
 }

@@ -23,16 +23,11 @@ func (b *builder) limitRemote(next http.Handler) http.Handler {
 	logged := &logging.Changes{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, known := request.RequestInfoFrom(r.Context())
-		if !known || !info.IsResourceRequest || info.APIGroup == "" || !kube.FromLoopback(r) {
+		if !known || !info.IsResourceRequest || !kube.FromLoopback(r) || !b.isRemote(info) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		name := info.APIVersion + "." + info.APIGroup
-		service, err := b.remote.services.Get(name)
-		if err != nil || service.Spec.Service == nil { // custom resources, and groups that the cache does not have yet
-			next.ServeHTTP(w, r)
-			return
-		}
 		exceeded := func() {
 			if info.Verb != "watch" && logged.Changed(name+" "+info.Resource, "") {
 				slog.Warn("an aggregated API server's answer to this server's controllers is too large", "apiService", name, "resource", info.Resource, "verb", info.Verb, "limit", maxRemoteAnswer)
@@ -40,6 +35,16 @@ func (b *builder) limitRemote(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(&boundedAnswer{ResponseWriter: w, left: maxRemoteAnswer, exceeded: exceeded}), r)
 	})
+}
+
+// isRemote reports whether an aggregated API server serves the request. It reports false for
+// groups that the cache does not have yet.
+func (b *builder) isRemote(info *request.RequestInfo) bool {
+	if info.APIGroup == "" {
+		return false
+	}
+	service, err := b.remote.services.Get(info.APIVersion + "." + info.APIGroup)
+	return err == nil && service.Spec.Service != nil
 }
 
 var errTooLarge = errors.New("the answer of the aggregated API server is too large")

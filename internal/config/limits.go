@@ -10,6 +10,9 @@ type Limits struct {
 	// WatchesPerUser is the number of open watches of one user, or of the service
 	// accounts of one namespace together.
 	WatchesPerUser int `json:"watchesPerUser"`
+	// MapEntries is the number of entries of a map in the body of a write, or of a list in
+	// its metadata.
+	MapEntries int `json:"mapEntries"`
 	// Lists is the size of the objects of all large lists that are served at the same
 	// time, of which one user may take a quarter.
 	Lists resource.Quantity `json:"lists"`
@@ -22,7 +25,7 @@ type Limits struct {
 
 func defaultLimits() Limits {
 	return Limits{
-		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, Lists: resource.MustParse("64Mi"),
+		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, MapEntries: 10_000, Lists: resource.MustParse("64Mi"),
 		LargestList: resource.MustParse("512Mi"), NamespacePercent: 25,
 	}
 }
@@ -37,6 +40,7 @@ func (l *Limits) validate(fail func(path, format string, args ...any)) {
 		value int64
 	}{
 		{"connectionsPerAddress", int64(l.ConnectionsPerAddress)}, {"watchesPerUser", int64(l.WatchesPerUser)},
+		{"mapEntries", int64(l.MapEntries)},
 		{"largestList", l.LargestList.Value()}, {"namespacePercent", int64(l.NamespacePercent)},
 	} {
 		if field.value < 0 {

@@ -1,0 +1,131 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+)
+
+const (
+	reviewsPath    = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+	configMapsPath = "/api/v1/namespaces/a/configmaps"
+)
+
+// sendBody sends a body through the limits, with 100 entries and 1 MiB, and returns the
+// response. It fails if the handler gets another body.
+func sendBody(t *testing.T, method, path, contentType, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	limits := newBodyLimits(100, 1<<20, newRequesters(), func(*request.RequestInfo) bool { return false }, legacyscheme.Codecs)
+	h := limits.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got, err := io.ReadAll(r.Body); err != nil || string(got) != body {
+			t.Errorf("the handler gets another body of %d bytes: %v", len(got), err)
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	r := httptest.NewRequestWithContext(asUser(t.Context(), "mallory"), method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", contentType)
+	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	info, err := resolver.NewRequestInfo(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
+	if release, ok := limits.yaml.acquire(t.Context(), "mallory", maxUserYAML); ok {
+		release()
+	}
+	return w
+}
+
+// large is more than smallBody.
+var large = strings.Repeat("x", smallBody)
+
+func jsonBody(t *testing.T, o any) string {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func protobufBody(t *testing.T, o runtime.Object) string {
+	t.Helper()
+	var text strings.Builder
+	if err := protobuf.NewSerializer(legacyscheme.Scheme, legacyscheme.Scheme).Encode(o, &text); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+func entries(n int) map[string]string {
+	m := map[string]string{}
+	for i := range n {
+		m[fmt.Sprint("a", i)] = large[:smallBody/100]
+	}
+	return m
+}
+
+func configMap(metadata metav1.ObjectMeta, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metadata, Data: data}
+}
+
+func TestBodyLimits(t *testing.T) {
+	t.Parallel()
+	const post, patch = http.MethodPost, http.MethodPatch
+	many, few := entries(101), entries(100)
+	finalizers := make([]string, 101)
+	for i := range finalizers {
+		finalizers[i] = fmt.Sprint("example.com/", i, large[:smallBody/100])
+	}
+	list := jsonBody(t, map[string]any{"spec": map[string]any{"list": finalizers}})
+	for name, test := range map[string]struct {
+		method, path, contentType, body string
+		refused                         string
+	}{
+		"a review":                 {post, reviewsPath, "application/json", `{"spec":{}}`, ""},
+		"a review of 33 kB":        {post, reviewsPath, "application/json", `{"a":"` + large + `"}`, ""},
+		"a review above 64 KiB":    {post, reviewsPath, "application/json", `{"a":"` + large + large + `"}`, "65536 bytes"},
+		"a review in YAML":         {post, reviewsPath, "application/yaml", "a: {}", ""},
+		"repeated YAML":            {post, reviewsPath, "application/yaml", "a: &a " + large[:1000] + "\nb: &b [" + strings.Repeat("*a,", 20) + "]\nc: [*b, *b, *b, *b]", "65536 bytes"},
+		"recursive YAML":           {post, reviewsPath, "application/yaml", "a: &a [*a, *a]", ""},
+		"broken YAML":              {post, configMapsPath, "application/yaml", "a: [", "read the body"},
+		"merged YAML":              {post, configMapsPath, "application/yaml", "data:\n  <<: &a " + jsonBody(t, entries(60)) + "\n  <<: &b " + strings.ReplaceAll(jsonBody(t, entries(60)), `"a`, `"b`), "a map, or a list of the metadata, has 122 entries"},
+		"few entries":              {post, configMapsPath, "application/json", jsonBody(t, configMap(metav1.ObjectMeta{}, few)), ""},
+		"many entries":             {post, configMapsPath, "application/json", jsonBody(t, configMap(metav1.ObjectMeta{}, many)), "limits.mapEntries"},
+		"many entries in YAML":     {post, configMapsPath, "application/yaml", "a: 1\nb: " + jsonBody(t, many), "limits.mapEntries"},
+		"many entries in protobuf": {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(metav1.ObjectMeta{}, many)), "limits.mapEntries"},
+		"few entries in protobuf":  {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(metav1.ObjectMeta{}, few)), ""},
+		"labels":                   {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(metav1.ObjectMeta{Labels: many}, nil)), "limits.mapEntries"},
+		"annotations of a patch":   {patch, configMapsPath + "/a", "application/merge-patch+json", jsonBody(t, configMap(metav1.ObjectMeta{Annotations: many}, nil)), "limits.mapEntries"},
+		"labels of an apply patch": {patch, configMapsPath + "/a", "application/apply-patch+yaml", jsonBody(t, configMap(metav1.ObjectMeta{Labels: many}, nil)), "limits.mapEntries"},
+		"finalizers":               {post, configMapsPath, "application/json", jsonBody(t, configMap(metav1.ObjectMeta{Finalizers: finalizers}, nil)), "limits.mapEntries"},
+		"an escaped field":         {post, configMapsPath, "application/json", strings.Replace(jsonBody(t, configMap(metav1.ObjectMeta{Finalizers: finalizers}, nil)), "metadata", `m\u0065tadata`, 1), "limits.mapEntries"},
+		"finalizers by an alias":   {post, configMapsPath, "application/yaml", "a: &a " + jsonBody(t, finalizers) + "\nmetadata: {finalizers: *a}", "limits.mapEntries"},
+		"a long list":              {post, configMapsPath, "application/json", list, ""},
+		"above the size":           {post, configMapsPath, "application/json", strings.Repeat(" ", 1<<20+1), "1048576 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := sendBody(t, test.method, test.path, test.contentType, test.body)
+			switch {
+			case test.refused == "" && w.Code != http.StatusAccepted:
+				t.Errorf("answered %d: %s", w.Code, w.Body)
+			case test.refused != "" && (w.Code < 400 || !strings.Contains(w.Body.String(), test.refused)):
+				t.Errorf("answered %d without %q: %s", w.Code, test.refused, w.Body)
+			}
+		})
+	}
+}
