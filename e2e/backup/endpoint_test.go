@@ -114,7 +114,7 @@ func TestConfiguredRecipients(t *testing.T) {
 	harness.Contains(t, inspect(streamed, "--identity", key), "pki/client-ca.key, ")
 	harness.Contains(t, inspect(fetch(t, postAs(t, s, "jane", "?plain=true"))), "left out", "pki/client-ca.key")
 
-	at := []string{"--data-dir", s.Dir, "--config", file}
+	at := []string{"--data-dir", s.Dir} // where the server has recorded its configuration
 	for _, running := range []bool{true, false} {
 		if !running {
 			s.Stop()

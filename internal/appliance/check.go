@@ -14,6 +14,7 @@ import (
 type Checked struct {
 	config      *config.ServerConfiguration
 	options     *apiserver.Options
+	record      []byte        // of config.UsedFile
 	newIdentity bool          // see AllowNewIdentity
 	ephemeral   bool          // see Ephemeral
 	gcPercent   int           // see GarbageCollection
@@ -51,6 +52,10 @@ func (c *Checked) GarbageCollection(percent int, startHeap int64) {
 // writes nothing. Feature gates are process globals: a process can check one
 // configuration only.
 func Check(cfg *config.ServerConfiguration) (*Checked, error) {
+	record, err := cfg.Record()
+	if err != nil {
+		return nil, err
+	}
 	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
@@ -64,5 +69,5 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checked{config: cfg, options: options, gcPercent: memory.DefaultPercent, startHeap: memory.DefaultHeap}, nil
+	return &Checked{config: cfg, options: options, record: record, gcPercent: memory.DefaultPercent, startHeap: memory.DefaultHeap}, nil
 }

@@ -38,9 +38,12 @@ func newConfigPrint() *cobra.Command {
 			if !effective {
 				return usageError(errors.New("--effective=false leaves nothing to print; --defaults prints the defaults"))
 			}
-			cfg, err := completed(cmd, flags)
+			cfg, _, err := flags.load(cmd)
 			if err != nil {
 				return err
+			}
+			if err := cfg.Complete(); err != nil {
+				return usageError(err)
 			}
 			return printValue(cmd.OutOrStdout(), cfg, output)
 		},

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
 
 // kubectlName is the name of kubectl's command.
@@ -59,7 +58,7 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 // one. path is then empty. It is also empty for `kubectl config` where the local server has
 // no kubeconfig: that command would write one into the data directory.
 func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path string, err error) {
-	flags, named := &configFlags{}, false
+	flags, named := &configFlags{served: true, quiet: true}, false
 	for len(args) > 0 {
 		name, value, hasValue := strings.Cut(args[0], "=")
 		target := map[string]*string{"--data-dir": &flags.dataDir, "--config": &flags.file}[name]
@@ -80,18 +79,9 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 	if kubectl.Kubeconfig(args) != "" || !named && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
 		return args, "", nil
 	}
-	if !named {
-		flags.dataDir = os.Getenv(testplane.DataDirVariable)
-	}
-	cfg, _, err := flags.load(cmd)
+	cfg, err := completed(cmd, flags)
 	if err != nil {
 		return nil, "", err
-	}
-	if flags.dataDir != "" {
-		cfg.DataDir = flags.dataDir
-	}
-	if err := cfg.Complete(); err != nil {
-		return nil, "", usageError(err)
 	}
 	if missing := checkKubeconfig(cfg.Kubeconfig.Path); missing != nil && kubectl.IsConfig(args) {
 		if named {

@@ -20,7 +20,7 @@ func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	cfg, _, err := flags.load(cmd)
+	cfg, err := completed(cmd, flags)
 	if err != nil {
 		return nil, err
 	}

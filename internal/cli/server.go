@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 
@@ -25,6 +27,7 @@ type configFlags struct {
 	tlsSANs   []string
 	verbosity int
 	served    bool // see addServed
+	quiet     bool // do not print, or not again, which configuration is used
 }
 
 // defaultDataDir is the default of --data-dir, for its usage.
@@ -78,7 +81,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 		}
 	}
 	flags := cmd.Flags()
-	if flags.Changed("data-dir") {
+	if f.dataDir != "" {
 		cfg.DataDir = f.dataDir
 	} else if f.served && f.file == "" {
 		cfg.DataDir = os.Getenv(testplane.DataDirVariable)
@@ -106,8 +109,9 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	return cfg, source, nil
 }
 
-// completed returns the configuration with all paths. A data directory that is a file is
-// an error.
+// completed returns the configuration of a command that is not a server, with all paths:
+// that of --config, or the one that the server of the data directory has recorded. A data
+// directory that is a file is an error.
 func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfiguration, error) {
 	cfg, _, err := flags.load(cmd)
 	if err != nil {
@@ -119,7 +123,21 @@ func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfigurat
 	if info, err := os.Stat(cfg.DataDir); err == nil && !info.IsDir() {
 		return nil, usageError(fmt.Errorf("the data directory %s is a file: name the directory with --data-dir", cfg.DataDir))
 	}
-	return cfg, nil
+	if flags.file != "" {
+		return cfg, nil
+	}
+	recorded, file, err := config.Used(cfg.DataDir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // then the command does not need it either
+		return cfg, nil
+	}
+	if err != nil {
+		return nil, usageError(err)
+	}
+	if file != "" && !flags.quiet {
+		flags.quiet = true
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "configuration: that of the server in %s, from %s\n", cfg.DataDir, file)
+	}
+	return recorded, err
 }
 
 // commandLog returns the log of a command that is not a server.

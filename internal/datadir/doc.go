@@ -6,6 +6,7 @@
 //	lock                     held by the running server
 //	ephemeral                the data is removed when the server ends
 //	version.json             which release wrote the directory, and its format
+//	used-config.json         the configuration of the server (see config.Used)
 //	admin.kubeconfig         the administrator's kubeconfig
 //	pki/                     CAs, certificates and keys (see package pki)
 //	encryption/              the keys that encrypt resources in etcd

@@ -28,9 +28,11 @@ var layout = []layoutEntry{
 	{pattern: ephemeralMark},
 	{pattern: "version.json"},
 	{pattern: "swap.json"},
+	{pattern: "used-config.json"},
 	{pattern: "admin.kubeconfig"},
 	{pattern: ".version.json.tmp-*"}, // of an interrupted WriteFile
 	{pattern: ".swap.json.tmp-*"},
+	{pattern: ".used-config.json.tmp-*"},
 	{pattern: ".admin.kubeconfig.tmp-*"},
 	// "..*" is how kubelet mounts a Secret.
 	{pattern: "pki", content: []string{"*.crt", "*.key", "*.pub", "*.pem", "*.json", "*.yaml", "revoked-keys", ".*.tmp-*", "..*"}},
