@@ -6,7 +6,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/memory"
 )
 
 // Checked is a configuration that has passed all checks that are possible without
@@ -14,11 +13,8 @@ import (
 type Checked struct {
 	config      *config.ServerConfiguration
 	options     *apiserver.Options
-	record      []byte        // of config.UsedFile
 	newIdentity bool          // see AllowNewIdentity
 	ephemeral   bool          // see Ephemeral
-	gcPercent   int           // see GarbageCollection
-	startHeap   int64         // see GarbageCollection
 	whenReady   func(Running) // see WhenReady; or nil
 }
 
@@ -43,19 +39,10 @@ func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 // directory must be new or empty, or left by such a server that was killed.
 func (c *Checked) Ephemeral() { c.ephemeral = true }
 
-// GarbageCollection sets the arguments of [memory.Hold].
-func (c *Checked) GarbageCollection(percent int, startHeap int64) {
-	c.gcPercent, c.startHeap = percent, startHeap
-}
-
 // Check completes and validates the configuration with the checks of every part. It
 // writes nothing. Feature gates are process globals: a process can check one
 // configuration only.
 func Check(cfg *config.ServerConfiguration) (*Checked, error) {
-	record, err := cfg.Record()
-	if err != nil {
-		return nil, err
-	}
 	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
@@ -69,5 +56,5 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checked{config: cfg, options: options, record: record, gcPercent: memory.DefaultPercent, startHeap: memory.DefaultHeap}, nil
+	return &Checked{config: cfg, options: options}, nil
 }

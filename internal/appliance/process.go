@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -18,7 +17,6 @@ import (
 // directory, the supervisor, the connection to the service manager.
 type process struct {
 	config     *config.ServerConfiguration
-	record     []byte // of config.UsedFile
 	log        *slog.Logger
 	supervisor *lifecycle.Supervisor
 	notifier   systemd.Notifier
@@ -37,7 +35,7 @@ func begin(checked *Checked, log *slog.Logger) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{config: cfg, record: checked.record, log: log, notifier: notifier, stamp: datadir.CurrentStamp(), started: time.Now()}
+	p := &process{config: cfg, log: log, notifier: notifier, stamp: datadir.CurrentStamp(), started: time.Now()}
 	if p.dir, err = open(cfg.DataDir, p.stamp, cfg.NamedPaths()...); err != nil {
 		return nil, err
 	}
@@ -97,8 +95,8 @@ func (p *process) run(ctx context.Context, hooks hooks) error {
 		if err := p.dir.BeginFirstStart(p.stamp); err != nil {
 			return err
 		}
-		if err := datadir.WriteFile(p.dir.Join(config.UsedFile), p.record, 0o600); err != nil {
-			return fmt.Errorf("record the configuration for other commands: %w", err)
+		if err := datadir.WriteFile(p.dir.Join(config.UsedFile), p.config.Record(), 0o600); err != nil {
+			return err
 		}
 		if err := hooks.start(ctx); err != nil {
 			return err

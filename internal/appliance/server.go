@@ -57,7 +57,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	defer memory.Hold(checked.gcPercent, checked.startHeap)()
+	defer memory.Hold(memory.DefaultPercent, memory.DefaultHeap)()
 	listener, err := apiserver.Listen(&p.config.Serving, p.config.Limits.ConnectionsPerAddress, log)
 	if err != nil {
 		return err

@@ -40,14 +40,14 @@ func (f *adminFlags) checkAdmin() error {
 
 // checkCredentials checks --server, which may be empty, and --expires of commands that issue
 // credentials.
-func checkCredentials(server string, expires lifetime) error {
+func checkCredentials(server string, expires time.Duration) error {
 	if server != "" {
 		if err := kubeconfig.ValidServer(server); err != nil {
 			return fmt.Errorf("--server: %w", err)
 		}
 	}
-	if time.Duration(expires) < kubeconfig.MinExpiry {
-		return fmt.Errorf("--expires %s is too short; at least %s", &expires, kubeconfig.MinExpiry)
+	if expires < kubeconfig.MinExpiry {
+		return fmt.Errorf("--expires %s is too short; at least %s", expires, kubeconfig.MinExpiry)
 	}
 	return nil
 }

@@ -117,14 +117,14 @@ that was interrupted by a crash continues at the next start.`
 
 func newCertsRotate() *cobra.Command {
 	flags := &configFlags{}
-	change := admin.CertificateChange{}
+	change := admin.CertificateChange{Overlap: 30 * day}
 	kinds := strings.Join(pki.Kinds(), "|")
 	cmd := &cobra.Command{
 		Use:   "rotate " + kinds,
 		Short: "Replace an authority or the key of service account tokens, of a running server or of a stopped one",
 		Long:  certsRotateHelp,
 		Example: `  kube-hyper-mini certs rotate client
-  kube-hyper-mini certs rotate server --overlap 2160h
+  kube-hyper-mini certs rotate server --overlap 90d
   kube-hyper-mini certs rotate client --finish`,
 		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -146,7 +146,7 @@ func newCertsRotate() *cobra.Command {
 		},
 	}
 	flags.addServed(cmd.Flags())
-	cmd.Flags().DurationVar(&change.Overlap, "overlap", 720*time.Hour, "how long the old one stays trusted")
+	addDuration(cmd.Flags(), &change.Overlap, "overlap", "how long the old one stays trusted")
 	cmd.Flags().BoolVar(&change.Prepare, "prepare", false, "only trust a new one; the next call signs with it")
 	cmd.Flags().BoolVar(&change.Finish, "finish", false, "end the overlap of a rotation now")
 	return cmd

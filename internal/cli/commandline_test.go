@@ -49,7 +49,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"run", "--tls-san", "a"}, "unknown flag: --tls-san"},
 		{[]string{"kubeconfig", "--server", "mini.example.org"}, `--server: "mini.example.org" is not the URL of an API server; write https://host:port`},
 		{[]string{"kubeconfig", "--server", ""}, `--server: "" is not the URL`},
-		{[]string{"status", "--wait", "soon"}, `--wait "soon" is not a duration; write a number with a unit`},
+		{[]string{"status", "--wait", "soon"}, `--wait: "soon" is not a duration; write a number with a unit`},
 		{[]string{"etcd", "--port", "1"}, "unknown flag: --port"},
 		{[]string{"controllers", "--port", "1"}, "unknown flag: --port"},
 		{[]string{"config", "print", "--defaults", "--port", "1"}, "--defaults and --port exclude each other"},

@@ -109,7 +109,6 @@ func runEnvtestAPIServer(ctx context.Context, cmd *cobra.Command, cfg *config.Se
 		return usageError(err)
 	}
 	checked.AllowNewIdentity() // as kube-apiserver, which has its keys in flags
-	checked.GarbageCollection(testplane.GCPercent, testplane.StartHeap)
 	return appliance.Run(ctx, checked, log)
 }
 

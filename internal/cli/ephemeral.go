@@ -64,6 +64,5 @@ func serveInEmpty(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog
 		return usageError(err)
 	}
 	checked.Ephemeral()
-	checked.GarbageCollection(testplane.GCPercent, testplane.StartHeap)
 	return appliance.Run(cmd.Context(), checked, log)
 }

@@ -57,8 +57,6 @@ func valueInWords(kind string) string {
 		return "a whole number"
 	case "bool":
 		return "true or false"
-	case "duration":
-		return "a duration; write a number with a unit, as 30s, 5m or 12h"
 	}
 	return ""
 }

@@ -230,7 +230,7 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 	flags.add(cmd)
 	outputFlag(cmd, &output, "text", "json")
 	cmd.Flags().IntVar(&limit, "limit", 1000, "how many versions to list, the newest; 0 for all")
-	cmd.Flags().DurationVar(&since, "since", 0, "list only versions that are younger than this, as 24h")
+	addDuration(cmd.Flags(), &since, "since", "list only versions that are younger than this, as 24h or 7d")
 	return cmd
 }
 

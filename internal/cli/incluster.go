@@ -16,12 +16,12 @@ import (
 type inClusterFlags struct {
 	adminFlags
 	serviceAccount string
-	expires        lifetime
+	expires        time.Duration
 	server         string
 }
 
 func newInCluster() *cobra.Command {
-	flags := &inClusterFlags{expires: lifetime(time.Hour)}
+	flags := &inClusterFlags{expires: time.Hour}
 	cmd := &cobra.Command{
 		Use:   "in-cluster --service-account NAMESPACE/NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with in-cluster configuration, as a service account",
@@ -58,7 +58,7 @@ system does not allow it; 2 if the command line is wrong; 3 if no server was fou
 	flags.addAdmin(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of the service account")
-	f.Var(&flags.expires, "expires", "life of each token, as 30m or 12h; at least 10m")
+	addDuration(f, &flags.expires, "expires", "life of each token, as 30m or 12h; at least 10m")
 	f.StringVar(&flags.server, "server", "", "URL of the server for COMMAND, if it differs from the administrator's")
 	return cmd
 }
@@ -88,7 +88,7 @@ func (f *inClusterFlags) issue(ctx context.Context, cmd *cobra.Command) (*inclus
 		return nil, err
 	}
 	namespace, name, _ := strings.Cut(f.serviceAccount, "/")
-	credentials, err := kubeconfig.IssueToken(ctx, client, namespace, name, time.Duration(f.expires))
+	credentials, err := kubeconfig.IssueToken(ctx, client, namespace, name, f.expires)
 	if err != nil {
 		return nil, err
 	}

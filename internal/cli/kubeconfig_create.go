@@ -21,7 +21,7 @@ type createFlags struct {
 	adminFlags
 	groups         []string
 	serviceAccount string
-	expires        lifetime
+	expires        time.Duration
 	server         string
 	output         string
 	force          bool
@@ -63,8 +63,8 @@ invalid, 3 no server was found.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&flags.groups, "group", nil, "group of the user; may be repeated")
 	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of a service account to make a token for, instead of a user")
-	flags.expires = lifetime(30 * day)
-	f.Var(&flags.expires, "expires", "life of the certificate or the token, as 12h or 30d; at least 10m")
+	flags.expires = 30 * day
+	addDuration(f, &flags.expires, "expires", "life of the certificate or the token, as 12h or 30d; at least 10m")
 	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace of --role, and the one that kubectl uses by default")
 	f.StringVar(&flags.role, "role", "", "role to bind to the user, in --namespace or in all namespaces: "+strings.Join(kubeconfig.Roles(), ", "))
 	f.StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the administrator's")
@@ -142,7 +142,7 @@ func (f *createFlags) checkUser(args []string) error {
 }
 
 func (f *createFlags) user(args []string) kubeconfig.User {
-	return kubeconfig.User{Name: args[0], Groups: f.groups, Expires: time.Duration(f.expires)}
+	return kubeconfig.User{Name: args[0], Groups: f.groups, Expires: f.expires}
 }
 
 func (f *createFlags) create(cmd *cobra.Command, args []string) error {
@@ -156,7 +156,7 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 		var name string
 		namespace, name, _ = strings.Cut(f.serviceAccount, "/")
 		user = "system:serviceaccount:" + namespace + ":" + name
-		credentials, err = kubeconfig.IssueToken(cmd.Context(), client, namespace, name, time.Duration(f.expires))
+		credentials, err = kubeconfig.IssueToken(cmd.Context(), client, namespace, name, f.expires)
 	} else {
 		user = args[0]
 		credentials, err = kubeconfig.IssueCertificate(cmd.Context(), client, f.user(args))

@@ -38,8 +38,8 @@ invalid, 3 no server was found.`,
 	flags.addAdmin(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&flags.serviceAccount, "service-account", "monitoring/prometheus", "namespace/name of the service account")
-	flags.expires = lifetime(365 * day)
-	f.Var(&flags.expires, "expires", "life of the token, as 12h or 30d; at least 10m")
+	flags.expires = 365 * day
+	addDuration(f, &flags.expires, "expires", "life of the token, as 12h or 30d; at least 10m")
 	f.StringVar(&flags.server, "server", "", "URL of the server to scrape, if it differs from the administrator's")
 	return cmd
 }
@@ -54,7 +54,7 @@ func (f *createFlags) scrape(cmd *cobra.Command, dir string) error {
 	if err := kubeconfig.AllowScraping(cmd.Context(), client, namespace, name); err != nil {
 		return err
 	}
-	credentials, err := kubeconfig.IssueToken(cmd.Context(), client, namespace, name, time.Duration(f.expires))
+	credentials, err := kubeconfig.IssueToken(cmd.Context(), client, namespace, name, f.expires)
 	if err != nil {
 		return err
 	}

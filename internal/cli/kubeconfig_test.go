@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestKubeconfigBadCommandLines: none of these prints or writes a key.
@@ -34,7 +34,7 @@ func TestKubeconfigBadCommandLines(t *testing.T) {
 		{[]string{"create", "jane", "--force"}, "--force needs --output"},
 		{[]string{"create", "jane", "--role", "owner"}, `--role "owner" is not supported; allowed: view, edit, admin`},
 		{[]string{"create", "jane", "--namespace", "Team A"}, `--namespace "Team A" is not the name of a namespace`},
-		{[]string{"create", "jane", "--expires", "soon"}, `"soon" is not a duration; write it as 12h or 30d`},
+		{[]string{"create", "jane", "--expires", "soon"}, `"soon" is not a duration; write a number with a unit`},
 		{[]string{"create", "jane", "--expires", "5m"}, "--expires 5m0s is too short; at least 10m"},
 	} {
 		out, errs, code := runCLI(t, append([]string{"kubeconfig", "--data-dir", dir}, c.args...)...)
@@ -72,22 +72,33 @@ func TestUserKubeconfig(t *testing.T) {
 	}
 }
 
-func TestLifetime(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"30d": 30 * day, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute, "2w": 14 * day, "1.5h": 90 * time.Minute, "720h": 30 * day,
+// TestDurationFlags: each flag for a duration takes days and years, and prints days.
+func TestDurationFlags(t *testing.T) {
+	for _, line := range []string{
+		"status --wait", "run --grace", "history get --since", "certs rotate --overlap", "kubeconfig create --expires", "kubeconfig scrape --expires", "in-cluster --expires",
 	} {
-		var got lifetime
-		if err := got.Set(text); err != nil || time.Duration(got) != want {
-			t.Errorf("%s is %v, %v", text, time.Duration(got), err)
+		words := strings.Fields(line)
+		cmd, _, err := newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}).Find(words[:len(words)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		flag := cmd.Flags().Lookup(strings.TrimPrefix(words[len(words)-1], "--"))
+		for text, want := range map[string]string{"1y": "365d", "30d": "30d", "36h": "36h0m0s"} {
+			if err := flag.Value.Set(text); err != nil || flag.Value.String() != want {
+				t.Errorf("%s %s is %s: %v", line, text, flag.Value, err)
+			}
+		}
+		if err := flag.Value.Set("month"); err == nil {
+			t.Errorf("%s month is %s", line, flag.Value)
 		}
 	}
-	for _, text := range []string{"", "30", "d", "-1d", "month"} {
-		var got lifetime
-		if err := got.Set(text); err == nil {
-			t.Errorf("%q is %v", text, time.Duration(got))
+}
+
+// TestTildeInFlags: a path that no shell has expanded is a mistake.
+func TestTildeInFlags(t *testing.T) {
+	for _, flag := range []string{"--data-dir=~/x", "--config=~/x"} {
+		if _, errs, code := runCLI(t, "backup", "list", flag); code != ExitUsage || !strings.Contains(errs, "write the whole path") {
+			t.Errorf("%s: %d %s", flag, code, errs)
 		}
-	}
-	if got := lifetime(30 * day); got.String() != "30d" {
-		t.Errorf("30 days are %s", got.String())
 	}
 }

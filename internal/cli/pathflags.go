@@ -1,6 +1,10 @@
 package cli
 
-import "errors"
+import (
+	"errors"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+)
 
 // errNoDirectory is the error of an empty path, as an unset shell variable leaves it.
 var errNoDirectory = errors.New("the directory is empty: name one, or leave the flag out for the default")
@@ -24,7 +28,7 @@ func (d *directoryFlag) Set(path string) error {
 		return errNoDirectory
 	}
 	*d = directoryFlag(path)
-	return nil
+	return config.CheckPath(path)
 }
 
 // fileFlag is [directoryFlag] for a file that the command reads.
@@ -42,5 +46,5 @@ func (f *fileFlag) Set(path string) error {
 		return errNoFile
 	}
 	*f = fileFlag(path)
-	return nil
+	return config.CheckPath(path)
 }

@@ -34,8 +34,7 @@ COMMAND has ended, the remaining processes of its group are ended, and the serve
 its directory are removed; also if this process is killed.
 
 --config may name the configuration of another server: its data directory, external
-etcd, archive, backups, audit log and kubeconfig are not used. Without --config, the
-server has no API priority and fairness: there are no FlowSchemas.
+etcd, archive, backups, audit log and kubeconfig are not used.
 
 Without COMMAND, the command prints a shell line that sets KUBECONFIG, and waits for
 Ctrl-C. A program that starts it that way gives --until-eof and keeps a pipe to its
@@ -69,9 +68,6 @@ func newRun() *cobra.Command {
 				return err
 			}
 			cfg.Serving.ExternalURL = "" // its port is that of another server
-			if flags.file == "" {
-				withoutFlowControl(&cfg.APIServer)
-			}
 			if !cmd.Flags().Changed("port") {
 				cfg.Serving.Port = 0
 			}
@@ -95,21 +91,14 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-// withoutFlowControl switches off API priority and fairness, whose objects and their
-// status take a tenth of the processor time of a start, and the limits that are in force
-// without it.
-func withoutFlowControl(server *config.APIServer) {
-	server.FlowControl.Enabled = false
-	server.Flags["max-requests-inflight"], server.Flags["max-mutating-requests-inflight"] = "0", "0"
-}
-
 func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
 	flags.StringArrayVar(&options.CRDs, "crds", nil, "file or directory of CustomResourceDefinitions to apply first; other documents, and Helm templates without CRDs, are ignored (repeatable)")
 	flags.StringArrayVar(&options.Manifests, "manifests", nil, "file or directory of manifests to apply after the CRDs (repeatable)")
 	flags.StringVar(&options.From, "from", "", "start with a copy of this archive (see backup), data directory, or directory kept by --keep")
 	flags.BoolVar(&options.Keep, "keep", false, "keep the temporary directory, and print its path")
 	flags.StringVar(&options.Log, "logs", "", "file for the server's log; - is standard error")
-	flags.DurationVar(&options.Grace, "grace", commandGrace, "time between SIGTERM and SIGKILL for COMMAND")
+	options.Grace = commandGrace
+	addDuration(flags, &options.Grace, "grace", "time between SIGTERM and SIGKILL for COMMAND")
 }
 
 // takeSignals receives signals instead of the handler of main, which would end the

@@ -59,7 +59,7 @@ Exit codes: 0 ready, 3 not ready or not running. With --watch: 0 after a signal.
 	flags.addServed(cmd.Flags())
 	outputFlag(cmd, &output, "text", "json", "yaml")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print the status every two seconds until a signal comes")
-	cmd.Flags().DurationVar(&wait, "wait", 0, "wait at most this time for the server to become ready")
+	addDuration(cmd.Flags(), &wait, "wait", "wait at most this time for the server to become ready")
 	return cmd
 }
 

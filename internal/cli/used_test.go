@@ -17,12 +17,11 @@ func TestCommandsUseTheServersConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := served.Record()
-	if err != nil {
+	if err := served.Complete(); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, config.UsedFile), record, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, config.UsedFile), served.Record(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	backups := filepath.Join(filepath.Dir(file), "backups-of-it")

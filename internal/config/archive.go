@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Archive configures the continuous archive. It is encrypted to the recipients of
@@ -23,9 +22,9 @@ type Archive struct {
 	// those of the environment, the user's file, or the instance.
 	CredentialsFile string `json:"credentialsFile"`
 	// Interval is how long a change waits before it is archived.
-	Interval metav1.Duration `json:"interval"`
+	Interval Duration `json:"interval"`
 	// Retention is how far back a restore reaches.
-	Retention metav1.Duration `json:"retention"`
+	Retention Duration `json:"retention"`
 	// MaxSpool bounds the changes on the local disk, that wait for the destination or
 	// for a check of what it has.
 	MaxSpool resource.Quantity `json:"maxSpool"`
@@ -41,19 +40,11 @@ const (
 	minArchiveSpool     = 16 << 20
 )
 
-// isURL reports whether the destination is a URL, not a directory.
-func (a *Archive) isURL() bool { return strings.Contains(a.Destination, "://") }
-
-func (a *Archive) complete() error {
-	if a.Destination == "" || a.isURL() {
-		return nil
-	}
-	abs, err := filepath.Abs(a.Destination)
-	if err != nil {
-		return &FieldError{Path: "archive.destination", Message: err.Error()}
-	}
-	a.Destination = abs
-	return nil
+// isURL reports whether the destination is a URL, or a mistyped one, not a directory. One
+// letter before the colon is a drive of Windows.
+func (a *Archive) isURL() bool {
+	scheme, _, found := strings.Cut(a.Destination, ":")
+	return found && len(scheme) > 1 && !strings.ContainsAny(scheme, `/\.`)
 }
 
 func (a *Archive) validate(dataDir string, fail func(path, format string, args ...any)) {
@@ -73,13 +64,18 @@ func (a *Archive) validate(dataDir string, fail func(path, format string, args .
 
 func (a *Archive) validateDestination(dataDir string, fail func(path, format string, args ...any)) {
 	if a.isURL() {
-		if u, err := url.Parse(a.Destination); err != nil || u.Scheme != "s3" || u.Host == "" || u.RawQuery != "" || u.User != nil {
+		if rest, found := strings.CutPrefix(a.Destination, "s3:"); found && !strings.HasPrefix(rest, "//") {
+			fail("archive.destination", "%q is not a URL; did you mean \"s3://%s\"?", a.Destination, strings.TrimLeft(rest, "/"))
+		} else if u, err := url.Parse(a.Destination); err != nil || u.Scheme != "s3" || u.Host == "" || u.RawQuery != "" || u.User != nil {
 			fail("archive.destination", "%q is not supported; write the path of a directory, s3://BUCKET or s3://BUCKET/PREFIX", a.Destination)
 		}
 		if u, err := url.Parse(a.Endpoint); a.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 			fail("archive.endpoint", "%q is not the URL of an S3 server; write https://HOST[:PORT]", a.Endpoint)
 		}
 		return
+	}
+	if err := CheckPath(a.Destination); err != nil {
+		fail("archive.destination", "%v", err)
 	}
 	for _, field := range []struct{ name, value string }{{"endpoint", a.Endpoint}, {"region", a.Region}, {"credentialsFile", a.CredentialsFile}} {
 		if field.value != "" {

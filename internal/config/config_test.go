@@ -233,3 +233,34 @@ apiServer:
 		t.Errorf("paths (-want +got):\n%s", diff)
 	}
 }
+
+// TestHomeDirectory: only shells expand "~". Without the error there would be a directory of
+// that name.
+func TestHomeDirectory(t *testing.T) {
+	file := write(t, header+"dataDir: ~/data\nbackup: {dir: ~/backups}\nserving: {certFile: ~you/tls.crt, keyFile: ~you/tls.key}\n")
+	_, _, err := Load(file)
+	for _, field := range []string{"dataDir", "backup.dir", "serving.certFile", "serving.keyFile"} {
+		if err == nil || !strings.Contains(err.Error(), field+": \"~") {
+			t.Errorf("no error for %s: %v", field, err)
+		}
+	}
+}
+
+// TestDurations: days, weeks and years are understood, and print as Go prints durations.
+func TestDurations(t *testing.T) {
+	for text, want := range map[string]string{"7d": "168h0m0s", "1y": "8760h0m0s", "2w": "336h0m0s", "1d12h": "36h0m0s", "1.5h": "1h30m0s", "90s": "1m30s"} {
+		cfg, _, err := Load(write(t, header+"archive: {retention: "+text+"}\n"))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if out, err := cfg.Marshal(); err != nil || !strings.Contains(string(out), "retention: "+want+"\n") {
+			t.Errorf("%s is printed as\n%s%v", text, out, err)
+		}
+	}
+	for _, text := range []string{`""`, "30", "d", "-1d", "month", "1.5d"} {
+		if _, _, err := Load(write(t, header+"archive: {retention: "+text+"}\n")); err == nil || !strings.Contains(err.Error(), "archive.retention") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

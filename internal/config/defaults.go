@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +20,7 @@ func Default() *ServerConfiguration {
 			BindAddress: "127.0.0.1",
 			Port:        6443,
 			ExtraSANs:   []string{},
-			StopGrace:   metav1.Duration{Duration: 4 * time.Second},
+			StopGrace:   Duration{4 * time.Second},
 		},
 		Kubeconfig: Kubeconfig{Mode: "0600"},
 		Etcd: Etcd{
@@ -48,7 +49,7 @@ func Default() *ServerConfiguration {
 		Manifests: Manifests{WaitForReady: true},
 		Backup:    Backup{Keep: 7, EncryptTo: []string{}, Endpoint: On, BeforeUpgrade: true},
 		Archive: Archive{
-			Interval: metav1.Duration{Duration: time.Second}, Retention: metav1.Duration{Duration: 7 * 24 * time.Hour},
+			Interval: Duration{time.Second}, Retention: Duration{7 * 24 * time.Hour},
 			MaxSpool: resource.MustParse("1Gi"),
 		},
 		Limits:  defaultLimits(),
@@ -59,6 +60,9 @@ func Default() *ServerConfiguration {
 // Complete fills in the paths that depend on the user and the data directory
 // and makes all paths absolute.
 func (c *ServerConfiguration) Complete() error {
+	if err := c.keepRecord(); err != nil {
+		return err
+	}
 	if c.DataDir == "" {
 		dir, err := defaultDataDir(os.Geteuid() == 0, os.Getenv("XDG_DATA_HOME"), os.UserHomeDir)
 		if err != nil {
@@ -73,19 +77,11 @@ func (c *ServerConfiguration) Complete() error {
 	if c.Backup.Dir == "" {
 		c.Backup.Dir = filepath.Join(c.DataDir, "backups")
 	}
-	if err := c.Archive.complete(); err != nil {
-		return err
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
 	}
-	for _, field := range c.Fields() {
-		if field.path == nil || *field.path == "" || *field.path == "-" {
-			continue
-		}
-		abs, err := filepath.Abs(*field.path)
-		if err != nil {
-			return &FieldError{Path: field.Path, Message: err.Error()}
-		}
-		*field.path = abs
-	}
+	c.resolve(dir)
 	return nil
 }
 

@@ -86,6 +86,26 @@ func (c *ServerConfiguration) Fields() []Field {
 	return list
 }
 
+// CheckPath returns an error for a path that begins with "~": only shells expand that.
+func CheckPath(path string) error {
+	if !strings.HasPrefix(path, "~") {
+		return nil
+	}
+	return fmt.Errorf("%q is not expanded here: write the whole path, as /home/NAME/..., or ./%s for a file of that name", path, path)
+}
+
+// makeAbsolute joins a relative path with dir. It leaves "-", which is standard output, and
+// what [CheckPath] refuses.
+func makeAbsolute(path *string, dir string) {
+	switch {
+	case *path == "" || *path == "-" || CheckPath(*path) != nil:
+	case filepath.IsAbs(*path):
+		*path = filepath.Clean(*path)
+	default:
+		*path = filepath.Join(dir, *path)
+	}
+}
+
 // input is a field that names a file which the server reads, without secrets.
 func input(path string, value *string) Field {
 	return Field{Path: path, Value: *value, path: value, input: true}

@@ -134,15 +134,15 @@ func load(name string, data []byte, complete func(*ServerConfiguration)) (*Serve
 	return cfg, source, nil
 }
 
-// resolve makes the paths that the file names absolute. "-" is standard output.
+// resolve makes the paths of the configuration absolute.
 func (c *ServerConfiguration) resolve(dir string) {
 	for _, field := range c.Fields() {
-		if field.path != nil && *field.path != "" && *field.path != "-" && !filepath.IsAbs(*field.path) {
-			*field.path = filepath.Join(dir, *field.path)
+		if field.path != nil {
+			makeAbsolute(field.path, dir)
 		}
 	}
-	if a := &c.Archive; a.Destination != "" && !a.isURL() && !filepath.IsAbs(a.Destination) {
-		a.Destination = filepath.Join(dir, a.Destination)
+	if !c.Archive.isURL() {
+		makeAbsolute(&c.Archive.Destination, dir)
 	}
 }
 

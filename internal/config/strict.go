@@ -5,17 +5,15 @@ import (
 	"reflect"
 	"sort"
 	"strings"
-	"time"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 var (
 	configurationType = reflect.TypeFor[ServerConfiguration]()
 	quantityType      = reflect.TypeFor[resource.Quantity]()
-	durationType      = reflect.TypeFor[metav1.Duration]()
+	durationType      = reflect.TypeFor[Duration]()
 	scalarType        = reflect.TypeFor[Scalar]()
 )
 
@@ -95,8 +93,8 @@ func (w *walker) value(node *yamlv3.Node, t reflect.Type, path string) {
 	case t == quantityType:
 		w.quantity(node, path)
 	case t == durationType:
-		if _, err := time.ParseDuration(node.Value); node.Tag != "!!str" || err != nil {
-			w.fail(node, path, "%s is not a duration; write a number with a unit, as 90s, 5m or 720h", describe(node))
+		if _, err := ParseDuration(node.Value); node.Tag != "!!str" || err != nil {
+			w.fail(node, path, "%s is not a duration; write a number with a unit, as 90s, 12h or 30d", describe(node))
 		}
 	case t == scalarType:
 		if node.Kind != yamlv3.ScalarNode {
@@ -186,7 +184,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 		field := t.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
-		case field.Anonymous && name == "":
+		case field.Anonymous && name == "" && field.Type.Kind() == reflect.Struct:
 			for inlined, fieldType := range jsonFields(field.Type) {
 				fields[inlined] = fieldType
 			}

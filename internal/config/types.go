@@ -44,6 +44,7 @@ type ServerConfiguration struct {
 	// file is what it was loaded from; empty for the defaults.
 	file      string
 	arguments []Argument
+	record    []byte // see Record
 }
 
 // Serving configures the address of the API and its names.
@@ -72,7 +73,7 @@ type Serving struct {
 	CAFile string `json:"caFile"`
 	// StopGrace is how long a stop waits for requests in flight. The server then
 	// answers the remaining ones with an error.
-	StopGrace metav1.Duration `json:"stopGrace"`
+	StopGrace Duration `json:"stopGrace"`
 }
 
 // Kubeconfig configures the file with the administrator's kubeconfig.

@@ -20,14 +20,21 @@ type used struct {
 	Configuration *ServerConfiguration `json:"configuration"`
 }
 
-// Record returns the content of [UsedFile] for the configuration, before Complete.
-func (c *ServerConfiguration) Record() ([]byte, error) {
+// keepRecord keeps what [ServerConfiguration.Record] returns. Complete calls it first.
+func (c *ServerConfiguration) keepRecord() error {
+	if c.record != nil {
+		return nil
+	}
 	data, err := json.MarshalIndent(used{c.file, c}, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("render the configuration: %w", err)
+		return fmt.Errorf("render the configuration: %w", err)
 	}
-	return append(data, '\n'), nil
+	c.record = append(data, '\n')
+	return nil
 }
+
+// Record returns the content of [UsedFile] for the configuration. Call it after Complete.
+func (c *ServerConfiguration) Record() []byte { return c.record }
 
 // Used returns the configuration that a server has recorded in the data directory, completed
 // for it, and the path of the server's configuration file, if it had one. Unknown fields are

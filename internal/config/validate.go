@@ -65,17 +65,28 @@ func (c *ServerConfiguration) Validate() error {
 			fail(fmt.Sprintf("apiServer.encryption.resources[%d]", i), "%q is not a resource; write \"secrets\" or \"resource.group\"", resource)
 		}
 	}
+	c.validatePaths(fail)
+	return errors.Join(errs...)
+}
+
+// validatePaths checks the form of all paths, and that the files which the server reads can be
+// read.
+func (c *ServerConfiguration) validatePaths(fail func(path, format string, args ...any)) {
 	for _, field := range c.Fields() {
-		if !field.input || field.Value == "" {
+		if field.path == nil {
 			continue
 		}
-		if f, err := os.Open(field.Value); err != nil {
+		err := CheckPath(field.Value)
+		if err == nil && field.input && field.Value != "" {
+			var f *os.File
+			if f, err = os.Open(field.Value); err == nil {
+				_ = f.Close() // opened only to check that it can be read
+			}
+		}
+		if err != nil {
 			fail(field.Path, "%v", err)
-		} else {
-			_ = f.Close() // opened only to check that it can be read
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // maxStopGrace is upstream's default timeout of requests: none lasts longer.

@@ -118,7 +118,6 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	checked.GarbageCollection(GCPercent, StartHeap)
 	checked.WhenReady(func(running appliance.Running) { s.ready <- running })
 	ctx, s.stop = context.WithCancel(ctx)
 	go func() {
