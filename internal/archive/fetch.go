@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -32,11 +33,12 @@ type fetched struct {
 }
 
 // fetch reads segments in order, some ahead. The reader releases each. It ends when ctx
-// does.
-func fetch(ctx context.Context, store Store, segments []Segment) <-chan chan fetched {
-	queue := make(chan chan fetched, fetchers)
-	go func() {
-		defer close(queue)
+// does; wait returns when its goroutines have ended.
+func fetch(ctx context.Context, store Store, segments []Segment) (queue <-chan chan fetched, wait func()) {
+	results := make(chan chan fetched, fetchers)
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		defer close(results)
 		ahead := semaphore.NewWeighted(maxAhead)
 		for _, segment := range segments {
 			size := min(segment.Object.SizeBytes, maxAhead)
@@ -45,17 +47,17 @@ func fetch(ctx context.Context, store Store, segments []Segment) <-chan chan fet
 			}
 			result := make(chan fetched, 1)
 			select {
-			case queue <- result:
+			case results <- result:
 			case <-ctx.Done():
 				return
 			}
-			go func() {
+			readers.Go(func() {
 				data, err := readAll(ctx, store, segment.Object.Name, maxSegment)
 				result <- fetched{segment, data, err, func() { ahead.Release(size) }}
-			}()
+			})
 		}
-	}()
-	return queue
+	})
+	return results, readers.Wait
 }
 
 // chainReader verifies that segments follow each other in a chain.
@@ -150,8 +152,10 @@ func (c *chainReader) check(f fetched) (*Header, []byte, error) {
 // the names of segments of other chains, which it leaves out.
 func (c *chainReader) each(ctx context.Context, segments []Segment, visit func(header *Header, payload []byte) error) (foreign []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
+	queue, wait := fetch(ctx, c.plan.Store, segments)
+	defer wait()
 	defer cancel()
-	for result := range fetch(ctx, c.plan.Store, segments) {
+	for result := range queue {
 		var f fetched
 		select {
 		case f = <-result:

@@ -138,7 +138,11 @@ func (s *session) run(ctx context.Context) error {
 	s.stop = cancel
 	fed := make(chan struct{})
 	var workers sync.WaitGroup
-	workers.Go(func() { cancel(s.ship(ctx, working, fed)) })
+	workers.Go(func() {
+		if err := s.ship(ctx, working, fed); err != nil {
+			cancel(err)
+		}
+	})
 	workers.Go(func() { s.makeBases(working) })
 	workers.Go(func() { s.check(working) })
 	workers.Go(func() {
@@ -149,10 +153,10 @@ func (s *session) run(ctx context.Context) error {
 		}
 	})
 	err := s.feed(working)
-	close(fed)
 	if ctx.Err() == nil {
 		cancel(err)
 	}
+	close(fed)
 	workers.Wait()
 	if cause := context.Cause(working); cause != nil && ctx.Err() == nil {
 		return cause
