@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 // archiveStatus is the part of a status about the archive.
 type archiveStatus struct {
 	Standby      bool
-	Leader       string
 	Chain        int
 	LagSeconds   float64
 	LagRevisions int64
@@ -49,7 +47,7 @@ func writesAfter(t *testing.T, s *harness.Server, chain int) int {
 func standsBy(t *testing.T, s *harness.Server) {
 	t.Helper()
 	harness.Eventually(t, "the server is on standby", func() error {
-		if a, err := archiveOf(s); err != nil || !a.Standby || a.Leader == "" || a.LagSeconds != 0 || a.Error != "" {
+		if a, err := archiveOf(s); err != nil || !a.Standby || a.LagSeconds != 0 || a.Error != "" {
 			return fmt.Errorf("%+v, %v", a, err)
 		}
 		return nil
@@ -94,8 +92,8 @@ func restoresLoad(t *testing.T, destination string, l *load, safe time.Time) {
 }
 
 // TestArchiveMovesToAnotherServer: of the servers on one etcd one writes the archive.
-// When it is killed or stopped, the next one begins a chain that states the reason, and
-// no write is lost that was acknowledged before the reported lag.
+// When it is killed or stopped, the next one begins a chain, and no write is lost that was
+// acknowledged before the reported lag.
 func TestArchiveMovesToAnotherServer(t *testing.T) {
 	t.Parallel()
 	destination := filepath.Join(t.TempDir(), "archive")
@@ -107,7 +105,7 @@ func TestArchiveMovesToAnotherServer(t *testing.T) {
 		standsBy(t, s)
 		servers = append(servers, s)
 	}
-	harness.Contains(t, servers[1].Status(), destination+", written by ")
+	harness.Contains(t, servers[1].Status(), destination+", written by the server that runs the controllers")
 	l := startLoad(t, servers)
 	l.goesOn("before anything happens")
 
@@ -147,9 +145,4 @@ func TestArchiveMovesToAnotherServer(t *testing.T) {
 		return nil
 	})
 	restoresLoad(t, destination, l, time.Now())
-	out := harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination)
-	if n := strings.Count(out, "another server was elected to write the archive: chain "); n < 2 {
-		t.Errorf("%d chains of another server are listed, want two:\n%s", n, out)
-	}
-	harness.Contains(t, out, "was written on", "cannot be restored one by one")
 }

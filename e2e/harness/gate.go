@@ -27,14 +27,7 @@ type Gate struct {
 	varied atomic.Bool  // in all ways, and not only with 503
 	hangs  atomic.Bool
 	held   atomic.Pointer[held]
-	lie    atomic.Pointer[lie]
 	ended  chan struct{}
-}
-
-// lie is what happens to the next request that writes.
-type lie struct {
-	part   string // of its path
-	spoils func(path string) error
 }
 
 // held are the requests that wait until they are released.
@@ -83,10 +76,6 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request) {
 		case <-g.ended:
 			return
 		}
-	}
-	if l := g.lie.Load(); l != nil && r.Method == http.MethodPut && strings.Contains(r.URL.Path, l.part) && g.lie.CompareAndSwap(l, nil) {
-		g.confirm(w, r, l.spoils)
-		return
 	}
 	if rand.Int64N(100) >= g.rate.Load() {
 		g.proxy.ServeHTTP(w, r)
@@ -164,31 +153,6 @@ func (g *Gate) delay(w http.ResponseWriter, r *http.Request) {
 	}
 	g.proxy.ServeHTTP(w, r)
 }
-
-// confirm answers a request that writes as if it had been executed.
-func (g *Gate) confirm(w http.ResponseWriter, r *http.Request, spoils func(path string) error) {
-	if spoils == nil {
-		_, _ = io.Copy(io.Discard, r.Body) // as a server that reads it
-		return
-	}
-	answer := httptest.NewRecorder()
-	g.proxy.ServeHTTP(answer, r)
-	if err := spoils(r.URL.Path); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	for name, values := range answer.Header() {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(answer.Code)
-}
-
-// Lie confirms the next request that writes to a path with the part. With nil, the server
-// does not get it; otherwise spoils is called before the answer.
-func (g *Gate) Lie(part string, spoils func(path string) error) { g.lie.Store(&lie{part, spoils}) }
-
-// Lied reports whether the request of the last Lie was made.
-func (g *Gate) Lied() bool { return g.lie.Load() == nil }
 
 // Hang accepts requests from now on without an answer, or answers them again. Those that
 // wait stay without one.

@@ -17,8 +17,11 @@ import (
 )
 
 // NewArchiveWriter returns the writer of the continuous archive of a server, or nil if
-// the configuration has no destination. The writer uses the store only while it runs.
-func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, archiver *backup.Archiver, log *slog.Logger) (*archive.Writer, error) {
+// the configuration has no destination. The writer uses the store only while it runs. lead
+// waits until this server runs the controllers of an external etcd.
+func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, archiver *backup.Archiver,
+	lead func(context.Context) (context.Context, error), log *slog.Logger,
+) (*archive.Writer, error) {
 	if cfg.Archive.Destination == "" {
 		return nil, nil
 	}
@@ -40,8 +43,8 @@ func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp d
 		}
 	}
 	if store.Shared() {
-		writer.Election = func() *fleet.Election {
-			return fleet.NewElection(store.Connection().Client, "archive", cfg.Etcd.External.Prefix)
+		writer.Lead, writer.Identity = lead, func(ctx context.Context) (string, error) {
+			return fleet.Name(ctx, store.Connection().Client, cfg.Etcd.External.Prefix)
 		}
 	}
 	return archive.NewWriter(writer), nil

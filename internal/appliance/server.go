@@ -79,7 +79,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 	tokenKeys := apiserver.NewTokenKeys()
 	s.store = datastore.New(s.config, s.dir, s.log)
 	s.archiver = admin.NewArchiver(s.config, s.dir, s.stamp, s.store, s.log)
-	if s.archive, err = admin.NewArchiveWriter(s.config, s.dir, s.stamp, s.store, s.archiver, s.log); err != nil {
+	if s.archive, err = admin.NewArchiveWriter(s.config, s.dir, s.stamp, s.store, s.archiver, s.controllers.Lead, s.log); err != nil {
 		return err
 	}
 	s.identity = identity.New(identity.Config{

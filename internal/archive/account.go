@@ -45,10 +45,9 @@ type Record func(kind, reason, format string, args ...any)
 type Account struct {
 	// Destination as it is configured.
 	Destination string `json:"destination"`
-	// Standby means that another server of the same etcd writes the archive. Leader
-	// describes it; it is empty while none is elected. Only the leader has a lag.
-	Standby bool   `json:"standby,omitempty"`
-	Leader  string `json:"leader,omitempty"`
+	// Standby means that the server of the same etcd that runs the controllers writes the
+	// archive. Only that one has a lag.
+	Standby bool `json:"standby,omitempty"`
 	// Chain that is written; 0 before the destination has been reached.
 	Chain int `json:"chain,omitempty"`
 	// Base is when the last base reached the destination.
@@ -146,15 +145,6 @@ func (l *ledger) setStandby(by bool) {
 	l.began = time.Now()
 }
 
-// recordPredecessor records the last revision of the chain that another server has written, and
-// when that was archived.
-func (l *ledger) recordPredecessor(revision int64, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.based, l.shipped, l.safe = true, revision, at
-	l.derive()
-}
-
 // recordChain records the chain that is written, whether it has a base, and the last
 // revision that the destination has of it. safe is a time before which everything is in
 // the destination, if it is known from an earlier process.
@@ -173,18 +163,6 @@ func (l *ledger) recordShipped(revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shipped = max(l.shipped, revision)
-	l.derive()
-}
-
-// recordLoss records that the destination does not have the changes after the revision as they
-// were written. safe is a time before which everything is in the destination.
-func (l *ledger) recordLoss(revision int64, safe time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.shipped = min(l.shipped, revision)
-	if safe.Before(l.safe) {
-		l.safe = safe
-	}
 	l.derive()
 }
 

@@ -46,7 +46,7 @@ func (s *session) makeBases(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			s.reportWriteFailure(ctx, fmt.Errorf("make a base of the archive: %w", err))
+			s.w.reportFailure(ctx, fmt.Errorf("make a base of the archive: %w", err))
 			reconcile.Pause(ctx, backoff)
 			backoff = min(2*backoff, maxBackoff)
 			continue
@@ -66,9 +66,9 @@ func (s *session) removeOld(ctx context.Context) {
 	kept := ""
 	if err != nil {
 		kept = fmt.Sprintf("old parts of the archive stay: %v", err)
-		s.warn("ArchiveNotShortened", "old parts of the archive stay", err)
+		s.w.warn("ArchiveNotShortened", "old parts of the archive stay", err)
 	}
-	s.ledger.update(func(a *Account) { a.Warning = kept })
+	s.w.ledger.update(func(a *Account) { a.Warning = kept })
 }
 
 func (s *session) baseDue() bool {
@@ -76,7 +76,7 @@ func (s *session) baseDue() bool {
 	defer s.mu.Unlock()
 	since := s.since
 	return since.made.IsZero() || since.replayTime() > maxReplay ||
-		since.segments > 0 && time.Since(since.made) > min(maxBaseAge, s.config.Retention)
+		since.segments > 0 && time.Since(since.made) > min(maxBaseAge, s.w.config.Retention)
 }
 
 // makeBase makes a base and writes it to the destination.
@@ -85,14 +85,14 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	name, before := BaseName{Sequence: s.sequence}, s.since
 	least := s.lastRevision()
 	s.mu.Unlock()
-	dir := filepath.Join(s.dir, "base")
+	dir := filepath.Join(s.w.dir, "base")
 	if err := os.RemoveAll(dir); err != nil { // left by a process that was killed
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	name.Extension = s.config.Encryption.Extension()
+	name.Extension = s.w.config.Encryption.Extension()
 	file := filepath.Join(dir, "base"+name.Extension)
-	m, err := s.config.Base(ctx, s.state.Claim.ID, file)
+	m, err := s.w.config.Base(ctx, s.state.Claim.ID, file)
 	if err != nil {
 		return err
 	}
@@ -117,14 +117,14 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	s.mu.Unlock()
 	st := s.state
 	st.Based, st.Base, st.Revision, st.Sequence = true, name.Time, name.Revision, name.Sequence
-	if err := writeJSON(s.stateFile(), st); err != nil {
+	if err := writeJSON(s.w.stateFile(), st); err != nil {
 		return err
 	}
-	s.ledger.recordBase(name.Time, name.Revision)
+	s.w.ledger.recordBase(name.Time, name.Revision)
 	if before.made.IsZero() {
-		s.reportSuccess()
+		s.w.reportSuccess()
 	}
-	s.config.Log.Info("the archive has a new base", "chain", s.state.Number, "revision", name.Revision)
+	s.w.config.Log.Info("the archive has a new base", "chain", s.state.Number, "revision", name.Revision)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (s *session) deliverBase(ctx context.Context, path string, name BaseName) e
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrExists) || errors.As(err, &ended) {
 			return err
 		}
-		s.reportWriteFailure(ctx, fmt.Errorf("make a base of the archive: %w", err))
+		s.w.reportFailure(ctx, fmt.Errorf("make a base of the archive: %w", err))
 		reconcile.Pause(ctx, backoff)
 	}
 }
@@ -153,13 +153,10 @@ func (s *session) shipBase(ctx context.Context, file *os.File, name string) erro
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err == nil {
-		err = s.config.Store.Create(ctx, name, file, size)
+		err = s.w.config.Store.Create(ctx, name, file, size)
 	}
-	switch {
-	case errors.Is(err, ErrExists): // an attempt whose answer was lost may have created it
-		_, err = s.sameContent(ctx, name, file)
-	case err == nil:
-		err = s.checkBase(ctx, file, name, size)
+	if errors.Is(err, ErrExists) { // an attempt whose answer was lost may have created it
+		err = s.sameContent(ctx, name, file)
 	}
 	if err == nil {
 		shippedBytes.Add(float64(size))
@@ -167,38 +164,16 @@ func (s *session) shipBase(ctx context.Context, file *os.File, name string) erro
 	return err
 }
 
-// checkBase checks a base that the destination has confirmed. If the destination does not
-// have the whole base, it ends the chain and removes what is there: no restore should
-// begin with a part.
-func (s *session) checkBase(ctx context.Context, file *os.File, name string, size int64) error {
-	listed, err := s.listed(ctx, name, "")
-	if err == nil {
-		err = s.checkCopy(ctx, name, listed, file, size)
-	}
-	damage := (*damageError)(nil)
-	if !errors.As(err, &damage) {
-		return err
-	}
-	if err := s.stillOwner(ctx, s.state); err != nil {
-		return err // the chain was removed, or the disk is not mounted
-	}
-	ended := &endError{reason: damage.Error(), damaged: name}
-	if err := s.config.Store.Remove(ctx, name); err != nil {
-		ended.reason += fmt.Sprintf(" (it stays: %v)", err)
-	}
-	return ended
-}
-
 // retain removes what no restore within the retention needs: in each chain, bases
 // before the last one that is older than the retention, and the segments before
 // the base that follows; and chains that ended before it. A chain with later times than the
 // one that follows it stays until these are older, too: one of the clocks was wrong.
 func (s *session) retain(ctx context.Context) error {
-	chains, err := Chains(ctx, s.config.Store)
+	chains, err := Chains(ctx, s.w.config.Store)
 	if err != nil {
 		return err
 	}
-	horizon := time.Now().Add(-s.config.Retention)
+	horizon := time.Now().Add(-s.w.config.Retention)
 	replaced := false // a later chain has a base before the horizon
 	for _, chain := range slices.Backward(chains) {
 		if chain.Claim == nil && !(chain.Unclaimed && replaced) {
@@ -228,11 +203,11 @@ func (s *session) shorten(ctx context.Context, chain *Chain, horizon time.Time) 
 		return nil
 	}
 	for _, base := range chain.Bases[:keep] {
-		if err := s.config.Store.Remove(ctx, base.Object.Name); err != nil {
+		if err := s.w.config.Store.Remove(ctx, base.Object.Name); err != nil {
 			return err
 		}
 	}
-	segments, err := chain.Segments(ctx, s.config.Store, 0)
+	segments, err := chain.Segments(ctx, s.w.config.Store, 0)
 	if err != nil {
 		return err
 	}
@@ -240,7 +215,7 @@ func (s *session) shorten(ctx context.Context, chain *Chain, horizon time.Time) 
 		if segment.Sequence >= chain.Bases[keep].Sequence {
 			break
 		}
-		if err := s.config.Store.Remove(ctx, segment.Object.Name); err != nil {
+		if err := s.w.config.Store.Remove(ctx, segment.Object.Name); err != nil {
 			return err
 		}
 	}
@@ -249,7 +224,7 @@ func (s *session) shorten(ctx context.Context, chain *Chain, horizon time.Time) 
 
 // removeEnded removes a chain that ended before the horizon.
 func (s *session) removeEnded(ctx context.Context, chain *Chain, horizon time.Time) error {
-	segments, err := chain.Segments(ctx, s.config.Store, 0)
+	segments, err := chain.Segments(ctx, s.w.config.Store, 0)
 	if err != nil {
 		return err
 	}
@@ -270,12 +245,12 @@ func (s *session) removeEnded(ctx context.Context, chain *Chain, horizon time.Ti
 // restored from, and the claim last.
 func (s *session) removeChain(ctx context.Context, chain *Chain) error {
 	for _, part := range []string{basesDir + "/", segmentsDir + "/", chainFile} {
-		objects, err := s.config.Store.List(ctx, path.Join(chainName(chain.Number), part), "")
+		objects, err := s.w.config.Store.List(ctx, path.Join(chainName(chain.Number), part), "")
 		if err != nil {
 			return err
 		}
 		for _, object := range objects {
-			if err := s.config.Store.Remove(ctx, object.Name); err != nil {
+			if err := s.w.config.Store.Remove(ctx, object.Name); err != nil {
 				return err
 			}
 		}

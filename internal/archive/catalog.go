@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Base is a base of a chain.
@@ -55,21 +56,26 @@ func Chains(ctx context.Context, store Store) ([]*Chain, error) {
 			}
 			chain.Problem, chain.Unclaimed = err.Error(), isMissing(err)
 		}
-		objects, err := store.List(ctx, chainName(number, basesDir)+"/", "")
-		if err != nil {
+		if err := chain.listBases(ctx, store); err != nil {
 			return nil, err
-		}
-		for _, object := range objects {
-			name, err := parseBaseName(path.Base(object.Name))
-			if err != nil {
-				chain.Unknown = append(chain.Unknown, object.Name)
-				continue
-			}
-			chain.Bases = append(chain.Bases, Base{name, object})
 		}
 		chains = append(chains, chain)
 	}
 	return chains, nil
+}
+
+// listBases lists the bases of the chain.
+func (c *Chain) listBases(ctx context.Context, store Store) error {
+	objects, err := store.List(ctx, chainName(c.Number, basesDir)+"/", "")
+	for _, object := range objects {
+		name, err := parseBaseName(path.Base(object.Name))
+		if err != nil {
+			c.Unknown = append(c.Unknown, object.Name)
+			continue
+		}
+		c.Bases = append(c.Bases, Base{name, object})
+	}
+	return err
 }
 
 // chainNumbers lists the numbers that are claimed.
@@ -120,13 +126,15 @@ func readClaim(ctx context.Context, store Store, number int) (*Claim, error) {
 
 // readAll reads an object of at most limit bytes.
 func readAll(ctx context.Context, store Store, name string, limit int64) ([]byte, error) {
+	ctx, cancel := timed{store}.within(ctx, operationLimit+time.Duration(limit/leastRate)*time.Second, "reading "+name)
+	defer cancel()
 	body, err := store.Open(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, caused(ctx, err)
 	}
 	data, err := io.ReadAll(io.LimitReader(body, limit+1))
 	if err = errors.Join(err, body.Close()); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, fmt.Errorf("read %s: %w", name, caused(ctx, err))
 	}
 	if int64(len(data)) > limit {
 		return nil, fmt.Errorf("read %s: %w: it has more than %d bytes", name, ErrDamaged, limit)

@@ -16,10 +16,8 @@ import (
 // same number first.
 const claimAttempts = 5
 
-// begin claims a new chain. It fails when the election is lost meanwhile.
+// begin claims a new chain.
 func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
-	ctx, stop := w.term.While(ctx)
-	defer stop()
 	revision, err := w.readRevision(ctx)
 	if err != nil {
 		return nil, err
@@ -37,9 +35,6 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.term.Check(ctx); err != nil {
-		return nil, err
-	}
 	if err := w.spool.clear(); err != nil {
 		return nil, err
 	}
@@ -47,16 +42,9 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	if err := writeJSON(w.stateFile(), st); err != nil {
 		return nil, err
 	}
-	w.attempt, w.damaged = nil, ""
+	w.attempt = nil
 	w.config.Log.Info("the archive begins a chain", "destination", w.config.Store, "chain", number, "reason", claim.Reason)
 	return newSession(w, st, nil)
-}
-
-// wrote reports whether this data directory has written the chain.
-func (w *Writer) wrote(owner *Claim) bool {
-	var st state
-	found, err := readJSON(w.stateFile(), &st)
-	return err == nil && found && st.Claim.ID == owner.ID
 }
 
 // predecessor is the chain that this server has written before at the same
@@ -70,7 +58,7 @@ func (w *Writer) predecessor() *Predecessor {
 	if account.Chain != st.Number || account.Revision == 0 {
 		return nil
 	}
-	return &Predecessor{Number: st.Number, Last: account.Revision, Damaged: w.damaged}
+	return &Predecessor{Number: st.Number, Last: account.Revision}
 }
 
 // claim creates the chain.json with the next number, if this server may write to
@@ -82,9 +70,6 @@ func (w *Writer) claim(ctx context.Context, claim *Claim, newest string) (int, e
 	for range claimAttempts {
 		claim.Reason = reason
 		number, err := w.nextChainNumber(ctx, claim, newest)
-		if err == nil {
-			err = w.term.Check(ctx)
-		}
 		if err != nil {
 			return 0, err
 		}
@@ -135,8 +120,7 @@ func (w *Writer) verifyConditionalCreate(ctx context.Context, name string, data 
 }
 
 // nextChainNumber returns the number of the next chain, or that of an earlier attempt, or a
-// refusedError if the destination belongs to another server. It completes the claim of an
-// elected server.
+// refusedError if the destination belongs to another server.
 func (w *Writer) nextChainNumber(ctx context.Context, claim *Claim, restoredNewest string) (int, error) {
 	numbers, err := chainNumbers(ctx, w.config.Store)
 	if err != nil {
@@ -153,10 +137,6 @@ func (w *Writer) nextChainNumber(ctx context.Context, claim *Claim, restoredNewe
 	case w.attempt != nil && owner.ID == w.attempt.ID:
 		*claim = *w.attempt
 		return number, nil
-	case w.election != nil && owner.Writer == w.id && !w.wrote(owner):
-		if err := w.completeSuccessor(ctx, claim, number, owner); err != nil {
-			return 0, err
-		}
 	case !w.mayWriteAfter(owner, claim, restoredNewest):
 		return 0, w.refusal(owner)
 	}

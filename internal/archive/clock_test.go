@@ -36,7 +36,7 @@ func TestClockCorrected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &session{Writer: NewWriter(Config{Store: NewDirectory(t.TempDir()), DataDir: t.TempDir()}), builder: b}
+			s := &session{w: NewWriter(Config{Store: NewDirectory(t.TempDir()), DataDir: t.TempDir()}), builder: b}
 			s.state = state{Number: 1, Claim: Claim{Created: now.Add(test.began)}}
 			if latest := now.Add(test.ahead); test.based {
 				s.since.made = latest
@@ -44,7 +44,7 @@ func TestClockCorrected(t *testing.T) {
 				s.last = &tail{header: &Header{LastTime: latest.UnixMilli()}}
 			}
 			if test.pending {
-				s.spool.next = 1
+				s.w.spool.next = 1
 			}
 			if err := s.checkClock(now); err != nil {
 				t.Fatalf("the chain ends at once: %v", err)
@@ -130,7 +130,7 @@ func TestRetentionAfterAWrongClock(t *testing.T) {
 			if !test.change.IsZero() {
 				put(chainName(1, segmentsDir, SegmentName{Sequence: 1, First: 2, Last: 3, FirstTime: test.change, LastTime: test.change}.String()), "x")
 			}
-			s := &session{Writer: NewWriter(Config{Store: store, DataDir: t.TempDir(), Retention: time.Hour})}
+			s := &session{w: NewWriter(Config{Store: store, DataDir: t.TempDir(), Retention: time.Hour})}
 			if err := s.retain(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -104,7 +104,7 @@ func TestUnmountedDestination(t *testing.T) {
 	}{
 		"while it runs":                   {},
 		"before it starts":                {restart: true},
-		"before it starts on shared etcd": {change: elects, restart: true},
+		"before it starts on shared etcd": {change: leads, restart: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

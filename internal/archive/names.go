@@ -47,9 +47,6 @@ type Claim struct {
 type Predecessor struct {
 	Number int   `json:"number"`
 	Last   int64 `json:"last"`
-	// Damaged is the object that the destination has confirmed and does not have as it was
-	// written, if the chain ended because of that. Last is the revision before it.
-	Damaged string `json:"damaged,omitempty"`
 }
 
 func parseClaim(data []byte) (*Claim, error) {

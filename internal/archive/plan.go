@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"path"
 	"slices"
 	"time"
 )
@@ -190,7 +188,7 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 		if i+1 < len(chains) {
 			successor = chains[i+1].Claim
 		}
-		window := newWindow(chain, segments, chain.brokenAfter(successor))
+		window := newWindow(chain, segments)
 		window.endsBefore(successor)
 		if window.Gap = window.gapAfter(before); window.HasBase {
 			before = &window
@@ -200,21 +198,8 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 	return windows, nil
 }
 
-// brokenAfter is the revision after which nothing of the chain can be restored, because its
-// writer found a damaged object, as the claim of the successor states.
-func (c *Chain) brokenAfter(successor *Claim) int64 {
-	if successor == nil || successor.Predecessor == nil || successor.Predecessor.Number != c.Number || successor.Predecessor.Damaged == "" {
-		return math.MaxInt64
-	}
-	last := successor.Predecessor.Last
-	if slices.ContainsFunc(c.Bases, func(b Base) bool { return b.Revision > last }) {
-		return math.MaxInt64
-	}
-	return last
-}
-
-// newWindow describes a chain that can be restored up to the revision last.
-func newWindow(chain *Chain, segments []Segment, last int64) Window {
+// newWindow describes a chain.
+func newWindow(chain *Chain, segments []Segment) Window {
 	w := Window{Chain: chain.Number, Bases: len(chain.Bases), Segments: len(segments), HasBase: len(chain.Bases) > 0}
 	gap := func(format string, args ...any) { w.Gaps = append(w.Gaps, fmt.Sprintf(format, args...)) }
 	if chain.Claim != nil {
@@ -240,12 +225,8 @@ func newWindow(chain *Chain, segments []Segment, last int64) Window {
 		if segment.Sequence > next && next > 0 {
 			gap("segments %d to %d are missing: what follows revision %d, until the next base", next, segment.Sequence-1, w.LastRevision)
 		}
-		if next = segment.Sequence + 1; segment.Last > last {
-			continue
-		}
-		if segment.Last > w.LastRevision {
-			w.LastRevision = segment.Last
-		}
+		next = segment.Sequence + 1
+		w.LastRevision = max(w.LastRevision, segment.Last)
 		if segment.LastTime.After(w.To) {
 			w.To = segment.LastTime
 		}
@@ -267,15 +248,7 @@ func (w *Window) endsBefore(successor *Claim) {
 	if successor == nil || successor.Predecessor == nil || successor.Predecessor.Number != w.Chain {
 		return
 	}
-	last, damaged := successor.Predecessor.Last, successor.Predecessor.Damaged
-	switch {
-	case damaged != "" && path.Base(path.Dir(damaged)) == basesDir:
-		w.Gaps = append(w.Gaps, damaged+" is damaged or missing")
-		return
-	case damaged != "":
-		w.Gaps = append(w.Gaps, fmt.Sprintf("%s is damaged or missing: what follows revision %d, until the next base", damaged, last))
-		return
-	}
+	last := successor.Predecessor.Last
 	if last > w.LastRevision {
 		w.Gaps = append(w.Gaps, fmt.Sprintf("revisions %d to %d are missing: the chain was written until there", w.LastRevision+1, last))
 	}

@@ -34,7 +34,7 @@ func TestRetention(t *testing.T) {
 	if after := names(t, store, chainsPrefix); len(after) != len(before) {
 		t.Errorf("within the retention something was removed: %q of %q", after, before)
 	}
-	s.config.Retention = time.Nanosecond
+	s.w.config.Retention = time.Nanosecond
 	if err := s.retain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestRetentionOfChainsWithoutBase(t *testing.T) {
 			put(chainName(number, basesDir, base.String()), "x")
 		}
 	}
-	s := &session{Writer: NewWriter(Config{Store: store, DataDir: t.TempDir(), Retention: time.Minute})}
+	s := &session{w: NewWriter(Config{Store: store, DataDir: t.TempDir(), Retention: time.Minute})}
 	if err := s.retain(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,6 @@ package archive
 
 import (
 	"context"
-	"crypto/md5"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -119,10 +117,8 @@ func (s *S3) failed(operation, name string, err error) error {
 		advice = "; make the bucket, the server does not"
 	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccountProblem", "AllAccessDisabled":
 		s.credentials.Expire() // the next request reads them again
-		err = &deniedError{err}
 		advice = "; check the credentials (archive.credentialsFile, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the instance), which must be allowed to get, put, list and delete objects"
 	case "RequestTimeTooSkewed":
-		err = &deniedError{err}
 		advice = "; this machine's clock differs too much from the server's: set it, with a time service as chrony or systemd-timesyncd"
 	}
 	return fmt.Errorf("%s %s/%s: %w%s", operation, s.url, name, err, advice)
@@ -195,11 +191,7 @@ func (s *S3) List(ctx context.Context, prefix, after string) ([]Object, error) {
 	var objects []Object
 	infos, err := s.list(ctx, prefix, options)
 	for _, info := range infos {
-		object := Object{Name: strings.TrimPrefix(info.Key, s.prefix), SizeBytes: info.Size}
-		if len(info.ETag) == hex.EncodedLen(md5.Size) { // that of an object in parts is longer
-			object.MD5 = info.ETag
-		}
-		objects = append(objects, object)
+		objects = append(objects, Object{Name: strings.TrimPrefix(info.Key, s.prefix), SizeBytes: info.Size})
 	}
 	return objects, err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -25,31 +24,28 @@ const seenWithin = time.Second
 
 // session writes one chain until the process ends or the continuity of the chain does.
 type session struct {
-	*Writer
-	state   state
+	w     *Writer
+	state state
+	// newSegment has a token when a segment is in the spool.
+	newSegment chan struct{}
+	// stop ends run with an error.
+	stop context.CancelCauseFunc
+
+	// Of the goroutine of feed.
 	builder *builder
 	files   *identityFiles
-	last    *tail // of the segments made so far; nil before the first
-
 	// aheadSince is when the times of the chain were found to be ahead of the clock by more
 	// than maxClockLead; zero if they are not.
 	aheadSince time.Time
 
-	// unverified means that the destination may have segments that the spool of the
-	// previous process has lost.
+	// Of the goroutine of ship. unverified means that the destination may have segments that
+	// the spool of the previous process has lost.
 	unverified bool
 
-	// newSegment has a token when a segment is in the spool, manyUnchecked when those that
-	// were shipped take much room in it.
-	newSegment, manyUnchecked chan struct{}
-	// hasVerified means that the destination had segments as they were written; md5IsOther, that
-	// those of its listing are not the MD5 sums of the content.
-	hasVerified, md5IsOther atomic.Bool
-	// stop ends run with an error.
-	stop context.CancelCauseFunc
-
+	// last and sequence are written by feed only, which reads them without the lock.
 	mu       sync.Mutex
-	sequence int // of the segment that is being built
+	last     *tail // of the segments made so far; nil before the first
+	sequence int   // of the segment that is being built
 	since    sinceBase
 }
 
@@ -81,7 +77,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Writer: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), manyUnchecked: make(chan struct{}, 1), sequence: 1}
+	s := &session{w: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), sequence: 1}
 	if last != nil {
 		s.sequence = last.header.Sequence + 1
 		files.archived = map[string]fileState{} // changes while no process ran go into the next segment
@@ -118,8 +114,8 @@ func (s *session) lastRevision() int64 {
 // shippedRevision is the last revision before those in the spool, and a time before
 // which everything was archived; zero if it is not known.
 func (s *session) shippedRevision() (revision int64, safe time.Time, err error) {
-	if !s.spool.empty() {
-		first, err := s.spool.oldest()
+	if !s.w.spool.empty() {
+		first, err := s.w.spool.oldest()
 		if err != nil {
 			return 0, safe, err
 		}
@@ -144,14 +140,7 @@ func (s *session) run(ctx context.Context) error {
 		}
 	})
 	workers.Go(func() { s.makeBases(working) })
-	workers.Go(func() { s.check(working) })
-	workers.Go(func() {
-		select {
-		case <-s.term.Lost():
-			cancel(chainEnd("the server on %s was not elected to write the archive any more", host()))
-		case <-working.Done():
-		}
-	})
+	workers.Go(func() { s.verifyDaily(working) })
 	err := s.feed(working)
 	if ctx.Err() == nil {
 		cancel(err)
@@ -162,15 +151,6 @@ func (s *session) run(ctx context.Context) error {
 		return cause
 	}
 	return err
-}
-
-// reportWriteFailure reports that the destination did not take something. It ends the session
-// when the destination refuses this server and another server waits to be elected.
-func (s *session) reportWriteFailure(ctx context.Context, err error) {
-	s.reportFailure(ctx, err)
-	if isDenied(err) && s.shouldResign(ctx) {
-		s.stop(&resignError{err})
-	}
 }
 
 // feed turns changes into segments. It returns when ctx ends, after it has put the
@@ -185,7 +165,7 @@ func (s *session) feed(ctx context.Context) error {
 		case errors.As(err, &ended):
 			return err
 		}
-		s.reportFailure(ctx, err)
+		s.w.reportFailure(ctx, err)
 		reconcile.Pause(ctx, minBackoff)
 	}
 }
@@ -198,19 +178,19 @@ func (s *session) follow(ctx context.Context) error {
 	}
 	s.builder.reset()
 	s.files.rollback()
-	current, err := s.readRevision(ctx)
+	current, err := s.w.readRevision(ctx)
 	if err != nil {
 		return err
 	}
 	if current < s.lastRevision() {
 		return chainEnd("etcd is at revision %d, and revision %d was archived: its data was replaced", current, s.lastRevision())
 	}
-	watcher := s.etcd.NewWatcher()
+	watcher := s.w.etcd.NewWatcher()
 	defer func() { _ = watcher.Close() }()                             // its context has ended, or it has failed
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx)) // drain reads on
 	defer cancel()
 	changes := watcher.Watch(watching, "\x00", clientv3.WithFromKey(), clientv3.WithRev(from))
-	timer := time.NewTimer(s.config.Interval)
+	timer := time.NewTimer(s.w.config.Interval)
 	defer timer.Stop()
 	timer.Stop()
 	for {
@@ -230,7 +210,7 @@ func (s *session) follow(ctx context.Context) error {
 				return err
 			}
 			if !waiting && !s.builder.empty() {
-				timer.Reset(s.config.Interval)
+				timer.Reset(s.w.config.Interval)
 			}
 		}
 	}
@@ -242,9 +222,9 @@ func (s *session) drain(ctx context.Context, changes clientv3.WatchChan, known s
 	if ended := (*endError)(nil); errors.As(context.Cause(ctx), &ended) {
 		return nil // the chain ends, and not the process
 	}
-	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.stopDrain)
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.w.stopDrain)
 	defer cancel()
-	current, err := s.readRevision(draining)
+	current, err := s.w.readRevision(draining)
 	for err == nil && max(s.lastRevision(), s.builder.header.Last) < current {
 		select {
 		case response, open := <-changes:
@@ -348,14 +328,14 @@ func (s *session) closeSegment(ctx context.Context) error {
 	if s.last != nil {
 		h.Previous = s.last.sum
 	}
-	header, segment, err := s.builder.finish(s.config.Encryption)
+	header, segment, err := s.builder.finish(s.w.config.Encryption)
 	if err != nil {
 		return err
 	}
-	if s.spool.diskSize()+int64(len(segment)) > s.config.MaxSpool {
-		return chainEnd("the destination did not take the changes, and the spool of %d bytes is full (archive.maxSpool)", s.config.MaxSpool)
+	if s.w.spool.size()+int64(len(segment)) > s.w.config.MaxSpool {
+		return chainEnd("the destination did not take the changes, and the spool of %d bytes is full (archive.maxSpool)", s.w.config.MaxSpool)
 	}
-	if err := s.spool.put(header, segment); err != nil {
+	if err := s.w.spool.put(header, segment); err != nil {
 		return chainEnd("%v", err)
 	}
 	s.files.commit()
@@ -378,7 +358,7 @@ func (s *session) closeSegment(ctx context.Context) error {
 func (s *session) addLeases(ctx context.Context) error {
 	for id := range s.builder.leases {
 		asking, cancel := context.WithTimeout(ctx, time.Second)
-		lease, err := s.etcd.Client.TimeToLive(asking, clientv3.LeaseID(id))
+		lease, err := s.w.etcd.Client.TimeToLive(asking, clientv3.LeaseID(id))
 		cancel()
 		if err != nil || lease.GrantedTTL <= 0 {
 			continue // it has expired, or a restore uses the default

@@ -3,8 +3,10 @@ package archive
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
@@ -13,9 +15,6 @@ import (
 // ownerCheck is the time between two checks whether another writer has taken
 // the destination over.
 const ownerCheck = time.Minute
-
-// shipTimeout bounds one attempt to write a segment.
-const shipTimeout = time.Minute
 
 // ship moves segments from the spool to the destination. It returns why the chain
 // ends, or nil when the feed has ended and the spool is empty or stopGrace over.
@@ -27,25 +26,25 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 			cancel(context.Cause(working)) // the chain has ended
 			return
 		}
-		time.AfterFunc(s.stopGrace, func() { cancel(context.Canceled) })
+		time.AfterFunc(s.w.stopGrace, func() { cancel(context.Canceled) })
 	})()
 	checked := time.Now()
 	backoff := minBackoff
 	for ctx.Err() == nil {
-		if s.spool.empty() {
+		if s.w.spool.empty() {
 			select {
 			case <-s.newSegment:
 				continue
 			case <-ctx.Done():
 				return nil
 			case <-fed:
-				if s.spool.empty() {
+				if s.w.spool.empty() {
 					return nil
 				}
 				continue
 			}
 		}
-		pending, err := s.spool.oldest()
+		pending, err := s.w.spool.oldest()
 		if err != nil {
 			return chainEnd("the spool has lost a segment: %v", err)
 		}
@@ -55,7 +54,7 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 		}
 		if err == nil && time.Since(checked) > ownerCheck {
 			checked = time.Now()
-			err = s.stillOwner(ctx, s.state)
+			err = s.w.stillOwner(ctx, s.state)
 		}
 		var ended *endError
 		switch {
@@ -63,14 +62,14 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 			return err
 		case err == nil:
 			if s.based() {
-				s.reportSuccess()
+				s.w.reportSuccess()
 			}
 			backoff = minBackoff
 			continue
 		case process.Err() != nil:
 			return nil // the next process ships the rest
 		}
-		s.reportWriteFailure(ctx, err)
+		s.w.reportFailure(ctx, err)
 		reconcile.Pause(ctx, backoff)
 		backoff = min(2*backoff, maxBackoff)
 	}
@@ -85,11 +84,11 @@ func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
 	if !s.unverified {
 		return nil
 	}
-	if err := s.stillOwner(ctx, s.state); err != nil {
+	if err := s.w.stillOwner(ctx, s.state); err != nil {
 		return err
 	}
 	prefix := chainName(s.state.Number, segmentsDir) + "/"
-	objects, err := s.config.Store.List(ctx, prefix, prefix+segmentsBefore(first.header.Sequence))
+	objects, err := s.w.config.Store.List(ctx, prefix, prefix+segmentsBefore(first.header.Sequence))
 	if err != nil {
 		return err
 	}
@@ -104,10 +103,8 @@ func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
 
 // shipSegment writes a segment to the destination.
 func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, shipTimeout, fmt.Errorf("%s did not take a segment within %s", s.config.Store, shipTimeout))
-	defer cancel()
 	name := chainName(s.state.Number, segmentsDir, p.header.Name().String())
-	err := s.config.Store.Create(ctx, name, bytes.NewReader(p.data), int64(len(p.data)))
+	err := s.w.config.Store.Create(ctx, name, bytes.NewReader(p.data), int64(len(p.data)))
 	if errors.Is(err, ErrExists) {
 		err = s.sameSegment(ctx, name, p)
 	}
@@ -115,20 +112,39 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 		return err
 	}
 	shippedBytes.Add(float64(len(p.data)))
-	if err := s.spool.shipped(p); err != nil {
+	if err := s.w.spool.shipped(p); err != nil {
 		return chainEnd("%v", err)
 	}
-	s.ledger.recordShipped(p.header.Last)
-	s.checkSoonIfFull()
+	s.w.ledger.recordShipped(p.header.Last)
 	return nil
 }
 
 // sameSegment accepts an existing segment with the same content, of an attempt whose
 // response was lost.
 func (s *session) sameSegment(ctx context.Context, name string, p pendingSegment) error {
-	_, err := s.sameContent(ctx, name, bytes.NewReader(p.data))
+	err := s.sameContent(ctx, name, bytes.NewReader(p.data))
 	if errors.Is(err, ErrExists) {
 		return chainEnd("another process writes to chain %d: %v", s.state.Number, err)
+	}
+	return err
+}
+
+// sameContent returns ErrExists if an object differs from its own content.
+func (s *session) sameContent(ctx context.Context, name string, own io.ReadSeeker) error {
+	body, err := s.w.config.Store.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	theirs, ours := sha256.New(), sha256.New()
+	_, err = io.Copy(theirs, &cancellable{ctx, body})
+	if err = errors.Join(err, body.Close()); err == nil {
+		_, err = own.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		_, err = io.Copy(ours, own)
+	}
+	if err == nil && !bytes.Equal(ours.Sum(nil), theirs.Sum(nil)) {
+		err = fmt.Errorf("%s has another content: %w", name, ErrExists)
 	}
 	return err
 }

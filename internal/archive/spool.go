@@ -18,10 +18,6 @@ type spool struct {
 	// The segments from first on, before next, are pending. Their files have bytes bytes.
 	first, next int
 	bytes       int64
-	// The segments from unchecked on, before first, were shipped and not yet checked. Their
-	// files have uncheckedBytes bytes.
-	unchecked      int
-	uncheckedBytes int64
 }
 
 // pendingSegment is a segment in the spool.
@@ -46,7 +42,7 @@ func (s *spool) path(sequence int) string { return filepath.Join(s.pendingDir(),
 
 // reset forgets the segments. The caller holds mu.
 func (s *spool) reset() {
-	s.first, s.next, s.bytes, s.unchecked, s.uncheckedBytes = 0, 0, 0, 0, 0
+	s.first, s.next, s.bytes = 0, 0, 0
 }
 
 // clear removes everything and makes the directories.
@@ -100,8 +96,13 @@ func (s *spool) load(chain string) (*tail, error) {
 				}
 			}
 			s.pend(header.Sequence, len(data))
-			if dir == s.shippedDir() {
-				s.ship(len(data))
+			if dir != s.shippedDir() {
+				continue
+			}
+			s.ship(len(data))
+			before := filepath.Join(dir, spoolName(header.Sequence-1)) // an earlier release has kept more
+			if err := os.Remove(before); err != nil && !isMissing(err) {
+				return nil, fmt.Errorf("clean the spool of the archive: %w", err)
 			}
 		}
 	}
@@ -111,7 +112,7 @@ func (s *spool) load(chain string) (*tail, error) {
 // pend records a pending segment. The caller holds mu.
 func (s *spool) pend(sequence, size int) {
 	if s.next == 0 {
-		s.unchecked, s.first = sequence, sequence
+		s.first = sequence
 	}
 	s.next = sequence + 1
 	s.bytes += int64(size)
@@ -121,7 +122,6 @@ func (s *spool) pend(sequence, size int) {
 func (s *spool) ship(size int) {
 	s.first++
 	s.bytes -= int64(size)
-	s.uncheckedBytes += int64(size)
 }
 
 // put adds a segment.
@@ -148,11 +148,7 @@ func (s *spool) oldest() (pendingSegment, error) {
 	s.mu.Lock()
 	sequence := s.first
 	s.mu.Unlock()
-	return readSpooled(s.path(sequence), sequence)
-}
-
-// readSpooled reads a segment. It fails if the file is not what was written.
-func readSpooled(path string, sequence int) (pendingSegment, error) {
+	path := s.path(sequence)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return pendingSegment{}, err
@@ -174,56 +170,26 @@ func (s *spool) size() int64 {
 	return s.bytes
 }
 
-// diskSize is how many bytes the files have: of the segments that are pending or unchecked.
-func (s *spool) diskSize() int64 {
+// shippedBefore is the number after the last segment that was shipped.
+func (s *spool) shippedBefore() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bytes + s.uncheckedBytes
+	return s.first
 }
 
-// shipped records that the destination has confirmed the oldest segment. The file is kept:
-// the segment is checked, and a later process continues from the last one.
+// shipped records that the destination has confirmed the oldest segment. Its file is kept
+// until the next one is shipped: a later process continues from the last one.
 func (s *spool) shipped(p pendingSegment) error {
 	name := spoolName(p.header.Sequence)
 	if err := os.Rename(s.path(p.header.Sequence), filepath.Join(s.shippedDir(), name)); err != nil {
 		return fmt.Errorf("keep the last segment in the spool of the archive: %w", err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.ship(len(p.data))
-	return nil
-}
-
-// toCheck returns the numbers of the segments that are shipped and not yet checked, from
-// first on and before end, and the size of their files.
-func (s *spool) toCheck() (first, end int, bytes int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.unchecked, s.first, s.uncheckedBytes
-}
-
-// uncheckedSegment reads a shipped segment.
-func (s *spool) uncheckedSegment(sequence int) (pendingSegment, error) {
-	return readSpooled(filepath.Join(s.shippedDir(), spoolName(sequence)), sequence)
-}
-
-// checked records that the destination has the segments before end, of that size. It
-// removes their files but for the last one, from which a later process continues.
-func (s *spool) checked(end int, size int64) error {
-	s.mu.Lock()
-	s.unchecked = end
-	s.uncheckedBytes -= size
 	s.mu.Unlock()
-	entries, err := os.ReadDir(s.shippedDir())
-	if err != nil {
+	before := filepath.Join(s.shippedDir(), spoolName(p.header.Sequence-1))
+	if err := os.Remove(before); err != nil && !isMissing(err) {
 		return fmt.Errorf("clean the spool of the archive: %w", err)
-	}
-	for _, entry := range entries {
-		if entry.Name() < spoolName(end-1) {
-			if err := os.Remove(filepath.Join(s.shippedDir(), entry.Name())); err != nil {
-				return fmt.Errorf("clean the spool of the archive: %w", err)
-			}
-		}
 	}
 	return nil
 }

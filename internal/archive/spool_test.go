@@ -97,7 +97,7 @@ func TestReplayTime(t *testing.T) {
 		{sinceBase{made: made.Add(-25 * time.Hour), segments: 1}, true},
 		{sinceBase{made: made.Add(-25 * time.Hour)}, false}, // nothing has changed
 	} {
-		s := &session{Writer: NewWriter(Config{Store: NewDirectory(t.TempDir()), Retention: 100 * time.Hour}), since: c.since}
+		s := &session{w: NewWriter(Config{Store: NewDirectory(t.TempDir()), Retention: 100 * time.Hour}), since: c.since}
 		if due := s.baseDue(); due != c.due {
 			t.Errorf("%+v: a base is due: %t, after %s", c.since, due, c.since.replayTime())
 		}

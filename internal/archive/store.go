@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // ErrExists means that an object was not created because its name is taken.
@@ -19,9 +17,6 @@ type Object struct {
 	// Name is relative to the destination, with slashes.
 	Name      string
 	SizeBytes int64
-	// MD5 is the sum of the content in hexadecimal digits, if the store knows it. Some
-	// have something else of that form, for instance of objects that they encrypt.
-	MD5 string
 }
 
 // Store keeps objects under names. Implementations are safe for concurrent use.
@@ -49,21 +44,6 @@ func isBucket(store Store) bool { return strings.HasPrefix(store.String(), bucke
 
 // bucketScheme begins the URL of a bucket.
 const bucketScheme = "s3://"
-
-// deniedError is the error of a bucket that refuses this server.
-type deniedError struct{ error }
-
-// Is reports whether the target is fs.ErrPermission.
-func (e *deniedError) Is(target error) bool { return target == fs.ErrPermission }
-
-// Unwrap returns the error.
-func (e *deniedError) Unwrap() error { return e.error }
-
-// isDenied reports whether the destination refuses this server, and perhaps not another
-// one: its credentials, its clock, or how its disk is mounted.
-func isDenied(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
-}
 
 // Location is where an archive lies.
 type Location struct {

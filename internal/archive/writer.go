@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
@@ -59,9 +58,11 @@ type Config struct {
 	Version string
 	// Connect reaches etcd. It is called when the writer runs.
 	Connect func() storage.Connection
-	// Election elects the one of several servers that writes. It is called when the writer
-	// runs; nil if no other server can use the etcd.
-	Election func() *fleet.Election
+	// Lead waits until this server leads those of its etcd. The context that it returns ends
+	// with ctx, and when another server may lead. Lead is nil if no other server can use the
+	// etcd. Otherwise Identity is the name that all of them write under.
+	Lead     func(ctx context.Context) (leading context.Context, err error)
+	Identity func(ctx context.Context) (string, error)
 	// WaitReady returns when etcd takes requests.
 	WaitReady func(context.Context) error
 	// Base makes a base of the chain with the ID at the path.
@@ -81,12 +82,9 @@ type Writer struct {
 	stopDrain, stopGrace time.Duration
 	etcd                 storage.Connection // once it runs
 
-	attempt  *Claim          // that may have been created; nil without one
-	election *fleet.Election // nil if no other server can use the etcd
-	term     *fleet.Term     // nil without an election
-	former   string          // ID with which this server wrote from an etcd of its own
-	resigned error           // why this server ended its last term
-	damaged  string          // the object because of which the last chain ended; see [Predecessor]
+	// Of the goroutine of Run.
+	attempt *Claim // that may have been created; nil without one
+	former  string // ID with which this server wrote from an etcd of its own
 
 	mu     sync.Mutex
 	record Record
@@ -96,7 +94,7 @@ type Writer struct {
 
 // NewWriter returns a writer that does nothing yet.
 func NewWriter(config Config) *Writer {
-	config.Store = newBounded(config.Store)
+	config.Store = timed{config.Store}
 	dir := filepath.Join(config.DataDir, "archive")
 	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain, stopGrace: stopGrace}
 	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()
@@ -109,16 +107,7 @@ func (w *Writer) Account(ctx context.Context) Account {
 	if _, err := w.tryReadRevision(ctx); err != nil && ctx.Err() != nil {
 		w.ledger.recordUnread(err)
 	}
-	account := w.ledger.read(w.spool.size())
-	if account.Standby {
-		asking, cancel := context.WithTimeout(ctx, observeLimit)
-		defer cancel()
-		var err error
-		if account.Leader, err = w.election.Leader(asking); err != nil {
-			account.Error = err.Error()
-		}
-	}
-	return account
+	return w.ledger.read(w.spool.size())
 }
 
 // readRevision reads etcd's revision.
@@ -159,10 +148,7 @@ func (w *Writer) pollRevision(ctx context.Context) {
 }
 
 // endError ends a chain. The next one states the reason.
-type endError struct {
-	reason  string
-	damaged string // the name of the object that is not as it was written, if that is the reason
-}
+type endError struct{ reason string }
 
 // Error implements error.
 func (e *endError) Error() string { return e.reason }
@@ -183,10 +169,7 @@ func (e *refusedError) Error() string { return e.text }
 func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	registerMetrics()
 	w.etcd = w.config.Connect()
-	if w.config.Election != nil {
-		w.election = w.config.Election()
-		w.ledger.setStandby(true)
-	}
+	w.ledger.setStandby(w.config.Lead != nil)
 	if w.id, err = writerID(w.dir); err != nil {
 		return err
 	}
@@ -197,30 +180,45 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	var observer sync.WaitGroup
 	observer.Go(func() { w.pollRevision(ctx) })
 	defer observer.Wait()
-	if w.election != nil {
-		w.archiveElected(ctx)
+	if w.config.Lead == nil {
+		w.archive(ctx)
 		return nil
 	}
-	return w.archive(ctx) // without an election it ends with ctx
+	w.former = w.id
+	for backoff := minBackoff; ctx.Err() == nil; backoff = min(2*backoff, maxBackoff) {
+		leading, err := w.lead(ctx)
+		if err != nil {
+			w.reportFailure(ctx, err)
+			reconcile.Pause(ctx, backoff)
+			continue
+		}
+		backoff = minBackoff
+		w.ledger.setStandby(false)
+		w.archive(leading)
+		w.ledger.setStandby(true)
+	}
+	return nil
 }
 
-// archive archives until ctx ends or this server is not the elected one any more. It
-// returns an error if this server cannot write and another one waits to be elected.
-func (w *Writer) archive(ctx context.Context) error {
+// lead waits until this server leads. It writes in the name of the etcd, so that the next
+// leader may continue.
+func (w *Writer) lead(ctx context.Context) (leading context.Context, err error) {
+	if w.id, err = w.config.Identity(ctx); err != nil {
+		return nil, err
+	}
+	w.reportSuccess() // etcd answers
+	return w.config.Lead(ctx)
+}
+
+// archive archives until ctx ends.
+func (w *Writer) archive(ctx context.Context) {
 	s, reason := w.continueChain(ctx)
 	w.attempt = nil
-	backoff, restartDelay := minBackoff, time.Duration(0)
-	for ctx.Err() == nil && !w.lostElection() {
+	for backoff := minBackoff; ctx.Err() == nil; {
 		var err error
 		if s == nil {
 			if s, err = w.begin(ctx, reason); err != nil {
-				if w.lostElection() || errors.Is(err, fleet.ErrLost) {
-					return nil
-				}
 				w.reportFailure(ctx, err)
-				if w.shouldResign(ctx) {
-					return err
-				}
 				delay := backoff
 				if refused := (*refusedError)(nil); errors.As(err, &refused) {
 					delay = refusedDelay
@@ -232,44 +230,21 @@ func (w *Writer) archive(ctx context.Context) error {
 			backoff = minBackoff
 		}
 		err = s.run(ctx)
-		if ctx.Err() != nil || w.lostElection() {
-			return nil
-		}
-		if resigned := (*resignError)(nil); errors.As(err, &resigned) {
-			return resigned.Unwrap()
+		if ctx.Err() != nil {
+			return
 		}
 		reason = err.Error()
 		w.reportChainEnd(ctx, err)
-		if w.damaged = damagedObject(err); w.damaged != "" {
-			if s.hasVerified.Load() {
-				restartDelay = 0
-			}
-			waiting, stop := w.term.While(ctx)
-			reconcile.Pause(waiting, restartDelay)
-			stop()
-			restartDelay = min(max(2*restartDelay, minRestartDelay), maxRestartDelay)
-		}
 		s = nil
 	}
-	return nil
-}
-
-// damagedObject is the object because of which a chain has ended; empty if there was another
-// reason.
-func damagedObject(err error) string {
-	ended := (*endError)(nil)
-	if !errors.As(err, &ended) {
-		return ""
-	}
-	return ended.damaged
 }
 
 // continueChain returns the chain of the previous process, or why a new one begins.
 func (w *Writer) continueChain(ctx context.Context) (s *session, reason string) {
 	s, err := w.resume()
-	if s != nil && w.election != nil {
+	if s != nil && w.config.Lead != nil {
 		if ended := (*endError)(nil); errors.As(w.stillOwner(ctx, s.state), &ended) {
-			return nil, ended.reason // of the time in which another server was elected
+			return nil, ended.reason // another server was the leader meanwhile
 		}
 	}
 	if err != nil {

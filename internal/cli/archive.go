@@ -47,11 +47,8 @@ func archiveRows(a *archive.Account) []string {
 	if a.Warning != "" {
 		rows = append(rows, "WARNING: "+a.Warning)
 	}
-	switch {
-	case a.Standby && a.Leader == "":
-		return append(rows, a.Destination+", no server is elected to write it yet")
-	case a.Standby:
-		return append(rows, a.Destination+", written by "+a.Leader)
+	if a.Standby {
+		return append(rows, a.Destination+", written by the server that runs the controllers")
 	}
 	text := fmt.Sprintf("%s, revision %d", a.Destination, a.Revision)
 	if a.LagUnknown {

@@ -33,6 +33,47 @@ const (
 // holds the lease. The zero value is ready to use.
 type Runner struct {
 	names atomic.Pointer[[]string] // nil while no controllers run
+
+	mu      sync.Mutex
+	term    context.Context // ends when the lease is lost; nil while it is not held
+	changed chan struct{}   // closed when term changes; nil until Lead waits
+}
+
+// setTerm records the context of the lease.
+func (r *Runner) setTerm(term context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.term = term
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// Lead waits until this process holds the lease. The context that it returns ends with ctx,
+// and before another process holds the lease.
+func (r *Runner) Lead(ctx context.Context) (context.Context, error) {
+	if r == nil {
+		return nil, errors.New("this process runs no controllers: only `kube-hyper-mini server` writes an archive")
+	}
+	for {
+		r.mu.Lock()
+		if r.changed == nil {
+			r.changed = make(chan struct{})
+		}
+		term, changed := r.term, r.changed
+		r.mu.Unlock()
+		if term != nil && term.Err() == nil {
+			leading, cancel := context.WithCancel(ctx)
+			context.AfterFunc(term, cancel)
+			return leading, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // Names lists the controllers that run in this process. It is safe for concurrent
@@ -127,6 +168,8 @@ func (r *Runner) runElected(ctx context.Context, cfg Config, ready func()) error
 	case <-ctx.Done():
 	case <-leading:
 		cfg.Log.Info("acquired the controller lease")
+		r.setTerm(ctx)
+		defer r.setTerm(nil)
 		err = r.run(ctx, cfg, func() {})
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, errLeaseLost) {

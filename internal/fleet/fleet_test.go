@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync/atomic"
@@ -114,7 +113,7 @@ func TestAloneDuringARenewal(t *testing.T) {
 }
 
 // TestNestedPrefixes: servers with the objects below /a and those with the objects below /a/b
-// do not count for each other, in the election neither, and refuse different keys.
+// do not count for each other, and refuse different keys.
 func TestNestedPrefixes(t *testing.T) {
 	client := startEtcd(t)
 	inner, leaveInner := join(t, client, "/a/b")
@@ -126,64 +125,11 @@ func TestNestedPrefixes(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for _, prefix := range []string{"/a/b", "/a"} {
-		election := NewElection(client, "test", prefix)
-		term, err := election.Campaign(ctx, prefix)
-		if err != nil {
-			t.Fatalf("the first server below %s is not elected: %v", prefix, err)
-		}
-		defer term.End()
-		if leader, err := election.Leader(ctx); err != nil || leader != prefix {
-			t.Errorf("below %s, %q is elected, %v", prefix, leader, err)
-		}
-		if contested, err := election.Contested(ctx); err != nil || contested {
-			t.Errorf("below %s, the election is contested, %v", prefix, err)
-		}
-	}
-
 	if err := NewRevokedKeys(client, "/a/b").Add(ctx, map[string]string{"key": "inner"}); err != nil {
 		t.Fatal(err)
 	}
 	if keys, _, err := NewRevokedKeys(client, "/a").List(ctx); err != nil || len(keys) != 0 {
 		t.Errorf("below /a, the revoked keys are %v, %v", keys, err)
-	}
-}
-
-// TestContestedElection: a second candidate is seen while it waits, and elected after the
-// end of the first one's term.
-func TestContestedElection(t *testing.T) {
-	client := startEtcd(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	election := NewElection(client, "test", "/registry")
-	if leader, err := election.Leader(ctx); err != nil || leader != "" {
-		t.Errorf("before the election, %q is elected, %v", leader, err)
-	}
-	first, err := election.Campaign(ctx, "first")
-	if err != nil {
-		t.Fatal(err)
-	}
-	elected := make(chan error, 1)
-	go func() {
-		second, err := election.Campaign(ctx, "second")
-		defer second.End()
-		if leader, leaderErr := election.Leader(ctx); err == nil && leader != "second" {
-			err = fmt.Errorf("after the end of the first term, %q is elected, %v", leader, leaderErr)
-		}
-		elected <- err
-	}()
-	for contested := false; !contested; {
-		if contested, err = election.Contested(ctx); err != nil {
-			first.End()
-			t.Fatalf("it is never contested: %v", err)
-		}
-	}
-	if leader, err := election.Leader(ctx); err != nil || leader != "first" {
-		t.Errorf("during the first term, %q is elected, %v", leader, err)
-	}
-	first.End()
-	if err := <-elected; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -10,7 +10,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
 
 // fill makes the data directory to from an archive, from a data directory, or from a
@@ -21,13 +25,24 @@ func fill(ctx context.Context, from, to string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case info.IsDir():
+	if info.IsDir() {
 		return copyData(ctx, from, to)
-	case info.Mode().IsRegular():
-		return fillFromArchive(ctx, from, to, log)
 	}
-	return restore(ctx, from, to, log) // a pipe can be read once
+	return restore(ctx, from, to, log)
+}
+
+// restore unpacks and verifies the archive.
+func restore(ctx context.Context, archive, to string, log *slog.Logger) error {
+	cfg := config.Default()
+	cfg.DataDir = to
+	if err := cfg.Complete(); err != nil {
+		return err
+	}
+	etcd.UseSmallLogFiles()
+	if _, err := admin.Restore(ctx, cfg, log, archive, backup.Key{}); err != nil {
+		return err
+	}
+	return etcd.WriteChecksum(ctx, filepath.Join(to, "etcd"))
 }
 
 // copied has the entries of a data directory that a new server needs.

@@ -4,10 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -50,38 +47,8 @@ func oneChain(t *testing.T, list, revision string) {
 	}
 }
 
-// TestArchiveOnAHangingDirectory: while the destination does not return from a system
-// call, as NFS whose server is away, writes go on, the status has the lag, and the
-// server stops. Afterwards the archive catches up. A FIFO without a writer hangs in the
-// same way.
-func TestArchiveOnAHangingDirectory(t *testing.T) {
-	t.Parallel()
-	destination := filepath.Join(t.TempDir(), "archive")
-	config := archiving(t, destination)
-	s := harness.Start(t, "--config", config)
-	archived(t, s)
-	s.Stop()
-	claim := filepath.Join(destination, "chains", "00000001", "chain.json")
-	if err := errors.Join(os.Rename(claim, claim+".aside"), syscall.Mkfifo(claim, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	s = harness.StartIn(t, s.Dir, "--config", config)
-	create(t, s, "while-it-hangs")
-	lags(t, s)
-	if code := s.Stop(); code != harness.ExitOK {
-		t.Errorf("the server ended with exit code %d", code)
-	}
-	if err := os.Rename(claim+".aside", claim); err != nil {
-		t.Fatal(err)
-	}
-	s = harness.StartIn(t, s.Dir, "--config", config)
-	last := create(t, s, "last")
-	archived(t, s)
-	oneChain(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination, "-o", "json"), last.ResourceVersion)
-}
-
-// TestArchiveInS3WithoutAnswers: the same with a server that accepts requests and does
-// not answer.
+// TestArchiveInS3WithoutAnswers: while S3 accepts requests and does not answer, writes go on,
+// the status has the lag, and the server stops. Afterwards the archive catches up.
 func TestArchiveInS3WithoutAnswers(t *testing.T) {
 	t.Parallel()
 	store := harness.StartS3(t)
