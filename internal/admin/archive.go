@@ -122,7 +122,7 @@ func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Log
 	}
 	restore := restoreConfig(cfg, archive, key)
 	restore.Snapshot = func(snapshot, _, dir string) error {
-		return etcd.RestoreSnapshot(snapshot, dir, logging.Zap(log, cfg.Logging.Verbosity))
+		return etcd.RestoreSnapshot(snapshot, dir, 0, logging.Zap(log, cfg.Logging.Verbosity))
 	}
 	return backup.Restore(ctx, restore)
 }

@@ -94,6 +94,10 @@ func RestoreContinuous(ctx context.Context, cfg *config.ServerConfiguration, log
 	if err := request.Planned(plan); err != nil {
 		return nil, err
 	}
+	last, err := archive.LastRevision(ctx, store)
+	if err != nil {
+		return nil, err
+	}
 	restoration := &archive.Restoration{Plan: plan, Key: request.Key, Say: request.Say, Fetched: request.Fetched, Progress: request.Progress}
 	restore := restoreConfig(cfg, store.String(), request.Key)
 	restore.Describe, restore.Prefix = true, cfg.Etcd.External.Prefix
@@ -102,7 +106,7 @@ func RestoreContinuous(ctx context.Context, cfg *config.ServerConfiguration, log
 		if err := restoration.Replay(ctx, snapshot, content); err != nil {
 			return err
 		}
-		return etcd.RestoreSnapshot(snapshot, dir, logging.Zap(log, cfg.Logging.Verbosity))
+		return etcd.RestoreSnapshot(snapshot, dir, last, logging.Zap(log, cfg.Logging.Verbosity))
 	}
 	restore.Prepared = func(m *backup.Manifest) { request.Prepared(&restoration.Outcome, m) }
 	return backup.Restore(ctx, restore)

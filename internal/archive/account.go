@@ -57,6 +57,8 @@ type Account struct {
 	// LagSeconds is 0 when the destination has all changes; otherwise the destination has
 	// all changes that are older than that.
 	LagSeconds float64 `json:"lagSeconds"`
+	// Lagging means that the lag is longer than ten intervals and 10 s.
+	Lagging bool `json:"lagging,omitempty"`
 	// LagRevisions is the number of revisions that are not in the destination. LagUnknown
 	// means that etcd does not answer, and may have more of them.
 	LagRevisions int64 `json:"lagRevisions"`
@@ -66,13 +68,15 @@ type Account struct {
 	SpoolBytes int64 `json:"spoolBytes,omitempty"`
 	// Error is why the destination lags behind, and the remedy.
 	Error string `json:"error,omitempty"`
-	// Warning is what else is wrong: old parts cannot be removed.
+	// Warning is what else is wrong: the lag is long, or old parts cannot be removed.
 	Warning string `json:"warning,omitempty"`
 }
 
 // ledger collects the state of the writer from its parts. It is safe for
 // concurrent use.
 type ledger struct {
+	maxLag time.Duration // above which the lag is a warning
+
 	mu        sync.Mutex
 	account   Account
 	began     time.Time
@@ -210,6 +214,9 @@ func (l *ledger) read(spooled int64) Account {
 			since = l.began
 		}
 		a.LagSeconds = time.Since(since).Seconds()
+	}
+	if a.Lagging = a.LagSeconds > l.maxLag.Seconds(); a.Lagging && a.Warning == "" && a.Error == "" {
+		a.Warning = fmt.Sprintf("the destination is too slow for the changes: it is %.0f s behind, more than %s", a.LagSeconds, l.maxLag)
 	}
 	lagSeconds.Set(a.LagSeconds)
 	lagRevisions.Set(float64(a.LagRevisions))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -90,4 +91,16 @@ func TestLagInMetrics(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestLagWarning: a lag of more than ten intervals and 10 s is a warning.
+func TestLagWarning(t *testing.T) {
+	for seconds, want := range map[int]bool{8: false, 25: false, 31: true} {
+		w := NewWriter(Config{Store: NewDirectory(t.TempDir()), Interval: 3 * time.Second})
+		w.ledger.recordChain(1, true, 5, time.Now().Add(time.Duration(-seconds)*time.Second))
+		w.ledger.recordRevision(time.Now(), 6)
+		if a := w.ledger.read(0); a.Lagging != want || (a.Warning != "") != want {
+			t.Errorf("%d s behind: %+v", seconds, a)
+		}
+	}
 }

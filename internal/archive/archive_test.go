@@ -183,7 +183,7 @@ func restoreTo(t testing.TB, r *Restoration, dir string) (content, error) {
 	if err := r.Replay(t.Context(), snapshot, filepath.Join(dir, "content")); err != nil {
 		return nil, err
 	}
-	if err := etcd.RestoreSnapshot(snapshot, filepath.Join(dir, "etcd"), zap.NewNop()); err != nil {
+	if err := etcd.RestoreSnapshot(snapshot, filepath.Join(dir, "etcd"), 0, zap.NewNop()); err != nil {
 		t.Fatalf("etcd does not take the snapshot: %v", err)
 	}
 	return contentOf(t, snapshot), nil

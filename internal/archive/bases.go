@@ -27,6 +27,8 @@ const (
 	// maxBaseAge bounds how many changes a restore reads. Without new bases,
 	// the retention could not remove old changes.
 	maxBaseAge = 24 * time.Hour
+	// maxJump bounds the age that the retention takes from the times of two bases.
+	maxJump = maxBaseAge
 	// basesCheck is the time between two checks whether a base is due.
 	basesCheck = 10 * time.Second
 )
@@ -164,44 +166,52 @@ func (s *session) shipBase(ctx context.Context, file *os.File, name string) erro
 	return err
 }
 
-// retain removes what no restore within the retention needs: in each chain, bases
-// before the last one that is older than the retention, and the segments before
-// the base that follows; and chains that ended before it. A chain with later times than the
-// one that follows it stays until these are older, too: one of the clocks was wrong.
+// retain removes what no restore within the retention needs: all before the last base that is
+// older than the retention. A chain whose claim cannot be read stays: it may be readable later.
 func (s *session) retain(ctx context.Context) error {
 	chains, err := Chains(ctx, s.w.config.Store)
 	if err != nil {
 		return err
 	}
-	horizon := time.Now().Add(-s.w.config.Retention)
-	replaced := false // a later chain has a base before the horizon
-	for _, chain := range slices.Backward(chains) {
-		if chain.Claim == nil && !(chain.Unclaimed && replaced) {
-			continue // its claim may be readable later
+	number, first := oldestNeeded(chains, s.w.config.Retention)
+	for _, chain := range chains {
+		switch {
+		case chain.Number > number:
+			return nil
+		case chain.Number == number:
+			return s.shorten(ctx, chain, first)
+		case chain.Claim != nil || chain.Unclaimed:
+			if err := s.removeChain(ctx, chain); err != nil {
+				return err
+			}
 		}
-		remove := s.shorten
-		if replaced {
-			remove = s.removeEnded
-		}
-		if err := remove(ctx, chain, horizon); err != nil {
-			return err
-		}
-		replaced = replaced || len(chain.Bases) > 0 && chain.Bases[0].Time.Before(horizon)
 	}
 	return nil
 }
 
-// shorten removes what precedes the last base before the horizon.
-func (s *session) shorten(ctx context.Context, chain *Chain, horizon time.Time) error {
-	keep := 0
-	for i, base := range chain.Bases {
-		if base.Time.Before(horizon) {
-			keep = i
+// oldestNeeded returns the number of a chain and the index of its base before which nothing
+// is within the retention. The age of a base is the time between it and the newest one, by
+// the times of all bases between them: a jump of the clock counts for maxJump, or half of the
+// retention, and its correction takes that back.
+func oldestNeeded(chains []*Chain, retention time.Duration) (number, index int) {
+	limit := min(maxJump, retention/2)
+	var age time.Duration
+	var after time.Time // of the base that follows
+	for _, chain := range slices.Backward(chains) {
+		for i, base := range slices.Backward(chain.Bases) {
+			if !after.IsZero() {
+				age = max(0, age+max(-limit, min(limit, after.Sub(base.Time))))
+			}
+			if after = base.Time; age > retention {
+				return chain.Number, i
+			}
 		}
 	}
-	if keep == 0 {
-		return nil
-	}
+	return 0, 0
+}
+
+// shorten removes what precedes the base of the index.
+func (s *session) shorten(ctx context.Context, chain *Chain, keep int) error {
 	for _, base := range chain.Bases[:keep] {
 		if err := s.w.config.Store.Remove(ctx, base.Object.Name); err != nil {
 			return err
@@ -220,25 +230,6 @@ func (s *session) shorten(ctx context.Context, chain *Chain, horizon time.Time) 
 		}
 	}
 	return nil
-}
-
-// removeEnded removes a chain that ended before the horizon.
-func (s *session) removeEnded(ctx context.Context, chain *Chain, horizon time.Time) error {
-	segments, err := chain.Segments(ctx, s.w.config.Store, 0)
-	if err != nil {
-		return err
-	}
-	for _, base := range chain.Bases {
-		if base.Time.After(horizon) {
-			return nil
-		}
-	}
-	for _, segment := range segments {
-		if segment.LastTime.After(horizon) {
-			return nil
-		}
-	}
-	return s.removeChain(ctx, chain)
 }
 
 // removeChain removes the bases first, because a chain without bases is never

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func wants(t *testing.T, err error, parts ...string) {
@@ -193,4 +194,40 @@ func TestRestorableRanges(t *testing.T) {
 	}
 	_, err = NewPlan(t.Context(), NewDirectory(filepath.Join(dir, "nowhere")), Target{})
 	wants(t, err, "nowhere has no archive")
+}
+
+// TestUnreadableNewestChain: a restore that would leave out a chain is refused with its name,
+// unless it is of a moment before that chain.
+func TestUnreadableNewestChain(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(path string) error{
+		"empty":   func(path string) error { return os.Truncate(path, 0) },
+		"missing": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, f := made(t)
+			store := NewDirectory(dir)
+			last := revision(t, f)
+			f.stopWriter()
+			f.history(1)
+			if _, err := f.member.Client().Compact(t.Context(), revision(t, f)); err != nil {
+				t.Fatal(err)
+			}
+			f.startWriter() // a second chain
+			f.caughtUp()
+			f.stopWriter()
+			if err := spoil(store.file(chainName(2, chainFile))); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := restore(t, store, Target{})
+			wants(t, err, "chain 2 of", "cannot be read, and would be left out", "--at or --revision", "Chain 1 has")
+			if _, _, err := restore(t, store, Target{At: time.Now()}); err == nil {
+				t.Error("the present is restored without chain 2")
+			}
+			if _, outcome, err := restore(t, store, Target{Revision: last}); err != nil || outcome.Revision != last {
+				t.Errorf("revision %d before chain 2: %+v, %v", last, outcome, err)
+			}
+		})
+	}
 }

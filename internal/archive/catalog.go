@@ -161,5 +161,27 @@ func (c *Chain) Segments(ctx context.Context, store Store, from int) ([]Segment,
 	return segments, nil
 }
 
+// LastRevision is the last revision of all chains of the store.
+func LastRevision(ctx context.Context, store Store) (last int64, err error) {
+	chains, err := Chains(ctx, store)
+	if err != nil {
+		return 0, err
+	}
+	for _, chain := range chains {
+		from := 0
+		for _, base := range chain.Bases {
+			last, from = max(last, base.Revision), base.Sequence
+		}
+		segments, err := chain.Segments(ctx, store, from)
+		if err != nil {
+			return 0, err
+		}
+		for _, segment := range segments {
+			last = max(last, segment.Last)
+		}
+	}
+	return last, nil
+}
+
 // isMissing reports whether the error means that the store has no such object.
 func isMissing(err error) bool { return errors.Is(err, os.ErrNotExist) }

@@ -1,9 +1,6 @@
 package archive
 
 import (
-	"encoding/json"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -97,46 +94,35 @@ func TestClockSetBackByADay(t *testing.T) {
 	}
 }
 
-// TestRetentionAfterAWrongClock: a chain with times after the horizon stays, although the
-// base of a later one is before it.
-func TestRetentionAfterAWrongClock(t *testing.T) {
+// TestOldestNeeded: the retention counts the time between bases, and a clock that jumps takes
+// nothing young from it.
+func TestOldestNeeded(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	old, recent, future := now.Add(-48*time.Hour), now.Add(-time.Minute), now.Add(24*time.Hour)
-	for name, test := range map[string]struct {
-		base, change time.Time // of the first chain
-		kept         bool
+	const day = 24 * time.Hour
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		chains        [][]time.Duration // of the bases, since began
+		number, index int
 	}{
-		"it ended before the horizon":  {old, old, false},
-		"its last change is recent":    {old, recent, true},
-		"its base is of a later clock": {future, time.Time{}, true},
+		"no base":                          {[][]time.Duration{{}}, 0, 0},
+		"all within the retention":         {[][]time.Duration{{0, 1 * day, 2 * day, 3 * day}}, 0, 0},
+		"the first is older":               {[][]time.Duration{{0, 1 * day, 2 * day, 3 * day, 4 * day, 5 * day, 6 * day}}, 1, 1},
+		"the first chain is older":         {[][]time.Duration{{0}, {}, {1 * day, 2 * day, 3 * day, 4 * day, 5 * day, 6 * day}}, 3, 0},
+		"400 days ahead for a moment":      {[][]time.Duration{{0}, {20 * time.Second, 400 * day}}, 0, 0},
+		"ahead in two chains":              {[][]time.Duration{{0, day}, {400 * day}, {day + time.Hour}}, 0, 0},
+		"ahead and corrected a year later": {[][]time.Duration{{0}, {400 * day, 401 * day, 402 * day, 403 * day, 404 * day, 405 * day}}, 2, 0},
+		"changes once a week":              {[][]time.Duration{{0, 7 * day, 14 * day, 21 * day, 28 * day, 35 * day}}, 1, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			store := NewDirectory(t.TempDir())
-			put := func(name, content string) {
-				t.Helper()
-				if err := store.Create(t.Context(), name, strings.NewReader(content), int64(len(content))); err != nil {
-					t.Fatal(err)
-				}
+		var chains []*Chain
+		for i, bases := range c.chains {
+			chain := &Chain{Number: i + 1, Claim: &Claim{}}
+			for _, at := range bases {
+				chain.Bases = append(chain.Bases, Base{BaseName: BaseName{Time: began.Add(at)}})
 			}
-			for number, base := range map[int]time.Time{1: test.base, 2: old} {
-				claim, err := json.Marshal(Claim{Format: Format, ID: fmt.Sprint(number), Writer: "w"})
-				if err != nil {
-					t.Fatal(err)
-				}
-				put(chainName(number, chainFile), string(claim))
-				put(chainName(number, basesDir, BaseName{Revision: int64(number), Sequence: 1, Time: base, Extension: ".tar.gz"}.String()), "x")
-			}
-			if !test.change.IsZero() {
-				put(chainName(1, segmentsDir, SegmentName{Sequence: 1, First: 2, Last: 3, FirstTime: test.change, LastTime: test.change}.String()), "x")
-			}
-			s := &session{w: NewWriter(Config{Store: store, DataDir: t.TempDir(), Retention: time.Hour})}
-			if err := s.retain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if left := names(t, store, chainName(1)); (len(left) > 0) != test.kept {
-				t.Errorf("of the first chain there is %q, want any: %t", left, test.kept)
-			}
-		})
+			chains = append(chains, chain)
+		}
+		if number, index := oldestNeeded(chains, 4*day+time.Hour); number != c.number || index != c.index {
+			t.Errorf("%s: base %d of chain %d, want base %d of chain %d", name, index, number, c.index, c.number)
+		}
 	}
 }

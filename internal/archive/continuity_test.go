@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -302,4 +303,41 @@ func TestNamedKeyFile(t *testing.T) {
 	for _, bad := range []string{"config/config.yaml", "config/files/apiServer.encryption.x/../../../a", "etcd/a", "../a"} {
 		wants(t, putFile(content, File{Name: bad}), "which no archive has")
 	}
+}
+
+// lumbering is a store that takes its time for each segment.
+type lumbering struct {
+	Store
+	slow atomic.Bool
+	made atomic.Int64
+}
+
+func (l *lumbering) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	if l.slow.Load() {
+		l.made.Add(1)
+		<-time.After(500 * time.Millisecond)
+	}
+	return l.Store.Create(ctx, name, body, size)
+}
+
+// TestSlowDestination: changes that wait for a slow destination go into one segment, so that
+// the lag does not grow.
+func TestSlowDestination(t *testing.T) {
+	t.Parallel()
+	store := &lumbering{Store: NewDirectory(t.TempDir())}
+	f := start(t, store, t.TempDir(), nil)
+	f.caughtUp()
+	store.slow.Store(true)
+	began := time.Now()
+	changes := 0
+	for ; store.made.Load() < 3; changes++ { // each in an interval of its own
+		f.put("key", "value")
+		<-time.After(30 * time.Millisecond)
+	}
+	f.caughtUp()
+	most := int64(time.Since(began)/(500*time.Millisecond)) + 1
+	if made := store.made.Load(); made > most || changes < 4 {
+		t.Errorf("%d changes in %s were shipped in %d segments", changes, time.Since(began), made)
+	}
+	restoresAll(t, f, store)
 }

@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -56,11 +55,12 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			newest = chain.Claim.ID
 		}
 	}
-	var problems []error
 	for _, chain := range slices.Backward(chains) {
 		if chain.Claim == nil {
-			problems = append(problems, errors.New(chain.Problem))
-			continue
+			if chain.precedes(target) {
+				continue
+			}
+			return nil, chain.unreadable(ctx, store)
 		}
 		plan := &Plan{Store: store, Target: target, Chain: chain, Newest: newest}
 		for _, base := range slices.Backward(chain.Bases) {
@@ -79,7 +79,26 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			return plan, nil
 		}
 	}
-	return nil, errors.Join(append(problems, notRestorable(ctx, store, target))...)
+	return nil, notRestorable(ctx, store, target)
+}
+
+// precedes reports whether the target is before the first base of the chain.
+func (c *Chain) precedes(target Target) bool {
+	return len(c.Bases) > 0 && !target.newest() && !target.includesBase(c.Bases[0])
+}
+
+// unreadable is the error of a restore that would leave out the chain.
+func (c *Chain) unreadable(ctx context.Context, store Store) error {
+	advice := "remove it, or make it readable"
+	if len(c.Bases) > 0 {
+		advice = fmt.Sprintf("make it readable, or restore what is before it with --at or --revision: it begins at %s with revision %d",
+			c.Bases[0].Time.Local().Format(time.DateTime), c.Bases[0].Revision)
+	}
+	windows, err := Windows(ctx, store)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("chain %d of %s cannot be read, and would be left out: %s; %s.%s", c.Number, store, c.Problem, advice, restorable(windows, c.Number))
 }
 
 // covers reports whether the chain reaches the revision of the target. Any chain

@@ -26,6 +26,9 @@ func TestRetention(t *testing.T) {
 	f.history(2)
 	f.caughtUp()
 	f.stopWriter()
+	for range 3 {
+		f.makeBase()
+	}
 	s := f.makeBase()
 	before := names(t, store, chainsPrefix)
 	if err := s.retain(t.Context()); err != nil {
@@ -34,14 +37,14 @@ func TestRetention(t *testing.T) {
 	if after := names(t, store, chainsPrefix); len(after) != len(before) {
 		t.Errorf("within the retention something was removed: %q of %q", after, before)
 	}
-	s.w.config.Retention = time.Nanosecond
+	s.w.config.Retention = 2 * time.Nanosecond
 	if err := s.retain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left := names(t, store, chainName(1)); len(left) > 0 {
 		t.Errorf("of the first chain there is %q", left)
 	}
-	if bases := names(t, store, chainName(2, basesDir)); len(bases) != 1 {
+	if bases := names(t, store, chainName(2, basesDir)); len(bases) != 4 {
 		t.Errorf("bases of the second chain: %q", bases)
 	}
 	if segments := names(t, store, chainName(2, segmentsDir)); len(segments) > 0 {
@@ -62,22 +65,24 @@ func TestRetentionOfChainsWithoutBase(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for number := 1; number <= 4; number++ {
+	for number := 1; number <= 5; number++ {
 		claim, err := json.Marshal(Claim{Format: Format, ID: fmt.Sprint(number), Writer: "w"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		put(chainName(number, chainFile), string(claim))
-		if number == 1 || number == 4 {
-			base := BaseName{Revision: int64(number), Sequence: 1, Time: time.Now().Add(-time.Hour), Extension: ".tar.gz"}
-			put(chainName(number, basesDir, base.String()), "x")
+		if number == 1 || number >= 4 {
+			for i := range 2 {
+				base := BaseName{Revision: int64(10*number + i), Sequence: 1, Time: time.Unix(int64(60*(4*number+i)), 0), Extension: ".tar.gz"}
+				put(chainName(number, basesDir, base.String()), "x")
+			}
 		}
 	}
-	s := &session{w: NewWriter(Config{Store: store, DataDir: t.TempDir(), Retention: time.Minute})}
+	s := &session{w: NewWriter(Config{Store: store, DataDir: t.TempDir(), Retention: 2 * time.Minute})}
 	if err := s.retain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := names(t, store, chainsPrefix); len(left) != 2 || !strings.HasPrefix(left[0], chainName(4)) {
+	if left := names(t, store, chainsPrefix); len(left) != 6 || !strings.HasPrefix(left[0], chainName(4)) {
 		t.Errorf("there is %q", left)
 	}
 }

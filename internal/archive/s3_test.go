@@ -221,8 +221,11 @@ func archivesWithLock(t *testing.T, denies bool) {
 	f.history(2)
 	f.caughtUp()
 	f.stopWriter()
+	for range 3 {
+		f.makeBase()
+	}
 	s := f.makeBase()
-	s.w.config.Retention = time.Nanosecond
+	s.w.config.Retention = 2 * time.Nanosecond
 	s.removeOld(t.Context())
 	if a := f.writer.Account(t.Context()); !strings.Contains(a.Warning, "old parts of the archive stay") || !strings.Contains(a.Warning, "refused by the test") || b.removed == 0 {
 		t.Errorf("after %d refused removals: %+v", b.removed, a)
@@ -232,7 +235,7 @@ func archivesWithLock(t *testing.T, denies bool) {
 	f.history(2)
 	f.caughtUp()
 	restoresAll(t, f, store)
-	if chains := claims(t, store); len(chains) != 1 || len(chains[0].Bases) != 2 {
+	if chains := claims(t, store); len(chains) != 1 || len(chains[0].Bases) != 5 {
 		t.Errorf("chains: %+v", chains)
 	}
 }

@@ -19,6 +19,10 @@ import (
 // passed. It bounds the memory.
 const maxSegmentSize = 4 << 20
 
+// maxMerge bounds the time in which changes wait in memory while the destination takes the
+// segment before them.
+const maxMerge = time.Minute
+
 // seenWithin is how long after its acknowledgement a change is seen, as a rule.
 const seenWithin = time.Second
 
@@ -193,11 +197,16 @@ func (s *session) follow(ctx context.Context) error {
 	timer := time.NewTimer(s.w.config.Interval)
 	defer timer.Stop()
 	timer.Stop()
+	var began time.Time // when the first change of the segment was seen
 	for {
 		select {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), s.drain(ctx, changes, known))
 		case <-timer.C:
+			if !s.w.spool.empty() && time.Since(began) < maxMerge { // a segment for each request would pile up
+				timer.Reset(s.w.config.Interval)
+				continue
+			}
 			if err := s.closeSegment(ctx); err != nil {
 				return err
 			}
@@ -211,6 +220,7 @@ func (s *session) follow(ctx context.Context) error {
 			}
 			if !waiting && !s.builder.empty() {
 				timer.Reset(s.w.config.Interval)
+				began = time.Now()
 			}
 		}
 	}

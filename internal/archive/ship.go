@@ -52,6 +52,9 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 		if err == nil {
 			err = s.shipSegment(ctx, pending)
 		}
+		if err == nil {
+			err = s.superseded(ctx)
+		}
 		if err == nil && time.Since(checked) > ownerCheck {
 			checked = time.Now()
 			err = s.w.stillOwner(ctx, s.state)
@@ -74,6 +77,16 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 		backoff = min(2*backoff, maxBackoff)
 	}
 	return nil
+}
+
+// superseded ends the chain if another server has begun the next one: what is written to this
+// one is lost to the newest restore.
+func (s *session) superseded(ctx context.Context) error {
+	_, err := readClaim(ctx, s.w.config.Store, s.state.Number+1)
+	if err != nil {
+		return nil // there is none, or the next request fails too
+	}
+	return s.w.stillOwner(ctx, s.state)
 }
 
 // verifyTail ends the chain if another writer has begun one since, or if the

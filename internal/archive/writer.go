@@ -31,6 +31,9 @@ const (
 	// observeLimit bounds a read of the revision for the status. Without an answer, the
 	// lag is not known.
 	observeLimit = 2 * time.Second
+	// A lag above lagIntervals intervals and minLagWarning is a warning.
+	lagIntervals  = 10
+	minLagWarning = 10 * time.Second
 	// stopDrain is how long a stop waits for the last changes of etcd.
 	stopDrain = 2 * time.Second
 	// stopGrace bounds the time in which a stop ships the last segments.
@@ -97,6 +100,7 @@ func NewWriter(config Config) *Writer {
 	config.Store = timed{config.Store}
 	dir := filepath.Join(config.DataDir, "archive")
 	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain, stopGrace: stopGrace}
+	w.ledger.maxLag = max(lagIntervals*config.Interval, minLagWarning)
 	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()
 	return w
 }
@@ -135,14 +139,18 @@ func (w *Writer) tryReadRevision(ctx context.Context) (int64, error) {
 // pollRevision reads etcd's revision until ctx ends: often while it changes, so that the
 // lag is known.
 func (w *Writer) pollRevision(ctx context.Context) {
-	last := int64(0)
+	last, lagging := int64(0), false
 	for ctx.Err() == nil {
 		current, err := w.tryReadRevision(ctx)
 		delay := idleObservation
 		if err == nil && current != last {
 			last, delay = current, w.config.Interval
 		}
-		w.ledger.read(w.spool.size()) // sets the metrics
+		a := w.ledger.read(w.spool.size()) // sets the metrics
+		if a.Lagging && !lagging {
+			w.config.Log.Warn("the archive lags behind", "destination", w.config.Store, "seconds", int(a.LagSeconds), "revisions", a.LagRevisions)
+		}
+		lagging = a.Lagging
 		reconcile.Pause(ctx, delay)
 	}
 }

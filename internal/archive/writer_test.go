@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +64,14 @@ func TestOneWriter(t *testing.T) {
 	if err := first.writer.stillOwner(t.Context(), state{Claim: *owner, Number: 1}); err == nil || !strings.Contains(err.Error(), "chain 2 was begun") {
 		t.Errorf("the error of the first server is %v", err)
 	}
+
+	first.put("nowhere", "1")
+	await(t, "the first server says that it is superseded", func() error {
+		if text := first.writer.Account(t.Context()).Error; !strings.Contains(text, "is the archive of another server") {
+			return errors.New(text)
+		}
+		return nil
+	})
 
 	successor := start(t, store, t.TempDir(), func(c *Config) { c.TakeOver = claims(t, store)[1].Claim.Writer })
 	successor.caughtUp()
@@ -227,8 +236,12 @@ func TestFullSpool(t *testing.T) {
 	f.writer.RecordEvents(recorded.record)
 	f.caughtUp()
 	store.down.Store(true)
-	for range 40 {
-		f.history(1)
+	f.history(1)
+	recorded.wants(t, "ArchiveFailed", "503 slow down")
+	value := make([]byte, 1<<20) // random bytes are not compressed
+	for range 2 * maxSegmentSize / len(value) {
+		_, _ = rand.Read(value) // it never fails
+		f.put("/registry/large", string(value))
 	}
 	await(t, "the spool is full", func() error {
 		if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "the spool of 2000 bytes is full") && !strings.Contains(a.Error, "503") || a.SpoolBytes > 2000 {
@@ -237,7 +250,6 @@ func TestFullSpool(t *testing.T) {
 		return nil
 	})
 	f.history(1)
-	recorded.wants(t, "ArchiveFailed", "503 slow down")
 	recorded.wants(t, "ArchiveChainEnded", "the spool of 2000 bytes is full")
 	store.down.Store(false)
 	f.caughtUp()

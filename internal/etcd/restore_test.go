@@ -10,7 +10,7 @@ import (
 func TestRevisionBump(t *testing.T) {
 	first := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	const archived = 200
-	after := func(revision int64, now time.Time) int64 { return revision + int64(revisionBump(revision, now)) }
+	after := func(revision int64, now time.Time) int64 { return revision + int64(revisionBump(revision, 0, now)) }
 	restored := after(archived, first)
 	written := restored + 100_000 // in the second after
 	second := first.Add(time.Second)
@@ -22,5 +22,9 @@ func TestRevisionBump(t *testing.T) {
 	}
 	if behind := after(written, first.Add(-time.Hour)); behind != written+minRevisionBump {
 		t.Errorf("with a clock that is behind: %d", behind)
+	}
+	ahead := time.Now().Add(6 * time.Hour).UnixMicro() // of a server whose clock was ahead
+	if bump := revisionBump(5, ahead, time.Now()); 5+int64(bump) <= ahead {
+		t.Errorf("the new revision is %d, and that of the archive %d", 5+bump, ahead)
 	}
 }

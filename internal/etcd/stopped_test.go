@@ -67,7 +67,7 @@ func TestSnapshotStopped(t *testing.T) {
 			if err := os.WriteFile(file, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := RestoreSnapshot(file, restored, zap.NewNop()); err != nil {
+			if err := RestoreSnapshot(file, restored, 0, zap.NewNop()); err != nil {
 				t.Fatal(err)
 			}
 			member = start(t, restored)

@@ -14,9 +14,12 @@ import (
 // deleted later. If there is none, it returns the last moment at which the object
 // existed.
 func (a *Archive) BeforeDeletion(ctx context.Context, o Object) (*Moment, error) {
-	spans, _, err := archive.Spans(ctx, a.reader.Store)
+	spans, problems, err := archive.Spans(ctx, a.reader.Store)
 	if err != nil {
 		return nil, err
+	}
+	for _, problem := range problems {
+		a.warn("WARNING: what cannot be read is left out: %s", problem)
 	}
 	var inDeletion *Moment
 	for _, span := range slices.Backward(spans) {
