@@ -132,3 +132,18 @@ func TestKubeconfigMergeKeepsOtherFiles(t *testing.T) {
 		t.Errorf("the new file: %v %v", info, err)
 	}
 }
+
+// TestExternalHostElsewhere: commands on the server's machine do not need the name that other
+// machines use. What they issue has it.
+func TestExternalHostElsewhere(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "serving: {externalHost: mini.invalid}"))
+	at := []string{"--data-dir", s.Dir}
+	out := harness.Runs(t, harness.ExitOK, append([]string{"kubeconfig", "create", "jane"}, at...)...)
+	harness.Contains(t, out, "server: https://mini.invalid:")
+	out = harness.Runs(t, harness.ExitOK, append([]string{"kubeconfig", "scrape", filepath.Join(t.TempDir(), "scrape")}, at...)...)
+	harness.Contains(t, out, "https://mini.invalid:")
+	out = harness.Runs(t, harness.ExitOK, append(append([]string{"kubectl"}, at...), "get", "namespace", "default", "-o", "name")...)
+	harness.Contains(t, out, "namespace/default")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, append([]string{"status"}, at...)...), "mini.invalid")
+}

@@ -26,6 +26,7 @@ func TestKubectlSubcommand(t *testing.T) {
 		"of the environment":         {env: []string{"KUBE_HYPER_MINI_DATA_DIR=" + s.Dir}, args: []string{"get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
 		"the flag before that":       {env: []string{"KUBECONFIG=" + elsewhere}, args: []string{"--data-dir", s.Dir, "get", "namespace", "default", "-o", "name"}, says: "namespace/default\n"},
 		"--kubeconfig before that":   {env: []string{"KUBECONFIG=" + elsewhere}, args: []string{"get", "namespace", "default", "-o", "name", "--kubeconfig", s.Kubeconfig}, says: "namespace/default\n"},
+		"a workload":                 {args: []string{"--data-dir", s.Dir, "create", "deployment", "x", "--image", "x"}, code: 1, says: "--profile kubernetes"},
 		"what is not there":          {args: []string{"--data-dir", s.Dir, "get", "namespace", "no-such"}, code: 1, says: `namespaces "no-such" not found`},
 		"an unknown command":         {args: []string{"--data-dir", s.Dir, "no-such"}, code: 1, says: `unknown command "no-such" for "kubectl"`},
 		"without a server":           {args: []string{"--data-dir", elsewhere, "get", "namespaces"}, code: 1, says: "no kubeconfig at " + elsewhere},

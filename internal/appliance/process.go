@@ -53,7 +53,7 @@ func (p *process) announce(name string) {
 
 // end unlocks the data directory.
 func (p *process) end() {
-	if err := p.dir.Close(); err != nil {
+	if err := p.dir.Abandon(); err != nil { // removes a new directory that has no data yet
 		p.log.Error("closing the data directory failed", "error", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +21,7 @@ import (
 type adminFlags struct {
 	configFlags
 	admin string
+	here  bool // new credentials are for this machine: they name its address
 }
 
 // addAdmin adds the flags that select the server and the administrator's kubeconfig.
@@ -53,56 +53,50 @@ func checkCredentials(server string, expires time.Duration) error {
 }
 
 // connect returns the administrator's client and what new credentials name as the
-// server: the given URL, or the administrator's.
+// server: the given URL, or the one in the administrator's kubeconfig.
 func (f *adminFlags) connect(ctx context.Context, cmd *cobra.Command, server string) (kubernetes.Interface, kubeconfig.Endpoint, error) {
-	config, err := f.connection(ctx, cmd)
+	data, local, err := f.read(cmd)
 	if err != nil {
 		return nil, kubeconfig.Endpoint{}, err
 	}
+	named, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, kubeconfig.Endpoint{}, fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(local)
+	if err != nil {
+		return nil, kubeconfig.Endpoint{}, fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, kubeconfig.Endpoint{}, fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	config.Timeout = requestTimeout
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, kubeconfig.Endpoint{}, fmt.Errorf("use the administrator's kubeconfig: %w", err)
 	}
-	return client, kubeconfig.Endpoint{Server: cmp.Or(server, config.Host), CA: config.CAData}, nil
+	if _, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx); err != nil {
+		return nil, kubeconfig.Endpoint{}, &exitError{ExitNotReady, admin.NoAnswer(config.Host, err)}
+	}
+	if f.here && config.ServerName == "" {
+		named = config
+	}
+	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named.Host), CA: config.CAData}, nil
 }
 
-// connection reads the administrator's kubeconfig. It returns an error if the server does
-// not answer.
-func (f *adminFlags) connection(ctx context.Context, cmd *cobra.Command) (*rest.Config, error) {
-	var data []byte
-	var err error
+// read returns the kubeconfig of --kubeconfig, or the administrator's of the local server; and
+// the same with the address for this machine.
+func (f *adminFlags) read(cmd *cobra.Command) (data, local []byte, err error) {
 	if f.admin != "" {
-		if data, err = os.ReadFile(f.admin); err != nil {
-			return nil, usageError(fmt.Errorf("read the administrator's kubeconfig: %w", err))
-		}
-	} else if data, err = readAdminKubeconfig(cmd, &f.configFlags); err != nil {
-		return nil, err
+		data, err = readContext(f.admin, "")
+		return data, data, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
-	if err != nil {
-		return nil, fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	if data, err = readAdminKubeconfig(cmd, &f.configFlags); err != nil {
+		return nil, nil, err
 	}
-	if err := rest.LoadTLSFiles(config); err != nil {
-		return nil, fmt.Errorf("read the administrator's kubeconfig: %w", err)
-	}
-	config.Timeout = requestTimeout
-	if err := reachable(ctx, config); err != nil {
-		return nil, &exitError{ExitNotReady, err}
-	}
-	return config, nil
+	local, err = readLocalKubeconfig(cmd, &f.configFlags)
+	return data, local, err
 }
 
 // requestTimeout bounds each request of a command.
 const requestTimeout = 10 * time.Second
-
-// reachable returns an error if the server does not answer.
-func reachable(ctx context.Context, config *rest.Config) error {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("use the administrator's kubeconfig: %w", err)
-	}
-	if _, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx); err != nil {
-		return admin.NoAnswer(config.Host, err)
-	}
-	return nil
-}

@@ -175,12 +175,11 @@ func listContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from *f
 	if err != nil {
 		return err
 	}
-	if output == "json" {
-		return printJSON(cmd.OutOrStdout(), windows)
-	}
 	if len(windows) == 0 {
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no archive in %s\n", store)
-		return err
+		return fmt.Errorf("no archive in %s: check the name; a server writes one with archive.destination", store)
+	}
+	if output != "text" {
+		return printValue(cmd.OutOrStdout(), windows, output)
 	}
 	return printWindows(cmd.OutOrStdout(), windows)
 }

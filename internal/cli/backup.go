@@ -204,10 +204,9 @@ func newBackupList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the archives in the configured directory, or what a continuous archive has",
+		Example: `  kube-hyper-mini backup list
+  kube-hyper-mini backup list --from s3://bucket/prefix -o yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
@@ -222,8 +221,8 @@ func newBackupList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				return printJSON(cmd.OutOrStdout(), archives)
+			if output != "text" {
+				return printValue(cmd.OutOrStdout(), archives, output)
 			}
 			if len(archives) == 0 {
 				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no backups in %s\n", dir)
@@ -235,7 +234,7 @@ func newBackupList() *cobra.Command {
 	flags.addServed(cmd.Flags())
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output)
 	from.add(cmd.Flags(), "say which moments can be restored from the continuous archive in this directory or s3://BUCKET/PREFIX, and what is missing")
 	return cmd
 }
@@ -272,11 +271,10 @@ func newBackupInspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Verify an archive and print its content",
-		Args:  exactly("FILE"),
+		Example: `  kube-hyper-mini backup inspect today.tar.gz
+  kube-hyper-mini backup inspect today.tar.gz.age --identity key.txt`,
+		Args: exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			file, err := os.Open(args[0])
 			if err != nil {
 				return fmt.Errorf("inspect: %w", err)
@@ -290,14 +288,14 @@ func newBackupInspect() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			if output == "json" {
-				return printJSON(cmd.OutOrStdout(), m)
+			if output != "text" {
+				return printValue(cmd.OutOrStdout(), m, output)
 			}
 			return printManifest(cmd.OutOrStdout(), m)
 		},
 	}
 	key.add(cmd.Flags())
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output)
 	return cmd
 }
 

@@ -28,9 +28,10 @@ private key.`,
 func newBundleCreate() *cobra.Command {
 	flags, encryption := &configFlags{}, &encryptFlags{}
 	cmd := &cobra.Command{
-		Use:   "create FILE|-",
-		Short: "Save the certificate authorities and keys of this data directory",
-		Args:  exactly("FILE"),
+		Use:     "create FILE|-",
+		Short:   "Save the certificate authorities and keys of this data directory",
+		Example: `  kube-hyper-mini bundle create --encrypt-to age1... first.tar.gz.age`,
+		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {
@@ -53,9 +54,10 @@ func newBundleCreate() *cobra.Command {
 func newBundleImport() *cobra.Command {
 	flags, key := &configFlags{}, &keyFlags{}
 	cmd := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Make a data directory with the certificate authorities and keys of a bundle",
-		Args:  exactly("FILE"),
+		Use:     "import FILE",
+		Short:   "Make a data directory with the certificate authorities and keys of a bundle",
+		Example: `  kube-hyper-mini bundle import first.tar.gz --config /etc/kube-hyper-mini/config.yaml`,
+		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {

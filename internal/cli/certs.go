@@ -37,9 +37,6 @@ keys of service account tokens.`,
 		Example: `  kube-hyper-mini certs list
   kube-hyper-mini certs list -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			cfg, err := completed(cmd, flags)
 			if err != nil {
 				return err
@@ -48,14 +45,14 @@ keys of service account tokens.`,
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				return printJSON(cmd.OutOrStdout(), list)
+			if output != "text" {
+				return printValue(cmd.OutOrStdout(), list, output)
 			}
 			return printCertificates(cmd.OutOrStdout(), list)
 		},
 	}
 	flags.addServed(cmd.Flags())
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output)
 	return cmd
 }
 
@@ -126,7 +123,8 @@ func newCertsRotate() *cobra.Command {
 		Example: `  kube-hyper-mini certs rotate client
   kube-hyper-mini certs rotate server --overlap 90d
   kube-hyper-mini certs rotate client --finish`,
-		Args: exactly("NAME"),
+		Args:              exactly("NAME"),
+		ValidArgsFunction: cobra.FixedCompletions(pki.Kinds(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change.Rotate = args[0]
 			if !slices.Contains(pki.Kinds(), change.Rotate) {

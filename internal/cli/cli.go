@@ -112,7 +112,11 @@ func newRoot(streams Streams) *cobra.Command {
 		Long: `The Kubernetes control plane without the containers, in one process: etcd, the
 API server with CRDs and aggregation, and the generic controllers.
 
-Start it with "kube-hyper-mini server", then use kubectl.`,
+Start it with "kube-hyper-mini server", then use kubectl.
+
+Commands work on one server: that of --kubeconfig; else of --data-dir or --config; else
+of $KUBE_HYPER_MINI_DATA_DIR; else the one of this machine. Only where there is none do
+kubectl, history and undelete use KUBECONFIG.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	documented "kube-hyper-mini.io/kube-hyper-mini/config"
 )
@@ -75,6 +78,9 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"bundle", "create", "--data-dir", file, file + ".tar.gz"}, "is a file"},
 		{[]string{"doctor", "--data-dir", file}, "is a file"},
 		{[]string{"status", "-o", "xml"}, "allowed: text, json, yaml"},
+		{[]string{"status", "--kubeconfig", "x", "--data-dir", "y"}, "leave out --config and --data-dir"},
+		{[]string{"server", "--profile", "all"}, "allowed: generic, kubernetes"},
+		{[]string{"run", "--crds", "https://example.com/crds.yaml", "--", "true"}, "download it first"},
 	} {
 		out, errs, code := runCLI(t, c.args...)
 		if code != ExitUsage || !strings.Contains(errs, c.want) || out != "" || strings.Count(errs, "\n") != 1 {
@@ -110,7 +116,10 @@ func TestInformationCommands(t *testing.T) {
 		{[]string{"server", "--help"}, "/var/lib/kube-hyper-mini for root"},
 		{[]string{"kubeconfig", "--help"}, "--merge"},
 		{[]string{"__complete", "status", "-o", ""}, "yaml"},
-		{[]string{"__complete", "version", "--output", ""}, "json"},
+		{[]string{"__complete", "version", "--output", ""}, "yaml"},
+		{[]string{"__complete", "certs", "rotate", ""}, "front-proxy"},
+		{[]string{"__complete", "kubeconfig", "create", "--role", ""}, "view"},
+		{[]string{"version", "-o", "yaml"}, "kubernetes: "},
 		{[]string{"config", "print", "--defaults"}, "# The directory for all data, keys and certificates."},
 		{[]string{"config", "print", "--defaults", "--effective=false"}, "# The directory for all data, keys and certificates."},
 		{[]string{"config", "print", "--defaults", "-o", "json"}, `"quotaBackend": "8Gi"`},
@@ -166,6 +175,33 @@ func TestValidateSeveralFiles(t *testing.T) {
 		code := Run(t.Context(), []string{"config", "validate", "-"}, Streams{In: strings.NewReader(text), Out: &stdout, Err: &stderr})
 		if code != want || code != ExitOK && !strings.Contains(stderr.String(), "standard input: ") {
 			t.Errorf("standard input %.20q: exit code %d, want %d:\n%s%s", text, code, want, &stdout, &stderr)
+		}
+	}
+}
+
+// TestEachCommandHasAnExample: an example is the quickest help.
+func TestEachCommandHasAnExample(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.Name() == "completion" {
+			return // cobra's own
+		}
+		if !cmd.HasSubCommands() && !cmd.Hidden && cmd.Example == "" {
+			t.Errorf("%s has none", cmd.CommandPath())
+		}
+		for _, child := range cmd.Commands() {
+			visit(child)
+		}
+	}
+	visit(newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}))
+}
+
+// TestNoArchive: a mistyped name of an archive is an error, in each format.
+func TestNoArchive(t *testing.T) {
+	for _, output := range []string{"text", "json", "yaml"} {
+		from := t.TempDir()
+		if out, errs, code := runCLI(t, "backup", "list", "--from", from, "-o", output); code != ExitFailure || out != "" || !strings.Contains(errs, "no archive in "+from) {
+			t.Errorf("%s: exit code %d:\n%s%s", output, code, out, errs)
 		}
 	}
 }

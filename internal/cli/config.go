@@ -29,9 +29,6 @@ func newConfigPrint() *cobra.Command {
 		Example: `  kube-hyper-mini config print --defaults > config.yaml
   kube-hyper-mini config print --effective --config config.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output, "yaml", "json"); err != nil {
-				return err
-			}
 			if defaults {
 				return printDefaults(cmd, effective, output)
 			}
@@ -58,7 +55,7 @@ func newConfigPrint() *cobra.Command {
 // printDefaults prints the documented file or, as JSON, the values in it.
 func printDefaults(cmd *cobra.Command, effective bool, output string) error {
 	// Cobra's own check of exclusive flags does not end as a usage error.
-	for _, flag := range []string{"effective", "config", "data-dir", "port", "tls-san", "verbosity"} {
+	for _, flag := range []string{"effective", "config", "data-dir", "port", "profile", "tls-san", "verbosity"} {
 		if cmd.Flags().Changed(flag) && (flag != "effective" || effective) {
 			return usageError(fmt.Errorf("--defaults and --%s exclude each other: the defaults do not depend on it", flag))
 		}

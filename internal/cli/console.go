@@ -74,7 +74,7 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 // server's administrator, and returns the name of its context.
 func consoleConfig(cmd *cobra.Command, flags *configFlags, path, contextName string) (*rest.Config, string, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: contextName}
-	loader, config, err := loadClientConfig(kubeconfigFile(path), overrides, func() ([]byte, error) { return readAdminKubeconfig(cmd, flags) })
+	loader, config, err := loadClientConfig(kubeconfigFile(path), overrides, func() ([]byte, error) { return readLocalKubeconfig(cmd, flags) })
 	if err != nil {
 		return nil, "", err
 	}

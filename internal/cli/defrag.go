@@ -23,6 +23,7 @@ With a running server the command uses its API, with the administrator's
 kubeconfig in the data directory; it needs the right to POST to the path
 /kube-hyper-mini/defragment. A server also defragments when a large part of the
 database is free (etcd.embedded.defragment in the configuration).`,
+		Example: `  kube-hyper-mini defrag`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {

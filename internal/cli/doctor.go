@@ -47,9 +47,6 @@ or the configuration is invalid, 4 something was found.`,
   kube-hyper-mini doctor --kubeconfig jane.kubeconfig
   kube-hyper-mini doctor --kubeconfig ~/.kube/config --context staging`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output, "text", "json", "yaml"); err != nil {
-				return err
-			}
 			if file != "" && (flags.file != "" || flags.dataDir != "") {
 				return usageError(errors.New("--kubeconfig names the server; leave out --config and --data-dir"))
 			}
@@ -76,7 +73,7 @@ or the configuration is invalid, 4 something was found.`,
 	flags.addServed(cmd.Flags())
 	cmd.Flags().Var((*fileFlag)(&file), "kubeconfig", "check the server and the credentials of this kubeconfig, instead of a data directory")
 	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: the current context)")
-	outputFlag(cmd, &output, "text", "json", "yaml")
+	outputFlag(cmd, &output)
 	return cmd
 }
 

@@ -42,6 +42,7 @@ need its new encryption/config.yaml ("kube-hyper-mini bundle").
 With a running server the command uses its API, with the administrator's
 kubeconfig in the data directory; it needs the right to POST to the path
 /kube-hyper-mini/encryption/rotate.`,
+		Example: `  kube-hyper-mini encryption rotate`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := completed(cmd, flags)
 			if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,7 +64,41 @@ func valueInWords(kind string) string {
 
 // outputFlag adds --output with the formats of a command; the first is the default.
 func outputFlag(cmd *cobra.Command, output *string, formats ...string) {
-	cmd.Flags().StringVarP(output, "output", "o", formats[0], strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
-	complete := cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails for a flag that does not exist only
+	if len(formats) == 0 {
+		formats = []string{"text", "json", "yaml"} // of facts
+	}
+	*output = formats[0]
+	cmd.Flags().VarP(&choiceFlag{output, formats}, "output", "o", strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
+	completeFlag(cmd, "output", formats)
+}
+
+// completeFlag makes shells complete the values of a flag.
+func completeFlag(cmd *cobra.Command, name string, values []string) {
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
+}
+
+// choiceFlag is a flag with one of several values.
+type choiceFlag struct {
+	value   *string
+	allowed []string
+}
+
+// String implements [pflag.Value].
+func (c *choiceFlag) String() string {
+	if c.value == nil {
+		return ""
+	}
+	return *c.value
+}
+
+// Type implements [pflag.Value].
+func (c *choiceFlag) Type() string { return "string" }
+
+// Set implements [pflag.Value].
+func (c *choiceFlag) Set(text string) error {
+	if !slices.Contains(c.allowed, text) {
+		return fmt.Errorf("%q is not supported; allowed: %s", text, strings.Join(c.allowed, ", "))
+	}
+	*c.value = text
+	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
@@ -53,7 +52,7 @@ func (f *objectFlags) add(cmd *cobra.Command) {
 	f.config.addServed(flags)
 	f.key.add(flags)
 	f.from.add(flags, "the continuous archive in this directory or s3://BUCKET/PREFIX (default: archive.destination)")
-	flags.Var((*fileFlag)(&f.kubeconfig), "kubeconfig", "kubeconfig of the server (default: KUBECONFIG, or the local server's administrator)")
+	flags.Var((*fileFlag)(&f.kubeconfig), "kubeconfig", "kubeconfig of the server (default: the local server's administrator, or KUBECONFIG without one)")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current context)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
 }
@@ -148,10 +147,17 @@ func (f *objectFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
 	overrides.Context.Namespace = f.namespace
 	rules := kubeconfigFile(f.kubeconfig)
 	named := cmd.Flags().Changed("data-dir") || cmd.Flags().Changed("config")
-	if f.kubeconfig == "" && !named && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
-		rules = clientcmd.NewDefaultClientConfigLoadingRules()
-	}
-	loader, config, err := loadClientConfig(rules, overrides, func() ([]byte, error) { return readLocalKubeconfig(cmd, &f.config) })
+	loader, config, err := loadClientConfig(rules, overrides, func() ([]byte, error) {
+		data, err := readLocalKubeconfig(cmd, &f.config)
+		if exit := new(exitError); !named && errors.As(err, &exit) && exit.code == ExitNotReady && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+			loaded, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+			if err != nil {
+				return nil, usageError(fmt.Errorf("read KUBECONFIG: %w", err))
+			}
+			return clientcmd.Write(*loaded)
+		}
+		return data, err
+	})
 	if err != nil {
 		return nil, "", err
 	}
@@ -201,9 +207,6 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
   kube-hyper-mini history get widgets.example.com/one --since 24h --from /mnt/archive`,
 		Args: oneObject,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			if limit < 0 || since < 0 {
 				return usageError(errors.New("--limit and --since must not be negative"))
 			}
@@ -228,7 +231,7 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 		},
 	}
 	flags.add(cmd)
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output)
 	cmd.Flags().IntVar(&limit, "limit", 1000, "how many versions to list, the newest; 0 for all")
 	addDuration(cmd.Flags(), &since, "since", "list only versions that are younger than this, as 24h or 7d")
 	return cmd
@@ -245,9 +248,6 @@ func newHistoryShow() *cobra.Command {
   kube-hyper-mini history show secret/token --revision 4711 -o json`,
 		Args: oneObject,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output, "yaml", "json"); err != nil {
-				return err
-			}
 			p, err := flags.open(cmd, args)
 			if err != nil {
 				return err
@@ -262,15 +262,7 @@ func newHistoryShow() *cobra.Command {
 			if !managed {
 				object.SetManagedFields(nil)
 			}
-			if output == "json" {
-				return printJSON(cmd.OutOrStdout(), object.Object)
-			}
-			text, err := yaml.Marshal(object.Object)
-			if err != nil {
-				return fmt.Errorf("render %s: %w", p.object, err)
-			}
-			_, err = cmd.OutOrStdout().Write(text)
-			return err
+			return printValue(cmd.OutOrStdout(), object.Object, output)
 		},
 	}
 	flags.add(cmd)

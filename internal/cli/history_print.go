@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -15,24 +13,24 @@ import (
 // together.
 const alignedVersions = 1000
 
-// versionPrinter prints versions as they come, as a table or as JSON.
+// versionPrinter prints versions: a table as they come, JSON and YAML at the end.
 type versionPrinter struct {
-	json  *bufio.Writer // nil for a table
-	table *tabwriter.Writer
-	count int
+	out    io.Writer
+	output string
+	list   []history.Version // of JSON and YAML
+	table  *tabwriter.Writer
+	count  int
 }
 
 func newVersionPrinter(w io.Writer, output string) *versionPrinter {
-	if output == "json" {
-		return &versionPrinter{json: bufio.NewWriter(w)}
-	}
-	return &versionPrinter{table: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	return &versionPrinter{out: w, output: output, table: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 }
 
 func (p *versionPrinter) print(v history.Version) error {
 	p.count++
-	if p.json != nil {
-		return p.printItem(v)
+	if p.output != "text" {
+		p.list = append(p.list, v)
+		return nil
 	}
 	if p.count == 1 {
 		_, _ = fmt.Fprintln(p.table, "REVISION\tTIME\tCHANGE\tMANAGER\tSIZE") // Flush reports what failed
@@ -57,28 +55,12 @@ func (p *versionPrinter) print(v history.Version) error {
 	return nil
 }
 
-// printItem prints an item of the list, in the form of [printJSON].
-func (p *versionPrinter) printItem(v history.Version) error {
-	item, err := json.MarshalIndent(v, "  ", "  ")
-	if err != nil {
-		return fmt.Errorf("print as JSON: %w", err)
-	}
-	separator := ",\n  "
-	if p.count == 1 {
-		separator = "[\n  "
-	}
-	_, _ = p.json.WriteString(separator) // the next call reports what failed
-	_, err = p.json.Write(item)
-	return err
-}
-
-// end completes the output. There is at least one version.
+// end completes the output.
 func (p *versionPrinter) end() error {
-	if p.json == nil {
-		return p.table.Flush()
+	if p.output != "text" {
+		return printValue(p.out, p.list, p.output)
 	}
-	_, _ = p.json.WriteString("\n]\n") // Flush reports what failed
-	return p.json.Flush()
+	return p.table.Flush()
 }
 
 // firstWrite calls before when something is written for the first time.

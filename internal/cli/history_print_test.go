@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -10,33 +9,11 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
 )
 
-// TestVersionsAreOneList: versions that are printed one by one are the JSON list that
-// they would be together, and lines of a table.
-func TestVersionsAreOneList(t *testing.T) {
+// TestVersionsAreATable: versions come as lines of a table, many at a time.
+func TestVersionsAreATable(t *testing.T) {
 	versions := []history.Version{
 		{Chain: 1, Revision: 5, Time: time.Unix(1, 0).UTC(), Change: history.Created, Manager: "kubectl <x>", SizeBytes: 7},
 		{Chain: 1, Revision: 6, Time: time.Unix(2, 0).UTC(), Change: history.Deleted},
-	}
-	for n := 1; n <= len(versions); n++ {
-		var got, want strings.Builder
-		printer := newVersionPrinter(&got, "json")
-		for _, v := range versions[:n] {
-			if err := printer.print(v); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := printer.end(); err != nil {
-			t.Fatal(err)
-		}
-		if err := printJSON(&want, versions[:n]); err != nil {
-			t.Fatal(err)
-		}
-		if got.String() != want.String() {
-			t.Errorf("got\n%s\nwant\n%s", got.String(), want.String())
-		}
-		if !json.Valid([]byte(got.String())) {
-			t.Errorf("it is not JSON: %s", got.String())
-		}
 	}
 	var stopped bool
 	var table strings.Builder

@@ -21,7 +21,7 @@ type inClusterFlags struct {
 }
 
 func newInCluster() *cobra.Command {
-	flags := &inClusterFlags{expires: time.Hour}
+	flags := &inClusterFlags{adminFlags: adminFlags{here: true}, expires: time.Hour}
 	cmd := &cobra.Command{
 		Use:   "in-cluster --service-account NAMESPACE/NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with in-cluster configuration, as a service account",

@@ -67,6 +67,7 @@ invalid, 3 no server was found.`,
 	addDuration(f, &flags.expires, "expires", "life of the certificate or the token, as 12h or 30d; at least 10m")
 	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace of --role, and the one that kubectl uses by default")
 	f.StringVar(&flags.role, "role", "", "role to bind to the user, in --namespace or in all namespaces: "+strings.Join(kubeconfig.Roles(), ", "))
+	completeFlag(cmd, "role", kubeconfig.Roles())
 	f.StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the administrator's")
 	f.StringVarP(&flags.output, "output", "o", "", "file to write, readable for its owner only (default: standard output)")
 	f.BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")

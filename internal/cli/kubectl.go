@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
 )
 
@@ -24,11 +25,10 @@ func newKubectl() *cobra.Command {
 	return &cobra.Command{
 		Use:   kubectlName + " [--data-dir DIR | --config FILE] [ARGUMENT...]",
 		Short: "Run kubectl as the administrator of the local server",
-		Long: `Run kubectl, which is in this program. It uses the first of these: --kubeconfig; the
-administrator's kubeconfig of the server that --data-dir or --config names, which
-come before kubectl's own arguments; KUBECONFIG; the administrator's kubeconfig of
-KUBE_HYPER_MINI_DATA_DIR or of the local server. It uses ~/.kube/config only for
-"kubectl config" where none of these exists.
+		Long: `Run kubectl, which is in this program. As for all commands, the server is that of
+--kubeconfig; else the one that --data-dir or --config names, which come before
+kubectl's own arguments; else that of KUBE_HYPER_MINI_DATA_DIR or of this machine. Where
+there is none, kubectl uses KUBECONFIG, or ~/.kube/config for "kubectl config".
 
 Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 		Example: `  kube-hyper-mini kubectl get namespaces
@@ -37,14 +37,14 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 		DisableFlagParsing: true,
 		Args:               cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, path, err := kubectlKubeconfig(cmd, args)
+			args, cfg, err := kubectlKubeconfig(cmd, args)
 			if err != nil {
 				return err
 			}
 			// kubectl ends as programs do by default, or handles signals itself.
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
 			streams := kubectl.Streams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
-			if code := kubectl.Run(args, streams, noServer(args, path)); code != 0 {
+			if code := kubectl.Run(args, streams, connection(args, cfg)); code != 0 {
 				return &exitError{code, errors.New("")} // kubectl has printed the error
 			}
 			return nil
@@ -53,11 +53,24 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 	}
 }
 
+// connection is the server that kubectl connects to: that of cfg if it is not nil.
+func connection(args []string, cfg *config.ServerConfiguration) kubectl.Connection {
+	if cfg == nil {
+		return kubectl.Connection{Missing: noServer(args)}
+	}
+	if err := checkKubeconfig(cfg.Kubeconfig.Path); err != nil {
+		return kubectl.Connection{Missing: err}
+	}
+	address, _ := localAddress(cfg) // kubectl reports a kubeconfig that it cannot read
+	return kubectl.Connection{Address: address, Generic: cfg.APIs.Profile == config.ProfileGeneric}
+}
+
 // kubectlKubeconfig removes the flags of this program from the arguments, and sets
-// KUBECONFIG to the local server's kubeconfig unless the arguments or KUBECONFIG name
-// one. path is then empty. It is also empty for `kubectl config` where the local server has
-// no kubeconfig: that command would write one into the data directory.
-func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path string, err error) {
+// KUBECONFIG to the local server's kubeconfig, if there is one, unless the arguments name
+// another. cfg is that server's configuration, or nil. It is also nil for `kubectl config`
+// where the local server has no kubeconfig: that command would write one into the data
+// directory.
+func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *config.ServerConfiguration, err error) {
 	flags, named := &configFlags{served: true, quiet: true}, false
 	for len(args) > 0 {
 		name, value, hasValue := strings.Cut(args[0], "=")
@@ -67,39 +80,36 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, path s
 		}
 		if args = args[1:]; !hasValue {
 			if len(args) == 0 {
-				return nil, "", usageError(fmt.Errorf("%s needs a value; see \"kube-hyper-mini kubectl --help\"", name))
+				return nil, nil, usageError(fmt.Errorf("%s needs a value; see \"kube-hyper-mini kubectl --help\"", name))
 			}
 			value, args = args[0], args[1:]
 		}
 		if value == "" {
-			return nil, "", usageError(fmt.Errorf("%s: %w", name, map[string]error{"--data-dir": errNoDirectory, "--config": errNoFile}[name]))
+			return nil, nil, usageError(fmt.Errorf("%s: %w", name, map[string]error{"--data-dir": errNoDirectory, "--config": errNoFile}[name]))
 		}
 		*target, named = value, true
 	}
-	if kubectl.Kubeconfig(args) != "" || !named && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
-		return args, "", nil
+	if kubectl.Kubeconfig(args) != "" {
+		return args, nil, nil
 	}
-	cfg, err := completed(cmd, flags)
-	if err != nil {
-		return nil, "", err
+	if cfg, err = completed(cmd, flags); err != nil {
+		return nil, nil, err
 	}
-	if missing := checkKubeconfig(cfg.Kubeconfig.Path); missing != nil && kubectl.IsConfig(args) {
-		if named {
-			return nil, "", missing
-		}
-		return args, "", nil
+	missing := checkKubeconfig(cfg.Kubeconfig.Path)
+	switch {
+	case missing == nil:
+	case named && kubectl.IsConfig(args):
+		return nil, nil, missing
+	case !named && (kubectl.IsConfig(args) || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""):
+		return args, nil, nil
 	}
 	// Plugins of kubectl get the variable too.
-	return args, cfg.Kubeconfig.Path, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)
+	return args, cfg, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)
 }
 
-// noServer returns why there is no server, with the remedy, or nil: the local server has no
-// kubeconfig at path, or, without path, those that the arguments or KUBECONFIG name have no
-// cluster. kubectl reports those that it cannot read.
-func noServer(args []string, path string) error {
-	if path != "" {
-		return checkKubeconfig(path)
-	}
+// noServer returns why there is no server, with the remedy, or nil: the kubeconfigs that the
+// arguments or KUBECONFIG name have no cluster. kubectl reports those that it cannot read.
+func noServer(args []string) error {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, rules.WarnIfAllMissing = kubectl.Kubeconfig(args), false
 	loaded, err := rules.Load()
@@ -127,12 +137,12 @@ func checkKubeconfig(path string) error {
 // completeKubectl calls kubectl's completion, whose output ends with ":" and a
 // directive.
 func completeKubectl(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	args, path, err := kubectlKubeconfig(cmd, args)
+	args, cfg, err := kubectlKubeconfig(cmd, args)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var out, discarded strings.Builder
-	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded}, noServer(args, path))
+	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded}, connection(args, cfg))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	last := len(lines) - 1
 	directive, err := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))

@@ -9,12 +9,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestKubectlUsesTheNamedServer: a server that is named on the command line comes
-// before KUBECONFIG, which may lead to another one.
+// TestKubectlUsesTheNamedServer: a server that is named on the command line, and that of this
+// machine, come before KUBECONFIG, which may lead to another one.
 func TestKubectlUsesTheNamedServer(t *testing.T) {
 	dir := t.TempDir()
 	own := filepath.Join(dir, "admin.kubeconfig")
-	file := filepath.Join(dir, "config.yaml")
+	local, file := t.TempDir(), filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(filepath.Join(local, "admin.kubeconfig"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, []byte("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\ndataDir: .\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -26,6 +29,7 @@ func TestKubectlUsesTheNamedServer(t *testing.T) {
 		"named":                 {"/other", "", []string{"--data-dir", dir, "get", "pods"}, own},
 		"named with =":          {"/other", "", []string{"--data-dir=" + dir, "get", "pods"}, own},
 		"not named":             {"/other", dir, []string{"get", "pods"}, "/other"},
+		"a local server":        {"/other", local, []string{"get", "pods"}, filepath.Join(local, "admin.kubeconfig")},
 		"no KUBECONFIG":         {"", dir, []string{"get", "pods"}, own},
 		"--kubeconfig":          {"/other", "", []string{"--data-dir", dir, "get", "pods", "--kubeconfig", "/third"}, "/other"},
 		"named by --config":     {"/other", "/third", []string{"--config", file, "get", "pods"}, own},
@@ -106,7 +110,7 @@ func TestKubeconfigsWithoutAServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", c.kubeconfig)
-			if err := noServer(c.args, ""); err == nil && c.want != "" || err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)) {
+			if err := noServer(c.args); err == nil && c.want != "" || err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
 )
 
 // readLocalKubeconfig is readAdminKubeconfig with the server's listening address
@@ -25,6 +27,27 @@ func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 		return nil, err
 	}
 	return localKubeconfig(data, &cfg.Serving)
+}
+
+// localAddress returns the URL of the server in its kubeconfig, and how clients on this
+// machine reach it.
+func localAddress(cfg *config.ServerConfiguration) (kubectl.Address, error) {
+	data, err := os.ReadFile(cfg.Kubeconfig.Path)
+	if err != nil {
+		return kubectl.Address{}, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	named, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return kubectl.Address{}, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if data, err = localKubeconfig(data, &cfg.Serving); err != nil {
+		return kubectl.Address{}, err
+	}
+	local, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return kubectl.Address{}, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return kubectl.Address{Server: named.Host, Local: local.Host, TLSServerName: local.ServerName}, nil
 }
 
 // localKubeconfig replaces the host, and keeps the port, which may have been

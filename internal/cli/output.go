@@ -4,26 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
-
-// checkOutput returns an error for an invalid --output. Without formats, text and json
-// are valid.
-func checkOutput(output string, formats ...string) error {
-	if len(formats) == 0 {
-		formats = []string{"text", "json"}
-	}
-	if !slices.Contains(formats, output) {
-		return usageError(fmt.Errorf("--output %q is not supported; allowed: %s", output, strings.Join(formats, ", ")))
-	}
-	return nil
-}
 
 // printValue prints the value as JSON or YAML.
 func printValue(w io.Writer, value any, output string) error {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -52,6 +54,7 @@ func newRun() *cobra.Command {
 		Short: "Run a command with a new server that is removed afterwards",
 		Long:  runHelp,
 		Example: `  kube-hyper-mini run -- go test ./...
+  kube-hyper-mini run --profile kubernetes -- make test
   kube-hyper-mini run --crds config/crd/bases -- pytest
   kube-hyper-mini run --keep -- ./install-crds.sh && kube-hyper-mini run --from DIR -- make test`,
 		Args:        cobra.ArbitraryArgs,
@@ -62,6 +65,11 @@ func newRun() *cobra.Command {
 			}
 			if options.Grace < 0 {
 				return usageError(fmt.Errorf("--grace %s is negative: write a duration as 10s", options.Grace))
+			}
+			for _, path := range slices.Concat(options.CRDs, options.Manifests, []string{options.From}) {
+				if strings.Contains(path, "://") {
+					return usageError(fmt.Errorf("%s is a URL, and run reads files: download it first, as with curl -LO", path))
+				}
 			}
 			cfg, source, err := flags.load(cmd)
 			if err != nil {

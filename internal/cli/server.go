@@ -25,35 +25,41 @@ type configFlags struct {
 	dataDir   string
 	port      int
 	tlsSANs   []string
+	profile   string
 	verbosity int
 	served    bool // see addServed
 	quiet     bool // do not print, or not again, which configuration is used
 }
 
-// defaultDataDir is the default of --data-dir, for its usage.
-const defaultDataDir = "/var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others"
-
 // addLocation adds the flags that select the data directory of a command which fills or
 // removes it.
 func (f *configFlags) addLocation(flags *pflag.FlagSet) {
-	f.addPaths(flags, defaultDataDir)
+	f.addPaths(flags, `data directory (default: see "help config")`)
 }
 
 // addServed is addLocation for a command that finds the data directory of a server. Without
 // the flags, the environment variable that `run` sets for its command names the directory.
 func (f *configFlags) addServed(flags *pflag.FlagSet) {
 	f.served = true
-	f.addPaths(flags, "$"+testplane.DataDirVariable+", else "+defaultDataDir)
+	f.addPaths(flags, "data directory of the server (default: $"+testplane.DataDirVariable+`, else see "help config")`)
 }
 
 func (f *configFlags) addPaths(flags *pflag.FlagSet, dataDir string) {
 	flags.Var((*fileFlag)(&f.file), "config", "configuration file (see config print)")
-	flags.Var((*directoryFlag)(&f.dataDir), "data-dir", "directory for everything that outlives the process (default: "+dataDir+")")
+	flags.Var((*directoryFlag)(&f.dataDir), "data-dir", dataDir)
+}
+
+// addProfile adds the flag for the types that are served.
+func (f *configFlags) addProfile(flags *pflag.FlagSet) {
+	f.profile = config.ProfileGeneric
+	flags.Var(&choiceFlag{&f.profile, []string{config.ProfileGeneric, config.ProfileKubernetes}}, "profile", "types to serve: generic, or kubernetes with pods, deployments and all others, as data")
 }
 
 // addServer adds the flags that override the file.
 func (f *configFlags) addServer(flags *pflag.FlagSet) {
 	f.addPart(flags)
+	f.addProfile(flags)
+	flags.Lookup("data-dir").Usage = "directory for everything that outlives the process (default: /var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others)"
 	flags.IntVar(&f.port, "port", 6443, "port to serve on; 0 takes a free one")
 	flags.StringArrayVar(&f.tlsSANs, "tls-san", nil, "further DNS name or IP address for the serving certificate (repeatable)")
 }
@@ -66,6 +72,7 @@ func (f *configFlags) addPart(flags *pflag.FlagSet) {
 
 // addRun adds the flags of a server in a temporary directory.
 func (f *configFlags) addRun(flags *pflag.FlagSet) {
+	f.addProfile(flags)
 	flags.Var((*fileFlag)(&f.file), "config", "configuration file (see config print)")
 	flags.IntVar(&f.port, "port", 0, "port to serve on; 0 takes a free one")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "log verbosity, 0 to 10")
@@ -89,6 +96,10 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	if flags.Changed("port") {
 		cfg.Serving.Port = f.port
 		source.Override("serving.port", "port")
+	}
+	if flags.Changed("profile") {
+		cfg.APIs.Profile = f.profile
+		source.Override("apis.profile", "profile")
 	}
 	for _, name := range f.tlsSANs {
 		if err := config.CheckSAN(name); err != nil {
@@ -169,6 +180,7 @@ Exit codes: 0 stopped by a signal, 1 failed, 2 the configuration or the command
 line is invalid (a restart does not help), 130 stopped by a second signal.`,
 		Example: `  kube-hyper-mini server
   kube-hyper-mini server --data-dir ./data --port 0
+  kube-hyper-mini server --profile kubernetes
   kube-hyper-mini server --ephemeral --tls-san mini.example.org
   kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
 	}, flags, true, appliance.Run)

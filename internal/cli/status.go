@@ -14,7 +14,7 @@ import (
 )
 
 func newStatus() *cobra.Command {
-	flags := &configFlags{}
+	flags := &adminFlags{}
 	var output string
 	var wait time.Duration
 	var watch bool
@@ -32,10 +32,11 @@ is wrong, also on a stopped server.
 Exit codes: 0 ready, 3 not ready or not running. With --watch: 0 after a signal.`,
 		Example: `  kube-hyper-mini status
   kube-hyper-mini status --watch
-  kube-hyper-mini status --wait 30s -o json`,
+  kube-hyper-mini status --wait 30s -o json
+  kube-hyper-mini status --kubeconfig admin.kubeconfig`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output, "text", "json", "yaml"); err != nil {
-				return err
+			if err := flags.checkAdmin(); err != nil {
+				return usageError(err)
 			}
 			if watch && wait > 0 {
 				return usageError(errors.New("--watch and --wait exclude each other: give one"))
@@ -56,21 +57,21 @@ Exit codes: 0 ready, 3 not ready or not running. With --watch: 0 after a signal.
 			return nil
 		},
 	}
-	flags.addServed(cmd.Flags())
-	outputFlag(cmd, &output, "text", "json", "yaml")
+	flags.addAdmin(cmd.Flags())
+	outputFlag(cmd, &output)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print the status every two seconds until a signal comes")
 	addDuration(cmd.Flags(), &wait, "wait", "wait at most this time for the server to become ready")
 	return cmd
 }
 
 // awaitStatus queries the status until the server is ready or the time is over.
-func awaitStatus(cmd *cobra.Command, flags *configFlags, wait time.Duration) (*admin.Status, error) {
+func awaitStatus(cmd *cobra.Command, flags *adminFlags, wait time.Duration) (*admin.Status, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), wait)
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		data, err := readLocalKubeconfig(cmd, flags)
+		_, data, err := flags.read(cmd)
 		if err == nil {
 			var status *admin.Status
 			if status, err = admin.QueryStatus(cmd.Context(), data); err == nil && (status.Ready || wait == 0) {
@@ -118,7 +119,7 @@ const watchInterval = 2 * time.Second
 
 // watchStatus prints the status in each interval until the command's context ends. A
 // terminal is cleared before.
-func watchStatus(cmd *cobra.Command, flags *configFlags, output string) error {
+func watchStatus(cmd *cobra.Command, flags *adminFlags, output string) error {
 	out := cmd.OutOrStdout()
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
@@ -156,7 +157,7 @@ func prefixed(prefix string, text *strings.Builder) *strings.Builder {
 
 // describeOnce writes the status, or why there is none, to w. Its errors are those of
 // the command line and the configuration.
-func describeOnce(cmd *cobra.Command, flags *configFlags, w io.Writer, output string) error {
+func describeOnce(cmd *cobra.Command, flags *adminFlags, w io.Writer, output string) error {
 	status, err := awaitStatus(cmd, flags, 0)
 	var exit *exitError
 	switch {

@@ -45,7 +45,10 @@ object that it was called with. Repeat the command, and it goes on from the same
 moment. The annotation goes when everything has come back.
 
 The command needs a running server, the right to create these objects, and the
-right to read the archive.`,
+right to read the archive.
+
+Exit codes: 0 everything came back, or would, 1 something did not, or there is no such
+archive, 2 the command line is invalid, 3 no server was found.`,
 		Example: `  kube-hyper-mini undelete widget one -n team --dry-run
   kube-hyper-mini undelete namespace team --at 2026-11-21T15:04:05Z
   kube-hyper-mini undelete crd widgets.example.com --kubeconfig admin.kubeconfig --from /mnt/archive`,
@@ -54,7 +57,7 @@ right to read the archive.`,
 	}
 	flags.add(cmd)
 	flags.addMoment(cmd, "the state at this time, as 2026-11-21T15:04:05Z", "the state at this revision")
-	outputFlag(cmd, &flags.output, "text", "json")
+	outputFlag(cmd, &flags.output)
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only say what would be created, what is in the way, and what cannot come back")
 	cmd.Flags().BoolVar(&flags.partial, "partial", false, "create what can be created although other objects cannot")
 	cmd.Flags().BoolVar(&flags.orphan, "orphan", false, "drop references to owners that do not exist")
@@ -62,9 +65,6 @@ right to read the archive.`,
 }
 
 func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err error) {
-	if err := checkOutput(flags.output); err != nil {
-		return err
-	}
 	p, err := flags.open(cmd, args)
 	if err != nil {
 		return err
@@ -88,8 +88,8 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 		applied = plan.Apply(cmd.Context())
 		stop()
 	}
-	if flags.output == "json" {
-		err = printJSON(cmd.OutOrStdout(), plan)
+	if flags.output != "text" {
+		err = printValue(cmd.OutOrStdout(), plan, flags.output)
 	} else {
 		err = printPlan(cmd.OutOrStdout(), plan)
 	}

@@ -116,7 +116,7 @@ func Open(path string, current Stamp, named ...string) (*Dir, error) {
 		return nil, err
 	}
 	if err := errors.Join(d.refuseEphemeral(), d.claim(current)); err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, errors.Join(err, d.Abandon())
 	}
 	return d, nil
 }

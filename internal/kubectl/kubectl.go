@@ -27,24 +27,19 @@ type Streams struct {
 // Err. A plugin (kubectl-NAME in PATH) replaces this process. It changes process
 // globals of kubectl: call it once.
 //
-// noServer is nil, or why there is no server unless the arguments name one: requests fail
-// with it. kubectl would send them to localhost:8080.
-//
 // kubectl's own main function ends the process itself.
-func Run(args []string, streams Streams, noServer error) int {
+func Run(args []string, streams Streams, connection Connection) int {
 	code := make(chan int, 1)
 	cmdutil.BehaviorOnFatal(func(message string, exit int) {
 		if message != "" {
-			_, _ = fmt.Fprintln(streams.Err, strings.TrimSuffix(message, "\n")) // there is nowhere else to report it
+			_, _ = fmt.Fprintln(streams.Err, strings.TrimSuffix(message, "\n")+connection.hint(message)) // there is nowhere else to report it
 		}
 		code <- exit
 		runtime.Goexit() // the caller expects that this does not return
 	})
 	go func() {
 		options := options(args, streams)
-		if noServer != nil {
-			refuseRequests(options.ConfigFlags, noServer)
-		}
+		connection.apply(options.ConfigFlags)
 		command := cmd.NewDefaultKubectlCommandWithArgs(options)
 		cmdutil.CheckErr(answerClusterInfo(command, options.ConfigFlags))
 		command.SetArgs(args)

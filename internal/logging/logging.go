@@ -54,10 +54,13 @@ func newHandler(w io.Writer, opts Options) slog.Handler {
 }
 
 // upstreamNames gives JSON lines the keys of upstream's JSON log format
-// (k8s.io/component-base/logs/json).
+// (k8s.io/component-base/logs/json), and values their texts.
 func upstreamNames(groups []string, attr slog.Attr) slog.Attr {
 	if len(groups) == 0 && attr.Key == slog.TimeKey {
 		attr.Key = "ts"
+	}
+	if text, ok := attr.Value.Any().(fmt.Stringer); ok && attr.Value.Kind() == slog.KindAny { // as the text format prints it
+		attr.Value = slog.StringValue(text.String())
 	}
 	return attr
 }

@@ -18,7 +18,7 @@ export async function start() {
     exited.then(([code]) => { throw new Error(`the server ended with ${code}`); }),
   ]);
   const config = new KubeConfig();
-  config.loadFromFile(line.replace("export KUBECONFIG=", ""));
+  config.loadFromFile(line.replace("export KUBECONFIG=", "").replace(/^'|'$/g, "")); // quoted if it has spaces
   const stop = async () => {
     server.stdin.end();
     const [code] = await exited;

@@ -54,7 +54,7 @@ func runTests(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("the server did not start: %w", err)
 	}
-	kubeconfig := strings.TrimPrefix(strings.TrimSpace(line), "export KUBECONFIG=")
+	kubeconfig := strings.Trim(strings.TrimPrefix(strings.TrimSpace(line), "export KUBECONFIG="), "'") // quoted if it has spaces
 	if config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return 0, err
 	}

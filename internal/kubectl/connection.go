@@ -1,0 +1,62 @@
+package kubectl
+
+import (
+	"net/http"
+	"regexp"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+
+	upstream "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kubectl"
+)
+
+// Connection is how kubectl reaches its server unless the arguments name another.
+type Connection struct {
+	// Missing is nil, or why there is no server: requests fail with it. kubectl would send
+	// them to localhost:8080.
+	Missing error
+	// Address of a server on this machine; or zero.
+	Address Address
+	// Generic: the server has no workloads (see config.ProfileGeneric).
+	Generic bool
+}
+
+// notServed matches errors of kubectl about types of the profile kubernetes.
+var notServed = regexp.MustCompile(`(?is)(could not find the requested resource|have a resource type|no matches for kind).*` +
+	`\b(pod|deployment|replicaset|statefulset|daemonset|service|node|job|cronjob|ingress|networkpolic|persistentvolume|poddisruptionbudget|horizontalpodautoscaler|endpoint)`)
+
+// hint is what to do about an error of kubectl; empty if nothing is known.
+func (c Connection) hint(message string) string {
+	if !c.Generic || !notServed.MatchString(message) {
+		return ""
+	}
+	return "\nThis server has no workloads. With --profile kubernetes (server, run) or apis.profile in the configuration, it stores them as data."
+}
+
+// Address has the URL of a server that its kubeconfig has, and the one for clients on the
+// server's machine with the name that they verify the certificate with.
+type Address struct{ Server, Local, TLSServerName string }
+
+// apply sets the connection of kubectl's clients. With Missing, commands that send no
+// requests, such as create --dry-run=client, work; kubectl prints the reason once at its end,
+// and with -v=1 for each attempt of its clients, too.
+func (c Connection) apply(flags *genericclioptions.ConfigFlags) {
+	flags.WrapConfigFn = func(config *rest.Config) *rest.Config {
+		switch {
+		case c.Missing != nil && *flags.APIServer == "":
+			config.Wrap(func(http.RoundTripper) http.RoundTripper { return refusing{c.Missing} })
+		case c.Missing == nil && c.Address.Local != "" && config.Host == c.Address.Server:
+			config.Host, config.ServerName = c.Address.Local, c.Address.TLSServerName
+		}
+		return config
+	}
+	if c.Missing != nil {
+		upstream.DemoteErrors(c.Missing)
+	}
+}
+
+// refusing is an [http.RoundTripper] that fails.
+type refusing struct{ reason error }
+
+// RoundTrip implements [http.RoundTripper].
+func (r refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.reason }

@@ -1,0 +1,21 @@
+package kubectl
+
+import "testing"
+
+// TestHint: errors about workloads name the profile that has them, other errors do not.
+func TestHint(t *testing.T) {
+	for message, hinted := range map[string]bool{
+		"error: failed to create deployment: the server could not find the requested resource (post deployments.apps)":                 true,
+		`error: the server doesn't have a resource type "pods"`:                                                                        true,
+		`error: resource mapping not found for name: "x" namespace: "" from "x.yaml": no matches for kind "Job" in version "batch/v1"`: true,
+		`error: the server doesn't have a resource type "gadgets"`:                                                                     false,
+		`Error from server (NotFound): configmaps "pods" not found`:                                                                    false,
+	} {
+		if got := (Connection{Generic: true}).hint(message) != ""; got != hinted {
+			t.Errorf("%t, want %t: %s", got, hinted, message)
+		}
+		if got := (Connection{}).hint(message); got != "" {
+			t.Errorf("of a server with the profile kubernetes, or another: %s", got)
+		}
+	}
+}
