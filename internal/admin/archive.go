@@ -144,6 +144,21 @@ func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.K
 	return restore
 }
 
+// Together is a directory for recovery that would be lost with the data.
+type Together struct{ Field, Path string }
+
+// OnOneDisk returns the directories of the archive and of scheduled backups that are on the
+// disk of the data.
+func OnOneDisk(cfg *config.ServerConfiguration) (found []Together) {
+	if to := cfg.Archive.Destination; to != "" && filepath.IsAbs(to) && datadir.OnSameDisk(cfg.DataDir, to) {
+		found = append(found, Together{"archive.destination", to})
+	}
+	if cfg.Backup.Schedule != "" && datadir.OnSameDisk(cfg.DataDir, cfg.Backup.Dir) {
+		found = append(found, Together{"backup.dir", cfg.Backup.Dir})
+	}
+	return found
+}
+
 // NewStoppedArchiver returns the archiver of an embedded etcd that is not running.
 func NewStoppedArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, log *slog.Logger) *backup.Archiver {
 	data := dir.Join("etcd")
@@ -158,6 +173,9 @@ func NewStoppedArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp
 
 // NewArchiver returns the archiver of a running store.
 func NewArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *backup.Archiver {
+	for _, together := range OnOneDisk(cfg) {
+		log.Warn(together.Field+" is on the disk of the data, and lost with it: choose a directory on another disk, or s3://BUCKET", "path", together.Path)
+	}
 	return backup.NewArchiver(backup.ArchiverConfig{
 		Config: cfg, Dir: dir, Stamp: stamp, Snapshot: store.Snapshot, Log: log,
 		Size: func(ctx context.Context) (int64, error) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
@@ -154,15 +155,32 @@ func restoreTarget(at string, revision int64) (archive.Target, error) {
 	if revision != 0 {
 		return target, usageError(fmt.Errorf("--at and --revision exclude each other: give one of them"))
 	}
-	moment, err := time.Parse(time.RFC3339, at)
+	moment, err := parseMoment(at, time.Now())
 	if err != nil {
-		return target, usageError(fmt.Errorf("--at %q is not a time: write 2026-11-21T15:04:05Z, or 2026-11-21T16:04:05+01:00", at))
+		return target, usageError(fmt.Errorf("--at %w", err))
 	}
 	if moment.After(time.Now()) {
 		return target, usageError(fmt.Errorf("--at %s is in the future: give an earlier time, or leave it out for the newest state", at))
 	}
 	target.At = moment
 	return target, nil
+}
+
+// parseMoment reads a time as the lists print it, in RFC 3339, or as a duration before now.
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if ago, found := strings.CutSuffix(text, " ago"); found {
+		before, err := config.ParseDuration(strings.TrimSpace(ago))
+		if err != nil {
+			return time.Time{}, err
+		}
+		return now.Add(-before), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if moment, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return moment, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T15:04:05Z, \"2026-11-21 15:04:05\" in local time, or \"10m ago\"", text)
 }
 
 // listContinuous prints what can be restored from a continuous archive.

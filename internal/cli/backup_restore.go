@@ -12,10 +12,12 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 const restoreHelp = `Replace the content of the data directory by that of an archive. The server
-of that directory must be stopped.
+of that directory must be stopped. A directory that has data is named with --data-dir
+or --config.
 
 The archive is verified, and the new content is complete, before anything is moved.
 The previous content is kept in a directory in the data directory, which the last
@@ -43,7 +45,8 @@ func newBackupRestore() *cobra.Command {
   kube-hyper-mini backup restore --data-dir ./another today.tar.gz
   kube-hyper-mini backup restore --from /mnt/archive
   kube-hyper-mini backup restore --from s3://bucket/prefix --endpoint https://minio.example.org
-  kube-hyper-mini backup restore --from /mnt/archive --at 2026-11-21T15:04:05Z`,
+  kube-hyper-mini backup restore --from /mnt/archive --at 2026-11-21T15:04:05Z
+  kube-hyper-mini backup restore --from /mnt/archive --at "10m ago" --data-dir ./before`,
 		Args: atMostOne("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := completed(cmd, flags)
@@ -52,6 +55,9 @@ func newBackupRestore() *cobra.Command {
 			}
 			target, err := restoreTarget(at, revision)
 			if err != nil {
+				return err
+			}
+			if err := requireNamed(cfg.DataDir, cmd.Flags().Changed("data-dir") || cmd.Flags().Changed("config")); err != nil {
 				return err
 			}
 			var restored *backup.Restored
@@ -74,9 +80,18 @@ func newBackupRestore() *cobra.Command {
 	flags.addLocation(cmd.Flags())
 	key.add(cmd.Flags())
 	from.add(cmd.Flags(), "restore from the continuous archive in this directory or s3://BUCKET/PREFIX")
-	cmd.Flags().StringVar(&at, "at", "", "with --from: the state at this time, as 2026-11-21T15:04:05Z")
+	cmd.Flags().StringVar(&at, "at", "", "with --from: the state at this time, as 2026-11-21T15:04:05Z, \"2026-11-21 15:04\" or \"10m ago\"")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "with --from: the state at this revision of etcd")
 	return cmd
+}
+
+// requireNamed returns an error if a restore would replace the content of a data directory
+// that no flag names.
+func requireNamed(dataDir string, named bool) error {
+	if stamp, err := datadir.ReadStamp(dataDir); named || stamp == nil || err != nil {
+		return err
+	}
+	return usageError(fmt.Errorf("%s has the data of a server, which this would replace: name it with --data-dir %s, or name another directory", dataDir, dataDir))
 }
 
 func restoreBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, key backup.Key) (*backup.Restored, error) {

@@ -2,7 +2,19 @@
 
 package datadir
 
-import "golang.org/x/sys/unix"
+import (
+	"io/fs"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// sameDevice reports whether two files are on one disk.
+func sameDevice(a, b fs.FileInfo) bool {
+	one, ok := a.Sys().(*syscall.Stat_t)
+	other, also := b.Sys().(*syscall.Stat_t)
+	return ok && also && one.Dev == other.Dev
+}
 
 // DiskSpace returns the space that this user can use on the directory's disk, and the
 // size of that disk, in bytes.

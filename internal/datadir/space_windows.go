@@ -1,6 +1,13 @@
 package datadir
 
-import "golang.org/x/sys/windows"
+import (
+	"io/fs"
+
+	"golang.org/x/sys/windows"
+)
+
+// sameDevice is not known here.
+func sameDevice(fs.FileInfo, fs.FileInfo) bool { return false }
 
 // DiskSpace returns the space that this user can use on the directory's disk, and the
 // size of that disk, in bytes.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
@@ -178,6 +179,9 @@ func (d *directory) disk(add func(Finding)) error {
 	case free < 2*reserve:
 		finding.Severity, finding.Problem = Risk, finding.Problem+": no backups are made, and soon writes are refused"
 		add(finding)
+	}
+	for _, problem := range admin.OnOneDisk(d.config) {
+		add(Finding{Severity: Risk, Object: problem.Path, Problem: problem.Field + " is on the disk of the data, and lost with it", Remedy: "choose a directory on another disk, or s3://BUCKET"})
 	}
 	return nil
 }
