@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,6 +72,7 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 // execute runs a command and returns the process's exit code.
 func execute(ctx context.Context, root *cobra.Command, args []string, streams Streams) int {
 	root.SetArgs(args)
+	isRoot := os.Geteuid() == 0
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
 		if cmd.Annotations[suspendsGC] == "" {
 			memory.Resume()
@@ -91,6 +94,10 @@ func execute(ctx context.Context, root *cobra.Command, args []string, streams St
 	}
 	if err == nil {
 		return ExitOK
+	}
+	if uid := os.Geteuid(); isRoot && uid != 0 && errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w\nroot runs this command as the owner of the data directory, user %d: name a file or directory "+
+			"that this user may use, or redirect standard input or output", err, uid)
 	}
 	var exit *exitError
 	code := ExitFailure

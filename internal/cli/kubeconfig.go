@@ -155,6 +155,9 @@ func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
+	if err := kubeconfig.CheckEmbedded(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Kubeconfig.Path, err)
+	}
 	return data, nil
 }
 

@@ -30,6 +30,9 @@ func newKubectl() *cobra.Command {
 kubectl's own arguments; else that of KUBE_HYPER_MINI_DATA_DIR or of this machine. Where
 there is none, kubectl uses KUBECONFIG, or ~/.kube/config for "kubectl config".
 
+Of root it runs as the owner of the data directory: give files that this user may not
+read on standard input (-f - < FILE).
+
 Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 		Example: `  kube-hyper-mini kubectl get namespaces
   kube-hyper-mini kubectl --data-dir ./data apply -f config/examples/widgets.yaml
@@ -102,6 +105,12 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 		return nil, nil, missing
 	case !named && (kubectl.IsConfig(args) || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""):
 		return args, nil, nil
+	}
+	if _, err := readAdminKubeconfig(cmd, flags); err != nil {
+		exit := (*exitError)(nil)
+		if !errors.As(err, &exit) { // kubectl reports a missing one
+			return nil, "", err
+		}
 	}
 	// Plugins of kubectl get the variable too.
 	return args, cfg, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)

@@ -14,6 +14,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
@@ -28,7 +29,9 @@ type configFlags struct {
 	profile   string
 	verbosity int
 	served    bool // see addServed
-	quiet     bool // do not print, or not again, which configuration is used
+	quiet     bool // do not print which configuration is used
+
+	complete *config.ServerConfiguration // see completed
 }
 
 // addLocation adds the flags that select the data directory of a command which fills or
@@ -121,9 +124,12 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 }
 
 // completed returns the configuration of a command that is not a server, with all paths:
-// that of --config, or the one that the server of the data directory has recorded. A data
-// directory that is a file is an error.
+// that of --config, or the one that the server of the data directory has recorded. It gives
+// up root for the owner of the data directory. A data directory that is a file is an error.
 func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfiguration, error) {
+	if flags.complete != nil { // the owner may not read the file that root has read
+		return flags.complete, nil
+	}
 	cfg, _, err := flags.load(cmd)
 	if err != nil {
 		return nil, err
@@ -134,9 +140,21 @@ func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfigurat
 	if info, err := os.Stat(cfg.DataDir); err == nil && !info.IsDir() {
 		return nil, usageError(fmt.Errorf("the data directory %s is a file: name the directory with --data-dir", cfg.DataDir))
 	}
-	if flags.file != "" {
-		return cfg, nil
+	if err := datadir.BecomeOwner(cfg.DataDir); err != nil {
+		return nil, err
 	}
+	if flags.file == "" {
+		if cfg, err = recorded(cmd, flags, cfg); err != nil {
+			return nil, err
+		}
+	}
+	flags.complete = cfg
+	return cfg, nil
+}
+
+// recorded returns the configuration that the server of the data directory has recorded, or cfg
+// if there is none.
+func recorded(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration) (*config.ServerConfiguration, error) {
 	recorded, file, err := config.Used(cfg.DataDir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // then the command does not need it either
 		return cfg, nil
@@ -145,7 +163,6 @@ func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfigurat
 		return nil, usageError(err)
 	}
 	if file != "" && !flags.quiet {
-		flags.quiet = true
 		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "configuration: that of the server in %s, from %s\n", cfg.DataDir, file)
 	}
 	return recorded, err

@@ -5,6 +5,9 @@ import (
 	"os"
 )
 
+// BecomeOwner does nothing on Windows.
+func BecomeOwner(string) error { return nil }
+
 // KeepOwner does nothing on Windows.
 func KeepOwner(string) error { return nil }
 

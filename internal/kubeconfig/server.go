@@ -32,6 +32,32 @@ func Local(cluster *api.Cluster) (string, error) {
 	return content.Server, nil
 }
 
+// CheckEmbedded returns an error if a kubeconfig is not as [Render] makes them: if it runs
+// a program, or names files.
+func CheckEmbedded(kubeconfig []byte) error {
+	cfg, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	const remedy = "which the kubeconfig of a server does not have: remove the file, and the next start writes it"
+	for name, user := range cfg.AuthInfos {
+		switch {
+		case user.Exec != nil:
+			return fmt.Errorf("the user %q has exec, %s", name, remedy)
+		case user.AuthProvider != nil:
+			return fmt.Errorf("the user %q has auth-provider, %s", name, remedy)
+		case user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "":
+			return fmt.Errorf("the user %q names a file, %s", name, remedy)
+		}
+	}
+	for name, cluster := range cfg.Clusters {
+		if cluster.CertificateAuthority != "" {
+			return fmt.Errorf("the cluster %q names a file, %s", name, remedy)
+		}
+	}
+	return nil
+}
+
 // SetServer returns the kubeconfig with another URL of the server. tlsName, unless it
 // is empty, is the name that clients verify the server's certificate with.
 func SetServer(kubeconfig []byte, server, tlsName string) ([]byte, error) {

@@ -1,0 +1,50 @@
+//go:build !windows
+
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// BecomeOwner makes the process of root one of the owner of the directory, with the groups
+// of that user, before it reads the directory: links and files in it must not lead root to
+// what the owner may not use. For other users, and for a directory of root or one that does not
+// exist, it does nothing. There is no way back.
+func BecomeOwner(dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	uid, gid, err := owner(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && uid == 0 {
+		return nil
+	}
+	if err == nil {
+		err = become(uid, gid)
+	}
+	if err != nil {
+		return fmt.Errorf("give up root for the owner of %s: %w; run this command as that user", dir, err)
+	}
+	return nil
+}
+
+func become(uid, gid int) error {
+	groups := []int{gid}
+	if account, err := user.LookupId(strconv.Itoa(uid)); err == nil { // a container may not have the name
+		names, err := account.GroupIds()
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if group, err := strconv.Atoi(name); err == nil {
+				groups = append(groups, group)
+			}
+		}
+	}
+	return errors.Join(syscall.Setgroups(groups), syscall.Setgid(gid), syscall.Setuid(uid))
+}
