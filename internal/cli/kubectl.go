@@ -106,10 +106,9 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 	case !named && (kubectl.IsConfig(args) || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""):
 		return args, nil, nil
 	}
-	if _, err := readAdminKubeconfig(cmd, flags); err != nil {
-		exit := (*exitError)(nil)
-		if !errors.As(err, &exit) { // kubectl reports a missing one
-			return nil, "", err
+	if missing == nil { // otherwise kubectl reports it
+		if _, err := readAdminKubeconfig(cmd, flags); err != nil {
+			return nil, nil, err
 		}
 	}
 	// Plugins of kubectl get the variable too.
