@@ -1,11 +1,13 @@
 package kubectl
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
 	"k8s.io/kubectl/pkg/cmd"
@@ -42,6 +44,10 @@ func Run(args []string, streams Streams, connection Connection) int {
 		connection.apply(options.ConfigFlags)
 		command := cmd.NewDefaultKubectlCommandWithArgs(options)
 		cmdutil.CheckErr(answerClusterInfo(command, options.ConfigFlags))
+		prepare := command.PersistentPreRunE
+		command.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+			return errors.Join(prepare(cmd, args), upstream.KeepDiscovery(options.ConfigFlags))
+		}
 		command.SetArgs(args)
 		command.SetIn(streams.In)
 		command.SetOut(streams.Out)
