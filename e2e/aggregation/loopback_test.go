@@ -13,7 +13,8 @@ import (
 
 // TestWebhookBehindAnAggregatedServer: a webhook at the Service
 // default/kubernetes is this server, which hands the review to the aggregated
-// one, with a caBundle and without.
+// one, with a caBundle and without. The review is made with the rights that RBAC gives to
+// webhooks.
 func TestWebhookBehindAnAggregatedServer(t *testing.T) {
 	t.Parallel()
 	const group, path = "reviewed.example.com", "/apis/reviewed.example.com/v1alpha1/reviews"
@@ -34,6 +35,8 @@ func TestWebhookBehindAnAggregatedServer(t *testing.T) {
 	e.endpoint("reviews", "api", serve(t, ca.keyPair(t, "api.reviews.svc"), mux))
 	e.apiService(group, "reviews", "api", ca.bundle)
 	e.waitAvailable(group, "True", "Passed")
+	e.Kubectl("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: reviews}, rules: [{apiGroups: ["+group+"], resources: [reviews], verbs: [create]}]}", "create", "-f", "-")
+	e.Kubectl("", "create", "clusterrolebinding", "reviews", "--clusterrole=reviews", "--user=system:kube-hyper-mini:webhooks")
 	w := &webhooks{environment: e, ca: ca}
 	for name, bundle := range map[string][]byte{"with": ca.bundle, "without": nil} {
 		namespace := unique(name)

@@ -82,6 +82,7 @@ type builder struct {
 	caches    *caches
 	writes    *namespaceWrites
 	drain     *drain
+	trusted   *trustedRequests // set with the aggregator
 	bootstrap bootstrapToken
 	stopGrace time.Duration
 	limits    config.Limits

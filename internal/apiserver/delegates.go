@@ -7,6 +7,7 @@ import (
 	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
 	"k8s.io/apiserver/pkg/admission"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/util/webhook"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
@@ -59,8 +60,13 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 // which all requests pass.
 func (b *builder) wrapChain(c *genericapiserver.Config) {
 	build := c.BuildHandlerChainFunc
+	authorities := []dynamiccertificates.CAContentProvider{b.options.Authentication.ClientCert.CAContentProvider}
+	if proxy := c.Authentication.RequestHeaderConfig; proxy != nil {
+		authorities = append(authorities, proxy.CAContentProvider)
+	}
+	b.trusted = newTrustedRequests(b.config.Revoked, authorities...)
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := b.drain.endAfterGrace(build(b.drain.recordRequests(b.writes.track(crds.NegotiateLists(b.answerGroups(b.limitRemote(handler))))), c))
+		chain := b.drain.endAfterGrace(build(b.drain.recordRequests(b.trusted.track(b.writes.track(crds.NegotiateLists(b.answerGroups(b.limitRemote(handler)))))), c))
 		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
 			return connections.limitHeaders(chain)
 		}

@@ -105,6 +105,7 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 	}
 	return documents, aggregator.GenericAPIServer.AddPostStartHook(kube.RemoteHook, func(hook genericapiserver.PostStartHookContext) error {
 		go availability.Run(hook)
+		go b.trusted.run(hook)
 		go func(ctx context.Context) {
 			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct, slog.Default()); err != nil && ctx.Err() == nil {
 				klog.ErrorS(err, "Watching ServiceEndpoint objects failed")

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // The answer of a webhook may have minAnswer bytes more than answerFactor times the
@@ -18,13 +20,22 @@ const (
 	answerFactor = 4
 )
 
-// limitAnswers limits the answers to the clients of webhooks.
+// webhookUser is the user of requests to webhooks at the Service default/kubernetes, which is
+// this server. Upstream sends them as system:masters: who writes a webhook would
+// have the server call any path with all rights.
+const webhookUser = "system:kube-hyper-mini:webhooks"
+
+// limitAnswers limits the answers to the clients of webhooks, and the rights of the requests
+// to this server.
 func limitAnswers(clients webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 	limited := func(config *rest.Config, err error) (*rest.Config, error) {
 		if err != nil {
 			return nil, err
 		}
 		config = rest.CopyConfig(config) // it may be the loopback client's
+		if config.Host == kube.LoopbackHost {
+			config.Impersonate.UserName = webhookUser
+		}
 		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return &answerLimit{inner} })
 		return config, nil
 	}

@@ -25,6 +25,9 @@ import (
 // Breaks: the server's own clients are not authenticated, and no start succeeds. Tests:
 //   TestTour.
 
+// LoopbackHost is the host of the client of in-process requests. It is never resolved.
+const LoopbackHost = "https://apiserver.invalid"
+
 // loopbackAddress is the address of the client of in-process requests; no connection has
 // the port 0.
 const loopbackAddress = "127.0.0.1:0"
@@ -48,7 +51,7 @@ func NewLoopback() *Loopback { return &Loopback{built: make(chan struct{})} }
 // each process makes its own.
 func (l *Loopback) ClientConfig() *rest.Config {
 	return &rest.Config{
-		Host:        "https://apiserver.invalid", // never resolved
+		Host:        LoopbackHost,
 		BearerToken: uuid.New().String(),
 		// Not Transport: webhooks at the Service default/kubernetes use this
 		// configuration with the certificate authorities of their caBundle, which
