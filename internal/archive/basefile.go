@@ -88,7 +88,7 @@ func (r *Reader) extract(ctx context.Context, plan *Plan, base Base, path string
 	if err != nil {
 		return nil, err
 	}
-	return files, checkBase(m, plan.Chain, base)
+	return files, checkBase(m, plan, base)
 }
 
 func copyTo(path string, from io.Reader) error {

@@ -36,6 +36,12 @@ const (
 // makeBases makes the first base of the chain, and new ones when they are due,
 // until ctx ends.
 func (s *session) makeBases(ctx context.Context) {
+	if s.state.Key != "" { // without an end, a restore of the base is refused
+		select {
+		case <-s.end.first:
+		case <-ctx.Done():
+		}
+	}
 	backoff := minBackoff
 	for ctx.Err() == nil {
 		if !s.baseDue() {
@@ -94,7 +100,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	name.Extension = s.w.config.Encryption.Extension()
 	file := filepath.Join(dir, "base"+name.Extension)
-	m, err := s.w.config.Base(ctx, s.state.Claim.ID, file)
+	m, err := s.w.config.Base(ctx, s.state.Claim.ID, s.state.Key, file)
 	if err != nil {
 		return err
 	}
@@ -235,7 +241,7 @@ func (s *session) shorten(ctx context.Context, chain *Chain, keep int) error {
 // removeChain removes the bases first, because a chain without bases is never
 // restored from, and the claim last.
 func (s *session) removeChain(ctx context.Context, chain *Chain) error {
-	for _, part := range []string{basesDir + "/", segmentsDir + "/", chainFile} {
+	for _, part := range []string{basesDir + "/", segmentsDir + "/", endsDir + "/", chainFile} {
 		objects, err := s.w.config.Store.List(ctx, path.Join(chainName(chain.Number), part), "")
 		if err != nil {
 			return err
@@ -250,8 +256,8 @@ func (s *session) removeChain(ctx context.Context, chain *Chain) error {
 }
 
 // NewBase returns what makes bases with the archiver.
-func NewBase(archiver *backup.Archiver, encryption backup.Encryption) func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
-	return func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
-		return backup.Save(ctx, path, encryption, archiver.Produce(backup.Options{Reason: backup.ReasonContinuous, Chain: chain}))
+func NewBase(archiver *backup.Archiver, encryption backup.Encryption) func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
+	return func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
+		return backup.Save(ctx, path, encryption, archiver.Produce(backup.Options{Reason: backup.ReasonContinuous, Chain: chain, ChainKey: key}))
 	}
 }

@@ -80,7 +80,7 @@ func notStored(path string, err error) error {
 // directory that the disk is mounted on.
 func (d *Directory) makeParent(name string) error {
 	parent := filepath.Dir(d.file(name))
-	if room := path.Base(path.Dir(name)); room != segmentsDir && room != basesDir {
+	if room := path.Base(path.Dir(name)); room != segmentsDir && room != basesDir && room != endsDir {
 		return os.MkdirAll(parent, 0o700)
 	}
 	err := os.Mkdir(parent, 0o700)

@@ -8,8 +8,9 @@
 //	chains/00000001/chain.json   who writes the chain, and why it begins
 //	chains/00000001/bases/       REVISION-SEQUENCE-TIME.tar.gz[.age]
 //	chains/00000001/segments/    SEQUENCE-FIRST-LAST-TIME-TIME.segment
+//	chains/00000001/ends/        COUNT-SEQUENCE.json, how far the chain goes
 //
-// Objects are created once and never changed. A server claims a chain by creating
+// Objects are created once and never changed; the newest end counts. A server claims a chain by creating
 // its chain.json; the owner of the chain with the highest number is the only
 // writer of the destination. A chain ends when its continuity ends: the history
 // was compacted before it was archived, the spool was full, another server has
@@ -22,7 +23,7 @@
 // when the configuration names recipients.
 //
 // The [Writer] reads changes from a watch on the whole key space. It writes
-// segments to a spool below the data directory, and ships them from there. Later it
-// compares them with what the destination has, and ends the chain if that differs.
+// segments to a spool below the data directory, and ships them from there. Once a day it
+// reads what it has shipped, and ends the chain if that is damaged.
 // [Plan] and [Replay] restore.
 package archive

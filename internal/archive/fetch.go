@@ -191,6 +191,10 @@ var errReached = errors.New("the target is reached")
 // the target to visit. A chain that is broken is a BrokenError. progress is called
 // for each segment.
 func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visitor, progress func(done, total int)) error {
+	last, endErr := end{}, error(nil)
+	if p.endKey != "" { // before the segments are listed: their server may write more
+		last, endErr = readEnd(ctx, p.Store, p.Chain, p.endKey)
+	}
 	segments, err := p.Chain.Segments(ctx, p.Store, base.Sequence)
 	if err != nil {
 		return err
@@ -219,6 +223,12 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 		return nil
 	})
 	p.LeftOut = append(p.LeftOut, foreign...)
+	if err == nil {
+		err = endErr
+	}
+	if err == nil {
+		err = last.missing(c.next)
+	}
 	switch {
 	case errors.Is(err, errReached):
 		return nil

@@ -17,6 +17,7 @@ const (
 	chainFile    = "chain.json"
 	segmentsDir  = "segments"
 	basesDir     = "bases"
+	endsDir      = "ends"
 	segmentEnd   = ".segment"
 )
 

@@ -38,6 +38,8 @@ type Plan struct {
 	// LeftOut has the segments of another server that lie in the chain, when it has been
 	// read.
 	LeftOut []string
+
+	endKey string // of the base; see [end]
 }
 
 // NewPlan finds the chain for a target. Its errors list what can be restored.
@@ -207,7 +209,11 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 		if i+1 < len(chains) {
 			successor = chains[i+1].Claim
 		}
-		window := newWindow(chain, segments)
+		_, _, last, err := newestEnd(ctx, store, chain.Number)
+		if err != nil {
+			return nil, err
+		}
+		window := newWindow(chain, segments, last)
 		window.endsBefore(successor)
 		if window.Gap = window.gapAfter(before); window.HasBase {
 			before = &window
@@ -217,8 +223,8 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 	return windows, nil
 }
 
-// newWindow describes a chain.
-func newWindow(chain *Chain, segments []Segment) Window {
+// newWindow describes a chain that was written up to the segment with the number last.
+func newWindow(chain *Chain, segments []Segment, last int) Window {
 	w := Window{Chain: chain.Number, Bases: len(chain.Bases), Segments: len(segments), HasBase: len(chain.Bases) > 0}
 	gap := func(format string, args ...any) { w.Gaps = append(w.Gaps, fmt.Sprintf(format, args...)) }
 	if chain.Claim != nil {
@@ -249,6 +255,9 @@ func newWindow(chain *Chain, segments []Segment) Window {
 		if segment.LastTime.After(w.To) {
 			w.To = segment.LastTime
 		}
+	}
+	if next = max(next, 1); w.HasBase && next <= last {
+		gap("segments %d to %d, the newest ones, are missing", next, last)
 	}
 	for _, name := range chain.Unknown {
 		gap("%s is not of an archive", name)

@@ -117,17 +117,18 @@ func (r *Restoration) verifyBase(file io.Reader, base Base) error {
 	if err != nil {
 		return err
 	}
-	return checkBase(m, r.Plan.Chain, base)
+	return checkBase(m, r.Plan, base)
 }
 
-// checkBase verifies that the manifest is that of the base.
-func checkBase(m *backup.Manifest, chain *Chain, base Base) error {
+// checkBase verifies that the manifest is that of the base of the plan.
+func checkBase(m *backup.Manifest, plan *Plan, base Base) error {
 	if m.Snapshot == nil || m.Snapshot.Revision > base.Revision {
 		return fmt.Errorf("%w: its content does not match its name", backup.ErrDamaged)
 	}
-	if id := chain.Claim.ID; m.Chain != id {
+	if id := plan.Chain.Claim.ID; m.Chain != id {
 		return fmt.Errorf("%w: it is of the chain %q of another server, and this one is %s", backup.ErrDamaged, m.Chain, id)
 	}
+	plan.endKey = m.ChainKey
 	return nil
 }
 

@@ -45,6 +45,7 @@ type session struct {
 	// Of the goroutine of ship. unverified means that the destination may have segments that
 	// the spool of the previous process has lost.
 	unverified bool
+	end        chainEndWriter
 
 	// last and sequence are written by feed only, which reads them without the lock.
 	mu       sync.Mutex
@@ -82,6 +83,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 		return nil, err
 	}
 	s := &session{w: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), sequence: 1}
+	s.end = chainEndWriter{session: s, first: make(chan struct{}), latest: end{Last: st.Claim.First - 1}}
 	if last != nil {
 		s.sequence = last.header.Sequence + 1
 		files.archived = map[string]fileState{} // changes while no process ran go into the next segment
@@ -93,6 +95,12 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 		}
 	}
 	revision, safe, err := s.shippedRevision()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.findEnd(); err != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +137,21 @@ func (s *session) shippedRevision() (revision int64, safe time.Time, err error) 
 		safe = time.UnixMilli(s.last.header.LastTime).Add(-seenWithin)
 	}
 	return s.lastRevision(), safe, nil
+}
+
+// findEnd finds the end of what earlier processes have shipped.
+func (s *session) findEnd() error {
+	if s.w.spool.empty() {
+		if s.last != nil {
+			s.end.latest = end{Sequence: s.last.header.Sequence, Last: s.last.header.Last, Sum: s.last.sum}
+		}
+		return nil
+	}
+	first, err := s.w.spool.oldest()
+	if err == nil {
+		s.end.latest = end{Sequence: first.header.Sequence - 1, Last: first.header.After, Sum: first.header.Previous}
+	}
+	return err
 }
 
 // run archives until ctx ends, or returns why the chain ends.

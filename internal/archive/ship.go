@@ -31,29 +31,22 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 	checked := time.Now()
 	backoff := minBackoff
 	for ctx.Err() == nil {
-		if s.w.spool.empty() {
+		err := s.end.write(ctx, false)
+		if err == nil && s.w.spool.empty() {
 			select {
 			case <-s.newSegment:
-				continue
 			case <-ctx.Done():
-				return nil
+			case <-time.After(s.end.due()):
 			case <-fed:
 				if s.w.spool.empty() {
+					_ = s.end.write(ctx, true) // without it, a restored server waits for this one
 					return nil
 				}
-				continue
 			}
-		}
-		pending, err := s.w.spool.oldest()
-		if err != nil {
-			return chainEnd("the spool has lost a segment: %v", err)
-		}
-		err = s.verifyTail(ctx, pending)
-		if err == nil {
-			err = s.shipSegment(ctx, pending)
+			continue
 		}
 		if err == nil {
-			err = s.superseded(ctx)
+			err = s.shipOldest(ctx)
 		}
 		if err == nil && time.Since(checked) > ownerCheck {
 			checked = time.Now()
@@ -77,6 +70,21 @@ func (s *session) ship(process, working context.Context, fed <-chan struct{}) er
 		backoff = min(2*backoff, maxBackoff)
 	}
 	return nil
+}
+
+// shipOldest writes the oldest segment of the spool to the destination.
+func (s *session) shipOldest(ctx context.Context) error {
+	pending, err := s.w.spool.oldest()
+	if err != nil {
+		return chainEnd("the spool has lost a segment: %v", err)
+	}
+	if err := s.verifyTail(ctx, pending); err != nil {
+		return err
+	}
+	if err := s.shipSegment(ctx, pending); err != nil {
+		return err
+	}
+	return s.superseded(ctx)
 }
 
 // superseded ends the chain if another server has begun the next one: what is written to this
@@ -129,6 +137,7 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 		return chainEnd("%v", err)
 	}
 	s.w.ledger.recordShipped(p.header.Last)
+	s.end.latest.Sequence, s.end.latest.Last, s.end.latest.Sum = p.header.Sequence, p.header.Last, sumOf(p.data)
 	return nil
 }
 
