@@ -54,25 +54,6 @@ type session struct {
 	since    sinceBase
 }
 
-// sinceBase counts the segments and changes that a replay on the last base
-// reads.
-type sinceBase struct {
-	made     time.Time
-	revision int64 // of the base
-	sequence int   // of the first segment after it
-	segments int
-	changes  int
-	bytes    int64
-}
-
-// replayTime estimates how long a slow machine takes to read them from a slow S3 and to
-// replay them.
-func (b sinceBase) replayTime() time.Duration {
-	const second = float64(time.Second)
-	reading := max(float64(b.segments)/slowSegments, float64(b.bytes)/slowBytes)
-	return time.Duration((reading + float64(b.changes)/slowChanges) * second)
-}
-
 func newSession(w *Writer, st state, last *tail) (*session, error) {
 	b, err := newBuilder()
 	if err != nil {
