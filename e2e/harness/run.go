@@ -44,7 +44,11 @@ func (s *Server) Await(condition string, args ...string) {
 // further arguments. It fails the test if the server does not become ready.
 func (s *Server) Status(args ...string) string {
 	s.t.Helper()
-	return Runs(s.t, ExitOK, append([]string{"status", "--data-dir", s.Dir, "--wait", waitTimeout.String()}, args...)...)
+	out := Runs(s.t, ExitOK, append([]string{"status", "--data-dir", s.Dir, "--wait", waitTimeout.String()}, args...)...)
+	if note, rest, found := strings.Cut(out, "\n"); found && strings.HasPrefix(note, "configuration: ") {
+		return rest // on standard error
+	}
+	return out
 }
 
 // Run runs a program and returns its output and errors together.
