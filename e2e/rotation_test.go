@@ -316,7 +316,12 @@ func TestRevokeAdmin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	revoked := filepath.Join(t.TempDir(), "revoked.kubeconfig")
+	if err := os.WriteFile(revoked, readFile(t, s.Kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	harness.Contains(t, certs(t, s, "revoke-admin"), s.Kubeconfig)
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "kubeconfig", "create", "joe", "--kubeconfig", revoked), "refuses the credentials", "revoked")
 	if err := admin.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
 		t.Errorf("%s got: %v", admin.name, err)
 	}

@@ -36,6 +36,7 @@ func TestServiceAccountToken(t *testing.T) {
 	}
 	s.Kubectl("", "create", "rolebinding", "robot", "-n", ns, "--clusterrole=edit", "--serviceaccount="+ns+":robot")
 	eventuallyCan(t, s, name, ns, "create", "configmaps")
+	harness.Contains(t, s.Kubectl("", "create", "token", "robot", "-n", ns, "--duration=999999h"), "shortened to 31536000 seconds")
 	for kind, token := range tokens {
 		kubectl := outsider(t, s, "--token", token)
 		out, err := kubectl("auth", "whoami")

@@ -95,6 +95,12 @@ func TestInClusterConfigurationOfAController(t *testing.T) {
 	if namespace := read(t, filepath.Join(dir, "namespace")); namespace != "team" {
 		t.Errorf("the namespace is %q", namespace)
 	}
+	for args, want := range map[string]string{"": "in namespace team", "--all-namespaces": "in all namespaces"} {
+		out, code := create(append([]string{"--role", "view"}, strings.Fields(args)...)...)
+		if code != 0 || !strings.Contains(out, "system:serviceaccount:team:robot has the ClusterRole view "+want) {
+			t.Errorf("with %q: exit code %d:\n%s", args, code, out)
+		}
+	}
 	out, code := create("--server", "https://mini.example.com:7443")
 	if code != 0 || !strings.Contains(out, "server: https://mini.example.com:7443") || !strings.Contains(out, "namespace: team") {
 		t.Errorf("exit code %d:\n%s", code, out)

@@ -53,6 +53,12 @@ func NoAnswer(host string, err error) error {
 	return fmt.Errorf("the server at %s does not answer (%w): is it running?", host, err)
 }
 
+// Refused returns the error of a request whose credentials the server refuses.
+func Refused(host string) error {
+	return fmt.Errorf("the server at %s refuses the credentials of the kubeconfig: the certificate or token has expired, was revoked, or is "+
+		"of an authority that is no longer trusted; get a new one with kube-hyper-mini kubeconfig, or kubeconfig create for another user", host)
+}
+
 // Reachable returns an error if the server of the kubeconfig does not answer.
 func Reachable(ctx context.Context, kubeconfig []byte) error {
 	response, _, err := send(ctx, kubeconfig, http.MethodGet, "/livez", queryTimeout)
@@ -66,6 +72,9 @@ func Reachable(ctx context.Context, kubeconfig []byte) error {
 // unexpected returns the error of a response with another status or content than the
 // expected one. If the body is a Status of the API, the error has its message.
 func unexpected(host string, response *http.Response, body []byte) error {
+	if response.StatusCode == http.StatusUnauthorized {
+		return Refused(host)
+	}
 	text := strings.TrimSpace(string(body))
 	status := metav1.Status{}
 	if err := json.Unmarshal(body, &status); err == nil && status.Message != "" {

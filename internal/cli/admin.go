@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -75,7 +76,11 @@ func (f *adminFlags) connect(ctx context.Context, cmd *cobra.Command, server str
 	if err != nil {
 		return nil, kubeconfig.Endpoint{}, fmt.Errorf("use the administrator's kubeconfig: %w", err)
 	}
-	if _, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx); err != nil {
+	_, err = client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if apierrors.IsUnauthorized(err) {
+		return nil, kubeconfig.Endpoint{}, admin.Refused(config.Host)
+	}
+	if err != nil && !apierrors.IsForbidden(err) { // RBAC refuses requests of its own
 		return nil, kubeconfig.Endpoint{}, &exitError{ExitNotReady, admin.NoAnswer(config.Host, err)}
 	}
 	if f.here && config.ServerName == "" {

@@ -27,6 +27,7 @@ type createFlags struct {
 	force          bool
 	inClusterDir   string
 	namespace      string
+	everywhere     bool
 	role           string
 }
 
@@ -40,9 +41,10 @@ signs, or with a token for a service account. The command needs only the
 administrator's kubeconfig: it also works on another machine.
 
 The user has no rights until RBAC grants them to the name or to a group. --role
-binds the role view, edit or admin, in --namespace or, without it, in all
-namespaces; that binding remains when the credentials have expired. A certificate
-cannot be revoked: keep its lifetime short, or remove the user's rights.
+binds the role view, edit or admin in --namespace. Without it, the role of a service
+account counts in the account's namespace, or with --all-namespaces in all, and that
+of a user in all namespaces. The binding remains when the credentials have expired. A
+certificate cannot be revoked: keep its lifetime short, or remove the user's rights.
 
 --in-cluster-env writes the files of an in-cluster configuration: token, ca.crt
 and namespace, which programs read from
@@ -66,8 +68,9 @@ invalid, 3 no server was found.`,
 	flags.expires = 30 * day
 	addDuration(f, &flags.expires, "expires", "life of the certificate or the token, as 12h or 30d; at least 10m")
 	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace of --role, and the one that kubectl uses by default")
-	f.StringVar(&flags.role, "role", "", "role to bind to the user, in --namespace or in all namespaces: "+strings.Join(kubeconfig.Roles(), ", "))
+	f.StringVar(&flags.role, "role", "", "role to bind to the user: "+strings.Join(kubeconfig.Roles(), ", "))
 	completeFlag(cmd, "role", kubeconfig.Roles())
+	f.BoolVarP(&flags.everywhere, "all-namespaces", "A", false, "bind --role in all namespaces")
 	f.StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the administrator's")
 	f.StringVarP(&flags.output, "output", "o", "", "file to write, readable for its owner only (default: standard output)")
 	f.BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
@@ -114,6 +117,12 @@ func checkServiceAccount(account string) error {
 func (f *createFlags) checkRights() error {
 	if f.namespace != "" && len(validation.IsDNS1123Label(f.namespace)) > 0 {
 		return fmt.Errorf("--namespace %q is not the name of a namespace: %s", f.namespace, validation.IsDNS1123Label(f.namespace)[0])
+	}
+	switch {
+	case f.everywhere && f.role == "":
+		return errors.New("--all-namespaces needs --role")
+	case f.everywhere && f.namespace != "":
+		return errors.New("--all-namespaces and --namespace exclude each other")
 	}
 	if f.role != "" && !slices.Contains(kubeconfig.Roles(), f.role) {
 		return fmt.Errorf("--role %q is not supported; allowed: %s", f.role, strings.Join(kubeconfig.Roles(), ", "))
@@ -183,7 +192,11 @@ func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, 
 	if f.role == "" {
 		return nil
 	}
-	done, err := kubeconfig.Bind(cmd.Context(), client, kubeconfig.Subject{Name: user}, f.role, f.namespace)
+	namespace := f.namespace
+	if namespace == "" && !f.everywhere {
+		namespace, _, _ = strings.Cut(f.serviceAccount, "/") // empty for a user
+	}
+	done, err := kubeconfig.Bind(cmd.Context(), client, kubeconfig.Subject{Name: user}, f.role, namespace)
 	if err != nil {
 		return err
 	}

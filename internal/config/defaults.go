@@ -35,7 +35,7 @@ func Default() *ServerConfiguration {
 			RuntimeConfig:  map[string]Scalar{},
 			FeatureGates:   map[string]bool{},
 			Admission:      Admission{EnablePlugins: []string{}, DisablePlugins: []string{}},
-			Authentication: Authentication{ServiceAccountKeyFiles: []string{}},
+			Authentication: Authentication{ServiceAccountKeyFiles: []string{}, MaxTokenExpiration: Duration{365 * 24 * time.Hour}},
 			Audit:          Audit{LogMaxAge: 30, LogMaxBackup: 10, LogMaxSize: 100},
 			Encryption:     Encryption{Resources: []string{"secrets"}},
 			FlowControl:    FlowControl{Enabled: true},

@@ -69,6 +69,7 @@ func (c *ServerConfiguration) Fields() []Field {
 		encrypting("apiServer.encryption.configFile", &api.Encryption.ConfigFile).in(FormatEncryptionConfiguration).withFlag("encryption-provider-config"),
 		input("apiServer.tracing.configFile", &api.Tracing.ConfigFile).in(FormatTracingConfiguration).withFlag("tracing-config-file"),
 		output("apiServer.audit.logPath", &api.Audit.LogPath).withFlag("audit-log-path"),
+		flag("apiServer.authentication.maxTokenExpiration", "service-account-max-token-expiration", api.Authentication.MaxTokenExpiration.String()),
 		flag("apiServer.audit.logMaxAge", "audit-log-maxage", strconv.Itoa(api.Audit.LogMaxAge)),
 		flag("apiServer.audit.logMaxBackup", "audit-log-maxbackup", strconv.Itoa(api.Audit.LogMaxBackup)),
 		flag("apiServer.audit.logMaxSize", "audit-log-maxsize", strconv.Itoa(api.Audit.LogMaxSize)),

@@ -169,6 +169,9 @@ type Authentication struct {
 	// ServiceAccountKeyFiles have public keys that verify service account tokens
 	// besides those in <dataDir>/pki (--service-account-key-file).
 	ServiceAccountKeyFiles []string `json:"serviceAccountKeyFiles"`
+	// MaxTokenExpiration bounds the life of service account tokens: a request for a longer
+	// one gets this (--service-account-max-token-expiration).
+	MaxTokenExpiration Duration `json:"maxTokenExpiration"`
 }
 
 // Admission selects and configures the admission plugins.

@@ -118,7 +118,7 @@ func (s severityWriter) Write(p []byte) (int, error) {
 	if level > slog.LevelInfo && (stopping.Load() || logs.HarmlessKubernetes(text)) {
 		level = slog.LevelDebug
 	}
-	record := newRecord(level, text)
+	record := newRecord(level, logs.WithoutBody(text))
 	if caller != "" {
 		record.AddAttrs(slog.String("caller", caller))
 	}

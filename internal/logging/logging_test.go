@@ -194,3 +194,20 @@ func TestGroupsPrefixLaterAttributes(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
+
+// TestBodiesAreNotLogged: the bodies of requests of the server's own clients may have secrets.
+func TestBodiesAreNotLogged(t *testing.T) {
+	var out bytes.Buffer
+	w := severityWriter{newHandler(&out, Options{Untimed: true}), slog.LevelInfo}
+	for _, line := range []string{
+		"I1121 03:21:57.000000   12345 request.go:42] \"Response Body\" body=<\n\t{\"data\":\"c2VjcmV0\"}\n >\n",
+		"I1121 03:21:57.000000   12345 request.go:42] \"Request Body\" body=\"c2VjcmV0\"\n",
+	} {
+		if _, err := w.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := out.String(); strings.Contains(got, "c2VjcmV0") || !strings.Contains(got, "Body") {
+		t.Errorf("got %q", got)
+	}
+}
