@@ -62,7 +62,7 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 	c.LongRunningFunc = longRunning
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		requesters := newRequesters()
-		gate := newListGate(b.config.Storage.Count, requesters, c.Serializer)
+		gate := newListGate(b.config.Storage.Population().Size, b.limits.LargestList.Value(), requesters, c.Serializer)
 		watches := newWatchLimit(b.limits.WatchesPerUser, requesters, c.Serializer)
 		bodies := newBodyLimits(b.limits.MapEntries, c.MaxRequestBodyBytes, requesters, b.isRemote, c.Serializer)
 		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(watches.limit(gate.limit(bodies.limit(b.profile.handler(handler, c.Serializer))))), c)

@@ -8,14 +8,13 @@ import (
 )
 
 const (
-	// maxListed bounds the number of objects of all large lists that are served at the
-	// same time. A list takes about 300 bytes for each object, and 1.3 MB for
+	// maxListed bounds the objects, or their size in units of objectSize, of all large lists that
+	// are served at the same time. A list takes about 300 bytes for each object, and 1.3 MB for
 	// encoding and compression.
 	maxListed = 50_000
-	// maxUserListed is the same for each user: one who does not read lists leaves room for
-	// those of others. With 10,000, two lists of 5,000 at a time leave a part of two
-	// processors unused.
-	maxUserListed = 25_000
+	// maxUserListed is the same for each user, or the service accounts of a namespace: users
+	// who do not read lists leave room for those of others.
+	maxUserListed = maxListed / 4
 	// maxMastersListed is the same for system:masters, whose lists do not wait for those of
 	// other users: two lists of 5,000 at a time leave a part of two processors unused.
 	maxMastersListed = 15_000

@@ -2,15 +2,18 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -18,12 +21,24 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 const (
-	// largeList is the number of objects from which on lists are limited.
+	// largeList is the cost from which on lists are limited.
 	largeList = 500
+	// objectSize is the size of an object, in bytes, that costs 1; smaller ones cost 1, too.
+	objectSize = 1300
+	// maxObject is the size of the largest object that etcd stores, in bytes.
+	maxObject = 3 << 19
+	// maxYAMLList is the size of the largest list in YAML, whose encoder has all of it in
+	// memory several times, and goes on after the end of the request.
+	maxYAMLList = 4 << 20
+	// yamlCost is how many times more than in JSON a list in YAML costs.
+	yamlCost = 8
+	// maxClientWait bounds the time for which a list counts that waits for its client.
+	maxClientWait = 2 * time.Second
 	// maxListWait bounds the time that a large list waits before it is refused.
 	maxListWait = 15 * time.Second
 	// maxListHold bounds the time that a list counts against the budgets: a client that
@@ -43,7 +58,8 @@ const (
 // control bounds requests, and system:masters are exempt from it: 500 lists of
 // 5,000 objects take 1.7 GB and delay all other requests by seconds.
 type listGate struct {
-	count      func(ctx context.Context, resource schema.GroupResource, namespace string) (int64, error)
+	size       func(ctx context.Context, resource schema.GroupResource, namespace string) (storage.Size, error)
+	largest    int64 // size of the objects of a list, in bytes; 0 for no bound
 	serializer k8sruntime.NegotiatedSerializer
 	budgets    *listBudgets
 	wait, hold time.Duration
@@ -59,15 +75,15 @@ type countKey struct {
 }
 
 type counted struct {
-	objects int64
-	at      time.Time
+	storage.Size
+	at time.Time
 }
 
-// newListGate returns a gate. count counts the stored objects of a resource, in one
+// newListGate returns a gate. size returns that of the stored objects of a resource, in one
 // namespace or, if it is empty, in all.
-func newListGate(count func(context.Context, schema.GroupResource, string) (int64, error), requesters requesters, serializer k8sruntime.NegotiatedSerializer) *listGate {
+func newListGate(size func(context.Context, schema.GroupResource, string) (storage.Size, error), largest int64, requesters requesters, serializer k8sruntime.NegotiatedSerializer) *listGate {
 	return &listGate{
-		count: count, serializer: serializer, budgets: newListBudgets(requesters),
+		size: size, largest: largest, serializer: serializer, budgets: newListBudgets(requesters),
 		wait: maxListWait, hold: maxListHold, counts: map[countKey]counted{},
 	}
 }
@@ -82,21 +98,28 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		writer := &yieldingWriter{ResponseWriter: w, left: maxClientWait, waited: func() {}}
 		if info.Verb == "list" || info.Verb == "watch" {
-			w = responsewriter.WrapForHTTP1Or2(&yieldingWriter{ResponseWriter: w})
+			w = responsewriter.WrapForHTTP1Or2(writer)
 		}
-		objects := g.objects(r, info)
-		if objects < largeList {
+		listed := g.listed(r, info)
+		if err := g.refusal(r, info, listed); err != nil {
+			responsewriters.ErrorNegotiated(err, g.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+			return
+		}
+		cost := cost(r, listed)
+		if cost < largeList {
 			next.ServeHTTP(w, r)
 			return
 		}
-		release, ok := g.acquire(r.Context(), objects)
+		release, ok := g.acquire(r.Context(), cost)
 		if !ok {
 			err := errors.NewTooManyRequests("other lists of many objects are being served; use limit and continue, or try again later", g.retryAfter())
 			responsewriters.ErrorNegotiated(err, g.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
 		defer release()
+		writer.waited = release
 		defer time.AfterFunc(g.hold, release).Stop()
 		if info.Verb == "watch" {
 			ctx := flowcontrol.WithInitializationSignal(r.Context(), initialized{r.Context(), release})
@@ -106,49 +129,80 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 	})
 }
 
-// objects returns the largest number of objects that the request may list.
-func (g *listGate) objects(r *http.Request, info *request.RequestInfo) int64 {
+// isYAML reports whether the answer may be in YAML: the first encoding in Accept that the
+// type has is used, which differs.
+func isYAML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "yaml") }
+
+// cost is what a list counts in the budgets: its objects, or more if they are large.
+func cost(r *http.Request, listed storage.Size) int64 {
+	size := listed.Bytes
+	if isYAML(r) {
+		size *= yamlCost
+	}
+	return max(listed.Objects, size/objectSize)
+}
+
+// refusal returns an error for a list that is too large to be answered at once.
+func (g *listGate) refusal(r *http.Request, info *request.RequestInfo, listed storage.Size) error {
+	const advice = "; use the parameters limit and continue"
+	switch {
+	case info.Verb != "list":
+		return nil
+	case isYAML(r) && listed.Bytes > maxYAMLList:
+		return &errors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+			Message: fmt.Sprintf("the list has about %d MiB, and at most %d MiB are encoded in YAML: request JSON%s", listed.Bytes>>20, maxYAMLList>>20, advice),
+		}}
+	case g.largest > 0 && listed.Bytes > g.largest:
+		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the list has about %d MiB, which cannot be sent before its timeout, and at most %d MiB are allowed (limits.largestList of the server's configuration)%s",
+			listed.Bytes>>20, g.largest>>20, advice))
+	}
+	return nil
+}
+
+// listed returns the largest number of objects that the request may list, and their size.
+func (g *listGate) listed(r *http.Request, info *request.RequestInfo) storage.Size {
 	if !info.IsResourceRequest || info.Name != "" || info.Subresource != "" {
-		return 0
+		return storage.Size{}
 	}
 	query := r.URL.Query()
 	switch {
 	case info.Verb == "list":
 	case info.Verb == "watch" && store.WatchBeginsWithList(query):
 	default:
-		return 0
-	}
-	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
-	// The API server reports an invalid number.
-	limited := err == nil && limit > 0 && info.Verb == "list" && store.ListIsLimited(query)
-	if limited && limit < largeList {
-		return limit
+		return storage.Size{}
 	}
 	key := countKey{schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Namespace}
 	if info.Verb == "watch" {
 		key.namespace = "" // see store.WatchBeginsWithList
 	}
-	objects := g.stored(r.Context(), key)
-	if limited {
-		objects = min(objects, limit)
+	listed := g.stored(r.Context(), key)
+	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
+	// The API server reports an invalid number.
+	if err != nil || limit <= 0 || limit >= listed.Objects || info.Verb != "list" || !store.ListIsLimited(query) {
+		return listed
 	}
-	return objects
+	size := listed.Bytes / listed.Objects * limit
+	if isYAML(r) {
+		size = min(listed.Bytes, limit*maxObject) // the first ones may be larger than others
+	}
+	return storage.Size{Objects: limit, Bytes: size}
 }
 
-// stored returns the number of stored objects. It returns 0 on an error, which the list
+// stored returns the size of the stored objects. It is 0 on an error, which the list
 // will get, too.
-func (g *listGate) stored(ctx context.Context, key countKey) int64 {
+func (g *listGate) stored(ctx context.Context, key countKey) storage.Size {
 	g.mu.Lock()
 	known, ok := g.counts[key]
 	g.mu.Unlock()
 	if ok && time.Since(known.at) < countAge {
-		return known.objects
+		return known.Size
 	}
 	// The result is nil on an error.
 	result, _, _ := g.counting.Do(key.resource.String()+"/"+key.namespace, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.wait) // others use the result
 		defer cancel()
-		objects, err := g.count(ctx, key.resource, key.namespace)
+		size, err := g.size(ctx, key.resource, key.namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -157,11 +211,11 @@ func (g *listGate) stored(ctx context.Context, key countKey) int64 {
 		if len(g.counts) >= maxCounts {
 			clear(g.counts)
 		}
-		g.counts[key] = counted{objects, time.Now()}
-		return objects, nil
+		g.counts[key] = counted{size, time.Now()}
+		return size, nil
 	})
-	objects, _ := result.(int64)
-	return objects
+	size, _ := result.(storage.Size)
+	return size
 }
 
 // acquire waits, at most maxListWait, until a list of that many objects may be served.
@@ -202,6 +256,9 @@ func (i initialized) Wait() {}
 type yieldingWriter struct {
 	http.ResponseWriter
 	written int // since it has yielded
+	// waited is called when the client has kept the writer waiting for the time left.
+	waited func()
+	left   time.Duration
 }
 
 // Unwrap implements [responsewriter.UserProvidedDecorator].
@@ -209,7 +266,10 @@ func (y *yieldingWriter) Unwrap() http.ResponseWriter { return y.ResponseWriter 
 
 // Write implements [http.ResponseWriter].
 func (y *yieldingWriter) Write(p []byte) (int, error) {
+	began, timer := time.Now(), time.AfterFunc(y.left, y.waited)
 	n, err := y.ResponseWriter.Write(p)
+	timer.Stop()
+	y.left = max(y.left-time.Since(began), 0)
 	if y.written += n; y.written >= yieldAfter {
 		y.written = 0
 		runtime.Gosched()

@@ -7,9 +7,11 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,25 +19,31 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
 // newTestGate counts 5,000 secrets in each namespace, 20,000 in all, 100,000 events, and
 // 10 objects of every other kind.
 func newTestGate() *listGate {
-	return newListGate(func(_ context.Context, resource schema.GroupResource, namespace string) (int64, error) {
+	return newListGate(func(_ context.Context, resource schema.GroupResource, namespace string) (storage.Size, error) {
 		switch {
 		case resource.Resource == "broken":
-			return 0, errors.New("etcd is away")
+			return storage.Size{}, errors.New("etcd is away")
 		case resource.Resource == "events":
-			return 100_000, nil
+			return storage.Size{Objects: 100_000}, nil
+		case resource.Resource == "limitranges": // large ones
+			return storage.Size{Objects: 250, Bytes: 250 * 900_000}, nil
+		case resource.Resource == "resourcequotas": // too large ones
+			return storage.Size{Objects: 1000, Bytes: 1 << 30}, nil
 		case resource.Resource != "secrets":
-			return 10, nil
+			return storage.Size{Objects: 10}, nil
 		case namespace == "":
-			return 20_000, nil
+			return storage.Size{Objects: 20_000}, nil
 		default:
-			return 5_000, nil
+			return storage.Size{Objects: 5_000}, nil
 		}
-	}, newRequesters(), legacyscheme.Codecs)
+	}, 512<<20, newRequesters(), legacyscheme.Codecs)
 }
 
 // ask sends a request through the gate and returns the status.
@@ -69,12 +77,14 @@ func TestListGateEstimates(t *testing.T) {
 		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=7&sendInitialEvents=true": 20_000,
 		"/api/v1/configmaps":                                                            10,
 		"/api/v1/broken":                                                                0,
+		"/api/v1/limitranges":                                                           250 * 900_000 / objectSize,
+		"/api/v1/limitranges?limit=1":                                                   900_000 / objectSize,
 		"/version":                                                                      0,
 	} {
 		var got int64
 		ask(t, t.Context(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			info, _ := request.RequestInfoFrom(r.Context())
-			got = g.objects(r, info)
+			got = cost(r, g.listed(r, info))
 		}), target)
 		if got != want {
 			t.Errorf("%s is about %d objects, want %d", target, got, want)
@@ -103,7 +113,7 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range 3 * maxListed / 5_000 {
 		clients.Go(func() {
-			if w := ask(t, asUser(t.Context(), "user-"+strconv.Itoa(i%3)), large, "/api/v1/namespaces/a/secrets"); w.Code != http.StatusOK {
+			if w := ask(t, asUser(t.Context(), "user-"+strconv.Itoa(i%5)), large, "/api/v1/namespaces/a/secrets"); w.Code != http.StatusOK {
 				t.Errorf("answered %d", w.Code)
 			}
 		})
@@ -224,4 +234,59 @@ func TestListGateBoundsSlowClients(t *testing.T) {
 	}
 	close(next)
 	clients.Wait()
+}
+
+// TestRefusedLists: lists that take too much memory or time are refused with advice.
+func TestRefusedLists(t *testing.T) {
+	h := newTestGate().limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	for _, test := range []struct {
+		target, accept string
+		want           int
+		advice         string
+	}{
+		{"/api/v1/limitranges", "application/json", http.StatusAccepted, ""},
+		{"/api/v1/limitranges", "application/yaml", http.StatusNotAcceptable, "encoded in YAML"},
+		{"/api/v1/limitranges", "application/vnd.kubernetes.protobuf, application/yaml", http.StatusNotAcceptable, "request JSON"},
+		{"/api/v1/limitranges?limit=200", "application/yaml", http.StatusNotAcceptable, "encoded in YAML"},
+		{"/api/v1/limitranges?limit=2", "application/yaml", http.StatusAccepted, ""},
+		{"/api/v1/configmaps", "application/yaml", http.StatusAccepted, ""},
+		{"/api/v1/resourcequotas", "application/json", http.StatusRequestEntityTooLarge, "limits.largestList"},
+		{"/api/v1/resourcequotas?limit=500", "application/json", http.StatusAccepted, ""},
+		{"/api/v1/resourcequotas?watch=1", "application/json", http.StatusAccepted, ""},
+	} {
+		accepting := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("Accept", test.accept)
+			h.ServeHTTP(w, r)
+		})
+		if w := ask(t, asUser(t.Context(), "alice"), accepting, test.target); w.Code != test.want || !strings.Contains(w.Body.String(), test.advice) {
+			t.Errorf("%s in %s is answered with %d: %s", test.target, test.accept, w.Code, w.Body)
+		}
+	}
+}
+
+// TestSlowReader: a list that waits for its client gives its part back.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGate()
+		g.hold = time.Hour
+		list := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }))
+		ctx := asUser(t.Context(), "mallory")
+		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { list.ServeHTTP(slowWriter{w}, r) })
+		var reader sync.WaitGroup
+		reader.Go(func() { ask(t, ctx, slow, "/api/v1/secrets") })
+		synctest.Wait()
+		began := time.Now()
+		if w := ask(t, ctx, list, "/api/v1/secrets"); w.Code != http.StatusOK || time.Since(began) != maxClientWait {
+			t.Errorf("answered %d after %v", w.Code, time.Since(began))
+		}
+		reader.Wait()
+	})
+}
+
+// slowWriter is the connection of a client that does not read for a minute.
+type slowWriter struct{ http.ResponseWriter }
+
+func (s slowWriter) Write(p []byte) (int, error) {
+	time.Sleep(time.Minute)
+	return s.ResponseWriter.Write(p)
 }

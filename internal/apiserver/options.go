@@ -188,9 +188,13 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 // etcd-compaction-interval and etcd-healthcheck-timeout.
 func (o *Options) Storage() storage.Config {
 	etcd := o.upstream.Etcd.StorageConfig
+	var namespaceBytes int64 // an external etcd has a quota of its own
+	if len(o.config.Etcd.External.Endpoints) == 0 {
+		namespaceBytes = o.config.Etcd.Embedded.QuotaBackend.Value() / 100 * int64(o.config.Limits.NamespacePercent)
+	}
 	return storage.Config{
 		Prefix: etcd.Prefix, CompactionInterval: etcd.CompactionInterval,
-		Timeout: etcd.HealthcheckTimeout,
+		Timeout: etcd.HealthcheckTimeout, NamespaceBytes: namespaceBytes,
 	}
 }
 

@@ -119,7 +119,6 @@ func TestLoadRefuses(t *testing.T) {
 		"a user without a scheme":    {header + "etcd: {external: {endpoints: [\"u:secret@a:2379\"]}}\n", []string{":3: etcd.external.endpoints[0]: has a user"}},
 		"a date that does not exist": {header + "backup: {schedule: \"0 0 30 2 *\"}\n", []string{":3: backup.schedule: ", "never fires"}},
 		"a negative limit":           {header + "limits:\n  watchesPerUser: -1\n", []string{":4: limits.watchesPerUser: -1 is negative; 0 is without limit"}},
-		"too little for lists":       {header + "limits: {lists: 1Mi}\n", []string{":3: limits.lists: 1Mi is too small"}},
 		"more than all for one":      {header + "limits: {namespacePercent: 101}\n", []string{":3: limits.namespacePercent: 101 is out of range"}},
 		"another kind":               {"apiVersion: v1\nkind: ConfigMap\n", []string{`:1: apiVersion: "v1" is not supported`, `:2: kind: "ConfigMap" is not supported`}},
 		"no kind":                    {"apiVersion: kube-hyper-mini.io/v1alpha1\n", []string{"kind: missing; add kind: ServerConfiguration"}},

@@ -2,8 +2,7 @@ package config
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
-// Limits bound what one client can cost the others. 0 switches a bound off, except that of
-// Lists.
+// Limits bound what one client can cost the others. 0 switches a bound off.
 type Limits struct {
 	// ConnectionsPerAddress is the number of connections of one client address.
 	ConnectionsPerAddress int `json:"connectionsPerAddress"`
@@ -13,9 +12,6 @@ type Limits struct {
 	// MapEntries is the number of entries of a map in the body of a write, or of a list in
 	// its metadata.
 	MapEntries int `json:"mapEntries"`
-	// Lists is the size of the objects of all large lists that are served at the same
-	// time, of which one user may take a quarter.
-	Lists resource.Quantity `json:"lists"`
 	// LargestList is the size of the objects of one list.
 	LargestList resource.Quantity `json:"largestList"`
 	// NamespacePercent is the part of etcd.embedded.quotaBackend that the objects of one
@@ -25,14 +21,10 @@ type Limits struct {
 
 func defaultLimits() Limits {
 	return Limits{
-		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, MapEntries: 10_000, Lists: resource.MustParse("64Mi"),
+		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, MapEntries: 10_000,
 		LargestList: resource.MustParse("512Mi"), NamespacePercent: 25,
 	}
 }
-
-// minLists is the smallest value of [Limits.Lists]: a quarter of it is a few objects of the
-// largest size.
-const minLists = 16 << 20
 
 func (l *Limits) validate(fail func(path, format string, args ...any)) {
 	for _, field := range []struct {
@@ -46,9 +38,6 @@ func (l *Limits) validate(fail func(path, format string, args ...any)) {
 		if field.value < 0 {
 			fail("limits."+field.name, "%d is negative; 0 is without limit", field.value)
 		}
-	}
-	if l.Lists.Value() < minLists {
-		fail("limits.lists", "%s is too small; at least 16Mi, 64Mi is the default", l.Lists.String())
 	}
 	if l.NamespacePercent > 100 {
 		fail("limits.namespacePercent", "%d is out of range; allowed: 0 to 100", l.NamespacePercent)

@@ -32,21 +32,6 @@ func (s *Storage) HasObjects(ctx context.Context, resource schema.GroupResource,
 	return len(response.Kvs) > 0, nil
 }
 
-// Count returns the number of stored objects of the resource, in one namespace or, if
-// that is empty, in all. It does not include the objects of aggregated API servers.
-func (s *Storage) Count(ctx context.Context, resource schema.GroupResource, namespace string) (int64, error) {
-	prefix := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace)
-	options := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly()}
-	if s.connection.Single {
-		options = append(options, clientv3.WithSerializable()) // kine refuses these
-	}
-	response, err := s.connection.Client.Get(ctx, prefix, options...)
-	if err != nil {
-		return 0, fmt.Errorf("count %s in namespace %q: %w", resource, namespace, err)
-	}
-	return response.Count, nil
-}
-
 // CountAll returns the number of all stored objects. It does not include those of
 // aggregated API servers.
 func (s *Storage) CountAll(ctx context.Context) (int64, error) {

@@ -53,7 +53,7 @@ func (c *Connection) gate() Gate {
 func (c *Connection) GatedKV() clientv3.KV { return c.gated(c.Client.KV) }
 
 func (c *Connection) gated(kv clientv3.KV) clientv3.KV {
-	return store.GuardTransactions(kv, c.beginWrite, c.explain)
+	return store.GuardTransactions(kv, func(ctx context.Context, puts []clientv3.Op) (func(), error) { return c.beginWrite(ctx, len(puts) > 0) }, c.explain)
 }
 
 // gatedLease grants leases, with which events expire, as GatedKV writes.

@@ -57,8 +57,9 @@ type Population struct {
 	written    map[string]*int64 // by prefix: the revision of the last change
 	empty      map[string][]*EmptyResource
 	feeds      map[string][]*Feed // by prefix
-	change     chan struct{}      // closed when a count becomes 0 or leaves it
-	progress   chan struct{}      // closed when revision grows
+	sizes      sizes
+	change     chan struct{} // closed when a count becomes 0 or leaves it
+	progress   chan struct{} // closed when revision grows
 }
 
 func (s *Storage) newPopulation(log *slog.Logger) *Population {
@@ -157,6 +158,7 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *e
 		p.cluster, p.lost, p.revision = now.ClusterId, false, now.Revision
 		p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.singlePrefixes()
 		p.first, p.last, p.written = p.revision, map[string]int64{}, map[string]*int64{}
+		p.sizes.reset()
 		p.endAllEmpty()
 		p.breakFeeds()
 	}
@@ -176,6 +178,9 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 			feed.add(event)
 		}
 		p.recordWrite(prefix, event.Kv.ModRevision)
+		if p.sizes.follows(string(prefix)) {
+			p.sizes.apply(string(prefix), string(event.Kv.Key[root:]), event, p.storage.compactor.CompactRevision())
+		}
 		if event.Type == clientv3.EventTypePut && !event.IsCreate() {
 			continue
 		}

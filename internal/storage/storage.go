@@ -46,6 +46,9 @@ type Config struct {
 	CompactionInterval time.Duration
 	// Timeout bounds a health check.
 	Timeout time.Duration
+	// NamespaceBytes is what the objects of a namespace may take of the database; 0 for no
+	// bound.
+	NamespaceBytes int64
 }
 
 // Storage makes the stores of all API servers in the process. It is safe for concurrent
@@ -55,6 +58,7 @@ type Storage struct {
 	config     Config
 	compactor  compactor
 	population *Population
+	quota      namespaceQuota
 	caches     watchCaches     // of built-in resources
 	background context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -86,6 +90,7 @@ func New(connection Connection, config Config, log *slog.Logger) *Storage {
 		builtIn:    map[schema.GroupResource]bool{},
 	}
 	s.population = s.newPopulation(log)
+	s.quota.bytes, s.quota.storage = config.NamespaceBytes, s
 	store.DetectFeatures(ctx, connection.Endpoint, connection.Status)
 	return s
 }

@@ -23,8 +23,8 @@ import (
 //   fails.
 
 // BeginWrite is called before a write with its context, and returns the function to call
-// afterwards. puts tells whether the write may put keys.
-type BeginWrite func(ctx context.Context, puts bool) (end func(), err error)
+// afterwards. puts are the operations that may put keys.
+type BeginWrite func(ctx context.Context, puts []clientv3.Op) (end func(), err error)
 
 // GuardTransactions returns a KV whose transactions call begin before they are committed.
 // explain replaces the error of a transaction.
@@ -47,7 +47,7 @@ type guardedTxn struct {
 	clientv3.Txn
 	ctx  context.Context
 	kv   guardedKV
-	puts bool
+	puts []clientv3.Op
 }
 
 // If implements [clientv3.Txn].
@@ -59,14 +59,14 @@ func (t *guardedTxn) If(comparisons ...clientv3.Cmp) clientv3.Txn {
 // Then implements [clientv3.Txn].
 func (t *guardedTxn) Then(operations ...clientv3.Op) clientv3.Txn {
 	t.Txn = t.Txn.Then(operations...)
-	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
+	t.puts = append(t.puts, slices.DeleteFunc(slices.Clone(operations), func(o clientv3.Op) bool { return !o.IsPut() })...)
 	return t
 }
 
 // Else implements [clientv3.Txn].
 func (t *guardedTxn) Else(operations ...clientv3.Op) clientv3.Txn {
 	t.Txn = t.Txn.Else(operations...)
-	t.puts = t.puts || slices.ContainsFunc(operations, clientv3.Op.IsPut)
+	t.puts = append(t.puts, slices.DeleteFunc(slices.Clone(operations), func(o clientv3.Op) bool { return !o.IsPut() })...)
 	return t
 }
 

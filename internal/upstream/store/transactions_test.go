@@ -42,8 +42,8 @@ func (recordedTxn) Commit() (*clientv3.TxnResponse, error) {
 func TestWritesAreTransactions(t *testing.T) {
 	var began []bool
 	ended := 0
-	begin := func(_ context.Context, puts bool) (func(), error) {
-		began = append(began, puts)
+	begin := func(_ context.Context, puts []clientv3.Op) (func(), error) {
+		began = append(began, len(puts) == 1 && string(puts[0].KeyBytes()) == "/a" && string(puts[0].ValueBytes()) == "x")
 		return func() { ended++ }, nil
 	}
 	guarded := GuardTransactions(recordedKV{t: t}, begin, func(err error) error { return err })
@@ -62,11 +62,11 @@ func TestWritesAreTransactions(t *testing.T) {
 // TestRefusedTransaction: nothing is committed, and errors are replaced.
 func TestRefusedTransaction(t *testing.T) {
 	full, explained := errors.New("full"), errors.New("explained")
-	guarded := GuardTransactions(recordedKV{t: t}, func(context.Context, bool) (func(), error) { return nil, full }, func(error) error { return explained })
+	guarded := GuardTransactions(recordedKV{t: t}, func(context.Context, []clientv3.Op) (func(), error) { return nil, full }, func(error) error { return explained })
 	if _, err := guarded.Txn(t.Context()).Then(clientv3.OpPut("/a", "x")).Commit(); !errors.Is(err, full) {
 		t.Errorf("a refused transaction: %v", err)
 	}
-	guarded = GuardTransactions(recordedKV{t: t}, func(context.Context, bool) (func(), error) { return func() {}, nil }, func(error) error { return explained })
+	guarded = GuardTransactions(recordedKV{t: t}, func(context.Context, []clientv3.Op) (func(), error) { return func() {}, nil }, func(error) error { return explained })
 	if _, err := guarded.Txn(t.Context()).Then(clientv3.OpPut("/a", "x")).Commit(); !errors.Is(err, explained) {
 		t.Errorf("an explained error: %v", err)
 	}
