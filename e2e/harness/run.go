@@ -44,11 +44,7 @@ func (s *Server) Await(condition string, args ...string) {
 // further arguments. It fails the test if the server does not become ready.
 func (s *Server) Status(args ...string) string {
 	s.t.Helper()
-	out := Runs(s.t, ExitOK, append([]string{"status", "--data-dir", s.Dir, "--wait", waitTimeout.String()}, args...)...)
-	if note, rest, found := strings.Cut(out, "\n"); found && strings.HasPrefix(note, "configuration: ") {
-		return rest // on standard error
-	}
-	return out
+	return Runs(s.t, ExitOK, append([]string{"status", "--data-dir", s.Dir, "--wait", waitTimeout.String()}, args...)...)
 }
 
 // Run runs a program and returns its output and errors together.
@@ -76,10 +72,14 @@ func CLI(t testing.TB, args ...string) (string, int) {
 	return CLIWith(t, nil, args...)
 }
 
-// CLIWith is CLI with additions to the environment.
+// CLIWith is CLI with additions to the environment. The note about the configuration of the
+// running server is left out.
 func CLIWith(t testing.TB, env []string, args ...string) (string, int) {
 	t.Helper()
 	out, err := RunWith(t, env, "", Binary(t), args...)
+	if note, rest, found := strings.Cut(out, "\n"); found && strings.HasPrefix(note, "configuration: that of the server in ") {
+		out = rest // on standard error, before the output
+	}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
