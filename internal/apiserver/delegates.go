@@ -66,7 +66,7 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 	}
 	b.trusted = newTrustedRequests(b.config.Revoked, authorities...)
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := b.drain.endAfterGrace(build(b.drain.recordRequests(b.trusted.track(b.writes.track(crds.NegotiateLists(b.answerGroups(b.limitRemote(handler)))))), c))
+		chain := b.drain.endAfterGrace(build(b.drain.recordRequests(b.trusted.track(endBodies(b.writes.track(crds.NegotiateLists(b.answerGroups(b.limitRemote(handler))))))), c))
 		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
 			return connections.limitHeaders(chain)
 		}
