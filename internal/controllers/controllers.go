@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -125,22 +126,22 @@ type controller struct {
 
 // run builds and starts the selected controllers. When their shared informers have
 // synced, it calls started with the names of the controllers that run. It returns when
-// ctx has ended and all controllers have stopped.
+// ctx has ended and all controllers have stopped, or with [errTypeMoved].
 func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	selected, err := Select(cfg.Selection)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	env, err := newEnvironment(ctx, cfg, selected)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	env, err := newEnvironment(ctx, cfg, selected, func() { cancel(errTypeMoved) })
 	if err != nil {
 		return err
 	}
 	defer env.end()
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer cancel()
+	defer cancel(nil)
 	names, runs, err := build(ctx, cfg, env, selected)
 	if err != nil {
 		return err
@@ -158,6 +159,9 @@ func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	}
 	started(names)
 	<-ctx.Done()
+	if cause := context.Cause(ctx); errors.Is(cause, errTypeMoved) {
+		return cause
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -39,12 +40,13 @@ type environment struct {
 	// background has the work that several controllers share.
 	background []func(context.Context)
 	ends       []func() // called when the controllers have stopped
+	restart    func()   // makes run return [errTypeMoved]
 }
 
-func newEnvironment(ctx context.Context, cfg Config, selected []string) (*environment, error) {
+func newEnvironment(ctx context.Context, cfg Config, selected []string, restart func()) (*environment, error) {
 	cfg.Client = rest.CopyConfig(cfg.Client)
 	cfg.Client.QPS = -1 // flow control is the server's job
-	env := &environment{runCtx: ctx, config: cfg, selected: selected, informersStarted: make(chan struct{})}
+	env := &environment{runCtx: ctx, config: cfg, selected: selected, restart: restart, informersStarted: make(chan struct{})}
 	informerClient, err := metadata.NewForConfig(env.managerConfig("metadata-informers"))
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client of the informers: %w", err)
@@ -86,15 +88,34 @@ func (e *environment) chooseTypes() error {
 			return fmt.Errorf("watch storage version migrations: %w", err)
 		}
 	}
-	e.visible = newVisibleTypes(e.types, e.config, named, e.monitorInformers)
+	e.visible = newVisibleTypes(e.types, e.config, named)
 	e.graphMonitors = e.monitorInformers.newMonitors()
-	e.background = []func(context.Context){e.types.run, e.visible.run, e.monitorInformers.run}
+	e.background = []func(context.Context){e.types.run, e.visible.run, e.monitorInformers.run, e.restartAfterMove}
 	if e.config.Population != nil {
 		order := newDeletionOrder(e.visible, e.graphMonitors.synced)
 		e.graphMonitors.wrap = order.handler
 		e.background = append(e.background, order.run)
 	}
 	return nil
+}
+
+// errTypeMoved ends the controllers when a monitored type has moved to an aggregated API
+// server, or back. They start again and read it from the other server.
+var errTypeMoved = errors.New("another API server serves a type that the controllers monitor")
+
+// restartAfterMove ends the controllers when a monitored type has moved.
+func (e *environment) restartAfterMove(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, changed, _ := e.types.snapshot()
+		if moved := e.monitorInformers.moved(); !moved.Empty() {
+			e.config.Log.Info("another API server serves a type: the controllers start again", "type", moved.GroupResource().String())
+			e.restart()
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+	}
 }
 
 // atEnd registers f to be called when the controllers have stopped. It removes

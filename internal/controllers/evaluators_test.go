@@ -47,7 +47,7 @@ func TestEvaluatorsFollowTheTypes(t *testing.T) {
 // served any more, it counts in the one that is.
 func TestEvaluatorFollowsTheServedVersion(t *testing.T) {
 	s := newServer()
-	set := testInformers(t, time.Now)
+	set := testInformers(t)
 	feeds := make(chan *testFeed, 2)
 	set.follow = func(schema.GroupResource) (Feed, error) {
 		feed := newTestFeed()

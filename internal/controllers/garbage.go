@@ -36,7 +36,7 @@ func buildGarbageCollector(ctx context.Context, env *environment) (func(context.
 		concurrently(ctx,
 			func(ctx context.Context) { gc.Run(ctx, gcWorkers, syncPeriod) },
 			func(ctx context.Context) {
-				env.visible.follow(ctx, env.graphMonitors, func(ctx context.Context) { gc.Sync(ctx, env.visible.monitored(), syncPeriod) })
+				env.visible.follow(ctx, func(ctx context.Context) { gc.Sync(ctx, env.visible.monitored(), syncPeriod) })
 			})
 	}, "", nil
 }

@@ -3,16 +3,13 @@ package controllers
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -20,15 +17,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// removeDelay is the time from the release of a monitor to the removal of its handler.
-const removeDelay = time.Minute
+// stopDelay is the time from the release of an informer until it stops: events of the last
+// objects of a deleted type may still be queued.
+const stopDelay = time.Minute
 
 // informerSet has the informers that garbage collector and quota share: the typed
 // informers of the API server, informers of stored objects for custom resources, and
 // metadata informers for all other types. Upstream's set never stops an informer. This one
-// stops an informer when its last handler has been removed.
+// stops that of a deleted type, when the controllers have stopped their monitors.
 type informerSet struct {
-	ctx    context.Context // ends the requests of listers
+	ctx    context.Context // ends the informers and the requests of listers
 	typed  informers.SharedInformerFactory
 	client metadata.Interface
 	// follow returns the feed of a custom resource of this server, and nil for other
@@ -40,21 +38,15 @@ type informerSet struct {
 	// content knows the revisions of built-in resources; it may be nil.
 	content Population
 	log     *slog.Logger
-	now     func() time.Time
 	// typedStop stops the typed informers; if nil, they stop with the others. A factory
-	// starts an informer only once: after a lost lease, the controllers of the next
-	// term use the same ones.
+	// starts an informer only once: when the controllers start again, they use the same ones.
 	typedStop <-chan struct{}
 
 	running  sync.WaitGroup
 	mu       sync.Mutex
-	ended    bool            // no informer starts
-	stop     <-chan struct{} // of the last Start
-	contexts map[<-chan struct{}]context.Context
+	ended    bool // no informer starts
 	watched  map[schema.GroupVersionResource]*watchedType
-	handled  map[*monitor]struct{} // the monitors with a handler
-	released []released            // the oldest first
-	wake     chan struct{}         // wakes run after a release
+	handlers map[cache.ResourceEventHandlerRegistration]*watchedType // of typed informers
 }
 
 // watchedType is a type and its informer.
@@ -64,35 +56,40 @@ type watchedType struct {
 	typed    bool               // the API server uses the informer, too
 	remote   bool               // the informer is one of an aggregated API server
 	stop     context.CancelFunc // nil before the start
-	handlers int                // not removed yet
 	monitors int                // not released yet
-	notFound atomic.Bool        // the result of the last list or watch
-}
-
-// released is a monitor that its controller has stopped.
-type released struct {
-	monitor *monitor
-	at      time.Time
 }
 
 func newInformerSet(ctx context.Context, typed informers.SharedInformerFactory, client metadata.Interface) *informerSet {
-	return &informerSet{ctx: ctx, typed: typed, client: client, now: time.Now, contexts: map[<-chan struct{}]context.Context{}, watched: map[schema.GroupVersionResource]*watchedType{}, handled: map[*monitor]struct{}{}, wake: make(chan struct{}, 1)}
+	return &informerSet{
+		ctx: ctx, typed: typed, client: client,
+		watched: map[schema.GroupVersionResource]*watchedType{}, handlers: map[cache.ResourceEventHandlerRegistration]*watchedType{},
+	}
 }
 
-// acquire returns the informer of a type for one more monitor. It replaces an informer
-// whose type was deleted, which may wait long before its next attempt, or is served by
-// another API server.
+// acquire returns the informer of a type for one more monitor.
 func (s *informerSet) acquire(resource schema.GroupVersionResource) *watchedType {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.watched[resource]
-	if known == nil || known.monitors == 0 && (known.notFound.Load() || s.moved(known)) {
+	if known == nil {
 		known = s.newWatchedType(resource)
 		s.watched[resource] = known
 	}
-	known.handlers++
 	known.monitors++
 	return known
+}
+
+// release ends the use of an informer by one monitor.
+func (s *informerSet) release(known *watchedType) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known.monitors--; known.monitors > 0 || known.typed {
+		return
+	}
+	delete(s.watched, known.resource)
+	if known.stop != nil {
+		time.AfterFunc(stopDelay, known.stop)
+	}
 }
 
 // lister returns a lister of the informer of a type if that has synced, otherwise a
@@ -100,7 +97,7 @@ func (s *informerSet) acquire(resource schema.GroupVersionResource) *watchedType
 func (s *informerSet) lister(resource schema.GroupVersionResource) cache.GenericLister {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.watched[resource]; known != nil && !s.moved(known) && known.informer.Informer().HasSynced() {
+	if known := s.watched[resource]; known != nil && known.informer.Informer().HasSynced() {
 		return known.informer.Lister()
 	}
 	return liveLister{s.ctx, s.client.Resource(resource)}
@@ -117,11 +114,10 @@ func (s *informerSet) newWatchedType(resource schema.GroupVersionResource) *watc
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(s.client, resource, metav1.NamespaceAll, resyncPeriod(),
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
-	watched := &watchedType{resource: resource, informer: informer, remote: remote}
 	// These return an error only if the informer has started.
 	_ = informer.Informer().SetTransform(keepForMonitors)
-	_ = informer.Informer().SetWatchErrorHandlerWithContext(watched.failed)
-	return watched
+	_ = informer.Informer().SetWatchErrorHandlerWithContext(watchFailed)
+	return &watchedType{resource: resource, informer: informer, remote: remote}
 }
 
 // isRemote reports whether an aggregated API server serves the type.
@@ -129,18 +125,17 @@ func (s *informerSet) isRemote(resource schema.GroupVersionResource) bool {
 	return s.remote != nil && s.remote(resource.GroupVersion())
 }
 
-// moved reports whether the type is served by this API server instead of an aggregated
-// one, or the reverse, since its informer was made. The typed informers stay as they are.
-func (s *informerSet) moved(known *watchedType) bool {
-	return !known.typed && known.remote != s.isRemote(known.resource)
-}
-
-// mustRelease reports whether controllers have monitors of a type that has moved.
-func (s *informerSet) mustRelease(resource schema.GroupVersionResource) bool {
+// moved returns a type that is served by this API server instead of an aggregated one, or the
+// reverse, since its informer was made; an empty one if there is none.
+func (s *informerSet) moved() schema.GroupVersionResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.watched[resource]
-	return known != nil && known.monitors > 0 && s.moved(known)
+	for resource, known := range s.watched {
+		if !known.typed && known.remote != s.isRemote(resource) {
+			return resource
+		}
+	}
+	return schema.GroupVersionResource{}
 }
 
 // feed returns the feed of a custom resource of this server, or nil.
@@ -156,11 +151,10 @@ func (s *informerSet) feed(resource schema.GroupVersionResource, remote bool) Fe
 	return feed
 }
 
-// failed is the watch error handler. That a type was deleted is logged for debugging only.
-func (w *watchedType) failed(ctx context.Context, r *cache.Reflector, err error) {
-	w.notFound.Store(apierrors.IsNotFound(err))
+// watchFailed is a watch error handler. That a type was deleted is logged for debugging only.
+func watchFailed(ctx context.Context, r *cache.Reflector, err error) {
 	if apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).V(1).Info("the server has a watched type no longer", "type", w.resource.String(), "error", err)
+		klog.FromContext(ctx).V(1).Info("the server has a watched type no longer", "error", err)
 		return
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)
@@ -180,167 +174,47 @@ func keepForMonitors(obj any) (any, error) {
 
 // Start implements [informerfactory.InformerFactory].
 func (s *informerSet) Start(stop <-chan struct{}) {
-	typedStop := stop
 	if s.typedStop != nil {
-		typedStop = s.typedStop
+		stop = s.typedStop
 	}
-	s.typed.Start(typedStop)
+	s.typed.Start(stop)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stop = stop
 	for _, watched := range s.watched {
 		if watched.stop == nil && !watched.typed && !s.ended {
-			ctx, cancel := context.WithCancel(s.until(stop))
+			ctx, cancel := context.WithCancel(s.ctx)
 			watched.stop = cancel
 			s.running.Go(func() { watched.informer.Informer().RunWithContext(ctx) })
 		}
 	}
 }
 
-// until returns the context that ends with the channel. Each further context of a channel
-// would take a goroutine for each informer. The caller holds mu.
-func (s *informerSet) until(stop <-chan struct{}) context.Context {
-	if s.contexts[stop] == nil {
-		ctx, cancel := context.WithCancel(wait.ContextForChannel(stop))
-		context.AfterFunc(ctx, cancel)
-		s.contexts[stop] = ctx
-	}
-	return s.contexts[stop]
-}
-
-// holds reports whether an informer has objects of the type.
-func (s *informerSet) holds(resource schema.GroupVersionResource) bool {
-	s.mu.Lock()
-	watched := s.watched[resource]
-	s.mu.Unlock()
-	return watched != nil && len(watched.informer.Informer().GetStore().ListKeys()) > 0
-}
-
-// handle records that the monitor has a handler.
-func (s *informerSet) handle(m *monitor) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handled[m] = struct{}{}
-}
-
-// release schedules the removal of the handler of a monitor.
-func (s *informerSet) release(m *monitor) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m.shared.monitors--
-	s.released = append(s.released, released{m, s.now()})
-	select {
-	case s.wake <- struct{}{}:
-	default: // run is woken already
-	}
-}
-
-// takeBack undoes the release of a monitor. It returns false if the monitor has no handler
-// any more; that of a type that has moved is removed.
-func (s *informerSet) takeBack(m *monitor) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.released, func(r released) bool { return r.monitor == m })
-	if i < 0 {
-		return false
-	}
-	s.released = slices.Delete(s.released, i, i+1)
-	if s.moved(m.shared) {
-		s.removeHandler(m)
-		return false
-	}
-	m.shared.monitors++
-	return true
-}
-
-// acquireAgain gives the monitor the informer that its type has now.
-func (s *informerSet) acquireAgain(m *monitor) {
-	shared := s.acquire(m.resource)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.shared, m.SharedIndexInformer = shared, shared.informer.Informer()
-}
-
-// startAgain starts the informers that were acquired since the last Start.
-func (s *informerSet) startAgain() {
-	s.mu.Lock()
-	stop := s.stop
-	s.mu.Unlock()
-	if stop != nil {
-		s.Start(stop)
-	}
-}
-
-// run removes the handlers of released monitors until ctx ends. It returns when all
-// informers have stopped.
+// run returns when ctx and that of the set have ended and all informers have stopped.
 func (s *informerSet) run(ctx context.Context) {
-	timer := time.NewTimer(never)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-s.wake:
-		case <-timer.C:
-		}
-		timer.Reset(s.removeReleased())
-	}
+	<-ctx.Done()
 	s.mu.Lock()
 	s.ended = true
-	for _, watched := range s.watched {
-		watched.end()
-	}
-	for _, r := range s.released { // acquire may have replaced their informers
-		r.monitor.shared.end()
-	}
 	s.mu.Unlock()
 	s.running.Wait()
 }
 
-// removeReleased removes handlers that were released removeDelay ago, stops informers
-// without handlers, and returns the time to the next removal.
-func (s *informerSet) removeReleased() time.Duration {
+// handle records the registration of a handler.
+func (s *informerSet) handle(known *watchedType, registration cache.ResourceEventHandlerRegistration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.released) > 0 {
-		first := s.released[0]
-		if wait := removeDelay - s.now().Sub(first.at); wait > 0 {
-			return wait
-		}
-		s.released = s.released[1:]
-		s.removeHandler(first.monitor)
-	}
-	return never
-}
-
-// removeHandler removes the handler of a monitor, and stops the informer if that was its
-// last one. The caller holds mu.
-func (s *informerSet) removeHandler(m *monitor) {
-	m.remove()
-	delete(s.handled, m)
-	shared := m.shared
-	if shared.handlers--; shared.handlers > 0 {
-		return
-	}
-	shared.end()
-	if s.watched[shared.resource] == shared {
-		delete(s.watched, shared.resource)
+	if known.typed {
+		s.handlers[registration] = known
 	}
 }
 
-// removeHandlers removes the handlers of all monitors. The informers of the API server
-// continue and must not refer to controllers that have stopped.
+// removeHandlers removes the handlers of the informers of the API server. These continue and
+// must not refer to controllers that have stopped.
 func (s *informerSet) removeHandlers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for monitor := range s.handled {
-		monitor.remove()
+	for registration, known := range s.handlers {
+		// An error means that the informer has stopped.
+		_ = known.informer.Informer().RemoveEventHandler(registration)
 	}
-	clear(s.handled)
-}
-
-// end stops the informer, unless the API server uses it, too.
-func (w *watchedType) end() {
-	if w.stop != nil {
-		w.stop()
-	}
+	clear(s.handlers)
 }

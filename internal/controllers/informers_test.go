@@ -2,14 +2,15 @@ package controllers
 
 import (
 	"context"
-	"slices"
+	"log/slog"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -21,22 +22,13 @@ import (
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// clock is a time that a test sets.
-type testClock struct{ time.Time }
-
-func (c *testClock) now() time.Time { return c.Time }
-
-func newClock() *testClock { return &testClock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
-
-func testInformers(t *testing.T, now func() time.Time) *informerSet {
+func testInformers(t *testing.T) *informerSet {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	set := newInformerSet(t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0), metadatafake.NewSimpleMetadataClient(scheme))
-	set.now = now
-	return set
+	return newInformerSet(t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0), metadatafake.NewSimpleMetadataClient(scheme))
 }
 
 // runningMonitor begins a monitor as upstream does. Closing its channel is how
@@ -59,44 +51,79 @@ func runningMonitor(t *testing.T, m *monitors, resource schema.GroupVersionResou
 }
 
 // TestInformersEndAfterTheirLastMonitor: an informer ends some time after its last monitor,
-// and not while another controller monitors the type.
+// and not while another controller monitors the type. A type that returns gets a new one.
 func TestInformersEndAfterTheirLastMonitor(t *testing.T) {
-	clock := newClock()
-	set := testInformers(t, clock.now)
-	ctx, cancel := context.WithCancel(t.Context())
-	gc, quota := set.newMonitors(), set.newMonitors()
-	first, stopFirst, firstEnded := runningMonitor(t, gc, widgets)
-	second, stopSecond, secondEnded := runningMonitor(t, quota, widgets)
-	if first != second {
-		t.Fatal("two controllers do not share an informer")
-	}
-	set.Start(ctx.Done())
-	close(stopFirst)
-	<-firstEnded
-	clock.Time = clock.Add(removeDelay)
-	set.removeReleased()
-	if first.IsStopped() {
-		t.Fatal("the informer has ended while a controller monitors the type")
-	}
-	third, stopThird, thirdEnded := runningMonitor(t, gc, widgets)
-	if third != first {
-		t.Error("a type that is monitored again has a second informer")
-	}
-	close(stopSecond)
-	<-secondEnded
-	close(stopThird)
-	<-thirdEnded
-	if wait := set.removeReleased(); wait != removeDelay || first.IsStopped() {
-		t.Errorf("the informer ends at once; the next look is in %v", wait)
-	}
-	clock.Time = clock.Add(removeDelay)
-	set.removeReleased()
-	set.running.Wait() // hangs if the informer has not ended
-	if !first.IsStopped() || len(set.watched) != 0 {
-		t.Error("the informer runs on")
-	}
-	cancel()
+	synctest.Test(t, func(t *testing.T) {
+		set := testInformers(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		set.ctx = ctx
+		set.follow = func(schema.GroupResource) (Feed, error) { return newTestFeed(), nil }
+		gc, quota := set.newMonitors(), set.newMonitors()
+		first, stopFirst, firstEnded := runningMonitor(t, gc, widgets)
+		second, stopSecond, secondEnded := runningMonitor(t, quota, widgets)
+		if first != second {
+			t.Fatal("two controllers do not share an informer")
+		}
+		set.Start(ctx.Done())
+		close(stopFirst)
+		<-firstEnded
+		time.Sleep(2 * stopDelay)
+		if first.IsStopped() {
+			t.Fatal("the informer has ended while a controller monitors the type")
+		}
+		close(stopSecond)
+		<-secondEnded
+		third, stopThird, thirdEnded := runningMonitor(t, gc, widgets)
+		set.Start(ctx.Done())
+		if third == first || first.IsStopped() {
+			t.Error("a type that returns has the old informer, or that has ended at once")
+		}
+		time.Sleep(2 * stopDelay)
+		synctest.Wait()
+		if !first.IsStopped() || third.IsStopped() {
+			t.Errorf("the informer of the deleted type has ended: %t, that of the new one: %t", first.IsStopped(), third.IsStopped())
+		}
+		close(stopThird)
+		<-thirdEnded
+		if len(set.watched) != 0 {
+			t.Error("the informer is kept")
+		}
+		cancel()
+		set.run(ctx)
+	})
 }
+
+// TestMovedType: the controllers start again when another server serves a type that they
+// monitor.
+func TestMovedType(t *testing.T) {
+	m := &movingServer{}
+	set := testInformers(t)
+	set.remote = m.Remote
+	set.follow = func(schema.GroupResource) (Feed, error) { return newTestFeed(), nil }
+	all := newDiscoverer(newServer(widgets.GroupVersion().String()), m.Remote, slog.New(slog.DiscardHandler))
+	query(t, all)
+	for _, remote := range []bool{false, true} {
+		m.remote.Store(remote)
+		query(t, all)
+		ctx, restart := context.WithCancel(t.Context())
+		informer, stop, ended := runningMonitor(t, set.newMonitors(), widgets)
+		if _, stored := informer.(*storedInformer); stored == remote {
+			t.Errorf("the informer is a %T", informer)
+		}
+		env := &environment{types: all, monitorInformers: set, restart: restart, config: Config{Log: all.log}}
+		m.remote.Store(!remote)
+		query(t, all)
+		env.restartAfterMove(ctx) // hangs if it does not restart
+		close(stop)
+		<-ended
+	}
+}
+
+// movingServer is an API server whose types an aggregated one serves while remote is set.
+type movingServer struct{ remote atomic.Bool }
+
+// Remote is that of [Types].
+func (m *movingServer) Remote(schema.GroupVersion) bool { return m.remote.Load() }
 
 // syncedAt is an informer that has handled all changes up to a revision.
 type syncedAt struct {
@@ -119,9 +146,9 @@ func TestMonitorOfATypeWithoutChanges(t *testing.T) {
 		{"configmaps", "opaque", &store{revision: 12}, "opaque"},
 		{"configmaps", "7", nil, "7"},
 	} {
-		set := testInformers(t, time.Now)
+		set := testInformers(t)
 		set.content = c.content
-		m := &monitor{SharedIndexInformer: syncedAt{revision: c.synced}, monitors: set.newMonitors(), resource: schema.GroupVersionResource{Version: "v1", Resource: c.resource}}
+		m := &monitor{SharedIndexInformer: syncedAt{revision: c.synced}, monitors: set.newMonitors(), shared: &watchedType{resource: schema.GroupVersionResource{Version: "v1", Resource: c.resource}}}
 		if got := m.GetController().LastSyncResourceVersion(); got != c.want {
 			t.Errorf("%s at %s: %s, want %s", c.resource, c.synced, got, c.want)
 		}
@@ -155,7 +182,7 @@ func (c *countedInformer) RemoveEventHandler(registration cache.ResourceEventHan
 // TestNoHandlersAreLeftAfterTheEnd: a typed informer outlives the controllers of one
 // term, and must not keep what they had in memory.
 func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
-	set := testInformers(t, newClock().now)
+	set := testInformers(t)
 	typed, err := set.typed.ForResource(configMaps)
 	if err != nil {
 		t.Fatal(err)
@@ -173,8 +200,8 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	gc := set.newMonitors()
-	_, stop, ended := runningMonitor(t, gc, configMaps) // upstream releases it
-	runningMonitor(t, set.newMonitors(), configMaps)    // it is still wanted at the end
+	runningMonitor(t, gc, configMaps)
+	runningMonitor(t, set.newMonitors(), configMaps)
 	unstarted, err := set.newMonitors().ForResource(configMaps)
 	if err != nil {
 		t.Fatal(err)
@@ -182,8 +209,6 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	if _, err := unstarted.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
 		t.Fatal(err)
 	}
-	close(stop)
-	<-ended
 	if len(counted.handlers) != 5 {
 		t.Fatalf("%d handlers while the controllers run", len(counted.handlers))
 	}
@@ -203,7 +228,7 @@ func (c countedQuotas) Informer() cache.SharedIndexInformer { return c.counted }
 
 // TestNewMonitorReplacesTheOld: upstream may drop a monitor that it never ran.
 func TestNewMonitorReplacesTheOld(t *testing.T) {
-	set := testInformers(t, newClock().now)
+	set := testInformers(t)
 	gc := set.newMonitors()
 	shared, err := gc.ForResource(widgets)
 	if err != nil {
@@ -213,101 +238,7 @@ func TestNewMonitorReplacesTheOld(t *testing.T) {
 		t.Fatal(err)
 	}
 	runningMonitor(t, gc, widgets)
-	if len(set.released) != 1 || set.released[0].monitor != shared.Informer() {
-		t.Errorf("released: %v", set.released)
-	}
-}
-
-// TestMonitorThatIsRunTooLate: a monitor that was stopped before it was run does not replace
-// the next one of its type.
-func TestMonitorThatIsRunTooLate(t *testing.T) {
-	set := testInformers(t, newClock().now)
-	gc := set.newMonitors()
-	late, err := gc.ForResource(widgets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := late.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
-		t.Fatal(err)
-	}
-	runningMonitor(t, gc, widgets)
-	current := gc.current[widgets]
-	stopped := make(chan struct{})
-	close(stopped)
-	late.Informer().GetController().Run(stopped)
-	if gc.current[widgets] != current || slices.ContainsFunc(set.released, func(r released) bool { return r.monitor == current }) {
-		t.Error("the monitor of the type is released")
-	}
-}
-
-// TestMonitorsThatAreNeverRun: while upstream cannot make the monitor of one type, it does
-// not run the new monitors of others, and drops them silently when their types are gone.
-// Their informers end nevertheless. A monitor that is run later has its handler.
-func TestMonitorsThatAreNeverRun(t *testing.T) {
-	listed := []*metav1.APIResourceList{{GroupVersion: widgets.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: widgets.Resource}}}}
-	for name, forgotten := range map[string]bool{"run soon": false, "run after its informer has ended": true} {
-		t.Run(name, func(t *testing.T) {
-			clock := newClock()
-			set := testInformers(t, clock.now)
-			gc := set.newMonitors()
-			set.Start(t.Context().Done())
-			shared, err := gc.ForResource(widgets)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := shared.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
-				t.Fatal(err)
-			}
-			set.Start(t.Context().Done())
-			gc.releaseUnlisted(listed)
-			if len(set.released) != 0 {
-				t.Fatal("the monitor of a listed type is released")
-			}
-			gc.releaseUnlisted(nil)
-			if forgotten {
-				clock.Time = clock.Add(removeDelay)
-			}
-			if set.removeReleased(); (set.watched[widgets] == nil) != forgotten {
-				t.Fatalf("the informer has ended: %t", set.watched[widgets] == nil)
-			}
-			stop, ended := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(ended)
-				shared.Informer().GetController().Run(stop)
-			}()
-			synced := func(context.Context) (bool, error) { return gc.synced(widgets), nil }
-			if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, synced); err != nil {
-				t.Fatalf("the monitor does not sync: %v", err)
-			}
-			gc.releaseUnlisted(nil) // it runs
-			clock.Time = clock.Add(removeDelay)
-			if set.removeReleased(); set.watched[widgets] == nil {
-				t.Error("the informer of a monitor that runs has ended")
-			}
-			close(stop)
-			<-ended
-			clock.Time = clock.Add(removeDelay)
-			if set.removeReleased(); set.watched[widgets] != nil || len(set.handled) != 0 {
-				t.Error("the informer goes on after its last monitor")
-			}
-		})
-	}
-}
-
-// TestTypeThatReturnsGetsANewInformer: the old one may be in a long pause
-// between attempts.
-func TestTypeThatReturnsGetsANewInformer(t *testing.T) {
-	set := testInformers(t, newClock().now)
-	gc := set.newMonitors()
-	first, stop, ended := runningMonitor(t, gc, widgets)
-	set.watched[widgets].notFound.Store(true)
-	if second, _, _ := runningMonitor(t, set.newMonitors(), widgets); second != first {
-		t.Error("a type that is still monitored has a second informer")
-	}
-	close(stop)
-	<-ended
-	set.watched[widgets].monitors = 0
-	if third, _, _ := runningMonitor(t, gc, widgets); third == first {
-		t.Error("the informer of a type that was away is used again")
+	if known := set.watched[widgets]; known.monitors != 1 {
+		t.Errorf("the informer has %d monitors", known.monitors)
 	}
 }

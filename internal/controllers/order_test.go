@@ -67,7 +67,9 @@ func deleting(name string, revision int, finalizers ...string) *metav1.PartialOb
 func testOrder(t *testing.T) (cache.ResourceEventHandler, *deletionOrder, recorder, *atomic.Bool) {
 	t.Helper()
 	content := newStore()
-	v, _, _ := testVisible(newServer("a.example.org/v1"), content)
+	v := testVisible(newServer("a.example.org/v1"), content)
+	now := time.Now()
+	v.now = func() time.Time { return now }
 	content.set(100, "a.example.org")
 	update(t, v)
 	synced := &atomic.Bool{}

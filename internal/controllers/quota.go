@@ -70,7 +70,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 		concurrently(ctx,
 			func(ctx context.Context) { controller.Run(ctx, quotaWorkers) },
 			func(ctx context.Context) {
-				env.visible.follow(ctx, monitors, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
+				env.visible.follow(ctx, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
 			},
 			evaluators.run,
 			func(ctx context.Context) { recalculate(ctx, quotas, env.visible, monitors.synced) })

@@ -102,13 +102,13 @@ func (r *Runner) Run(ctx context.Context, cfg Config, ready func()) error {
 }
 
 func (r *Runner) runOrElect(ctx context.Context, cfg Config, ready func()) error {
+	ready = sync.OnceFunc(ready)
 	if !cfg.Elect {
 		return r.run(ctx, cfg, ready)
 	}
 	if cfg.Informers != nil {
 		cfg.informersStop = ctx.Done()
 	}
-	ready = sync.OnceFunc(ready)
 	for {
 		err := r.runElected(ctx, cfg, ready)
 		if ctx.Err() != nil || !errors.Is(err, errLeaseLost) {
@@ -136,11 +136,19 @@ func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
 		}
 		cfg.Informers = informers.NewSharedInformerFactory(client, 0)
 	}
+	if cfg.informersStop == nil {
+		cfg.informersStop = ctx.Done()
+	}
 	defer r.names.Store(nil)
-	return run(ctx, cfg, func(names []string) {
-		r.names.Store(&names)
-		ready()
-	})
+	for {
+		err := run(ctx, cfg, func(names []string) {
+			r.names.Store(&names)
+			ready()
+		})
+		if ctx.Err() != nil || !errors.Is(err, errTypeMoved) {
+			return err
+		}
+	}
 }
 
 // runElected runs the controllers while this process holds the lease. They stop before

@@ -2,12 +2,10 @@ package controllers
 
 import (
 	"fmt"
-	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -56,18 +54,6 @@ func (e *environment) metadata(name string) (metadata.Interface, error) {
 	client, err := metadata.NewForConfig(e.accountConfig(name))
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client: %w", err)
-	}
-	return client, nil
-}
-
-// dynamic returns a dynamic client of the service account, whose requests go through the
-// transport that wrap returns.
-func (e *environment) dynamic(name string, wrap func(http.RoundTripper) http.RoundTripper) (*dynamic.DynamicClient, error) {
-	account := e.accountConfig(name)
-	account.Wrap(wrap)
-	client, err := dynamic.NewForConfig(account)
-	if err != nil {
-		return nil, fmt.Errorf("make the dynamic client: %w", err)
 	}
 	return client, nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/controller/storageversiongc"
 	"k8s.io/kubernetes/pkg/controller/storageversionmigrator"
@@ -62,18 +63,14 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment) (func(co
 		return nil, "", err
 	}
 	informer := env.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations()
-	shown := newMigrationProgress(env.config.Log, objectsOf(objects, env.mapper))
-	if err := env.watch(informer.Informer(), shown.handler()); err != nil {
-		return nil, "", fmt.Errorf("watch storage version migrations: %w", err)
-	}
-	dynamicClient, err := env.dynamic(name, shown.countRewritten)
+	dynamicClient, err := dynamic.NewForConfig(env.accountConfig(name))
 	if err != nil {
-		return nil, "", err
+		return nil, "", fmt.Errorf("make the dynamic client: %w", err)
 	}
 	migrate := storageversionmigrator.NewSVMController(ctx, client, dynamicClient, informer, name, env.mapper, env.graph)
 	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(), objects, informer, env.mapper)
 	customResources := storageversionmigrator.NewCustomResourceController(ctx, client, informer, crds.ApiextensionsV1().CustomResourceDefinitions())
-	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run, shown.run) }, "", nil
+	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run) }, "", nil
 }
 
 func buildStorageVersionGC(ctx context.Context, env *environment) (func(context.Context), string, error) {

@@ -17,11 +17,7 @@ import (
 )
 
 const (
-	// hideDelay is the time from the deletion of the last object of a type until the
-	// type is no longer visible.
-	hideDelay = 30 * time.Second
-	// visibleRetry is the delay after a failed update, and between two checks whether
-	// an informer still has objects.
+	// visibleRetry is the delay after a failed update.
 	visibleRetry = time.Second
 	// warnAfter is the number of failures in a row after which a warning is logged.
 	warnAfter = 3
@@ -51,10 +47,10 @@ type Population interface {
 }
 
 // visibleTypes are the types that the garbage collector and the quota controller
-// monitor: types with objects, types that a quota or a migration names, and types of
-// aggregated API servers. A type without objects needs no monitor: it has no
-// dependents, and the garbage collector reads an owner that is not in its graph from
-// the API server.
+// monitor: types that have had objects since the controllers started, types that a quota or
+// a migration has named since, and types of aggregated API servers. A type without objects
+// needs no monitor: it has no dependents, and the garbage collector reads an owner that is
+// not in its graph from the API server.
 //
 // It is safe for concurrent use.
 type visibleTypes struct {
@@ -62,7 +58,6 @@ type visibleTypes struct {
 	content Population // nil: all types are visible
 	remote  func(schema.GroupVersion) bool
 	named   *namedTypes
-	used    usedTypes
 	now     func() time.Time
 	log     *slog.Logger
 
@@ -77,26 +72,15 @@ type visibleTypes struct {
 	own     map[schema.GroupVersionResource]*ownType
 }
 
-// usedTypes is what visibleTypes needs to know about the monitors. [informerSet] implements
-// it.
-type usedTypes interface {
-	// holds reports whether an informer has objects of the type.
-	holds(schema.GroupVersionResource) bool
-	// mustRelease reports whether controllers have monitors of a type that has moved to
-	// another API server since.
-	mustRelease(schema.GroupVersionResource) bool
-}
-
 // ownType is a visible type of this server.
 type ownType struct {
 	since     time.Time // when it became visible
-	emptied   time.Time // when it lost its last object; zero if it has objects or is named
 	deletable bool      // the garbage collector monitors it
 }
 
-func newVisibleTypes(all *discoverer, cfg Config, named *namedTypes, used usedTypes) *visibleTypes {
+func newVisibleTypes(all *discoverer, cfg Config, named *namedTypes) *visibleTypes {
 	return &visibleTypes{
-		all: all, content: cfg.Population, remote: cfg.Types.Remote, named: named, used: used, now: time.Now, log: cfg.Log,
+		all: all, content: cfg.Population, remote: cfg.Types.Remote, named: named, now: time.Now, log: cfg.Log,
 		next: make(chan struct{}),
 	}
 }
@@ -112,31 +96,34 @@ func (v *visibleTypes) run(ctx context.Context) {
 			contentChanged = v.content.Changed()
 		}
 		began := time.Now()
-		wait, err := v.update(ctx, contentChanged)
+		err := v.update(ctx, contentChanged)
+		var retry <-chan time.Time
 		if err == nil {
 			failures = 0
-		} else if failures++; failures == warnAfter && ctx.Err() == nil {
+		} else {
+			retry = time.After(visibleRetry)
+			failures++
+		}
+		if failures == warnAfter && ctx.Err() == nil {
 			v.log.Warn("reading the types with objects failed, trying again: garbage collector and quota do not monitor new types", "error", err)
 		}
 		reconcile.Pause(ctx, updateCostFactor*time.Since(began))
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 		case <-allChanged:
 		case <-namedChanged:
 		case <-contentChanged:
-		case <-timer.C:
+		case <-retry:
 		}
-		timer.Stop()
 	}
 }
 
 // never is the time of a timer that is not needed.
 const never = 24 * time.Hour
 
-// update publishes the visible types and returns the time to the next update if there
-// is no change. contentChanged was taken before: it is closed by later changes only.
-func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{}) (nextUpdate time.Duration, err error) {
+// update publishes the visible types. contentChanged was taken before: it is closed by later
+// changes only.
+func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{}) (err error) {
 	lists, _, failure := v.all.snapshot()
 	var populated map[schema.GroupResource]bool
 	var counted int64
@@ -147,27 +134,27 @@ func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{
 		if err == nil && !isSubset(others, v.unknown) {
 			// A type with objects is newer than the last query of discovery.
 			if err = v.all.queryAfter(v.all.queryCount()); err != nil {
-				return visibleRetry, err
+				return err
 			}
 			lists, _, failure = v.all.snapshot()
 			populated, others, err = v.content.Populated(ctx, v.ownResources(lists))
 		}
 		if err != nil {
-			return visibleRetry, err
+			return err
 		}
 		v.unknown = others
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	visible, nextUpdate := v.choose(lists, populated)
+	visible := v.choose(lists, populated)
 	v.failure, v.shown, v.changed = failure, counted, contentChanged
 	if sameLists(v.lists, visible) {
-		return nextUpdate, nil
+		return nil
 	}
 	v.lists = visible
 	close(v.next)
 	v.next = make(chan struct{})
-	return nextUpdate, nil
+	return nil
 }
 
 // isSubset reports whether all has each of some.
@@ -190,10 +177,10 @@ func (v *visibleTypes) ownResources(lists []*metav1.APIResourceList) []schema.Gr
 	return own
 }
 
-// choose returns the visible types and the time to the next choice. The caller holds mu.
-func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[schema.GroupResource]bool) (visible []*metav1.APIResourceList, nextUpdate time.Duration) {
-	named, now, own := v.named.current(), v.now(), map[schema.GroupVersionResource]*ownType{}
-	nextUpdate = never
+// choose returns the visible types. A type stays visible until it is not served any more. The
+// caller holds mu.
+func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[schema.GroupResource]bool) (visible []*metav1.APIResourceList) {
+	named, own := v.named.current(), map[schema.GroupVersionResource]*ownType{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -203,16 +190,14 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[sch
 		kept := &metav1.APIResourceList{TypeMeta: list.TypeMeta, GroupVersion: list.GroupVersion}
 		for _, resource := range list.APIResources {
 			gvr := gv.WithResource(resource.Name)
-			if !showAll {
-				known, wait := v.chooseOwn(gvr, resource, populated[gvr.GroupResource()] || named[gvr.GroupResource()], now)
-				if known == nil {
-					continue
-				}
-				own[gvr], nextUpdate = known, min(nextUpdate, wait)
-			}
-			if v.used.mustRelease(gvr) {
-				// Controllers release the monitors of a type that is not visible.
-				nextUpdate = min(nextUpdate, visibleRetry)
+			known := v.own[gvr]
+			switch {
+			case showAll:
+			case known != nil:
+				own[gvr] = known
+			case populated[gvr.GroupResource()] || named[gvr.GroupResource()]:
+				own[gvr] = &ownType{since: v.now(), deletable: kube.IsCollected(gvr, resource)}
+			default:
 				continue
 			}
 			kept.APIResources = append(kept.APIResources, resource)
@@ -222,42 +207,7 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[sch
 		}
 	}
 	v.own = own
-	return visible, nextUpdate
-}
-
-// chooseOwn returns a type of this server if it is visible, and the time to the next
-// choice. wanted types have objects or are named.
-func (v *visibleTypes) chooseOwn(gvr schema.GroupVersionResource, resource metav1.APIResource, wanted bool, now time.Time) (known *ownType, nextUpdate time.Duration) {
-	known = v.own[gvr]
-	switch {
-	case wanted && known == nil:
-		return &ownType{since: now, deletable: kube.IsCollected(gvr, resource)}, never
-	case wanted:
-		known.emptied = time.Time{}
-		return known, never
-	case known == nil:
-		return nil, never
-	}
-	wait := v.remaining(gvr, known, now)
-	if wait == 0 {
-		return nil, never
-	}
-	return known, wait
-}
-
-// remaining returns how long a type without objects stays visible at least: its monitors
-// must handle the deletion of the last object.
-func (v *visibleTypes) remaining(gvr schema.GroupVersionResource, known *ownType, now time.Time) time.Duration {
-	if known.emptied.IsZero() {
-		known.emptied = now
-	}
-	if wait := hideDelay - now.Sub(known.emptied); wait > 0 {
-		return wait
-	}
-	if v.used.holds(gvr) {
-		return visibleRetry
-	}
-	return 0
+	return visible
 }
 
 // shows reports whether the lists have every type that had objects at the revision.
@@ -326,8 +276,7 @@ func (v *visibleTypes) namespaced() ([]*metav1.APIResourceList, error) {
 
 // follow calls sync again after each change of the types, until ctx ends. sync returns
 // when its context ends. So a controller does not wait for its own poll every 30 s.
-// monitors are those of the controller.
-func (v *visibleTypes) follow(ctx context.Context, monitors *monitors, sync func(context.Context)) {
+func (v *visibleTypes) follow(ctx context.Context, sync func(context.Context)) {
 	for ctx.Err() == nil {
 		lists, next, _ := v.snapshot()
 		if len(lists) == 0 {
@@ -338,7 +287,6 @@ func (v *visibleTypes) follow(ctx context.Context, monitors *monitors, sync func
 				continue
 			}
 		}
-		monitors.releaseUnlisted(lists)
 		round, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {

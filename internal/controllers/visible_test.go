@@ -83,36 +83,26 @@ func (s *store) Handled(resource schema.GroupResource, revision int64) int64 {
 
 func (s *store) Reach(context.Context, int64) error { return nil }
 
-// testVisible returns the visible types of a server, its clock, and which types
-// informers hold objects of.
-func testVisible(s *server, content Population) (*visibleTypes, *testClock, heldTypes) {
-	all, clock, held := testDiscoverer(s), newClock(), heldTypes{}
+// testVisible returns the visible types of a server.
+func testVisible(s *server, content Population) *visibleTypes {
+	all := testDiscoverer(s)
 	cfg := Config{Types: remoteOnly{}, Population: content, Log: slog.New(slog.DiscardHandler)}
-	v := newVisibleTypes(all, cfg, newNamedTypes(), held)
-	v.now = clock.now
+	v := newVisibleTypes(all, cfg, newNamedTypes())
 	if _, err := all.query(); err != nil {
 		panic(err)
 	}
-	return v, clock, held
+	return v
 }
-
-// heldTypes are groups of whose types informers hold objects.
-type heldTypes map[string]bool
-
-func (h heldTypes) holds(gvr schema.GroupVersionResource) bool { return h[gvr.Group] }
-func (heldTypes) mustRelease(schema.GroupVersionResource) bool { return false }
 
 type remoteOnly struct{ Types }
 
 func (remoteOnly) Remote(gv schema.GroupVersion) bool { return gv.Group == "remote.example.org" }
 
-func update(t *testing.T, v *visibleTypes) time.Duration {
+func update(t *testing.T, v *visibleTypes) {
 	t.Helper()
-	nextUpdate, err := v.update(t.Context(), v.content.Changed())
-	if err != nil {
+	if err := v.update(t.Context(), v.content.Changed()); err != nil {
 		t.Fatal(err)
 	}
-	return nextUpdate
 }
 
 func expectVisible(t *testing.T, v *visibleTypes, want ...string) {
@@ -131,7 +121,7 @@ func expectVisible(t *testing.T, v *visibleTypes, want ...string) {
 
 func TestTypesWithObjectsAreVisible(t *testing.T) {
 	content := newStore()
-	v, _, _ := testVisible(newServer("a.example.org/v1", "b.example.org/v1", "remote.example.org/v1"), content)
+	v := testVisible(newServer("a.example.org/v1", "b.example.org/v1", "remote.example.org/v1"), content)
 	update(t, v)
 	expectVisible(t, v, "remote.example.org/v1")
 	content.set(5, "b.example.org")
@@ -139,32 +129,21 @@ func TestTypesWithObjectsAreVisible(t *testing.T) {
 	expectVisible(t, v, "remote.example.org/v1", "b.example.org/v1")
 }
 
-// TestTypeStaysVisibleAfterItsLastObject: it stays so for hideDelay, and until no informer
-// has an object of it.
-func TestTypeStaysVisibleAfterItsLastObject(t *testing.T) {
-	content := newStore()
-	v, clock, held := testVisible(newServer("a.example.org/v1"), content)
+// TestTypeStaysVisibleUntilItIsDeleted, also without objects.
+func TestTypeStaysVisibleUntilItIsDeleted(t *testing.T) {
+	s, content := newServer("a.example.org/v1", "b.example.org/v1"), newStore()
+	v := testVisible(s, content)
 	content.set(1, "a.example.org")
-	held["a.example.org"] = true
 	update(t, v)
 	content.set(2)
-	if nextUpdate := update(t, v); nextUpdate != hideDelay {
-		t.Errorf("the next update is due in %v", nextUpdate)
-	}
-	expectVisible(t, v, "a.example.org/v1")
-	clock.Time = clock.Add(hideDelay)
-	if nextUpdate := update(t, v); nextUpdate != visibleRetry {
-		t.Errorf("with an informer that lags behind, the next update is due in %v", nextUpdate)
-	}
-	expectVisible(t, v, "a.example.org/v1")
-	delete(held, "a.example.org")
-	content.set(3, "a.example.org")
 	update(t, v)
-	content.set(4)
-	if nextUpdate := update(t, v); nextUpdate != hideDelay {
-		t.Errorf("after a new object, the next update is due in %v", nextUpdate)
-	}
-	clock.Time = clock.Add(hideDelay)
+	expectVisible(t, v, "a.example.org/v1")
+	s.serve("b.example.org/v1")
+	query(t, v.all)
+	update(t, v)
+	expectVisible(t, v)
+	s.serve("a.example.org/v1", "b.example.org/v1")
+	query(t, v.all)
 	update(t, v)
 	expectVisible(t, v)
 }
@@ -172,7 +151,7 @@ func TestTypeStaysVisibleAfterItsLastObject(t *testing.T) {
 // TestTypeThatDiscoveryDoesNotHaveYet: its first object causes one more query of discovery.
 func TestTypeThatDiscoveryDoesNotHaveYet(t *testing.T) {
 	s, content := newServer("a.example.org/v1"), newStore()
-	v, _, _ := testVisible(s, content)
+	v := testVisible(s, content)
 	update(t, v)
 	s.serve("a.example.org/v1", "new.example.org/v1")
 	content.set(7, "new.example.org", "left-behind.example.org")
@@ -185,7 +164,7 @@ func TestTypeThatDiscoveryDoesNotHaveYet(t *testing.T) {
 }
 
 func TestNamedTypesAreVisible(t *testing.T) {
-	v, _, _ := testVisible(newServer("a.example.org/v1", "b.example.org/v1"), newStore())
+	v := testVisible(newServer("a.example.org/v1", "b.example.org/v1"), newStore())
 	changed := v.named.changed()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
 	quota.Spec.Hard = corev1.ResourceList{"count/things.b.example.org": resource.MustParse("1"), "secrets": resource.MustParse("1")}
@@ -202,7 +181,7 @@ func TestNamedTypesAreVisible(t *testing.T) {
 // TestShows: shows is false for a revision of which the lists may lack a type.
 func TestShows(t *testing.T) {
 	content := newStore()
-	v, _, _ := testVisible(newServer("a.example.org/v1"), content)
+	v := testVisible(newServer("a.example.org/v1"), content)
 	if v.shows(0) {
 		t.Error("it shows a revision before the first update")
 	}
@@ -221,12 +200,12 @@ func TestShows(t *testing.T) {
 
 func TestFollowRestartsAfterAChange(t *testing.T) {
 	content := newStore()
-	v, _, _ := testVisible(newServer("v1", "remote.example.org/v1"), content)
+	v := testVisible(newServer("v1", "remote.example.org/v1"), content)
 	ctx, cancel := context.WithCancel(t.Context())
 	rounds, ended := make(chan int), make(chan struct{})
 	go func() {
 		defer close(ended)
-		v.follow(ctx, testInformers(t, time.Now).newMonitors(), func(round context.Context) {
+		v.follow(ctx, func(round context.Context) {
 			lists, _, _ := v.snapshot()
 			rounds <- len(lists)
 			<-round.Done()
@@ -254,7 +233,7 @@ func TestFollowRestartsAfterAChange(t *testing.T) {
 
 func TestRunUpdatesWhenObjectsCome(t *testing.T) {
 	content := newStore()
-	v, _, _ := testVisible(newServer("a.example.org/v1"), content)
+	v := testVisible(newServer("a.example.org/v1"), content)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -273,7 +252,7 @@ func TestRunUpdatesWhenObjectsCome(t *testing.T) {
 func TestCountErrorsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		content := newStore()
-		v, _, _ := testVisible(newServer("a.example.org/v1"), content)
+		v := testVisible(newServer("a.example.org/v1"), content)
 		var logged bytes.Buffer
 		v.log = slog.New(slog.NewTextHandler(&logged, nil))
 		ctx, cancel := context.WithCancel(t.Context())

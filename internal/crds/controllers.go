@@ -2,7 +2,6 @@ package crds
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -37,10 +36,7 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, alo
 	if err := customresources.EstablishAccepted(informer, establishing, func() time.Duration { return delayOf(alone) }); err != nil {
 		return nil, nil, err
 	}
-	arrivals := newArrivals(slog.Default(), s.catalog.size)
-	s.catalog.listen(arrivals.changed)
 	return &controllers{run: []func(context.Context){
-		arrivals.run,
 		naming.RunWithContext,
 		establishing.RunWithContext,
 		func(ctx context.Context) { nonStructural.RunWithContext(workers, ctx) },

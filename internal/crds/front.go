@@ -52,6 +52,11 @@ type front struct {
 	// events is the handler's receiver of changes; the handler sets it.
 	events cache.ResourceEventHandler
 
+	// changedTypes wakes releaseIdle after a change of a CRD whose type is loaded. The handler
+	// drops it there: a drop waits for types that are being built, and the catalog waits for
+	// its listeners.
+	changedTypes chan struct{}
+
 	mu    sync.Mutex
 	types map[string]*servedType // by the CRD's name
 }
@@ -255,23 +260,43 @@ func (f *front) tooNew(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return err != nil || !alone
 }
 
-// changed is called after each change of the catalog.
+// changed is called after each change of the catalog. It does not wait for the handler.
 func (f *front) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
-	name := cmp.Or(before, after).Name
 	f.mu.Lock()
-	t := f.types[name]
+	defer f.mu.Unlock()
+	t := f.types[cmp.Or(before, after).Name]
 	if t == nil || t.whole == nil || !outdated(t.whole, after) {
-		f.mu.Unlock()
 		return
 	}
-	uid := t.whole.UID
 	t.outdated = true
-	if t.users == 0 && t.busy == nil {
-		t.whole, t.outdated = nil, false
-		f.forget(name, t)
+	select {
+	case f.changedTypes <- struct{}{}:
+	default: // releaseIdle is woken already
+	}
+}
+
+// dropOutdated has the handler drop the types whose CRDs have changed. The next request of a
+// type that has users loads it again.
+func (f *front) dropOutdated() {
+	used, unused := map[string]types.UID{}, map[string]*servedType{}
+	f.mu.Lock()
+	for name, t := range f.types {
+		switch {
+		case !t.outdated:
+		case t.users > 0 || t.busy != nil:
+			used[name] = t.whole.UID
+		default:
+			t.busy = make(chan struct{})
+			unused[name] = t
+		}
 	}
 	f.mu.Unlock()
-	f.drop(uid)
+	for _, uid := range used {
+		f.drop(uid)
+	}
+	for name, t := range unused {
+		f.unload(name, t)
+	}
 }
 
 // outdated reports whether a type must be built again.
@@ -285,7 +310,7 @@ func (f *front) drop(uid types.UID) {
 	customresources.Drop(f.events, uid)
 }
 
-// releaseIdle releases idle types until ctx ends.
+// releaseIdle releases idle types, and types whose CRDs have changed, until ctx ends.
 func (f *front) releaseIdle(ctx context.Context) {
 	ticker := time.NewTicker(idleCheck)
 	defer ticker.Stop()
@@ -293,6 +318,8 @@ func (f *front) releaseIdle(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-f.changedTypes:
+			f.dropOutdated()
 		case now := <-ticker.C:
 			f.release(now.Add(-idleAfter))
 		}

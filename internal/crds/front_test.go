@@ -93,7 +93,7 @@ func newTestServer(t *testing.T) *testServer {
 	}
 	catalog := newCatalog()
 	detectWrites(t, catalog)
-	f := &front{catalog: catalog, definitions: definitions, discovery: http.NotFoundHandler(), delegate: http.NotFoundHandler(), alone: isAlone, types: map[string]*servedType{}}
+	f := &front{catalog: catalog, definitions: definitions, discovery: http.NotFoundHandler(), delegate: http.NotFoundHandler(), alone: isAlone, types: map[string]*servedType{}, changedTypes: make(chan struct{}, 1)}
 	f.handler, err = apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, f.informer(), f.delegate, getter,
 		admission.NewChainHandler(), nil, utilwebhook.NewDefaultServiceResolver(), nil, 1,
 		authorizerfactory.NewAlwaysAllowAuthorizer(), time.Minute, time.Minute, nil, 1<<20)
@@ -102,6 +102,11 @@ func newTestServer(t *testing.T) *testServer {
 	}
 	f.empty = &emptyTypes{front: f, population: store.Population(), minTimeout: time.Minute, bookmarkInterval: customresources.BookmarkInterval}
 	catalog.listen(f.changed)
+	releasing := make(chan struct{})
+	go func() {
+		defer close(releasing)
+		f.releaseIdle(t.Context())
+	}()
 	catalog.listen(f.empty.changes.changed)
 	s := &testServer{stores: getter, front: f, registry: &registry{REST: crds, catalog: catalog, whole: definitions.reader, alone: isAlone}}
 	s.registry.names = newNames(catalog, stored, filled)
@@ -109,6 +114,7 @@ func newTestServer(t *testing.T) *testServer {
 	s.client = serveFront(t, f)
 	s.objects = s.client.Resource(widgetResource)
 	t.Cleanup(func() {
+		<-releasing
 		getter.closeAll()
 		definitions.destroy()
 		crds.Destroy()
@@ -281,7 +287,7 @@ func TestIdleTypesAreReleasedUnderLoad(t *testing.T) {
 // builtFront has idle types with the names and UIDs of these CRDs. dropped is
 // called with the UID of each type that the handler is to drop.
 func builtFront(dropped func(*front, types.UID), crds ...*apiextensionsv1.CustomResourceDefinition) *front {
-	f := &front{catalog: newCatalog(), types: map[string]*servedType{}}
+	f := &front{catalog: newCatalog(), types: map[string]*servedType{}, changedTypes: make(chan struct{}, 1)}
 	f.events = cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, obj any) {
 		dropped(f, obj.(*apiextensionsv1.CustomResourceDefinition).UID)
 	}}
@@ -306,9 +312,8 @@ func TestTypesAreDeletedDuringTheirRelease(t *testing.T) {
 			f.changed(crd, nil)
 		}
 	}, crds...)
-	if gone := f.release(time.Now()); gone != 1 {
-		t.Errorf("%d types were released, want the first", gone)
-	}
+	f.release(time.Now())
+	f.dropOutdated()
 	if slices.Sort(drops); !slices.Equal(slices.Compact(drops), []types.UID{"1", "2", "3"}) || len(f.types) != 0 {
 		t.Errorf("dropped %q, %d types are known", drops, len(f.types))
 	}
@@ -351,6 +356,36 @@ func TestTypesUnderDeletionAreNotReleased(t *testing.T) {
 	}
 }
 
+// TestChangesDoNotWaitForTheHandler: a write of a CRD is answered while the handler, which is
+// to drop the old type, builds another one.
+func TestChangesDoNotWaitForTheHandler(t *testing.T) {
+	crd := light("as", "example.com", "1", 5)
+	dropping, built := make(chan struct{}), make(chan struct{})
+	f := builtFront(func(*front, types.UID) {
+		close(dropping)
+		<-built
+	}, crd)
+	f.catalog.listen(f.changed)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.releaseIdle(ctx)
+	}()
+	for version := 6; version < 9; version++ {
+		changed := light("as", "example.com", "1", version)
+		changed.Generation = int64(version)
+		f.catalog.wrote(changed)
+		<-dropping
+	}
+	close(built)
+	cancel()
+	<-ended
+	if f.resident() != 0 {
+		t.Error("the type is still served as it was")
+	}
+}
+
 // TestTypesOfNewDefinitions: another server has deleted the CRD of a type that
 // is built here and made another, and this one receives the new one first.
 func TestTypesOfNewDefinitions(t *testing.T) {
@@ -366,6 +401,7 @@ func TestTypesOfNewDefinitions(t *testing.T) {
 			var drops []types.UID
 			f := builtFront(func(_ *front, uid types.UID) { drops = append(drops, uid) }, light("as", "example.com", "1", 5))
 			f.changed(nil, test.added)
+			f.dropOutdated()
 			if f.resident() != test.want || slices.Contains(drops, "1") != (test.want == 0) {
 				t.Errorf("%d types are resident, dropped %q", f.resident(), drops)
 			}

@@ -132,7 +132,7 @@ func (s *Server) serve(config Config, assembly *customresources.Assembly, group 
 	groups := &groups{catalog: s.catalog, delegate: delegate, dirty: map[schema.GroupVersion]bool{}}
 	s.front = &front{
 		catalog: s.catalog, definitions: s.definitions, discovery: groups, delegate: delegate,
-		alone: config.Alone, populated: config.Populated, types: map[string]*servedType{},
+		alone: config.Alone, populated: config.Populated, types: map[string]*servedType{}, changedTypes: make(chan struct{}, 1),
 	}
 	s.front.empty = &emptyTypes{
 		front: s.front, population: config.Population, minTimeout: time.Duration(assembly.Generic.MinRequestTimeout) * time.Second,

@@ -131,8 +131,9 @@ func (r *wholeReader) Watch(ctx context.Context, options *metainternalversion.Li
 		cancel()
 		return nil, err
 	}
-	w := &wholeWatch{events: make(chan watch.Event), cancel: cancel}
+	w := &wholeWatch{events: make(chan watch.Event), cancel: cancel, ended: make(chan struct{})}
 	go func() {
+		defer close(w.ended)
 		defer close(w.events)
 		defer cancel()
 		w.run(ctx, r.store, list, options)
@@ -145,10 +146,14 @@ func (r *wholeReader) Watch(ctx context.Context, options *metainternalversion.Li
 type wholeWatch struct {
 	events chan watch.Event
 	cancel context.CancelFunc
+	ended  chan struct{} // closed when the goroutine has ended
 }
 
-// Stop implements [watch.Interface].
-func (w *wholeWatch) Stop() { w.cancel() }
+// Stop implements [watch.Interface]. It waits for the goroutine.
+func (w *wholeWatch) Stop() {
+	w.cancel()
+	<-w.ended
+}
 
 // ResultChan implements [watch.Interface].
 func (w *wholeWatch) ResultChan() <-chan watch.Event { return w.events }

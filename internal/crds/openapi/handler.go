@@ -44,6 +44,9 @@ type Handler struct {
 	log     *slog.Logger
 	cache   *cache
 	builds  singleflight.Group
+	// building has an entry while a document is built: one user can request the documents of
+	// all groups.
+	building chan struct{}
 
 	mu sync.Mutex
 	// known is the index of the definitions when the number of changes was changes; nil
@@ -58,7 +61,7 @@ type Handler struct {
 // document waits for the list of base, which takes longer than the document. release
 // names the program that builds the documents, for their hashes.
 func NewHandler(base http.Handler, inBase func(groupVersion string) bool, source Source, release string, log *slog.Logger) *Handler {
-	return &Handler{base: base, inBase: inBase, source: source, release: release, log: log, cache: newCache()}
+	return &Handler{base: base, inBase: inBase, source: source, release: release, log: log, cache: newCache(), building: make(chan struct{}, 1)}
 }
 
 // ServeHTTP implements [http.Handler] as kube-openapi's handler and handler3
@@ -251,6 +254,8 @@ func (h *Handler) built(ctx context.Context, key string, build func(context.Cont
 				err = fmt.Errorf("panic: %v", cause)
 			}
 		}()
+		h.building <- struct{}{}
+		defer func() { <-h.building }()
 		d, err := build(context.WithoutCancel(ctx))
 		if err != nil {
 			return nil, err
@@ -275,17 +280,18 @@ func (h *Handler) buildV3(ctx context.Context, gv *groupVersion, e *customresour
 	if err != nil {
 		return nil, err
 	}
-	known, taken := customresources.NewSkeletons(), newClaims()
+	taken := newClaims()
 	return h.build(ctx, gv.names, out, func(d *apiextensionsv1.CustomResourceDefinition) ([]*part, error) {
-		p, err := v3Part(d, gv.version, known, taken)
+		p, err := v3Part(d, gv.version, taken)
 		return []*part{p}, err
 	})
 }
 
-// build adds the parts of the definitions to a document, on all processors.
+// build adds the parts of the definitions to a document, on half of the processors: other
+// requests need the rest.
 func (h *Handler) build(ctx context.Context, names []string, out encoder, parts func(*apiextensionsv1.CustomResourceDefinition) ([]*part, error)) ([]byte, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.SetLimit(max(1, runtime.GOMAXPROCS(0)/2))
 	for _, name := range names {
 		group.Go(func() error {
 			definition, err := h.read(ctx, name)

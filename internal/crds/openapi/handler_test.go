@@ -397,7 +397,7 @@ func TestBuildsHaveDeadlines(t *testing.T) {
 // TestPanicOfABuild: a build that panics is an error, and not the end of the
 // process.
 func TestPanicOfABuild(t *testing.T) {
-	h := &Handler{cache: newCache()}
+	h := &Handler{cache: newCache(), building: make(chan struct{}, 1)}
 	_, err := h.built(t.Context(), "key", func(context.Context) (*document, error) { panic("broken") })
 	if err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("got %v", err)

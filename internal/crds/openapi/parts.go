@@ -21,30 +21,18 @@ const (
 
 // v3Part builds the v3 document of one version of a definition, less the members that
 // other definitions of the document have claimed.
-func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string, known *customresources.Skeletons, taken *claims) (*part, error) {
-	paths, schemas, ok, err := known.Part(definition, version, func(isPath bool, name string) bool {
-		if isPath {
-			return taken.claim(pathsSection, name)
-		}
-		return taken.claim(schemasSection, name)
-	})
-	if ok || err != nil {
-		return newV3Part(paths, schemas), err
-	}
+func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *claims) (*part, error) {
 	built, err := customresources.BuildV3(definition, version)
 	if err != nil {
 		return nil, err
 	}
+	var paths, schemas map[string]json.Marshaler
 	if built.Paths != nil {
 		paths = claimed(built.Paths.Paths, pathsSection, taken)
 	}
 	if built.Components != nil {
 		schemas = claimed(built.Components.Schemas, schemasSection, taken)
 	}
-	return newV3Part(paths, schemas), nil
-}
-
-func newV3Part(paths, schemas map[string]json.Marshaler) *part {
 	return &part{
 		sections: []map[string]json.Marshaler{paths, schemas},
 		protobuf: func() ([]byte, error) {
@@ -58,7 +46,7 @@ func newV3Part(paths, schemas map[string]json.Marshaler) *part {
 			}
 			return handler3.ToV3ProtoBinary(encoded)
 		},
-	}
+	}, nil
 }
 
 // newV3Encoder begins a v3 document. In protobuf each part brings the head along.
