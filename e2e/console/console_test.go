@@ -55,12 +55,22 @@ func TestPages(t *testing.T) {
 	p.visit("#/types")
 	p.fill("Filter types", "cloud.example")
 	p.sees("2 of", "cloud.example.org", "Database", "Volume", "v1, v1beta1", "namespaced")
+	p.fill("Filter types", "")
+	p.sees("With objects", "All groups", "▸ core")
+	p.lacks("LimitRange")
+	p.click("▸ core")
+	p.sees("▾ core", "ConfigMap")
+	p.visit("#/types?show=populated") // the server has counted
+	p.sees("Database")
+	p.lacks("LimitRange")
 	p.visit("#/objects/cloud.example.org/v1/databases")
 	p.sees("orders", "users", "postgres", "2 objects", "Engine")
 	p.fill("Label selector", "app=users")
 	p.lacks("orders")
 	p.visit("#/object/cloud.example.org/v1/databases/shop/orders")
-	p.sees("orders", "Conditions", "not ready: Creating", "the <b>database</b> is being created", "onerror=")
+	p.sees("orders", "Conditions", "not ready: Creating", "the <b>database</b> is being created", "Spec", "engine", "orders-data")
+	p.click("UID, version, 2 annotations")
+	p.sees("onerror=")
 	p.click("YAML")
 	p.sees("engine: postgres", "<script>")
 	p.click("Relations")
@@ -114,8 +124,12 @@ func TestSecrets(t *testing.T) {
 	p.click("show secret values")
 	p.sees("Y29ycmVjdCBob3JzZQ==")
 	p.visit("#/object/core/v1/secrets/shop/password")
-	p.sees("kubectl.kubernetes.io/last-applied-configuration", "••••••")
+	p.sees("Keys", "word", "••••••", "UID, version")
+	p.click("UID, version, 1 annotation")
+	p.sees("kubectl.kubernetes.io/last-applied-configuration")
 	p.lacks("correct horse")
+	p.run("show the value", clickIn(`[aria-label="Show word"]`))
+	p.sees("correct horse")
 	p.visit("#/edit/core/v1/secrets/shop/password")
 	p.sees("The editor shows the values of this Secret")
 	p.lacks("Y29ycmVjdCBob3JzZQ==")
@@ -151,7 +165,7 @@ func TestCreateEditDelete(t *testing.T) {
 	p.visit("#/edit/cloud.example.org/v1/databases/shop/users")
 	p.write("apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: users\n  namespace: shop\nspec:\n  engine: mysql\n  size: 50\n")
 	p.click("Review")
-	p.sees("Other managers own fields", ".spec.size", "kubectl")
+	p.sees("A person has set fields that you change", ".spec.size", "kubectl")
 	p.click("Take the fields over")
 	p.sees("dry run", "Apply takes over .spec.size.")
 	p.click("Apply")
@@ -172,20 +186,37 @@ func TestCreateEditDelete(t *testing.T) {
 	p.lacks("orders")
 }
 
-// TestRefusedDeletion: the answer of the server is shown.
-func TestRefusedDeletion(t *testing.T) {
+// TestRightsInOneNamespace: a user with rights in one namespace begins with that of the
+// context, can type another one, and sees no buttons that the user may not use.
+func TestRightsInOneNamespace(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
 	s.Kubectl("", "create", "configmap", "kept", "-n", "shop")
 	path := filepath.Join(t.TempDir(), "reader.kubeconfig")
 	harness.Runs(t, 0, "kubeconfig", "create", "reader", "--data-dir", s.Dir, "--group", "readers", "-o", path)
-	s.Kubectl("", "create", "clusterrolebinding", "readers", "--clusterrole=view", "--group=readers")
-	p := open(t, launch(t, "--kubeconfig", path), "#/object/core/v1/configmaps/shop/kept")
-	p.click("Delete")
-	p.sees("Delete ConfigMap kept?")
-	p.lacks("Looking for dependents") // after which the button moves
-	p.run("delete", clickIn("dialog[open] .danger"))
-	p.sees("could not be deleted", "forbidden")
+	s.Kubectl("", "create", "rolebinding", "readers", "-n", "shop", "--clusterrole=view", "--group=readers")
+	harness.Runs(t, 0, "kubectl", "--kubeconfig", path, "config", "set-context", "--current", "--namespace", "shop")
+	p := open(t, launch(t, "--kubeconfig", path), "")
+	p.sees("Overview", "Kubernetes")
+	p.lacks("Cannot")
+	p.visit("#/objects/core/v1/configmaps")
+	p.sees("kept", "2 objects")
+	if buttons := p.text(); strings.Contains(buttons, "Create") {
+		t.Errorf("the user may create objects in\n%s", buttons)
+	}
+	choose := func(namespace string) {
+		p.run("choose "+namespace, chromedp.Focus(labelled("Namespace")), chromedp.KeyEvent(namespace), chromedp.KeyEvent("\r"))
+	}
+	choose("elsewhere")
+	p.sees("Cannot list configmaps in elsewhere", "choose another namespace")
+	choose("shop")
+	p.sees("kept")
+	p.lacks("Cannot")
+	p.visit("#/object/core/v1/configmaps/shop/kept")
+	p.sees("Metadata")
+	if buttons := p.text(); strings.Contains(buttons, "Delete") || strings.Contains(buttons, "Edit") {
+		t.Errorf("the user may change the object in\n%s", buttons)
+	}
 }
 
 // TestEditor: the schema completes fields and marks errors while one writes.

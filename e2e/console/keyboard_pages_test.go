@@ -68,7 +68,7 @@ func TestKeyboardOfObject(t *testing.T) {
 
 	// Edit: the editor has the focus.
 	p.visit(users)
-	p.sees("Metadata")
+	p.sees("Metadata", "Edit")
 	p.tab("Edit")
 	p.press(kb.Enter)
 	p.focused("YAML")

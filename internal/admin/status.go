@@ -52,6 +52,9 @@ type Status struct {
 	// Objects that are stored, those of aggregated API servers not counted; nil
 	// before the server is ready.
 	Objects *int64 `json:"objects,omitempty"`
+	// ObjectsByType counts them by resource and group, as in "deployments.apps"; it
+	// leaves out types without objects.
+	ObjectsByType map[string]int64 `json:"objectsByType,omitempty"`
 	// Remote servers; nil before the server is ready.
 	Remote *endpoints.Remote `json:"remote,omitempty"`
 	// Warnings and errors that were logged in the last hour.
@@ -222,6 +225,12 @@ func (s StatusSource) addObjects(ctx context.Context, status *Status) {
 	}
 	if objects, err := s.Storage.CountAll(ctx); err == nil {
 		status.Objects = &objects
+	}
+	if counts, err := s.Storage.Population().Counts(ctx); err == nil {
+		status.ObjectsByType = make(map[string]int64, len(counts))
+		for resource, n := range counts {
+			status.ObjectsByType[resource.String()] = n
+		}
 	}
 	if remote, err := s.Remote(); err == nil {
 		status.Remote = &remote

@@ -35,19 +35,19 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 			if port < 0 || port > 65535 {
 				return usageError(fmt.Errorf("--port %d is not a port; use 0 to 65535, 0 for a free one", port))
 			}
-			config, name, err := consoleConfig(cmd, flags, path, contextName)
+			options, err := consoleOptions(cmd, flags, path, contextName)
 			if err != nil {
 				return err
 			}
-			reload := func() (*rest.Config, error) {
-				config, _, err := consoleConfig(cmd, flags, path, name)
-				return config, err
+			options.Reload = func() (*rest.Config, error) {
+				again, err := consoleOptions(cmd, flags, path, options.Context)
+				return again.Config, err
 			}
 			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Color: useColor(cmd.ErrOrStderr())})
 			if err != nil {
 				return err
 			}
-			options := console.Options{Config: config, Reload: reload, Context: name, Port: port, Log: log}
+			options.Port, options.Log = port, log
 			if !noBrowser {
 				browser.Stdout, browser.Stderr = io.Discard, io.Discard // xdg-open prints each program that it tries
 				options.Open = browser.OpenFile
@@ -56,7 +56,7 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "console of %s: %s\nCtrl-C ends it\n", config.Host, c.Address()); err != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "console of %s: %s\nCtrl-C ends it\n", options.Config.Host, c.Address()); err != nil {
 				return fmt.Errorf("print the address: %w", err)
 			}
 			return c.Run(cmd.Context())
@@ -70,18 +70,22 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 	return cmd
 }
 
-// consoleConfig reads the kubeconfig that is named, or that of the local
-// server's administrator, and returns the name of its context.
-func consoleConfig(cmd *cobra.Command, flags *configFlags, path, contextName string) (*rest.Config, string, error) {
+// consoleOptions reads the kubeconfig that is named, or that of the local server's
+// administrator, and returns what the console takes from it.
+func consoleOptions(cmd *cobra.Command, flags *configFlags, path, contextName string) (console.Options, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: contextName}
 	loader, config, err := loadClientConfig(kubeconfigFile(path), overrides, func() ([]byte, error) { return readLocalKubeconfig(cmd, flags) })
 	if err != nil {
-		return nil, "", err
+		return console.Options{}, err
 	}
-	if contextName == "" {
-		if loaded, err := loader.RawConfig(); err == nil { // ClientConfig has read it
-			contextName = loaded.CurrentContext
+	options := console.Options{Config: config, Context: contextName}
+	if loaded, err := loader.RawConfig(); err == nil { // ClientConfig has read it
+		if contextName == "" {
+			options.Context = loaded.CurrentContext
+		}
+		if used := loaded.Contexts[options.Context]; used != nil {
+			options.Namespace = used.Namespace
 		}
 	}
-	return config, contextName, nil
+	return options, nil
 }

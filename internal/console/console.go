@@ -25,6 +25,8 @@ type Options struct {
 	Reload func() (*rest.Config, error)
 	// Context is the name of the kubeconfig's context, shown by the page.
 	Context string
+	// Namespace of the context; empty if it names none. The page begins with it.
+	Namespace string
 	// Port of loopback to listen on; 0 is a free one.
 	Port int
 	// Open opens a local file in the user's browser; nil opens none.

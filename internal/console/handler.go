@@ -31,7 +31,8 @@ type handler struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 	index    string
-	context  string // of the kubeconfig, shown by the page
+	// The kubeconfig's context and its namespace, for the page.
+	context, namespace string
 }
 
 // newHandler returns the handler of a console that listens on the port of loopback. Its
@@ -51,7 +52,7 @@ func newHandler(options Options, port int) (*handler, error) {
 		return nil, err
 	}
 	h := &handler{
-		sessions: newSessions(time.Now), log: options.Log, index: string(index), context: options.Context,
+		sessions: newSessions(time.Now), log: options.Log, index: string(index), context: options.Context, namespace: options.Namespace,
 		host: fmt.Sprintf("%s.localhost:%d", strings.ToLower(rand.Text()), port), mux: http.NewServeMux(),
 	}
 	h.mux.Handle(apiPrefix+"/", h.authenticated(http.StripPrefix(apiPrefix, forward)))
@@ -126,7 +127,7 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src "+assets+"; style-src "+assets+" 'nonce-"+nonce+
 		"'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	page := strings.NewReplacer("{{nonce}}", nonce, "{{context}}", attribute(h.context)).Replace(h.index)
+	page := strings.NewReplacer("{{nonce}}", nonce, "{{context}}", attribute(h.context), "{{namespace}}", attribute(h.namespace)).Replace(h.index)
 	_, _ = w.Write([]byte(page)) // a client that is gone has no use for an error
 }
 

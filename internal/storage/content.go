@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -54,6 +55,13 @@ func (s *Storage) prefix(resource schema.GroupResource) string {
 		return prefix
 	}
 	return store.CustomResourcePrefix(resource)
+}
+
+// knownPrefixes returns the key prefixes of the resources that have a store.
+func (s *Storage) knownPrefixes() map[schema.GroupResource]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.prefixes)
 }
 
 // isBuiltIn reports whether the resource is stored here and is no custom resource.

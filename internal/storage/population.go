@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -283,6 +286,29 @@ func (p *Population) Populated(ctx context.Context, resources []schema.GroupReso
 		}
 	}
 	return populated, others, nil
+}
+
+// Counts returns the numbers of objects of the resources that have any: of the built-in
+// resources, and of those that were in a call of [Population.Populated].
+func (p *Population) Counts(ctx context.Context) (map[schema.GroupResource]int64, error) {
+	known := p.storage.knownPrefixes()
+	if err := p.lockCounted(ctx, slices.Collect(maps.Values(known))); err != nil {
+		return nil, err
+	}
+	defer p.mu.Unlock()
+	found, used := map[schema.GroupResource]int64{}, sets.New[string]()
+	for resource, prefix := range known {
+		if n := p.counts[prefix]; n > 0 {
+			found[resource] = n
+			used.Insert(prefix)
+		}
+	}
+	for prefix, n := range p.counts {
+		if group, resource, isCustom := strings.Cut(prefix, "/"); n > 0 && isCustom && p.counted[prefix] && !used.Has(prefix) {
+			found[schema.GroupResource{Group: group, Resource: resource}] = n
+		}
+	}
+	return found, nil
 }
 
 // awaitWatch returns when the first watch has started.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -96,6 +97,9 @@ func TestPopulationCountsExistingObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectPopulated(t, p, put(t, client, "/registry/example.com/widgets/default/b"), configMaps, widgets)
+	if counts, err := p.Counts(t.Context()); err != nil || !maps.Equal(counts, map[schema.GroupResource]int64{configMaps: 1, widgets: 2}) {
+		t.Errorf("the counts are %v, %v", counts, err)
+	}
 	remove(t, client, "/registry/example.com/widgets/default/b")
 	expectPopulated(t, p, remove(t, client, "/registry/example.com/widgets/default/a"), configMaps)
 }

@@ -1,38 +1,35 @@
 // What the user may do, and who may do something.
 import { useState } from "preact/hooks";
-import { list, send, type KubeObject } from "./api";
+import { list, type KubeObject } from "./api";
 import { Failure, Loading, Pill, useDebounced } from "./parts";
 import { route, setQuery } from "./router";
+import { matches, review, rulesIn, scope, type Rule } from "./scope";
 import { useLoad, useSignal } from "./signal";
 import { findType, typeKey, types } from "./types";
 
-interface Rule { verbs: string[]; apiGroups?: string[]; resources?: string[]; resourceNames?: string[]; nonResourceURLs?: string[] }
 interface Subject { kind: string; name: string; namespace?: string }
 /** Who may do something, by which role and binding; `names` are the only objects that it is for. */
 interface Grant { subject: Subject; role: string; binding: KubeObject; names: string[] }
-
-const review = async (kind: string, spec: any, path: string, group: string) =>
-  (await send(path, { method: "POST", body: JSON.stringify({ apiVersion: group, kind, spec }) })).json();
 
 const verbs = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 export function Access() {
   const { query } = useSignal(route);
-  const namespace = query.get("ns") ?? "default";
+  const namespace = query.get("ns") ?? (scope.value || "default");
   const [text, setText] = useDebounced(namespace, (ns) => setQuery({ ns }));
   const mine = useLoad(async () => {
     const [who, rules] = await Promise.all([
       review("SelfSubjectReview", undefined, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "authentication.k8s.io/v1"),
-      review("SelfSubjectRulesReview", { namespace }, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", "authorization.k8s.io/v1"),
+      rulesIn(namespace),
     ]);
-    return { user: who.status.userInfo, rules: (rules.status.resourceRules ?? []) as Rule[], incomplete: rules.status.incomplete as boolean, namespace };
+    return { user: who.status.userInfo, rules: rules.resourceRules ?? [], incomplete: rules.incomplete, namespace };
   }, [namespace]);
   return <>
     <div class="title"><h1>Access</h1></div>
     <section><h2>You</h2>
       {mine.error ? <Failure error={mine.error} doing="ask what you may do" /> : !mine.data ? <Loading /> : <>
         <dl><dt>User</dt><dd>{mine.data.user.username}</dd><dt>Groups</dt><dd>{(mine.data.user.groups ?? []).join(", ")}</dd></dl>
-        <div class="toolbar"><label>In namespace <input value={text} aria-label="Namespace" onInput={(event) => setText(event.currentTarget.value)} /></label>
+        <div class="toolbar"><label>In namespace <input value={text} aria-label="Namespace of the rules" onInput={(event) => setText(event.currentTarget.value)} /></label>
           {mine.data.incomplete && <span class="muted">The authorizer does not list all rules.</span>}</div>
         {mine.data.namespace !== namespace ? <Loading /> : <table class="plain stack"><thead><tr><th>Verbs</th><th>Resources</th><th>API groups</th><th>Names</th></tr></thead>
           <tbody>{sorted(mine.data.rules).map((rule, i) => <tr key={i}><td data-label="Verbs">{all(rule.verbs)}</td><td data-label="Resources">{all(rule.resources)}</td><td data-label="API groups">{all(rule.apiGroups?.map((group) => group || "core"))}</td><td data-label="Names">{all(rule.resourceNames, "any")}</td></tr>)}</tbody></table>}</>}
@@ -49,7 +46,7 @@ const all = (values: string[] | undefined, none = "") => (!values?.length ? none
 function WhoCan() {
   const { query } = useSignal(route);
   const known = useSignal(types)!;
-  const verb = query.get("verb") ?? "get", key = query.get("type") ?? "core/v1/secrets", namespace = query.get("ns") ?? "default";
+  const verb = query.get("verb") ?? "get", key = query.get("type") ?? "core/v1/secrets", namespace = query.get("ns") ?? (scope.value || "default");
   const [typed, setTyped] = useState<string>();
   const type = findType(key);
   const question = [verb, key, namespace].join(" ");
@@ -91,10 +88,3 @@ const roleHref = (role: string, namespace?: string) => {
   const [kind, name] = role.split("/");
   return `#/object/rbac.authorization.k8s.io/v1/${kind === "Role" ? "roles" : "clusterroles"}/${kind === "Role" ? encodeURIComponent(namespace ?? "") : "-"}/${encodeURIComponent(name)}`;
 };
-
-const includes = (values: string[] | undefined, wanted: string) => !!values && (values.includes("*") || values.includes(wanted));
-
-/** Whether a rule allows a verb on a resource, as RBAC's authorizer decides. */
-export function matches(rule: Rule, verb: string, group: string, resource: string): boolean {
-  return includes(rule.verbs, verb) && includes(rule.apiGroups, group) && includes(rule.resources, resource);
-}

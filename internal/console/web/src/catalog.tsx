@@ -5,7 +5,8 @@ import { number } from "./format";
 import { moveFocus, useDebounced, VirtualList } from "./parts";
 import { route, setQuery } from "./router";
 import { useSignal } from "./signal";
-import { count, counts, hrefOfType, miscounted, typeKey, types, uncount, type ApiType } from "./types";
+import { count, counts, miscounted, uncount } from "./counts";
+import { hrefOfType, isBuiltIn, matchesType, typeKey, types, type ApiType } from "./types";
 
 function TypeRow({ type }: { type: ApiType }) {
   const found = useSignal(counts).get(typeKey(type));
@@ -49,12 +50,14 @@ export function Types() {
     });
     return () => { for (const type of known) uncount(type); };
   }, [populated, known]);
-  const matching = useMemo(() => known.filter((type) => {
-    const name = `${type.kind} ${type.resource} ${type.group} ${type.shortNames.join(" ")} ${type.categories.join(" ")}`.toLowerCase();
-    return words.every((word) => name.includes(word));
-  }), [known, query.get("q")]);
-  const shown = populated ? matching.filter((type) => Number(counted.get(typeKey(type))) > 0) : matching;
-  const items = byGroup(shown);
+  const matching = useMemo(() => known.filter((type) => matchesType(type, words)), [known, query.get("q")]);
+  const hasObjects = (type: ApiType) => Number(counted.get(typeKey(type))) > 0;
+  const shown = populated ? matching.filter(hasObjects) : matching;
+  const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (title: string) => setToggled((before) => { const next = new Set(before); if (!next.delete(title)) next.add(title); return next; });
+  // A search and the filter show all they find; otherwise types with objects are first, and groups are folded.
+  const all = words.length > 0 || populated;
+  const items = all ? byGroup(shown, () => true) : [...firstOnes(known.filter(hasObjects)), ...byGroup(shown, (title) => toggled.has(title))];
   return (
     <>
       <div class="title"><h1>Types</h1><span class="muted">{shown.length === known.length ? number(known.length) : `${number(shown.length)} of ${number(known.length)}`}</span></div>
@@ -65,26 +68,36 @@ export function Types() {
       </div>
       {items.length > 0 && <div class={`table scroller ${items.length < 8 ? "short" : ""}`} role="table" aria-label="Types" aria-rowcount={items.length + 1} onKeyDown={moveFocus}>
         <div class="type-row head" role="row"><span>Kind</span><span class="wide">Versions</span><span class="wide">Short names</span><span class="wide">Scope</span><span class="count">Objects</span><span class="wide" /></div>
-        <VirtualList label="Types" items={items} keyOf={(item) => ("title" in item ? `group ${item.title}` : typeKey(item))}
-          row={(item) => ("title" in item ? <div class="group-row" role="row"><strong>{item.title}</strong> <span class="muted">{number(item.size)}</span></div> : <TypeRow type={item} />)} />
+        <VirtualList label="Types" items={items} keyOf={(item) => ("title" in item ? `group ${item.title}` : "first" in item ? `first ${typeKey(item.first)}` : typeKey(item))}
+          row={(item) => ("title" in item ? <div class="group-row" role="row">
+            {all || item.size === undefined ? <strong>{item.title}</strong> : <a href="#" role="button" aria-expanded={toggled.has(item.title)} onClick={(event) => { event.preventDefault(); toggle(item.title); }}>{toggled.has(item.title) ? "▾" : "▸"} <strong>{item.title}</strong></a>}
+            <span class="muted">{item.size === undefined ? "" : number(item.size)}</span></div> : <TypeRow type={"first" in item ? item.first : item} />)} />
       </div>}
       {shown.length === 0 && <p class="muted">{populated && progress < known.length ? "Counting objects…" : "No type matches."}</p>}
     </>
   );
 }
 
-/** A heading of a group. */
-interface Heading { title: string; size: number }
+/** A heading; a group has a size. */
+interface Heading { title: string; size?: number }
+type Item = Heading | { first: ApiType } | ApiType;
 
-/** Puts a heading before the types of each group. */
-function byGroup(types: ApiType[]): (Heading | ApiType)[] {
-  const items: (Heading | ApiType)[] = [];
-  let heading: Heading | undefined;
+/** The types with objects under a heading, installed ones first. */
+function firstOnes(types: ApiType[]): Item[] {
+  if (types.length === 0) return [];
+  const sorted = [...types.filter((type) => !isBuiltIn(type)), ...types.filter(isBuiltIn)];
+  return [{ title: "With objects" }, ...sorted.map((first) => ({ first })), { title: "All groups" }];
+}
+
+/** Puts a heading before the types of each group, and leaves out those of folded groups. */
+function byGroup(types: ApiType[], open: (title: string) => boolean): Item[] {
+  const items: Item[] = [];
+  let heading: { title: string; size: number } | undefined;
   for (const type of types) {
     const title = type.group || "core";
     if (heading?.title !== title) items.push(heading = { title, size: 0 });
     heading.size++;
-    items.push(type);
+    if (open(title)) items.push(type);
   }
   return items;
 }

@@ -28,17 +28,18 @@ export function Chart({ title, points, value, tone = "accent" }: { title: string
     return () => dark.removeEventListener("change", change);
   }, []);
   useEffect(() => {
+    const element = parent.current!;
     const style = getComputedStyle(document.documentElement);
     const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
     const axis = { stroke: color("muted"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     plot.current = new uPlot({
-      width: parent.current!.clientWidth, height: 120, padding: [null, 26, null, null], legend: { show: false }, cursor: { show: false },
+      width: element.clientWidth, height: 120, padding: [null, 26, null, null], legend: { show: false }, cursor: { show: false },
       scales: { x: { range }, y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 0) * 1.1)] } },
       series: [{}, { stroke: color(tone), width: 1.5, fill: color(tone) + "22", points: { show: (plot) => plot.data[0].length === 1 }, spanGaps: true }],
       axes: [{ ...axis, size: 24, space: 90, values: (_, ticks) => ticks.map((tick) => clock.format(tick * 1000)) }, { ...axis, size: 42, space: 30 }],
-    }, [[], []], parent.current!);
-    const resize = new ResizeObserver(() => plot.current?.setSize({ width: parent.current!.clientWidth, height: 120 }));
-    resize.observe(parent.current!);
+    }, [[], []], element);
+    const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: 120 }));
+    resize.observe(element);
     return () => { resize.disconnect(); plot.current?.destroy(); };
   }, [scheme]);
   useEffect(() => { plot.current?.setData([points.map((point) => point.time), points.map(value)]); }, [points, scheme]);

@@ -5,7 +5,7 @@ import { parse, stringify } from "yaml";
 import { ApiError, epoch, get, send, type Cause, type KubeObject } from "./api";
 import { YamlDiff, YamlEditor } from "./editor";
 import { schemaOf, skeleton, type Schema } from "./openapi";
-import { isSecret } from "./object";
+import { isSecret } from "./summary";
 import { Failure, Loading } from "./parts";
 import { go, route } from "./router";
 import { useLoad, useSignal } from "./signal";
@@ -155,14 +155,19 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
 }
 
 /** A failure with a choice. It takes the focus, also from the editor. */
-function Question({ title, children }: { title: string; children: ComponentChildren }) {
+function Question({ title, notice, children }: { title: string; notice?: boolean; children: ComponentChildren }) {
   const element = useRef<HTMLDivElement>(null);
   useEffect(() => { element.current?.focus(); }, []);
-  return <div ref={element} class="failure" role="alert" tabIndex={-1}><strong>{title}</strong>{children}</div>;
+  return <div ref={element} class={notice ? "notice" : "failure"} role="alert" tabIndex={-1}><strong>{title}</strong>{children}</div>;
 }
 
+/** Managers that a person uses; what another manager sets, it may set again. */
+const byHand = (cause: Cause) => /^conflict with "(kubectl|kube-hyper-mini-console)/.test(cause.message ?? "");
+
 function Conflicts({ causes, onForce }: { causes: Cause[]; onForce: () => void }) {
+  const owners = <ul>{causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message?.replace(/^conflict with /, "is owned by ")}</li>)}</ul>;
+  if (causes.every(byHand)) return <Question title="A person has set fields that you change" notice>
+    {owners}<p>They were set with kubectl, which changes them back only when the person applies them again. <button class="primary" onClick={onForce}>Take the fields over</button></p></Question>;
   return <Question title="Other managers own fields that you change">
-    <ul>{causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message?.replace(/^conflict with /, "is owned by ")}</li>)}</ul>
-    <p>Their controllers may change them back. <button class="danger" onClick={onForce}>Take the fields over</button></p></Question>;
+    {owners}<p>Their controllers may change them back. <button class="danger" onClick={onForce}>Take the fields over</button></p></Question>;
 }

@@ -17,11 +17,12 @@ export function span(seconds: number): string {
   return days < 730 ? `${days}d` : `${Math.floor(days / 365)}y`;
 }
 
+/** A size as `kube-hyper-mini status` prints it. */
 export function bytes(n: number): string {
-  const units = ["B", "kB", "MB", "GB", "TB"];
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
-  while (n >= 1000 && unit < units.length - 1) { n /= 1000; unit++; }
-  return `${n >= 100 || unit === 0 ? Math.round(n) : n.toFixed(1)} ${units[unit]}`;
+  while (n >= 1024 && unit < units.length - 1) { n /= 1024; unit++; }
+  return `${n >= 10 || unit === 0 ? Math.round(n) : n.toFixed(1)} ${units[unit]}`;
 }
 
 export const number = (n: number) => n.toLocaleString("en-US");

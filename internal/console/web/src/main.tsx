@@ -1,7 +1,9 @@
 import { render } from "preact";
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { connection, epoch, pause, whileInView } from "./api";
-import { go, route } from "./router";
+import { go, route, setQuery } from "./router";
+import { loadCounts } from "./counts";
+import { choose, loadNamespaces, namespaces, scope } from "./scope";
 import { useSignal } from "./signal";
 import { apiVersion, hrefOfType, loadTypes, types } from "./types";
 import { Failure, Loading } from "./parts";
@@ -62,6 +64,22 @@ function TypeSearch() {
   );
 }
 
+/** Chooses the namespace of the pages: one of the list, or any name if they may not be listed. */
+function NamespacePicker() {
+  const { parts, query } = useSignal(route);
+  const names = useSignal(namespaces), chosen = useSignal(scope) ?? "";
+  const value = (parts[0] === "objects" && query.get("ns")) || chosen;
+  const pick = (name: string) => { choose(name); if (query.has("ns")) setQuery({ ns: undefined }); };
+  if (names) return (
+    <select class="namespace" aria-label="Namespace" value={value} onChange={(event) => pick(event.currentTarget.value)}>
+      <option value="">all namespaces</option>
+      {[...new Set([...names, ...(value ? [value] : [])])].map((name) => <option key={name} value={name} selected={name === value}>{name}</option>)}
+    </select>
+  );
+  return <input class="namespace" aria-label="Namespace" placeholder="all namespaces" title="Any namespace, then Enter; empty for all" spellcheck={false} defaultValue={value} key={value}
+    onFocus={(event) => event.currentTarget.select()} onChange={(event) => pick(event.currentTarget.value.trim())} />;
+}
+
 /** Draws a page. What an API server sends may be of a form that the page does not expect. */
 function Drawn({ page: Page }: { page: () => any }) {
   const [error] = useErrorBoundary();
@@ -72,12 +90,15 @@ function App() {
   const { parts } = useSignal(route);
   const state = useSignal(connection);
   const round = useSignal(epoch);
-  const known = useSignal(types);
+  const served = useSignal(types), namespace = useSignal(scope);
+  const known = served !== undefined && namespace !== undefined;
   const [error, setError] = useState<Error>();
   useEffect(() => {
     const abort = new AbortController();
     void whileInView(abort.signal, async (shown) => {
       while (!shown.aborted) {
+        await loadNamespaces(shown);
+        void loadCounts(shown);
         try { await loadTypes(shown); setError(undefined); } catch (failure) { if (!shown.aborted) setError(failure as Error); }
         await pause(10_000, shown);
       }
@@ -100,6 +121,7 @@ function App() {
         <nav aria-label="Pages">
           {navigation.map(([path, title]) => <a key={path} href={`#/${path}`} aria-current={(parts[0] ?? "") === path ? "page" : undefined}>{title}</a>)}
         </nav>
+        <NamespacePicker />
         <TypeSearch />
       </header>
       {state === "expired" && <div class="banner" role="alert">The session of this page has ended. Copy your text, then open the new address: the terminal of <code>kube-hyper-mini console</code> shows it as soon as you <a href="/">reload the page</a>, or start it again.</div>}

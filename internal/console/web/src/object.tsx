@@ -3,13 +3,15 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { stringify } from "yaml";
 import { ApiError, UNREADABLE, get, list, pause, watch, whileInView, type KubeObject, type ManagedFields } from "./api";
 import { YamlView } from "./editor";
-import { conditionsOf, stateOf, toneOf, type Condition } from "./conditions";
+import { stateOf } from "./conditions";
 import { tree } from "./owners";
 import { Age, Failure, Loading, Pill } from "./parts";
 import { DeleteDialog } from "./remove";
 import { EVERY, usePolled } from "./polled";
 import { go, route, setQuery } from "./router";
+import { useMay } from "./scope";
 import { useSignal } from "./signal";
+import { Summary, isSecret, masked } from "./summary";
 import { Tree } from "./tree";
 import { apiVersion, findType, hrefOfReference, hrefOfType, keyOf, pathOf, typeKey, type ApiType } from "./types";
 
@@ -68,6 +70,7 @@ function OneObject({ type, namespace, name }: { type: ApiType; namespace: string
   const tab = query.get("tab") ?? "";
   const { object, gone, error } = useObject(type, namespace, name);
   const [deleting, setDeleting] = useState(false);
+  const mayEdit = useMay("patch", type, namespace, name), mayDelete = useMay("delete", type, namespace, name);
   if (!object) return error ? <><p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}{namespace && ` in ${namespace}`}</p><div class="title"><h1>{name}</h1></div><Failure error={error} doing={`read ${type.kind} ${name}`} /></> : <Loading />;
   const state = stateOf(object);
   return (
@@ -75,14 +78,14 @@ function OneObject({ type, namespace, name }: { type: ApiType; namespace: string
       <p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}{namespace && <> in <a href={`${hrefOfType(type)}?ns=${encodeURIComponent(namespace)}`}>{namespace}</a></>}</p>
       <div class="title"><h1>{name}</h1>
         {gone ? <Pill state="bad">deleted</Pill> : object.metadata.deletionTimestamp ? <Pill state="warn">is being deleted</Pill> : state.tone !== "idle" && <Pill state={state.tone}>{state.tone === "good" ? state.word : "not ready"}</Pill>}
-        <span class="buttons">{!gone && type.verbs.includes("patch") && <a class="button" href={`#/edit/${typeKey(type)}/${namespace ? encodeURIComponent(namespace) : "-"}/${encodeURIComponent(name)}`}>Edit</a>}
-        {!gone && type.verbs.includes("delete") && <button class="danger" onClick={() => setDeleting(true)}>Delete</button>}</span></div>
+        <span class="buttons">{!gone && mayEdit && <a class="button" href={`#/edit/${typeKey(type)}/${namespace ? encodeURIComponent(namespace) : "-"}/${encodeURIComponent(name)}`}>Edit</a>}
+        {!gone && mayDelete && <button class="danger" onClick={() => setDeleting(true)}>Delete</button>}</span></div>
       <div class="tabs" role="tablist" onKeyDown={moveTab}>
         {tabs.map(([id, title]) => <button key={id} role="tab" aria-selected={tab === id} tabIndex={tab === id ? 0 : -1} onClick={() => setQuery({ tab: id })}>{title}</button>)}
       </div>
       {error && <Failure error={error} doing="follow the object" />}
       <div role="tabpanel">
-        {tab === "" && <Summary object={object} />}
+        {tab === "" && <Summary type={type} object={object} />}
         {tab === "yaml" && <Yaml object={object} />}
         {tab === "tree" && <Relations type={type} object={object} />}
         {tab === "events" && <Events object={object} />}
@@ -101,58 +104,6 @@ function moveTab(event: KeyboardEvent) {
   event.preventDefault();
   all[to].focus();
   all[to].click();
-}
-
-function Summary({ object }: { object: KubeObject }) {
-  const { metadata } = object;
-  return (
-    <>
-      {conditionsOf(object.status).map(({ of, conditions }) => <section key={of}><h2>Conditions{of && ` of ${of}`}</h2><Conditions conditions={conditions} /></section>)}
-      <section><h2>Metadata</h2><dl>
-        <dt>Created</dt><dd><Age time={metadata.creationTimestamp} ago /></dd>
-        {metadata.deletionTimestamp && <><dt>Deletion requested</dt><dd><Age time={metadata.deletionTimestamp} ago /></dd></>}
-        {metadata.finalizers?.length ? <><dt>Finalizers</dt><dd>{metadata.finalizers.join(", ")}</dd></> : null}
-        {metadata.ownerReferences?.map((owner) => {
-          const href = hrefOfReference(owner, metadata.namespace);
-          return <><dt>{owner.controller ? "Controlled by" : "Owned by"}</dt><dd>{href ? <a href={href}>{owner.kind} {owner.name}</a> : `${owner.kind} ${owner.name}`}</dd></>;
-        })}
-        <dt>UID</dt><dd class="mono">{metadata.uid}</dd>
-        <dt>Resource version</dt><dd class="mono">{metadata.resourceVersion}</dd>
-      </dl></section>
-      <Pairs title="Labels" pairs={metadata.labels} />
-      <Pairs title="Annotations" pairs={(isSecret(object) ? masked(object) : object).metadata.annotations} />
-    </>
-  );
-}
-
-function Conditions({ conditions }: { conditions: Condition[] }) {
-  return <ul class="conditions">{conditions.map((condition) => <li key={condition.type}>
-    <Pill state={toneOf(condition)}>{condition.type}</Pill>
-    <span>{condition.status === "True" ? "" : condition.status === "False" ? "not " : "unknown whether "}{words(condition.type)}{condition.reason ? `: ${condition.reason}` : ""}</span>
-    <span class="muted"><Age time={condition.lastTransitionTime} /></span>
-    {condition.message && <p>{condition.message}</p>}
-  </li>)}</ul>;
-}
-
-const words = (type: string) => type.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
-
-function Pairs({ title, pairs }: { title: string; pairs?: Record<string, string> }) {
-  const entries = Object.entries(pairs ?? {});
-  if (entries.length === 0) return null;
-  return <section><h2>{title}</h2><dl>{entries.map(([name, value]) => <><dt>{name}</dt><dd class="mono">{value.length > 400 ? value.slice(0, 400) + "…" : value}</dd></>)}</dl></section>;
-}
-
-export const isSecret = (object: KubeObject) => object.kind === "Secret" && object.apiVersion === "v1";
-
-/** Replaces the values of a Secret. */
-function masked(object: KubeObject): KubeObject {
-  const mask = (values?: Record<string, unknown>) => values && Object.fromEntries(Object.keys(values).map((key) => [key, "••••••"]));
-  const copy: KubeObject = { ...object };
-  if (object.data) copy.data = mask(object.data);
-  if (object.stringData) copy.stringData = mask(object.stringData);
-  const applied = "kubectl.kubernetes.io/last-applied-configuration";
-  if (object.metadata.annotations?.[applied]) copy.metadata = { ...object.metadata, annotations: { ...object.metadata.annotations, [applied]: "••••••" } };
-  return copy;
 }
 
 function Yaml({ object }: { object: KubeObject }) {

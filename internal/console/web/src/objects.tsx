@@ -1,11 +1,12 @@
 // The page of a type's objects: filters, sorting, selection.
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { METADATA_LIST, list } from "./api";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ApiError } from "./api";
 import { toneOf } from "./conditions";
 import { number } from "./format";
 import { DeleteDialog } from "./remove";
 import { Age, Failure, Loading, moveFocus, useDebounced, VirtualList } from "./parts";
 import { route, setQuery } from "./router";
+import { scope, useMay } from "./scope";
 import { useSignal } from "./signal";
 import { PAGE, LiveTable, arrange, cellText, isAge, type Row } from "./table";
 import { apiVersion, findType, hrefOfObject, keyOf, pathOf, typeKey, type ApiType } from "./types";
@@ -18,7 +19,8 @@ export function Objects() {
 }
 
 function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
-  const namespace = query.get("ns") ?? "", labels = query.get("labels") ?? "";
+  const beginning = useSignal(scope) ?? "";
+  const namespace = type.namespaced ? query.get("ns") ?? beginning : "", labels = query.get("labels") ?? "";
   const table = useMemo(() => new LiveTable(pathOf(type, namespace || undefined), labels, type.verbs.includes("watch")), [namespace, labels]);
   useEffect(() => () => table.close(), [table]);
   const version = useSignal(table.version);
@@ -35,8 +37,7 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
   const wider = table.columns.some((column) => column.priority > 0);
   const showNamespace = type.namespaced && !namespace;
   const titles = [...(showNamespace ? ["Namespace"] : []), ...columns.map((column) => column.name)];
-  const least = (title: string) => (title === "Name" ? 120 : title === "Namespace" ? 76 : title.toLowerCase() === "age" ? 46 : 70);
-  const grid = { gridTemplateColumns: `24px ${titles.map((title) => `minmax(${least(title)}px, ${title === "Name" ? "2fr" : title.toLowerCase() === "age" ? "70px" : "1fr"})`).join(" ")}`, minWidth: `${titles.reduce((sum, title) => sum + least(title) + 12, 52)}px` };
+  const grid = useGrid(table, rows, titles, showNamespace, columns);
   const numeric = (title: string) => columns.some((column) => column.name === title && (column.type === "integer" || column.type === "number"));
   const chosen = selected.size > 0 ? rows.filter((row) => selected.has(row.object.metadata.uid)) : [];
   const toggle = (uid: string) => setSelected((before) => { const next = new Set(before); if (!next.delete(uid)) next.add(uid); return next; });
@@ -46,13 +47,14 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
       <div class="title"><h1>{type.kind}</h1><span class="muted">{apiVersion(type)}</span>
         <span class="muted" aria-live="polite">{table.loading && empty ? "" : `${table.exact ? "" : "more than "}${number(table.total)} ${table.total === 1 ? "object" : "objects"}`}</span>
         <span class="buttons"><a class="button" href={`#/schema/${typeKey(type)}`}>Schema</a>
-        {type.verbs.includes("create") && <a class="button primary" href={`#/new/${typeKey(type)}${namespace ? "?ns=" + encodeURIComponent(namespace) : ""}`}>Create</a>}</span></div>
-      <Filters type={type} namespace={namespace} labels={labels} query={query}>
+        {useMay("create", type, namespace) && <a class="button primary" href={`#/new/${typeKey(type)}${namespace ? "?ns=" + encodeURIComponent(namespace) : ""}`}>Create</a>}</span></div>
+      <Filters labels={labels} query={query}>
         {wider && <label><input type="checkbox" checked={query.has("wide")} onChange={(event) => setQuery({ wide: event.currentTarget.checked ? "yes" : undefined })} /> all columns</label>}
         {chosen.length > 0 && <button class="danger" aria-keyshortcuts="Delete" title="or the key Delete in the table" onClick={() => setDeleting(true)}>Delete {number(chosen.length)}</button>}
       </Filters>
       <More table={table} matching={rows.length} filtered={!!filter} />
-      {table.error && <Failure error={table.error} doing={`list ${type.resource}`} />}
+      {table.error && <Failure error={table.error} doing={`list ${type.resource}${namespace ? " in " + namespace : ""}`} />}
+      {table.error instanceof ApiError && table.error.code === 403 && type.namespaced && <p class="notice">At the top of the page, choose {namespace ? "another namespace" : "a namespace in which you may list them"}.</p>}
       {table.loading && empty && !table.error && <Loading />}
       {columns.length > 0 && !empty && <div class={`table scroller ${rows.length < 8 ? "short" : ""}`} role="table" aria-label={type.kind} aria-rowcount={rows.length + 1}
         onKeyDown={(event) => { if (event.key === "Delete" && chosen.length > 0) setDeleting(true); else moveFocus(event); }}>
@@ -78,6 +80,23 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
   );
 }
 
+/** The columns' widths: as wide as their texts, with a limit. They grow only, so that a change does not move them. */
+function useGrid(table: LiveTable, rows: Row[], titles: string[], withNamespace: boolean, columns: { name: string; index: number }[]) {
+  const widest = useRef<{ table: LiveTable; widths: Map<string, number> }>({ table, widths: new Map() });
+  if (widest.current.table !== table) widest.current = { table, widths: new Map() };
+  return useMemo(() => {
+    const { widths } = widest.current;
+    titles.forEach((title, i) => {
+      const column = columns[withNamespace ? i - 1 : i];
+      let longest = title.length + 2;
+      for (const row of rows.slice(0, 200)) longest = Math.max(longest, column ? isAge(column as any) || title === "Age" ? 5 : cellText(row.cells[column.index]).length : row.object.metadata.namespace?.length ?? 0);
+      widths.set(title, Math.max(widths.get(title) ?? 0, Math.min(title === "Name" ? 460 : 320, Math.ceil(longest * 7.4) + 6)));
+    });
+    const least = (title: string) => Math.min(widths.get(title)!, title === "Name" ? 120 : 76);
+    return { gridTemplateColumns: `24px ${titles.map((title) => `minmax(${least(title)}px, ${widths.get(title)}px)`).join(" ")}`, minWidth: `${titles.reduce((sum, title) => sum + least(title) + 12, 52)}px` };
+  }, [rows, titles.join("|")]);
+}
+
 function Cell({ type, row, column }: { type: ApiType; row: Row; column: { name: string; type: string; format: string; index: number } }) {
   const { metadata } = row.object;
   if (column.format === "name" || column.name === "Name") return <a href={hrefOfObject(type, metadata)} title={metadata.name}>{metadata.name}</a>;
@@ -98,26 +117,12 @@ function More({ table, matching, filtered }: { table: LiveTable; matching: numbe
   </div>;
 }
 
-function Filters({ type, namespace, labels, query, children }: { type: ApiType; namespace: string; labels: string; query: URLSearchParams; children?: any }) {
+function Filters({ labels, query, children }: { labels: string; query: URLSearchParams; children?: any }) {
   const [labelText, setLabelText] = useDebounced(labels, (value) => setQuery({ labels: value }));
   const [filterText, setFilterText] = useDebounced(query.get("q") ?? "", (value) => setQuery({ q: value }));
   return <div class="toolbar">
-    {type.namespaced && <NamespacePicker value={namespace} />}
     <input type="search" placeholder="labels: app=web" aria-label="Label selector" value={labelText} onInput={(event) => setLabelText(event.currentTarget.value)} />
     <input type="search" placeholder="text in a row" aria-label="Filter rows" value={filterText} onInput={(event) => setFilterText(event.currentTarget.value)} />
     {children}
   </div>;
-}
-
-function NamespacePicker({ value }: { value: string }) {
-  const [names, setNames] = useState<string[]>([]);
-  useEffect(() => {
-    list("/api/v1/namespaces", { accept: METADATA_LIST, query: { limit: 2000 } }).then((found) => setNames(found.items.map((item) => item.metadata.name)), () => setNames([]));
-  }, []);
-  return (
-    <select aria-label="Namespace" value={value} onChange={(event) => setQuery({ ns: event.currentTarget.value })}>
-      <option value="">all namespaces</option>
-      {[...new Set([...names, ...(value ? [value] : [])])].map((name) => <option key={name} value={name} selected={name === value}>{name}</option>)}
-    </select>
-  );
 }

@@ -1,5 +1,5 @@
 // The server at a glance.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { ApiError, get, list, parallel, pause, send, whileInView, type KubeObject } from "./api";
 import { Chart } from "./chart";
 import { bytes, number, span } from "./format";
@@ -8,7 +8,8 @@ import { EventList, latestFirst } from "./object";
 import { Age, Failure, Loading, Pill } from "./parts";
 import { EVERY, usePolled } from "./polled";
 import { route, setQuery } from "./router";
-import { useSignal, type Loaded } from "./signal";
+import { scope } from "./scope";
+import { Signal, useSignal, type Loaded } from "./signal";
 import { typeOfKind, hrefOfObject, hrefOfType, types, findType } from "./types";
 
 /** Points of a chart: ten minutes. */
@@ -111,12 +112,17 @@ function judge(known: Map<string, Made>, before: Map<string, Calls> | undefined,
   }));
 }
 
+/** What the page knows of the server's metrics: it outlives a visit of another page. */
+const history = new Signal<Metrics>({ points: [], calls: new Map(), conversions: new Map() });
+let before: Sample | undefined;
+
 /** Follows the server's metrics. */
 function useMetrics(): Metrics {
-  const [metrics, set] = useState<Metrics>({ points: [], calls: new Map(), conversions: new Map() });
+  const metrics = useSignal(history);
   useEffect(() => {
     const abort = new AbortController();
-    let before: Sample | undefined, samples = 0;
+    const set = (change: (known: Metrics) => Metrics) => { history.value = change(history.value); };
+    let samples = 0;
     void whileInView(abort.signal, async (shown) => {
       while (!shown.aborted) {
         try {
@@ -126,12 +132,13 @@ function useMetrics(): Metrics {
           before = sample;
           samples++;
           set((known) => ({
-            points: point ? [...known.points, point].slice(-KEEP) : known.points,
+            points: point ? [...known.points, point].filter((each) => each.time > sample.time - 5 * KEEP) : known.points,
             calls: judge(known.calls, last?.webhooks, sample.webhooks), conversions: judge(known.conversions, last?.conversions, sample.conversions),
           }));
         } catch (error) {
           if (shown.aborted) return;
           before = undefined;
+          if (error instanceof ApiError && error.code === 403) { set((known) => ({ ...known, denied: error })); return; }
           set((known) => ({ ...known, denied: error as Error }));
         }
         await pause(samples === 1 ? 1500 : EVERY, shown);
@@ -143,6 +150,7 @@ function useMetrics(): Metrics {
 }
 
 function Charts({ points, denied }: Metrics) {
+  if (denied instanceof ApiError && denied.code === 403) return null;
   if (denied && points.length === 0) return <Failure error={denied} doing="read metrics" />;
   return <div class="cards charts">
     <Chart title="Requests per second" points={points} value={(point) => point.requests} />
@@ -226,17 +234,18 @@ const MAX_EVENTS = 2000;
 /** The latest events: warnings, or all. They are listed by name, so that the latest are known when all are read. */
 function Events() {
   const { query } = useSignal(route);
+  const namespace = useSignal(scope);
   const everything = query.get("events") === "all";
   const { data, error } = usePolled(async (signal) => {
     const found: KubeObject[] = [];
     let next: string | undefined;
     do {
-      const page = await list("/api/v1/events", { query: { fieldSelector: everything ? undefined : "type=Warning", limit: 500, continue: next }, signal });
+      const page = await list(`/api/v1/${namespace ? `namespaces/${encodeURIComponent(namespace)}/` : ""}events`, { query: { fieldSelector: everything ? undefined : "type=Warning", limit: 500, continue: next }, signal });
       found.push(...page.items);
       next = page.metadata.continue;
     } while (next && found.length < MAX_EVENTS);
     return found;
-  }, [everything]);
+  }, [everything, namespace]);
   const events = latestFirst(data ?? []).slice(0, 20);
   const all = findType("core/v1/events");
   return <section><div class="toolbar"><h2>Warnings and events</h2>

@@ -2,7 +2,8 @@
 // garbage collector follows, and by the references of Crossplane's claims and
 // composite resources, which its controllers follow.
 import { METADATA_LIST, get, list, parallel, type KubeObject, type Metadata } from "./api";
-import { countIn, pathOf, typeOfKind, types, type ApiType } from "./types";
+import { countIn, listable } from "./counts";
+import { pathOf, typeOfKind, types, type ApiType } from "./types";
 
 /** An object of the tree. */
 export interface Related { type: ApiType; metadata: Metadata }
@@ -27,7 +28,7 @@ export interface Owned { byOwner: Map<string, Related[]>; partial: string[] }
 /** Lists everything that has an owner, in a namespace or everywhere. */
 async function listOwned(namespace: string | undefined, signal: AbortSignal): Promise<Owned> {
   const found: Owned = { byOwner: new Map(), partial: [] };
-  const candidates = (types.value ?? []).filter((type) => type.verbs.includes("list") && type.verbs.includes("delete")
+  const candidates = (types.value ?? []).filter((type) => listable(type) && type.verbs.includes("delete")
     && type.group !== "events.k8s.io" && !(type.group === "" && type.resource === "events") && (type.namespaced || !namespace));
   await parallel(candidates, CONNECTIONS, async (type) => {
     let next: string | undefined, seen = 0;
@@ -125,10 +126,10 @@ export interface Consequences {
 export interface Contained { type: ApiType; count: number | undefined }
 
 /** Counts what namespaces hold, and the objects of types that CRDs define. */
-async function contained(type: ApiType, objects: Metadata[], signal: AbortSignal): Promise<Contained[]> {
+export async function contained(type: ApiType, objects: Metadata[], signal: AbortSignal): Promise<Contained[]> {
   const known = types.value ?? [], found = new Map<ApiType, number | undefined>();
   const tasks = objects.slice(0, 20).flatMap(({ name }): { type: ApiType; namespace?: string }[] => {
-    if (type.group === "" && type.resource === "namespaces") return known.filter((each) => each.namespaced && each.verbs.includes("list") && each.verbs.includes("delete") && each.group !== "events.k8s.io").map((each) => ({ type: each, namespace: name }));
+    if (type.group === "" && type.resource === "namespaces") return known.filter((each) => each.namespaced && listable(each) && each.verbs.includes("delete") && each.group !== "events.k8s.io").map((each) => ({ type: each, namespace: name }));
     if (type.group === "apiextensions.k8s.io" && type.resource === "customresourcedefinitions") return known.filter((each) => `${each.resource}.${each.group}` === name).map((each) => ({ type: each }));
     return [];
   });

@@ -1,11 +1,14 @@
 // Small components that pages share.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, inView } from "./api";
+import { ApiError, connection, inView } from "./api";
 import { age, when } from "./format";
 import { Signal, useSignal } from "./signal";
 
 export function Failure({ error, doing }: { error: Error; doing: string }) {
+  const state = useSignal(connection);
+  // The banner says it once for the whole page.
+  if (state !== "up" && error instanceof ApiError && (error.code === 0 || error.code === 502)) return <p class="muted">This part waits for the API server.</p>;
   return <div class="failure" role="alert"><strong>Cannot {doing}</strong><p>{error.message}</p>
     {error instanceof ApiError && error.code === 403 && <p>The user of this kubeconfig lacks the right. <a href="#/access">Access</a></p>}</div>;
 }

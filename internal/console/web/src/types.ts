@@ -1,5 +1,5 @@
-// What the API server serves: discovery, paths and counts of objects.
-import { METADATA_LIST, list, send, type OwnerReference } from "./api";
+// What the API server serves: discovery and paths.
+import { send, type OwnerReference } from "./api";
 import { Signal } from "./signal";
 
 /** A resource of one group version. */
@@ -98,75 +98,11 @@ export const hrefOfReference = (reference: OwnerReference, namespace?: string) =
   return type && hrefOfObject(type, { namespace, name: reference.name });
 };
 
-/** Counts of objects by type; a string says why there is none. */
-export const counts = new Signal<ReadonlyMap<string, number | string>>(new Map());
-/** When they were counted, and the ones that wait, the latest last. */
-const counted = new Map<string, number>();
-const waiting = new Map<string, { type: ApiType; done: (() => void)[] }>();
-const COUNT_AGE = 15_000, COUNTERS = 3;
-let counters = 0;
-
-/** Counts the objects of a type by a list of one, unless it was counted a moment ago. What was asked for last is counted first: it is in view. */
-export function count(type: ApiType): Promise<void> {
-  const key = typeKey(type);
-  if (Date.now() - (counted.get(key) ?? 0) < COUNT_AGE) return Promise.resolve();
-  return new Promise((resolve) => {
-    const entry = waiting.get(key) ?? { type, done: [] };
-    entry.done.push(resolve);
-    waiting.delete(key);
-    waiting.set(key, entry);
-    if (counters < COUNTERS) void work();
-  });
+/** Whether a type has the words in its names. */
+export function matchesType(type: ApiType, words: string[]): boolean {
+  const name = `${type.kind} ${type.resource} ${type.group} ${type.shortNames.join(" ")} ${type.categories.join(" ")}`.toLowerCase();
+  return words.every((word) => name.includes(word));
 }
 
-/** No longer counts a type that has not begun to be counted. */
-export function uncount(type: ApiType) {
-  const key = typeKey(type), entry = waiting.get(key);
-  waiting.delete(key);
-  entry?.done.forEach((done) => done());
-}
-
-async function work() {
-  counters++;
-  while (waiting.size > 0) {
-    const key = [...waiting.keys()].at(-1)!, entry = waiting.get(key)!;
-    waiting.delete(key);
-    counted.set(key, Date.now());
-    const found = await countNow(entry.type);
-    if (typeof found === "string" && entry.type.verbs.includes("list")) counted.delete(key); // may be counted again at once
-    pending.set(key, found);
-    flush();
-    entry.done.forEach((done) => done());
-  }
-  counters--;
-}
-
-const pending = new Map<string, number | string>();
-/** Whether the last count of a type has failed. */
-export const miscounted = (type: ApiType) => typeof (pending.get(typeKey(type)) ?? counts.value.get(typeKey(type))) === "string";
-let flushing = false;
-/** Tells many counts at once. */
-function flush() {
-  if (flushing) return;
-  flushing = true;
-  setTimeout(() => {
-    flushing = false;
-    counts.value = new Map([...counts.value, ...pending]);
-    pending.clear();
-  }, 100);
-}
-
-/** Asks for the number of objects in a namespace or everywhere, by a list of one. */
-export async function countIn(type: ApiType, namespace?: string, signal?: AbortSignal): Promise<number> {
-  const page = await list(pathOf(type, namespace), { accept: METADATA_LIST, query: { limit: 1 }, signal });
-  return page.items.length + (page.metadata.remainingItemCount ?? 0);
-}
-
-async function countNow(type: ApiType): Promise<number | string> {
-  if (!type.verbs.includes("list")) return "cannot be listed";
-  try {
-    return await countIn(type);
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
-}
+/** Whether a type is one of Kubernetes' own or of this server's, and not an installed one. */
+export const isBuiltIn = (type: ApiType) => !type.group.includes(".") || /(^|\.)(k8s\.io|kube-hyper-mini\.io)$/.test(type.group) && !/^(gateway|policy)\.networking\.|x-k8s/.test(type.group);
