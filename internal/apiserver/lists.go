@@ -41,9 +41,17 @@ const (
 	maxClientWait = 2 * time.Second
 	// maxListWait bounds the time that a large list waits before it is refused.
 	maxListWait = 15 * time.Second
-	// maxListHold bounds the time that a list counts against the budgets: a client that
-	// reads slowly must not block others.
-	maxListHold = 15 * time.Second
+	// maxListed bounds the cost of all large lists that are served at the same time. A list
+	// takes about 300 bytes for each object, and 1.3 MB for encoding and compression.
+	maxListed = 50_000
+	// maxUserListed is the same for each requester: one that does not read its lists leaves
+	// room for others.
+	maxUserListed = maxListed / 4
+	// maxMastersListed is the same for system:masters, whose lists do not wait for those of
+	// other users: two lists of 5,000 at a time leave a part of two processors unused.
+	maxMastersListed = 15_000
+	// maxControllersListed is the same for the controllers and informers of servers.
+	maxControllersListed = 10_000
 	// yieldAfter is the number of bytes that a list or a watch writes before other
 	// goroutines run. One event of a watch is sent without a delay.
 	yieldAfter = 8 << 10
@@ -61,8 +69,10 @@ type listGate struct {
 	size       func(ctx context.Context, resource schema.GroupResource, namespace string) (storage.Size, error)
 	largest    int64 // size of the objects of a list, in bytes; 0 for no bound
 	serializer k8sruntime.NegotiatedSerializer
-	budgets    *listBudgets
-	wait, hold time.Duration
+	requesters requesters
+
+	// all and ofUser are for all requesters but the other two.
+	all, ofUser, masters, controllers *shares
 
 	mu       sync.Mutex
 	counts   map[countKey]counted
@@ -83,8 +93,9 @@ type counted struct {
 // namespace or, if it is empty, in all.
 func newListGate(size func(context.Context, schema.GroupResource, string) (storage.Size, error), largest int64, requesters requesters, serializer k8sruntime.NegotiatedSerializer) *listGate {
 	return &listGate{
-		size: size, largest: largest, serializer: serializer, budgets: newListBudgets(requesters),
-		wait: maxListWait, hold: maxListHold, counts: map[countKey]counted{},
+		size: size, largest: largest, serializer: serializer, requesters: requesters,
+		all: newShares(maxListed), ofUser: newShares(maxUserListed), masters: newShares(maxMastersListed), controllers: newShares(maxControllersListed),
+		counts: map[countKey]counted{},
 	}
 }
 
@@ -114,13 +125,12 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 		}
 		release, ok := g.acquire(r.Context(), cost)
 		if !ok {
-			err := errors.NewTooManyRequests("other lists of many objects are being served; use limit and continue, or try again later", g.retryAfter())
+			err := errors.NewTooManyRequests("other lists of many objects are being served; use limit and continue, or try again later", retryAfter())
 			responsewriters.ErrorNegotiated(err, g.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
 		defer release()
 		writer.waited = release
-		defer time.AfterFunc(g.hold, release).Stop()
 		if info.Verb == "watch" {
 			ctx := flowcontrol.WithInitializationSignal(r.Context(), initialized{r.Context(), release})
 			r = r.WithContext(ctx)
@@ -200,7 +210,7 @@ func (g *listGate) stored(ctx context.Context, key countKey) storage.Size {
 	}
 	// The result is nil on an error.
 	result, _, _ := g.counting.Do(key.resource.String()+"/"+key.namespace, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.wait) // others use the result
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxListWait) // others use the result
 		defer cancel()
 		size, err := g.size(ctx, key.resource, key.namespace)
 		if err != nil {
@@ -218,18 +228,35 @@ func (g *listGate) stored(ctx context.Context, key countKey) storage.Size {
 	return size
 }
 
-// acquire waits, at most maxListWait, until a list of that many objects may be served.
-// release may be called more than once.
-func (g *listGate) acquire(ctx context.Context, objects int64) (release func(), ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, g.wait)
+// acquire waits, at most maxListWait, until a list of that cost may be served: for those of
+// its requester before it takes a place behind those of others. release may be called more
+// than once.
+func (g *listGate) acquire(ctx context.Context, cost int64) (release func(), ok bool) {
+	name := g.requesters.name(ctx)
+	ctx, cancel := context.WithTimeout(ctx, maxListWait)
 	defer cancel()
-	return g.budgets.acquire(ctx, objects)
+	switch name {
+	case controllerRequesters:
+		return g.controllers.acquire(ctx, name, cost)
+	case masterRequesters:
+		return g.masters.acquire(ctx, name, cost)
+	}
+	releaseUser, ok := g.ofUser.acquire(ctx, name, cost)
+	if !ok {
+		return nil, false
+	}
+	releaseAll, ok := g.all.acquire(ctx, "", cost)
+	if !ok {
+		releaseUser()
+		return nil, false
+	}
+	return func() { releaseAll(); releaseUser() }, true
 }
 
 // retryAfter returns seconds that differ, so that refused clients do not come back at
 // the same time.
-func (g *listGate) retryAfter() int {
-	seconds := max(int(g.wait.Seconds()), 1)
+func retryAfter() int {
+	const seconds = int(maxListWait / time.Second)
 	return seconds/2 + 1 + rand.IntN(seconds)
 }
 

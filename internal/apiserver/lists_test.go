@@ -134,25 +134,26 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 }
 
 func TestListGateRefusesWithRetryAfter(t *testing.T) {
-	g := newTestGate()
-	g.wait = 1500 * time.Millisecond
-	release, ok := g.budgets.others.acquire(t.Context(), maxListed)
-	if !ok {
-		t.Fatal("the gate is not free")
-	}
-	h := g.limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was served") }))
-	w := ask(t, t.Context(), h, "/api/v1/secrets")
-	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
-		t.Errorf("answered %d with %v: %s", w.Code, w.Header(), w.Body)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	ask(t, ctx, h, "/api/v1/secrets") // the client has left
-	release()
-	release()
-	if !g.budgets.others.TryAcquire(maxListed) || len(g.budgets.users) > 0 {
-		t.Error("places were lost")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGate()
+		release, ok := g.all.acquire(t.Context(), "", maxListed)
+		if !ok {
+			t.Fatal("the gate is not free")
+		}
+		h := g.limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was served") }))
+		w := ask(t, t.Context(), h, "/api/v1/secrets")
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+			t.Errorf("answered %d with %v: %s", w.Code, w.Header(), w.Body)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		ask(t, ctx, h, "/api/v1/secrets") // the client has left
+		release()
+		release()
+		if len(g.all.taken) > 0 || len(g.ofUser.taken) > 0 {
+			t.Error("places were lost")
+		}
+	})
 }
 
 // TestListGateYields: while lists and watches are written, other goroutines get the
@@ -181,12 +182,12 @@ func TestListGateYields(t *testing.T) {
 // are bounded too.
 func TestListGateServesAdministrators(t *testing.T) {
 	g := newTestGate()
-	if _, ok := g.budgets.others.acquire(t.Context(), maxListed); !ok {
+	if _, ok := g.all.acquire(t.Context(), "", maxListed); !ok {
 		t.Fatal("the gate is not free")
 	}
 	masters := asUser(t.Context(), administrator)
 	served := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if g.budgets.masters.TryAcquire(maxMastersListed) {
+		if len(g.masters.taken) == 0 {
 			t.Error("an administrator's list takes no place")
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -203,37 +204,16 @@ func TestListGateDoesNotBlockWatches(t *testing.T) {
 	signal := flowcontrol.NewInitializationSignal()
 	ctx := flowcontrol.WithInitializationSignal(t.Context(), signal)
 	h := g.limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if g.budgets.others.TryAcquire(maxListed) {
+		if len(g.all.taken) == 0 {
 			t.Error("the watch took no place")
 		}
 		flowcontrol.WatchInitialized(r.Context())
-		if !g.budgets.others.TryAcquire(maxListed) {
+		if len(g.all.taken) > 0 {
 			t.Error("the watch keeps its place after its first events")
 		}
-		g.budgets.others.Release(maxListed)
 	}))
 	ask(t, ctx, h, "/api/v1/secrets?watch=1")
 	signal.Wait() // flow control was notified
-	if !g.budgets.others.TryAcquire(maxListed) {
-		t.Error("places were lost")
-	}
-}
-
-func TestListGateBoundsSlowClients(t *testing.T) {
-	g := newTestGate()
-	g.hold = time.Millisecond
-	next := make(chan struct{})
-	slow := g.limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-next }))
-	var clients sync.WaitGroup
-	for range 2 * maxListed / 20_000 {
-		clients.Go(func() { ask(t, t.Context(), slow, "/api/v1/secrets") })
-	}
-	w := ask(t, t.Context(), g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })), "/api/v1/secrets")
-	if w.Code != http.StatusAccepted {
-		t.Errorf("answered %d", w.Code)
-	}
-	close(next)
-	clients.Wait()
 }
 
 // TestRefusedLists: lists that take too much memory or time are refused with advice.
@@ -268,12 +248,10 @@ func TestRefusedLists(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()
-		g.hold = time.Hour
 		list := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }))
 		ctx := asUser(t.Context(), "mallory")
-		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { list.ServeHTTP(slowWriter{w}, r) })
 		var reader sync.WaitGroup
-		reader.Go(func() { ask(t, ctx, slow, "/api/v1/secrets") })
+		reader.Go(func() { ask(t, ctx, unread(list), "/api/v1/secrets") })
 		synctest.Wait()
 		began := time.Now()
 		if w := ask(t, ctx, list, "/api/v1/secrets"); w.Code != http.StatusOK || time.Since(began) != maxClientWait {
@@ -281,6 +259,11 @@ func TestSlowReader(t *testing.T) {
 		}
 		reader.Wait()
 	})
+}
+
+// unread passes requests of clients that do not read on to h.
+func unread(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(slowWriter{w}, r) })
 }
 
 // slowWriter is the connection of a client that does not read for a minute.

@@ -51,7 +51,7 @@ func expectListed(t *testing.T, g *listGate, name string) time.Duration {
 // and read none of them, until the test ends.
 func listUnread(t *testing.T, g *listGate, names ...string) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	h := g.limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { time.Sleep(2 * g.hold) }))
+	h := unread(g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) })))
 	var clients sync.WaitGroup
 	for _, name := range names {
 		clients.Go(func() {
@@ -100,8 +100,8 @@ func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
 					}
 				}
 				end()
-				if len(g.budgets.users) > 0 {
-					t.Errorf("the budgets of %d users without lists are kept", len(g.budgets.users))
+				if len(g.ofUser.taken) > 0 {
+					t.Errorf("the shares of %d users without lists are kept", len(g.ofUser.taken))
 				}
 			})
 		})
@@ -134,21 +134,21 @@ func TestListsAboveTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()
 		served := make(chan string, 2)
-		h := g.limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := unread(g.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			requester, _ := request.UserFrom(r.Context())
 			served <- requester.GetName()
-			time.Sleep(2 * g.hold)
-		}))
+			_, _ = w.Write([]byte("x"))
+		})))
 		var clients sync.WaitGroup
 		for _, name := range []string{"alice", "bob"} {
 			clients.Go(func() { ask(t, asUser(t.Context(), name), h, "/api/v1/events") })
 			synctest.Wait()
-			time.Sleep(time.Second)
+			time.Sleep(maxClientWait / 4)
 		}
 		if name := <-served; name != "alice" || len(served) > 0 {
 			t.Errorf("the list of %s is served, and %d with it", name, len(served))
 		}
-		time.Sleep(g.hold)
+		time.Sleep(maxClientWait)
 		synctest.Wait()
 		if len(served) != 1 {
 			t.Error("the list of bob is not served after that of alice does not count any more")
