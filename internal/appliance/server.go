@@ -52,6 +52,9 @@ func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
 // supervisor start and stop them. runner is nil where the controllers run in another
 // process.
 func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name string, runner *controllers.Runner) error {
+	if err := admin.RestoreIfEmpty(ctx, checked.config, log); err != nil {
+		return err
+	}
 	p, err := begin(checked, log)
 	if err != nil {
 		return err

@@ -25,12 +25,13 @@ type Archive struct {
 	Interval Duration `json:"interval"`
 	// Retention is how far back a restore reaches.
 	Retention Duration `json:"retention"`
-	// MaxSpool bounds the changes on the local disk, that wait for the destination or
-	// for a check of what it has.
+	// MaxSpool bounds the changes on the local disk that wait for the destination.
 	MaxSpool resource.Quantity `json:"maxSpool"`
 	// TakeOver is the ID of a server that does not exist any more; this server may
 	// continue its destination.
 	TakeOver string `json:"takeOver"`
+	// RestoreIfEmpty makes a server with an empty data directory restore the newest state.
+	RestoreIfEmpty bool `json:"restoreIfEmpty"`
 }
 
 // The least values of [Archive].
