@@ -415,6 +415,6 @@ func undeleteBadInput(u undeletion) {
 	} {
 		harness.Contains(u, u.run(test.code, test.args...), test.want)
 	}
-	harness.Contains(u, harness.Runs(u, harness.ExitUsage, "undelete", "configmap", "a", "--data-dir", u.s.Dir), "there is no archive")
+	harness.Contains(u, harness.Runs(u, harness.ExitUsage, "undelete", "configmap", "a", "--data-dir", u.TempDir()), "there is no archive")
 	harness.Contains(u, harness.Runs(u, harness.ExitFailure, "undelete", "configmap", "a", "--data-dir", u.s.Dir, "--from", u.TempDir()), "has no archive")
 }
