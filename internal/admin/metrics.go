@@ -1,10 +1,6 @@
 package admin
 
-import (
-	"fmt"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	readyMetric = prometheus.NewDesc("kube_hyper_mini_ready",
@@ -18,14 +14,8 @@ var (
 // collector makes metrics of the status. It implements [prometheus.Collector].
 type collector struct{ source func() StatusSource }
 
-// RegisterMetrics adds the metrics of the server as a whole to the default registry,
-// which /metrics serves. Call it once in a process.
-func RegisterMetrics(source func() StatusSource) error {
-	if err := prometheus.Register(collector{source}); err != nil {
-		return fmt.Errorf("register the metrics of the server: %w", err)
-	}
-	return nil
-}
+// Metrics returns the metrics of the server as a whole.
+func Metrics(source func() StatusSource) prometheus.Collector { return collector{source} }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(to chan<- *prometheus.Desc) {

@@ -3,11 +3,13 @@ package apiserver
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,7 +66,9 @@ type Config struct {
 	// NotReady returns why the process is not ready, or nil. It is the check
 	// processCheck of /readyz; nil for no check.
 	NotReady func() error
-	Log      *slog.Logger
+	// Metrics are served besides those of the API servers and of etcd.
+	Metrics []prometheus.Collector
+	Log     *slog.Logger
 }
 
 // builder has what the steps of New share.
@@ -231,8 +235,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		return nil, fmt.Errorf("prepare the controllers for remote API servers: %w", err)
 	}
 	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
-	installMetrics(aggregator.GenericAPIServer.Handler.NonGoRestfulMux, extensions.Metrics()...)
-	if err := b.caches.endWith(aggregator.GenericAPIServer); err != nil {
+	if err := errors.Join(b.installMetrics(aggregator.GenericAPIServer, extensions), b.caches.endWith(aggregator.GenericAPIServer)); err != nil {
 		return nil, err
 	}
 	prepared, err := aggregator.PrepareRun()
@@ -240,7 +243,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		return nil, fmt.Errorf("prepare the aggregator: %w", err)
 	}
 	policies := b.mutatingPolicies()
-	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, policies)
+	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, policies, b.config.Log)
 	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
 	b.caches.started = b.informers.settle
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}

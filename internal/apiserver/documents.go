@@ -42,7 +42,7 @@ func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggrega
 
 // addOpenAPI is called after the aggregator has prepared to run: its delegates have their
 // OpenAPI then. The documents are built later, see lazyOpenAPI.
-func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken kube.OpenAPIConfigs, definitions crdopenapi.Source, policies *mutatingPolicies) {
+func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken kube.OpenAPIConfigs, definitions crdopenapi.Source, policies *mutatingPolicies, log *slog.Logger) {
 	lazy := d.openAPI
 	d.build = func() (err error) {
 		lazy.v2, lazy.v3, err = kube.MergeOpenAPI(server, taken, lazy.mux)
@@ -50,7 +50,7 @@ func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken 
 	}
 	// A group version that is not served at a path of its own is one of CRDs.
 	inBase := func(groupVersion string) bool { return slices.Contains(server.ListedPaths(), "/"+groupVersion) }
-	handler := crdopenapi.NewHandler(lazy, inBase, definitions, version.Kubernetes(), slog.Default())
+	handler := crdopenapi.NewHandler(lazy, inBase, definitions, version.Kubernetes(), log)
 	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(lazy, handler, func(r *http.Request) string {
 		current, err := handler.ListVersion(r)
 		if err != nil {

@@ -1,22 +1,33 @@
 package apiserver
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
-	"k8s.io/apiserver/pkg/server/mux"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 )
 
 // installMetrics serves /metrics with the metrics of upstream's registry, of
-// prometheus' default registry, which etcd uses, and of own.
-func installMetrics(mux *mux.PathRecorderMux, own ...prometheus.Collector) {
+// prometheus' default registry, which etcd uses, of the remote availability controller
+// (see gather), of custom resources, and with Config.Metrics. The first two have the
+// metrics of all servers of the process.
+func (b *builder) installMetrics(server *genericapiserver.GenericAPIServer, extensions *crds.Server) error {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(own...)
-	scrape := promhttp.HandlerFor(prometheus.Gatherers{prometheus.GathererFunc(gather), registry}, promhttp.HandlerOpts{})
+	for _, collector := range append(extensions.Metrics(), b.config.Metrics...) {
+		if err := registry.Register(collector); err != nil {
+			return fmt.Errorf("register the metrics of the server: %w", err)
+		}
+	}
+	merged := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gather(b.remote.metrics) })
+	scrape := promhttp.HandlerFor(prometheus.Gatherers{merged, registry}, promhttp.HandlerOpts{})
 	reset := legacyregistry.HandlerWithReset()
+	mux := server.Handler.NonGoRestfulMux
 	mux.Unregister("/metrics")
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
@@ -25,12 +36,13 @@ func installMetrics(mux *mux.PathRecorderMux, own ...prometheus.Collector) {
 		}
 		scrape.ServeHTTP(w, r)
 	})
+	return nil
 }
 
-// gather returns the metric families of upstream's registry, merged with those of
-// remoteMetrics, and the families of the default registry that upstream's lacks: both
-// registries collect metrics of the process and of the Go runtime.
-func gather() ([]*dto.MetricFamily, error) {
+// gather returns the metric families of upstream's registry, merged with those of the
+// remote availability controller, and the families of the default registry that upstream's
+// lacks: both registries collect metrics of the process and of the Go runtime.
+func gather(remote prometheus.Gatherer) ([]*dto.MetricFamily, error) {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		return families, err
@@ -39,11 +51,11 @@ func gather() ([]*dto.MetricFamily, error) {
 	for _, family := range families {
 		seen[family.GetName()] = family
 	}
-	remote, err := remoteMetrics.Gather()
+	remotes, err := remote.Gather()
 	if err != nil {
 		return families, err
 	}
-	for _, family := range remote {
+	for _, family := range remotes {
 		if local := seen[family.GetName()]; local != nil {
 			local.Metric = append(local.Metric, family.Metric...)
 			continue

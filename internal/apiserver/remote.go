@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,11 +21,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// remoteMetrics has the metrics of the remote availability controller. Upstream's
-// registry has metrics of the same names, of the local controller, and accepts no second
-// ones; gather merges both.
-var remoteMetrics = metrics.NewKubeRegistry()
-
 // remote resolves and dials `service:` references.
 type remote struct {
 	webhooks, aggregator webhook.ServiceResolver
@@ -34,6 +28,9 @@ type remote struct {
 	direct, dial utilnet.DialFunc
 	resolver     *endpoints.Resolver
 	services     apiregistrationlisters.APIServiceLister // set with the aggregator
+	// metrics are those of the remote availability controller. Upstream's registry has
+	// metrics of the same names, of the local controller; gather merges both.
+	metrics metrics.KubeRegistry
 }
 
 // configureRemote configures resolvers and dialers of remote servers. The dialer of the
@@ -41,7 +38,7 @@ type remote struct {
 // the configuration is copied.
 func (b *builder) configureRemote() error {
 	resolver := b.config.Endpoints
-	b.remote = remote{webhooks: resolver.Webhooks(), aggregator: resolver.Aggregator(), direct: endpoints.Direct(), resolver: resolver}
+	b.remote = remote{webhooks: resolver.Webhooks(), aggregator: resolver.Aggregator(), direct: endpoints.Direct(), resolver: resolver, metrics: metrics.NewKubeRegistry()}
 	if selector := b.generic.EgressSelector; selector != nil {
 		dialers := map[egressselector.EgressType]utilnet.DialFunc{}
 		for _, kind := range []egressselector.EgressType{egressselector.ControlPlane, egressselector.Etcd, egressselector.Cluster} {
@@ -87,15 +84,15 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 		return certificate, key, err
 	})
 	availability, err := aggregation.NewAvailability(aggregation.AvailabilityConfig{
-		Caller: caller, Client: b.generic.LoopbackClientConfig, APIServices: services, Log: slog.Default(),
+		Caller: caller, Client: b.generic.LoopbackClientConfig, APIServices: services, Log: b.config.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := availability.Metrics().Register(remoteMetrics.Register, remoteMetrics.CustomRegister); err != nil {
+	if err := availability.Metrics().Register(b.remote.metrics.Register, b.remote.metrics.CustomRegister); err != nil {
 		return nil, fmt.Errorf("register the metrics of remote availability: %w", err)
 	}
-	copies, err := aggregation.NewDocuments(caller, services, slog.Default())
+	copies, err := aggregation.NewDocuments(caller, services, b.config.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +104,7 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 		go availability.Run(hook)
 		go b.trusted.run(hook)
 		go func(ctx context.Context) {
-			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct, slog.Default()); err != nil && ctx.Err() == nil {
+			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct, b.config.Log); err != nil && ctx.Err() == nil {
 				klog.ErrorS(err, "Watching ServiceEndpoint objects failed")
 			}
 		}(hook)

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
@@ -23,6 +25,7 @@ type apiServers struct {
 	notReady     func() error
 	beforeWrites func(context.Context) error // called when the store can be read, before the first write
 	handlers     map[string]http.Handler     // beside the API, by path
+	metrics      []prometheus.Collector
 	log          *slog.Logger
 	tokenKeys    *apiserver.TokenKeys
 	storage      *storage.Storage
@@ -74,6 +77,7 @@ func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
 		Alone:     a.store.Alone,
 		Log:       a.log,
 		NotReady:  a.notReady,
+		Metrics:   a.metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ type Checked struct {
 	options     *apiserver.Options
 	newIdentity bool          // see AllowNewIdentity
 	ephemeral   bool          // see Ephemeral
+	program     bool          // see AsProgram
 	whenReady   func(Running) // see WhenReady; or nil
 }
 
@@ -38,6 +39,10 @@ func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 // Ephemeral removes the content of the data directory when the server ends. The
 // directory must be new or empty, or left by such a server that was killed.
 func (c *Checked) Ephemeral() { c.ephemeral = true }
+
+// AsProgram gives the server what belongs to the process: the service manager, garbage
+// collection, the level of library messages during a stop.
+func (c *Checked) AsProgram() { c.program = true }
 
 // Check completes and validates the configuration with the checks of every part. It
 // writes nothing. Feature gates are process globals: a process can check one

@@ -19,7 +19,8 @@ type process struct {
 	config     *config.ServerConfiguration
 	log        *slog.Logger
 	supervisor *lifecycle.Supervisor
-	notifier   systemd.Notifier
+	program    bool             // see AsProgram
+	notifier   systemd.Notifier // sends nothing unless program
 	dir        *datadir.Dir
 	stamp      datadir.Stamp
 	started    time.Time
@@ -31,11 +32,13 @@ func begin(checked *Checked, log *slog.Logger) (*process, error) {
 	if checked.ephemeral {
 		open = datadir.OpenEphemeral
 	}
-	notifier, err := systemd.Take()
-	if err != nil {
-		return nil, err
+	p := &process{config: cfg, log: log, program: checked.program, stamp: datadir.CurrentStamp(), started: time.Now()}
+	var err error
+	if p.program {
+		if p.notifier, err = systemd.Take(); err != nil {
+			return nil, err
+		}
 	}
-	p := &process{config: cfg, log: log, notifier: notifier, stamp: datadir.CurrentStamp(), started: time.Now()}
 	if p.dir, err = open(cfg.DataDir, p.stamp, cfg.NamedPaths()...); err != nil {
 		return nil, err
 	}
@@ -82,15 +85,19 @@ func (p *process) run(ctx context.Context, hooks hooks) error {
 			})
 		},
 		Stopping: func() {
-			logging.Stopping()
+			if p.program {
+				logging.Stopping()
+			}
 			p.notify("STOPPING=1")
 			if hooks.stopping != nil {
 				hooks.stopping()
 			}
 		},
 	})
-	logging.OnFatal(p.supervisor.Fail)
-	defer context.AfterFunc(ctx, logging.Stopping)()
+	defer logging.OnFatal(p.supervisor.Fail)()
+	if p.program {
+		defer context.AfterFunc(ctx, logging.Stopping)()
+	}
 	return p.supervisor.Run(func(ctx context.Context) error {
 		if err := p.dir.BeginFirstStart(p.stamp); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -60,7 +61,9 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	defer memory.Hold(memory.DefaultPercent, memory.DefaultHeap)()
+	if p.program {
+		defer memory.Hold(memory.DefaultPercent, memory.DefaultHeap)()
+	}
 	listener, err := apiserver.Listen(&p.config.Serving, p.config.Limits.ConnectionsPerAddress, log)
 	if err != nil {
 		return err
@@ -101,7 +104,8 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 	}
 	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone, ClientCAs: checked.options.ClientCAs}
 	s.api.handlers = admin.Handlers(s.status, s.archiver.Endpoint(), s.store, s.rotator, certificates)
-	return admin.RegisterMetrics(s.status)
+	s.api.metrics = []prometheus.Collector{admin.Metrics(s.status)}
+	return nil
 }
 
 // start starts the parts in this order. Parts of one Start call start side by side.
@@ -167,7 +171,9 @@ func (s *server) ready(ctx context.Context) {
 		s.log.Info(exposure)
 	}
 	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
-	s.supervisor.Go(ctx, "memory", func(ctx context.Context) { memory.Return(ctx, s.api.server.BuildOpenAPI, s.store.ReleasePages) })
+	if s.program {
+		s.supervisor.Go(ctx, "memory", func(ctx context.Context) { memory.Return(ctx, s.api.server.BuildOpenAPI, s.store.ReleasePages) })
+	}
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archiver.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })

@@ -156,29 +156,6 @@ func TestImportersOfKubernetes(t *testing.T) {
 	}
 }
 
-// TestCompositionIsSmall: the composition decides which parts run, and has no code of
-// theirs.
-func TestCompositionIsSmall(t *testing.T) {
-	const limit = 700
-	files, err := filepath.Glob(filepath.Join(root, "appliance", "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := 0
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasSuffix(file, "_test.go") {
-			lines += strings.Count(string(data), "\n")
-		}
-	}
-	if len(files) == 0 || lines > limit {
-		t.Errorf("internal/appliance has %d files with %d lines, more than %d: move what is no composition to the room that it belongs to", len(files), lines, limit)
-	}
-}
-
 // TestFastTestsNameAllPackages: the list of fast end-to-end tests has each directory of
 // internal, with a test or as one without.
 func TestFastTestsNameAllPackages(t *testing.T) {

@@ -109,6 +109,7 @@ func runEnvtestAPIServer(ctx context.Context, cmd *cobra.Command, cfg *config.Se
 		return usageError(err)
 	}
 	checked.AllowNewIdentity() // as kube-apiserver, which has its keys in flags
+	checked.AsProgram()
 	return appliance.Run(ctx, checked, log)
 }
 

@@ -64,5 +64,6 @@ func serveInEmpty(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog
 		return usageError(err)
 	}
 	checked.Ephemeral()
+	checked.AsProgram()
 	return appliance.Run(cmd.Context(), checked, log)
 }

@@ -31,6 +31,7 @@ func partCommand(cmd *cobra.Command, flags *configFlags, serves bool, run func(c
 		if err != nil {
 			return usageError(source.Locate(err))
 		}
+		checked.AsProgram()
 		if newIdentity {
 			checked.AllowNewIdentity()
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -90,19 +91,45 @@ var stopping atomic.Bool
 // stopped. The server's own messages are not affected.
 func Stopping() { stopping.Store(true) }
 
+// fatals are the functions of OnFatal.
+var fatals struct {
+	sync.Mutex
+	hook  sync.Once
+	calls map[*func(error)]bool
+}
+
 // OnFatal calls f with the failure when a Kubernetes component fails for good
-// (klog.Fatal; a failing post-start hook does that), instead of ending the
-// process. f must start a stop that is bounded in time, and return. It is a
-// process global: call it before anything runs.
-func OnFatal(f func(error)) {
-	logs.OnFatal(func(stack []byte) {
-		text := "no message"
-		if last := lastFatal.Load(); last != nil {
-			text = *last
-		}
-		slog.Debug("a Kubernetes component failed", "stack", string(stack))
-		f(fmt.Errorf("a Kubernetes component failed: %s", text))
-	})
+// (klog.Fatal; a failing post-start hook does that), instead of ending the process, until
+// remove is called. f must start a stop that is bounded in time, and return. klog does not
+// say which server of the process failed: the functions of all are called.
+func OnFatal(f func(error)) (remove func()) {
+	fatals.Lock()
+	defer fatals.Unlock()
+	if fatals.calls == nil {
+		fatals.calls = map[*func(error)]bool{}
+	}
+	key := &f
+	fatals.calls[key] = true
+	fatals.hook.Do(func() { logs.OnFatal(fail) })
+	return func() {
+		fatals.Lock()
+		defer fatals.Unlock()
+		delete(fatals.calls, key)
+	}
+}
+
+func fail(stack []byte) {
+	text := "no message"
+	if last := lastFatal.Load(); last != nil {
+		text = *last
+	}
+	slog.Debug("a Kubernetes component failed", "stack", string(stack))
+	err := fmt.Errorf("a Kubernetes component failed: %s", text)
+	fatals.Lock()
+	defer fatals.Unlock()
+	for call := range fatals.calls {
+		(*call)(err)
+	}
 }
 
 // severityWriter turns lines that a library has formatted into records.

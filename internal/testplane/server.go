@@ -118,6 +118,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	checked.AsProgram()
 	checked.WhenReady(func(running appliance.Running) { s.ready <- running })
 	ctx, s.stop = context.WithCancel(ctx)
 	go func() {
