@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
@@ -138,7 +139,7 @@ func (s *Server) installPolicy(ctx context.Context, client kubernetes.Interface)
 	}
 	defer stores.Destroy()
 	client = stores.Client(ctx, client)
-	if err := kube.EnsureRBAC(ctx, client, s.log, endpoints.ViewRole()); err != nil {
+	if err := kube.EnsureRBAC(ctx, client, s.log, append(servedtypes.Roles(), endpoints.ViewRole())...); err != nil {
 		return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
 	}
 	if err := ensureControllersRole(client); err != nil {

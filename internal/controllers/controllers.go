@@ -73,6 +73,8 @@ type Types interface {
 	// remove is called. For a CRD that a client creates, it calls f before the client
 	// gets the response.
 	OnChange(f func()) (remove func())
+	// Definitions returns the names of all CRDs.
+	Definitions() []string
 }
 
 // Content reads from the store which types have objects.

@@ -2,7 +2,8 @@
 // workloads. Each is an entry in the table of table.go, with upstream's name. A
 // controller whose resources are not served does not start.
 //
-// The controllers are upstream's, with two exceptions: the loop that deletes
+// custom_roles.go is our own: it keeps custom resources in the roles view, edit and admin.
+// The other controllers are upstream's, with two exceptions: the loop that deletes
 // namespaces (namespace.go), and the types that the garbage collector and the quota
 // controller monitor. Upstream's monitor every type that discovery lists. These
 // monitor the types that have objects:

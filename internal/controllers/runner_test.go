@@ -18,6 +18,7 @@ type allBuiltIn struct{}
 func (allBuiltIn) Serves(schema.GroupVersionResource) bool { return true }
 func (allBuiltIn) Remote(schema.GroupVersion) bool         { return false }
 func (allBuiltIn) OnChange(func()) func()                  { return func() {} }
+func (allBuiltIn) Definitions() []string                   { return nil }
 
 // TestStopDuringTheStart: the shared informers may end before the controllers are built.
 func TestStopDuringTheStart(t *testing.T) {

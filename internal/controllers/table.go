@@ -35,6 +35,7 @@ var table = []controller{
 	{name: "garbage-collector-controller", build: buildGarbageCollector},
 	{name: "resourcequota-controller", needs: needs(resourceQuotas), build: buildResourceQuota},
 	{name: "clusterrole-aggregation-controller", needs: needs(clusterRoles), build: buildClusterRoleAggregation},
+	{name: "custom-resource-roles-controller", needs: needs(clusterRoles), build: buildCustomRoles},
 	{name: "serviceaccount-token-controller", needs: needs(serviceAccounts, secrets), build: buildTokens},
 	{name: "legacy-serviceaccount-token-cleaner-controller", needs: needs(serviceAccounts, secrets), build: buildLegacyTokenCleaner},
 	{name: "certificatesigningrequest-signing-controller", needs: needs(csrs), build: buildCSRSigning},

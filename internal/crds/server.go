@@ -183,6 +183,16 @@ func (s *Server) OnChange(changed func()) (remove func()) {
 	return s.catalog.listen(func(_, _ *apiextensionsv1.CustomResourceDefinition) { changed() })
 }
 
+// Names returns the names of all CRDs, as [Server.List].
+func (s *Server) Names() []string {
+	crds := s.catalog.all()
+	names := make([]string, len(crds))
+	for i, crd := range crds {
+		names[i] = crd.Name
+	}
+	return names
+}
+
 // Changes returns the number of changes of CRDs that [Server.List] includes at least.
 func (s *Server) Changes() uint64 { return s.catalog.notified.Load() }
 

@@ -12,6 +12,8 @@ type Changes interface {
 	// OnChange calls changed, from any goroutine, after each change until remove
 	// is called.
 	OnChange(changed func()) (remove func())
+	// Names returns the names of the objects.
+	Names() []string
 }
 
 // Follower reports changes of the served types, from informers that its owner
@@ -43,6 +45,9 @@ func (t Follower) OnChange(changed func()) (remove func()) {
 	}
 }
 
+// Definitions returns the names of all CRDs.
+func (t Follower) Definitions() []string { return t.CRDs.Names() }
+
 // Informer reports the changes of the objects of an informer.
 type Informer struct{ cache.SharedIndexInformer }
 
@@ -63,6 +68,9 @@ func (i Informer) OnChange(changed func()) (remove func()) {
 	// The error is that of a stopped informer.
 	return func() { _ = i.RemoveEventHandler(registration) }
 }
+
+// Names implements [Changes], for objects without a namespace.
+func (i Informer) Names() []string { return i.GetStore().ListKeys() }
 
 // resync reports whether an update is the informer's own, without a change.
 func resync(previous, current any) bool {
