@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/cli"
-	_ "kube-hyper-mini.io/kube-hyper-mini/internal/memory/early" // suspends garbage collection
 )
 
 func main() {

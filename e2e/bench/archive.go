@@ -45,11 +45,11 @@ var archiveRows = []row{
 	{name: "processor time of 1,000 creates, no archive", unit: inSeconds},
 	{name: "processor time of 1,000 creates, with an archive", unit: inSeconds},
 	{name: "processor time with an archive / without", unit: plain, limit: 1.03},
-	{name: fmt.Sprintf("highest resident memory of %d creates, no archive", archivePairs*archiveCreates), unit: inBytes},
-	{name: "highest resident memory, with an archive", unit: inBytes},
-	{name: "highest resident memory of one server alone, no archive", unit: inBytes},
-	{name: fmt.Sprintf("highest resident memory of one server alone, each request to S3 takes %s", slowRequest), unit: inBytes},
-	{name: "highest resident memory of one server alone, S3 does not answer", unit: inBytes},
+	{name: fmt.Sprintf("highest anonymous memory of %d creates, no archive", archivePairs*archiveCreates), unit: inBytes},
+	{name: "highest anonymous memory, with an archive", unit: inBytes},
+	{name: "highest anonymous memory of one server alone, no archive", unit: inBytes},
+	{name: fmt.Sprintf("highest anonymous memory of one server alone, each request to S3 takes %s", slowRequest), unit: inBytes},
+	{name: "highest anonymous memory of one server alone, S3 does not answer", unit: inBytes},
 	{name: "memory that an archive adds at most", unit: inBytes, limit: 32e6},
 }
 

@@ -196,16 +196,16 @@ func (r *crdRun) idle(ctx context.Context) (idleUsage, error) {
 		return idleUsage{}, err
 	}
 	goroutines, err := r.goroutines(ctx)
-	return idleUsage{after.anonymous + after.file, goroutines, (after.cpu - before.cpu) / span * 100}, err
+	return idleUsage{after.anonymous, goroutines, (after.cpu - before.cpu) / span * 100}, err
 }
 
-// memory is the resident memory of all processes.
+// memory is the anonymous memory of all processes.
 func (r *crdRun) memory() (float64, error) {
 	used, err := r.usage()
-	return used.anonymous + used.file, err
+	return used.anonymous, err
 }
 
-// peak is the highest resident memory of all processes during do.
+// peak is the highest anonymous memory of all processes during do.
 func (r *crdRun) peak(do func() error) (float64, error) {
 	for _, stage := range r.stages {
 		for _, p := range stage {

@@ -32,11 +32,11 @@ func anyType(definition) bool { return true }
 var (
 	loadStep = crdStep{"load", func(g crdGoals) []row {
 		return []row{{name: "first POST until all are Established and listed", unit: inSeconds, limit: g.established},
-			{name: "resident memory, highest while they come", unit: inBytes, limit: g.highest},
+			{name: "anonymous memory, highest while they come", unit: inBytes, limit: g.highest},
 			{name: "processor time of it", unit: inSeconds}}
 	}, (*crdRun).load, true}
 	restedStep = crdStep{"rest", func(g crdGoals) []row {
-		return []row{{name: "resident memory a minute after", unit: inBytes, limit: g.after},
+		return []row{{name: "anonymous memory a minute after", unit: inBytes, limit: g.after},
 			{name: "goroutines a minute after, beyond an empty server's", unit: plain, limit: 100},
 			{name: "CPU at rest, beyond an empty server's", unit: inPercent, limit: g.idle},
 			{name: "live heap, after a collection", unit: inBytes}}
@@ -76,7 +76,7 @@ var crdSteps = []crdStep{
 			{name: "memory of /openapi/v2 that is left a minute after", unit: inBytes, limit: g.openAPIv2Memory / leftOf}}
 	}, (*crdRun).openAPIv2, false},
 	{"watch-all", func(g crdGoals) []row {
-		return []row{{name: "resident memory while one client lists and watches every type", unit: inBytes, limit: g.client}}
+		return []row{{name: "anonymous memory while one client lists and watches every type", unit: inBytes, limit: g.client}}
 	}, (*crdRun).watchAll, false},
 	restartStep,
 	{"delete", func(crdGoals) []row {

@@ -94,7 +94,7 @@ func measureIdle(ctx context.Context, b *bench, s side) (values []float64, err e
 			return err
 		}
 		values = []float64{
-			after.anonymous + after.file, after.anonymous, after.file,
+			after.anonymous, after.file,
 			(after.cpu - before.cpu) / span * 100, (after.written - before.written) / span, goroutines, live,
 		}
 		return nil

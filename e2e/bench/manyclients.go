@@ -20,7 +20,7 @@ const (
 
 func manyClientsRows(what string) []row {
 	return []row{
-		{name: what + ", highest RSS", unit: inBytes, limit: 1e9},
+		{name: what + ", highest anonymous memory", unit: inBytes, limit: 1e9},
 		{name: what + ", until all are answered", unit: inSeconds},
 		{name: what + ", an administrator's slowest list of namespaces meanwhile", unit: inSeconds, limit: 1},
 		{name: what + ", refused with Retry-After and sent again", unit: plain},

@@ -124,13 +124,14 @@ func (p *process) resetPeak() error {
 	return nil
 }
 
-// peak is the highest resident memory since resetPeak, in bytes.
+// peak is the highest memory since resetPeak, in bytes, without the pages of files that are
+// resident now: the kernel takes those back when it needs them.
 func (p *process) peak() (float64, error) {
 	status, err := procFields(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "status"))
 	if err != nil {
 		return 0, fmt.Errorf("read the highest memory of %s: %w", p.name, err)
 	}
-	return status["VmHWM"] * 1024, nil
+	return (status["VmHWM"] - status["RssFile"]) * 1024, nil
 }
 
 // procFields reads lines of the form "Name: 123 kB".

@@ -16,10 +16,10 @@ func objectsFigure() figure {
 	f := figure{name: "sizing-objects"}
 	for _, n := range sizingObjects {
 		for _, row := range []row{
-			{name: "until all are stored", unit: inSeconds}, {name: "resident memory, highest while they come", unit: inBytes},
-			{name: "resident memory a minute after", unit: inBytes}, {name: "database and log on disk", unit: inBytes},
+			{name: "until all are stored", unit: inSeconds}, {name: "anonymous memory, highest while they come", unit: inBytes},
+			{name: "anonymous memory a minute after", unit: inBytes}, {name: "database and log on disk", unit: inBytes},
 			{name: "warm start to ready", unit: inSeconds}, {name: "processor time of the warm start", unit: inSeconds},
-			{name: "resident memory a minute after it, watched again", unit: inBytes},
+			{name: "anonymous memory a minute after it, watched again", unit: inBytes},
 		} {
 			row.name = fmt.Sprintf("%d objects of 1 kB: %s", n, row.name)
 			f.rows = append(f.rows, row)

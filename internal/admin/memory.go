@@ -1,16 +1,21 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/dustin/go-humanize"
 )
 
 // Memory is the memory that a process uses.
 type Memory struct {
-	// ResidentBytes is the resident memory; 0 where it cannot be read.
+	// AnonymousBytes is the resident memory without the pages of files, which the kernel
+	// takes back when it needs them; 0 where it cannot be read.
+	AnonymousBytes int64 `json:"anonymousBytes,omitempty"`
+	// ResidentBytes is the resident memory with the pages of files; 0 where it cannot be read.
 	ResidentBytes int64 `json:"residentBytes,omitempty"`
 	// HeapBytes is the part of Go's heap that is in use.
 	HeapBytes int64 `json:"heapBytes"`
@@ -24,17 +29,26 @@ func readMemory() (Memory, error) {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	usage := Memory{HeapBytes: int64(stats.HeapAlloc), Goroutines: runtime.NumGoroutine()}
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})); err != nil {
-		return usage, fmt.Errorf("read the resident memory: %w", err)
+	status, err := os.ReadFile("/proc/self/status")
+	if errors.Is(err, os.ErrNotExist) {
+		return usage, nil // another platform than Linux
 	}
-	families, err := registry.Gather()
 	if err != nil {
-		return usage, fmt.Errorf("read the resident memory: %w", err)
+		return usage, fmt.Errorf("read the memory of this process: %w", err)
 	}
-	for _, family := range families {
-		if family.GetName() == "process_resident_memory_bytes" {
-			usage.ResidentBytes = int64(family.GetMetric()[0].GetGauge().GetValue())
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name != "VmRSS" && name != "RssAnon" {
+			continue
+		}
+		size, err := humanize.ParseBytes(strings.Replace(strings.TrimSpace(value), "kB", "KiB", 1))
+		if err != nil {
+			return usage, fmt.Errorf("read the memory of this process: %q: %w", line, err)
+		}
+		if name == "RssAnon" {
+			usage.AnonymousBytes = int64(size)
+		} else {
+			usage.ResidentBytes = int64(size)
 		}
 	}
 	return usage, nil

@@ -40,8 +40,8 @@ func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
 // directory must be new or empty, or left by such a server that was killed.
 func (c *Checked) Ephemeral() { c.ephemeral = true }
 
-// AsProgram gives the server what belongs to the process: the service manager, garbage
-// collection, the level of library messages during a stop.
+// AsProgram gives the server what belongs to the process: the service manager, and the
+// level of library messages during a stop.
 func (c *Checked) AsProgram() { c.program = true }
 
 // Check completes and validates the configuration with the checks of every part. It

@@ -21,7 +21,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/memory"
 )
 
 // server is the whole control plane, or an API server without controllers.
@@ -61,9 +60,6 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	if p.program {
-		defer memory.Hold(memory.DefaultPercent, memory.DefaultHeap)()
-	}
 	listener, err := apiserver.Listen(&p.config.Serving, p.config.Limits.ConnectionsPerAddress, log)
 	if err != nil {
 		return err
@@ -171,12 +167,20 @@ func (s *server) ready(ctx context.Context) {
 		s.log.Info(exposure)
 	}
 	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
-	if s.program {
-		s.supervisor.Go(ctx, "memory", func(ctx context.Context) { memory.Return(ctx, s.api.server.BuildOpenAPI, s.store.ReleasePages) })
-	}
+	s.supervisor.Go(ctx, "openapi", s.buildOpenAPI)
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archiver.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })
+}
+
+// buildOpenAPI builds the documents when the first clients of a ready server, or an early stop,
+// have had the processor for half a second.
+func (s *server) buildOpenAPI(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(500 * time.Millisecond):
+		s.api.server.BuildOpenAPI()
+	}
 }
 
 // stopping is called before the supervisor stops the parts, the last started one

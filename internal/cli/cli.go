@@ -40,9 +40,11 @@ type Streams struct {
 	Err io.Writer
 }
 
-// suspendsGC is the annotation of commands that may start a server: they resume the garbage
-// collection when the server is ready, the others at once.
-const suspendsGC = "suspends-gc"
+// managesMemory is the annotation of commands that run a server, see [memory.Manage].
+const managesMemory = "manages-memory"
+
+// runsServer returns the annotations of a command that runs a server.
+func runsServer() map[string]string { return map[string]string{managesMemory: "yes"} }
 
 // exitError carries an exit code with an error.
 type exitError struct {
@@ -73,9 +75,11 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 func execute(ctx context.Context, root *cobra.Command, args []string, streams Streams) int {
 	root.SetArgs(args)
 	isRoot := os.Geteuid() == 0
+	stopManaging := func() {}
+	defer func() { stopManaging() }()
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if cmd.Annotations[suspendsGC] == "" {
-			memory.Resume()
+		if cmd.Annotations[managesMemory] != "" {
+			stopManaging = memory.Manage()
 		}
 	}
 	var refused error

@@ -76,8 +76,7 @@ where envtest cannot stop processes.`,
 
 // newEnvtestAPIServer is kube-apiserver of envtest; it is run by that name.
 func newEnvtestAPIServer() *cobra.Command {
-	held := map[string]string{suspendsGC: "yes"}
-	return &cobra.Command{Use: envtest.KubeAPIServer, Annotations: held, DisableFlagParsing: true, SilenceUsage: true, SilenceErrors: true, RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{Use: envtest.KubeAPIServer, Annotations: runsServer(), DisableFlagParsing: true, SilenceUsage: true, SilenceErrors: true, RunE: func(cmd *cobra.Command, args []string) error {
 		server, err := envtest.NewAPIServer(args)
 		if err != nil {
 			return usageError(err)

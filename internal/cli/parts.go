@@ -17,6 +17,7 @@ import (
 // serves means that it serves the API, and has the flags for it.
 func partCommand(cmd *cobra.Command, flags *configFlags, serves bool, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
 	var newIdentity bool
+	cmd.Annotations = runsServer()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, source, err := flags.load(cmd)
 		if err != nil {

@@ -58,7 +58,7 @@ func newRun() *cobra.Command {
   kube-hyper-mini run --crds config/crd/bases -- pytest
   kube-hyper-mini run --keep -- ./install-crds.sh && kube-hyper-mini run --from DIR -- make test`,
 		Args:        cobra.ArbitraryArgs,
-		Annotations: map[string]string{suspendsGC: "yes"},
+		Annotations: runsServer(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if at := cmd.ArgsLenAtDash(); at > 0 || at < 0 && len(args) > 0 {
 				return usageError(errors.New("COMMAND follows \"--\", as in: kube-hyper-mini run -- go test"))

@@ -176,9 +176,8 @@ func commandLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logg
 func newServer() *cobra.Command {
 	flags := &configFlags{}
 	cmd := partCommand(&cobra.Command{
-		Use:         "server",
-		Short:       "Run the control plane",
-		Annotations: map[string]string{suspendsGC: "yes"},
+		Use:   "server",
+		Short: "Run the control plane",
 		Long: `Run the control plane in the foreground: etcd, API server, controllers. It stops
 in order at the first SIGINT or SIGTERM, and at once at the second.
 

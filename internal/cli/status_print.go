@@ -113,8 +113,8 @@ func backupRows(b backup.Account) []string {
 
 func memoryText(usage admin.Memory) string {
 	text := fmt.Sprintf("%s of heap, %d goroutines", bytes(usage.HeapBytes), usage.Goroutines)
-	if usage.ResidentBytes > 0 {
-		text = bytes(usage.ResidentBytes) + " resident, " + text
+	if usage.AnonymousBytes > 0 {
+		text = fmt.Sprintf("%s, and %s of files; %s", bytes(usage.AnonymousBytes), bytes(usage.ResidentBytes-usage.AnonymousBytes), text)
 	}
 	return text
 }

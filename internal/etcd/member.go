@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"sync"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -14,7 +13,6 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/storage/datadir"
-	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
@@ -32,12 +30,8 @@ const (
 	// snapshotCount is the largest number of log entries that a start reads. Each
 	// snapshot costs a few syncs. The default is 10,000.
 	snapshotCount = 1000
-	// logFiles is the number of log files, of 64 MB each, that etcd keeps after a
-	// snapshot.
+	// logFiles is the number of log files that etcd keeps after a snapshot.
 	logFiles = 1
-	// testLogFile is the size of these files without fsync. etcd takes the room
-	// before it is used, and servers for tests may be many and on a disk in memory.
-	testLogFile = 8 << 20
 )
 
 // quotaReserve is the room, in bytes, for writes in flight when the quota is reached.
@@ -51,8 +45,7 @@ type Config struct {
 	// [Member.Sizes]). etcd's own quota is 1.1 times that plus 64 MiB, see embedConfig.
 	// 0 means no quota.
 	QuotaBytes int64
-	// Fsync writes to disk before a write is acknowledged. Without it, the files of etcd's
-	// log are small for the rest of the process (see UseSmallLogFiles).
+	// Fsync writes to disk before a write is acknowledged.
 	Fsync bool
 	// Logger receives etcd's log.
 	Logger *zap.Logger
@@ -82,8 +75,6 @@ type Member struct {
 	failure *etcdfiles.Failure
 	turn    chan struct{} // has an element while a snapshot is made or the database defragmented
 	local   localServer
-	// releases are the running calls of ReleasePages.
-	releases sync.WaitGroup
 }
 
 // New returns a member that does not run.
@@ -124,8 +115,8 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 	defer m.config.Closed()
 	slowTicks, err := etcdfiles.SlowTicks(m.etcd.Server)
 	if err != nil {
-		m.etcd.Close()
-		return fmt.Errorf("start etcd: %w", err)
+		m.config.Logger.Warn("the member ticks at the default interval: starts take longer", zap.Error(err))
+		slowTicks = func() {}
 	}
 	m.client = v3client.New(m.etcd.Server)
 	m.client.KV = etcdfiles.AfterElection(m.client.KV, m.WaitReady)
@@ -218,9 +209,6 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	if cfg.QuotaBytes == 0 {
 		c.QuotaBackendBytes = -1
 	}
-	if !cfg.Fsync {
-		UseSmallLogFiles()
-	}
 	c.SnapshotCount, c.SnapshotCatchUpEntries, c.MaxWalFiles = snapshotCount, catchUpEntries, logFiles
 	// On two cores, etcd's default of 100 ms logs requests that only waited for a core.
 	c.WarningApplyDuration, c.WarningUnaryRequestDuration = 500*time.Millisecond, 500*time.Millisecond
@@ -230,13 +218,6 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(failure.Logger(cfg.Logger))
 	return c, nil
 }
-
-// UseSmallLogFiles makes the files of etcd's log smaller for the rest of the process,
-// those of a restore too: for servers for tests, which copy them.
-func UseSmallLogFiles() { smallLogFiles() }
-
-// smallLogFiles writes the variable of the process once: running members read it.
-var smallLogFiles = sync.OnceFunc(func() { wal.SegmentSizeBytes = testLogFile })
 
 // Client returns the shared in-process client. Run closes it.
 func (m *Member) Client() *clientv3.Client { return m.client }
@@ -269,7 +250,6 @@ func (m *Member) close(ctx context.Context) error {
 	go func() {
 		err := m.client.Close()
 		m.local.stop()
-		m.releases.Wait()
 		m.etcd.Close()
 		if errors.Is(err, context.Canceled) {
 			err = nil // what a client without a connection returns

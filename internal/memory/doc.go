@@ -1,3 +1,3 @@
-// Package memory holds garbage collection during a start, and returns unused memory to
-// the system when a process becomes idle.
+// Package memory sets how the Go runtime collects garbage in a process that runs servers, and
+// when unused memory returns to the system.
 package memory

@@ -38,7 +38,6 @@ func restore(ctx context.Context, archive, to string, log *slog.Logger) error {
 	if err := cfg.Complete(); err != nil {
 		return err
 	}
-	etcd.UseSmallLogFiles()
 	if _, err := admin.Restore(ctx, cfg, log, archive, backup.Key{}); err != nil {
 		return err
 	}

@@ -26,9 +26,6 @@ type Datastore interface {
 	Snapshot(ctx context.Context) (io.ReadCloser, error)
 	// Maintenance maintains the embedded member; nil for an external cluster.
 	Maintenance() *maintenance.Keeper
-	// ReleasePages removes the pages of the database from the resident memory of this
-	// process. It does nothing for an external cluster.
-	ReleasePages(ctx context.Context) error
 	// Shared reports whether other servers can use the store, now or later. The
 	// election of the controllers depends on it.
 	Shared() bool

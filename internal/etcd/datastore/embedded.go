@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
+	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -14,6 +16,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
+
+// keeperTimeout bounds the wait for maintenance that calls a member which has failed.
+const keeperTimeout = 3 * time.Second
 
 // Embedded is the etcd member inside the process.
 type Embedded struct {
@@ -40,19 +45,38 @@ func (e *Embedded) Run(ctx context.Context, ready func()) error {
 	memberCtx, closeMember := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer closeMember(nil)
 	unlink := context.AfterFunc(ctx, func() { closeMember(context.Cause(ctx)) })
-	return e.member.Run(memberCtx, func() {
+	keeperCtx, stopKeeper := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	err := e.member.Run(memberCtx, func() {
 		if !unlink() {
 			return // it is being closed
 		}
-		go func() {
-			if e.member.WaitReady(ctx) == nil { // its error is that of WaitReady and of Run
-				e.keeper.Run(ctx)
+		keeping.Go(func() {
+			if e.member.WaitReady(keeperCtx) == nil { // its error is that of WaitReady and of Run
+				e.keeper.Run(keeperCtx)
 			}
-			<-ctx.Done()
+			<-keeperCtx.Done()
 			closeMember(context.Cause(ctx))
-		}()
+		})
 		ready()
 	})
+	stopKeeper()
+	awaitKeeper(&keeping)
+	return err
+}
+
+// awaitKeeper waits until the keeper of a member that has ended has ended, too. One that calls
+// a member which has failed may never end: the member holds its locks.
+func awaitKeeper(keeping *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		keeping.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(keeperTimeout):
+	}
 }
 
 // prepare makes the member and its keeper.
@@ -115,9 +139,6 @@ func (e *Embedded) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 
 // Maintenance implements [Datastore].
 func (e *Embedded) Maintenance() *maintenance.Keeper { return e.keeper }
-
-// ReleasePages implements [Datastore].
-func (e *Embedded) ReleasePages(ctx context.Context) error { return e.member.ReleasePages(ctx) }
 
 // Shared implements [Datastore].
 func (e *Embedded) Shared() bool { return false }

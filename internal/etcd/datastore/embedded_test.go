@@ -1,13 +1,18 @@
 package datastore
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -27,6 +32,16 @@ func openStore(t *testing.T, path string) (*datadir.Dir, *Embedded) {
 	cfg := config.Default()
 	cfg.Etcd.Embedded.Fsync = false
 	return dir, NewEmbedded(cfg, dir, slog.New(slog.DiscardHandler))
+}
+
+// await returns when the condition, which nothing announces, holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
 }
 
 // TestStopWhileTheDatabaseIsOpened: the data directory is locked until etcd has closed it.
@@ -49,15 +64,13 @@ func TestStopWhileTheDatabaseIsOpened(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- store.Run(ctx, func() { t.Error("it is ready") }) }()
-	for { // the start removes the checksum before etcd opens the database
-		if _, err := os.Stat(dir.Join("etcd", "seal.json")); errors.Is(err, os.ErrNotExist) {
-			break
-		}
+	await(t, "the start removes the checksum before etcd opens the database", func() bool {
 		if len(ended) > 0 {
 			t.Fatalf("the start failed: %v", <-ended)
 		}
-		runtime.Gosched()
-	}
+		_, err := os.Stat(dir.Join("etcd", "seal.json"))
+		return errors.Is(err, os.ErrNotExist)
+	})
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
@@ -71,9 +84,10 @@ func TestStopWhileTheDatabaseIsOpened(t *testing.T) {
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for dir, err = datadir.Lock(path); errors.Is(err, datadir.ErrLocked); dir, err = datadir.Lock(path) {
-		runtime.Gosched()
-	}
+	await(t, "etcd closes the database", func() bool {
+		dir, err = datadir.Lock(path)
+		return !errors.Is(err, datadir.ErrLocked)
+	})
 	if err = errors.Join(err, dir.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,4 +100,41 @@ func TestStopWhileTheDatabaseIsOpened(t *testing.T) {
 	if err := errors.Join(store.WaitReady(t.Context()), stop(), dir.Close()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestFailureEndsTheKeeper: when the member fails, nothing maintains the database after Run.
+func TestFailureEndsTheKeeper(t *testing.T) {
+	dir, store := openStore(t, filepath.Join(t.TempDir(), "data"))
+	defer func() { _ = dir.Close() }() // the member keeps its files open
+	ended := make(chan error, 1)
+	ready := make(chan struct{})
+	go func() { ended <- store.Run(t.Context(), func() { close(ready) }) }()
+	<-ready
+	if err := store.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir.Join("etcd", "member", "wal")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var writing sync.WaitGroup
+	writing.Go(func() { // the log goes into its next file, which is gone
+		for i := 0; ctx.Err() == nil; i++ {
+			_, _ = store.member.Client().Put(ctx, fmt.Sprint(i%8), strings.Repeat("x", 1<<20)) // the last one fails
+		}
+	})
+	if err := <-ended; err == nil {
+		t.Error("Run returned no error")
+	}
+	cancel()
+	writing.Wait()
+	if keeperRuns() {
+		t.Error("the keeper runs after Run has returned")
+	}
+}
+
+// keeperRuns reports whether a goroutine maintains a database.
+func keeperRuns() bool {
+	stacks := make([]byte, 1<<20)
+	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("maintenance.(*Keeper).Run"))
 }

@@ -131,9 +131,6 @@ func (e *External) connect(ctx context.Context, endpoints ...string) (*clientv3.
 // Maintenance implements [Datastore].
 func (e *External) Maintenance() *maintenance.Keeper { return nil }
 
-// ReleasePages implements [Datastore].
-func (e *External) ReleasePages(context.Context) error { return nil }
-
 // Shared implements [Datastore].
 func (e *External) Shared() bool { return true }
 

@@ -48,6 +48,13 @@ const (
 	nextFile = "0.tmp"
 )
 
+// LogFile is the size, in bytes, of each file of a log; etcd takes the room of the next one in
+// advance. The default of 64 MB would take that of a disk in memory from servers for tests, and
+// a full disk has no room for the next file sooner.
+const LogFile = 16 << 20
+
+func init() { wal.SegmentSizeBytes = LogFile }
+
 // OnlyLog returns the path of the file of the log in dir. It returns "" without a log, with
 // a second file, and with a file that etcd has renamed because it is broken.
 func OnlyLog(dir string) (string, error) {

@@ -14,9 +14,6 @@ import (
 
 // TestOnlyLog: a log in use has its file and the next one, whose room etcd takes in advance.
 func TestOnlyLog(t *testing.T) {
-	size := wal.SegmentSizeBytes
-	wal.SegmentSizeBytes = 1 << 20
-	t.Cleanup(func() { wal.SegmentSizeBytes = size })
 	dir := filepath.Join(t.TempDir(), "wal")
 	if only, err := etcd.OnlyLog(dir); err != nil || only != "" {
 		t.Errorf("without a log: %q %v", only, err)
