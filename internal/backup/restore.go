@@ -86,9 +86,6 @@ func Restore(ctx context.Context, cfg RestoreConfig) (restored *Restored, err er
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
 	}
-	if err := giveToOwner(incoming, dir.Path()); err != nil {
-		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
-	}
 	if cfg.Prepared != nil {
 		cfg.Prepared(m)
 	}
@@ -260,9 +257,6 @@ func ImportBundle(ctx context.Context, cfg RestoreConfig) (m *Manifest, err erro
 		}
 		return nil
 	})
-	if err == nil {
-		err = giveToOwner(incoming, dir.Path())
-	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("import %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
 	}

@@ -123,18 +123,17 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 
 // saveArchive writes the archive to the file, or to standard output for "-", and
 // prints a summary to standard error.
-func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, encryption backup.Encryption, produce backup.Produce) (err error) {
+func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, encryption backup.Encryption, produce backup.Produce) error {
 	if err := checkDestination(cfg, file); err != nil {
 		return err
 	}
-	// The archive may be in the data directory, where the server prunes it.
-	defer func() { err = errors.Join(err, datadir.KeepOwner(cfg.DataDir)) }()
 	showProgress(cmd)
 	counter := &progress.Counter{}
 	counted := func(ctx context.Context, w io.Writer) error { return produce(ctx, counter.Writer(w)) }
 	stop := track(cmd, "saving the archive", bytesWritten(counter, cfg))
 	defer stop()
 	var m *backup.Manifest
+	var err error
 	if file == "-" {
 		if isTerminal(cmd.OutOrStdout()) {
 			return usageError(errors.New("standard output is a terminal; give a FILE or redirect it"))

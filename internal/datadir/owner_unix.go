@@ -12,8 +12,7 @@ import (
 )
 
 // KeepOwner gives files of root in another user's data directory to that user and
-// group: the service must be able to read files of commands that root runs. It changes
-// files of the layout only. For other users, and in a directory of root or one that
+// group, for which a server that root has started works. It changes files of the layout only. For other users, and in a directory of root or one that
 // does not exist, it does nothing.
 func KeepOwner(dir string) error {
 	if os.Geteuid() != 0 {
