@@ -185,7 +185,7 @@ func ChangeCertificatesStopped(cfg *config.ServerConfiguration, log *slog.Logger
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	store, err := identity.OpenStore(cfg, dir.Join("pki"))
+	store, err := identity.OpenStore(&cfg.Serving, dir.Join("pki"))
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,9 @@ func ChangeCertificatesStopped(cfg *config.ServerConfiguration, log *slog.Logger
 	if err != nil {
 		return nil, err
 	}
-	i := identity.Open(identity.Config{Config: cfg, Dir: dir, URL: server, Log: log}, store)
+	keys := IdentityConfig(cfg, dir, false, log)
+	keys.URL = server
+	i := identity.Open(keys, store)
 	trusted := func() error { return nil } // the next start reads all files
 	external := len(cfg.Etcd.External.Endpoints) > 0
 	done, err = change.apply(store, external, trusted, i.WriteKubeconfig)
@@ -204,13 +206,21 @@ func ChangeCertificatesStopped(cfg *config.ServerConfiguration, log *slog.Logger
 	return done, nil
 }
 
+// IdentityConfig is that of the identity of a server with a completed configuration.
+func IdentityConfig(cfg *config.ServerConfiguration, dir *datadir.Dir, allowNew bool, log *slog.Logger) identity.Config {
+	return identity.Config{
+		Serving: cfg.Serving, Kubeconfig: cfg.Kubeconfig, Encryption: cfg.APIServer.Encryption, External: cfg.Etcd.External,
+		TokenKeyFiles: cfg.APIServer.Authentication.ServiceAccountKeyFiles, BackupDir: cfg.Backup.Dir, Dir: dir, AllowNew: allowNew, Log: log,
+	}
+}
+
 // ListCertificates lists the certificates and keys in the configuration's data directory,
 // whether a server uses it or not. The configuration has been completed.
 func ListCertificates(cfg *config.ServerConfiguration) ([]pki.Entry, error) {
 	if err := datadir.Removable(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("no certificates to list: %w", err)
 	}
-	store, err := identity.OpenStore(cfg, filepath.Join(cfg.DataDir, "pki"))
+	store, err := identity.OpenStore(&cfg.Serving, filepath.Join(cfg.DataDir, "pki"))
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,11 @@ func (a *apiServers) run(ctx context.Context, ready func()) error {
 
 // build makes the chain. It does not read from the store, which may still start.
 func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
-	services, err := endpoints.NewFromConfig(a.config)
+	policy, err := endpoints.NewPolicy(a.config.ServiceEndpointPolicy, a.config.Serving.OnLoopbackOnly())
+	if err != nil {
+		return nil, err
+	}
+	services, err := endpoints.New(a.config.ServiceEndpoints, policy)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
@@ -39,7 +40,9 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	}
 	defer p.end()
 	p.announce("kube-hyper-mini etcd")
-	ident := identity.New(identity.Config{Config: cfg, Dir: p.dir, EtcdHost: host, AllowNew: checked.newIdentity, Log: log})
+	keys := admin.IdentityConfig(cfg, p.dir, checked.newIdentity, log)
+	keys.EtcdHost = host
+	ident := identity.New(keys)
 	member := datastore.NewEmbedded(cfg, p.dir, log)
 	return p.run(ctx, hooks{
 		start: func(ctx context.Context) error {
@@ -86,15 +89,14 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 	}
 	defer p.end()
 	p.announce("kube-hyper-mini controllers")
-	ident := identity.New(identity.Config{Config: cfg, Dir: p.dir, AllowNew: checked.newIdentity, Log: log})
-	runner := &controllers.Runner{}
+	ident := identity.New(admin.IdentityConfig(cfg, p.dir, checked.newIdentity, log))
 	return p.run(ctx, hooks{
 		start: func(ctx context.Context) error {
 			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: ident.Run}); err != nil {
 				return err
 			}
 			return p.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: func(ctx context.Context, ready func()) error {
-				return runner.Run(ctx, controllers.Config{
+				return new(controllers.Runner).Run(ctx, controllers.Config{
 					Client: ident.ControllerClient(cfg.ControllerManager.Server), Manager: true, Files: controllers.NewFiles(ident.Certificates()),
 					Elect: true, LockID: p.dir.LockID(), Selection: cfg.ControllerManager.Controllers, Log: log,
 				}, ready)

@@ -84,9 +84,9 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 	if s.archive, err = admin.NewArchiveWriter(s.config, s.dir, s.stamp, s.store, s.archiver, s.controllers.Lead, s.log); err != nil {
 		return err
 	}
-	s.identity = identity.New(identity.Config{
-		Config: s.config, Dir: s.dir, URL: s.url, LocalURL: s.local, AllowNew: checked.newIdentity, Claim: s.store.ClaimIdentity, UseTokenKeys: tokenKeys.Set, Log: s.log,
-	})
+	keys := admin.IdentityConfig(s.config, s.dir, checked.newIdentity, s.log)
+	keys.URL, keys.LocalURL, keys.Claim, keys.UseTokenKeys = s.url, s.local, s.store.ClaimIdentity, tokenKeys.Set
+	s.identity = identity.New(keys)
 	s.rotator = &admin.KeyRotator{
 		Config: s.config, Dir: s.dir, Ready: func() bool { return s.readySince.Load() != nil }, Archiver: s.archiver, Store: s.store,
 		Encrypt: func(ctx context.Context, resource schema.GroupResource) ([]byte, error) {

@@ -18,8 +18,7 @@ func (p *process) archiveBeforeUpgrade(ctx context.Context) error {
 	if p.external() || !etcd.Exists(p.dir.Join("etcd")) {
 		return nil
 	}
-	archiver := admin.NewStoppedArchiver(p.config, p.dir, p.stamp, p.log)
-	return p.readingDatabase(ctx, func() error { return archiver.BeforeUpgrade(ctx) })
+	return p.readingDatabase(ctx, func() error { return admin.NewStoppedArchiver(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx) })
 }
 
 // readingDatabase calls read, which reads the embedded database if there is one. It

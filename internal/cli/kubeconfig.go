@@ -119,7 +119,7 @@ func withServer(cmd *cobra.Command, flags *configFlags, data []byte, server stri
 	if err != nil {
 		return nil, err
 	}
-	name, err := identity.ServedName(cfg, u.Hostname())
+	name, err := identity.ServedName(&cfg.Serving, cfg.DataDir, u.Hostname())
 	if err != nil {
 		return nil, err
 	}

@@ -34,9 +34,10 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("%s is not allowed by serviceEndpointPolicy in the server's configuration; its administrator can allow it there, or name it in serviceEndpoints", e.Target)
 }
 
-// NewPolicy reads a valid configuration.
-func NewPolicy(cfg *config.ServerConfiguration) (*Policy, error) {
-	p := &Policy{}
+// NewPolicy reads a valid configuration. loopback tells whether the server listens on
+// loopback only: then targets may be there.
+func NewPolicy(configured config.ServiceEndpointPolicy, loopback bool) (*Policy, error) {
+	p := &Policy{loopback: loopback}
 	var errs []error
 	networks := func(list []string) (parsed []netip.Prefix) {
 		for _, text := range list {
@@ -52,10 +53,8 @@ func NewPolicy(cfg *config.ServerConfiguration) (*Policy, error) {
 		}
 		return parsed
 	}
-	configured := cfg.ServiceEndpointPolicy
 	p.allowed, p.denied = networks(configured.AllowedNetworks), networks(configured.DeniedNetworks)
 	p.allowedPorts, p.deniedPorts = ports(configured.AllowedPorts), ports(configured.DeniedPorts)
-	p.loopback = cfg.Serving.OnLoopbackOnly()
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("read serviceEndpointPolicy: %w", err)
 	}

@@ -16,7 +16,7 @@ func policy(t *testing.T, change func(*config.ServerConfiguration)) *Policy {
 	t.Helper()
 	cfg := config.Default()
 	change(cfg)
-	p, err := NewPolicy(cfg)
+	p, err := NewPolicy(cfg.ServiceEndpointPolicy, cfg.Serving.OnLoopbackOnly())
 	if err != nil {
 		t.Fatal(err)
 	}

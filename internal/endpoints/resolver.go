@@ -66,15 +66,6 @@ type Resolver struct {
 	listeners     []func(Reference)
 }
 
-// NewFromConfig returns a resolver with the entries and the policy of the configuration.
-func NewFromConfig(cfg *config.ServerConfiguration) (*Resolver, error) {
-	policy, err := NewPolicy(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return New(cfg.ServiceEndpoints, policy)
-}
-
 // New returns a resolver with the entries of the configuration. [Resolver.Run] adds the
 // targets of objects; policy restricts those. After connections of [Resolver.Dialer], call
 // [Resolver.Close] in the end.

@@ -24,7 +24,7 @@ import (
 // checkNew returns an error if this start would make authorities or keys for a store that
 // servers with other ones have used: the clients and tokens of those would be refused.
 func (i *Identity) checkNew(ctx context.Context) error {
-	if i.claim == nil {
+	if i.config.Claim == nil {
 		return nil
 	}
 	var missing *pki.MissingError
@@ -32,34 +32,34 @@ func (i *Identity) checkNew(ctx context.Context) error {
 		return err
 	}
 	users := "is or was used by servers with other certificates and keys"
-	unused, err := i.claim(ctx)
+	unused, err := i.config.Claim(ctx)
 	if errors.Is(err, fleet.ErrClaimed) {
 		users = "is used by another new server, which began to make its certificates and keys less than a minute ago"
 	} else if err != nil || unused {
 		return err
 	}
-	if i.allowNew {
-		i.log.Warn("other servers have used this etcd, and this one makes new authorities and keys: each refuses the kubeconfigs and tokens of the others", "etcd", i.etcd())
+	if i.config.AllowNew {
+		i.config.Log.Warn("other servers have used this etcd, and this one makes new authorities and keys: each refuses the kubeconfigs and tokens of the others", "etcd", i.etcd())
 		return nil
 	}
 	return fmt.Errorf("the etcd at %s (etcd.external.prefix %s) %s, and this start would make new ones: this server would refuse the kubeconfigs and tokens of the others. To serve the same objects, import their certificates and keys first (`kube-hyper-mini bundle create FILE` there, `kube-hyper-mini bundle import FILE --data-dir %s` here), or restore pki and encryption from a backup. To serve objects of its own, set another etcd.external.prefix. To make new ones anyway, start with --new-identity: all clients then need new kubeconfigs and tokens",
-		i.etcd(), i.config.Etcd.External.Prefix, users, logging.ShellWord(i.dir.Path()))
+		i.etcd(), i.config.External.Prefix, users, logging.ShellWord(i.config.Dir.Path()))
 }
 
 // etcd names the external etcd for messages.
-func (i *Identity) etcd() string { return strings.Join(i.config.Etcd.External.Endpoints, ", ") }
+func (i *Identity) etcd() string { return strings.Join(i.config.External.Endpoints, ", ") }
 
 // warnForeign logs a warning if servers have published authorities in the store, and none
 // of them is an authority of this server. That is no error: the store may have been
 // restored from before a rotation.
 func (i *Identity) warnForeign(ctx context.Context, client clientv3.KV) error {
-	key, stored, err := fleet.Authorities(ctx, client, i.config.Etcd.External.Prefix)
+	key, stored, err := fleet.Authorities(ctx, client, i.config.External.Prefix)
 	if err != nil || stored == nil {
 		return err
 	}
 	published, err := i.readAuthorities(ctx, key, stored)
 	if err != nil {
-		i.log.Debug("the authorities of other servers in etcd are unknown", "key", key, "error", err)
+		i.config.Log.Debug("the authorities of other servers in etcd are unknown", "key", key, "error", err)
 		return nil
 	}
 	own, err := readChain(i.certificates.Cert(pki.ClientCA))
@@ -74,7 +74,7 @@ func (i *Identity) warnForeign(ctx context.Context, client clientv3.KV) error {
 			return nil
 		}
 	}
-	i.log.Warn("servers with other authorities have used this etcd: each refuses the kubeconfigs and tokens of the others; `kube-hyper-mini bundle` gives them the same authorities", "etcd", i.etcd())
+	i.config.Log.Warn("servers with other authorities have used this etcd: each refuses the kubeconfigs and tokens of the others; `kube-hyper-mini bundle` gives them the same authorities", "etcd", i.etcd())
 	return nil
 }
 

@@ -27,8 +27,15 @@ import (
 
 // Config of an identity.
 type Config struct {
-	Config *config.ServerConfiguration
-	Dir    *datadir.Dir
+	Serving    config.Serving
+	Kubeconfig config.Kubeconfig
+	Encryption config.Encryption
+	External   config.ExternalEtcd
+	// TokenKeyFiles have further public keys that verify service account tokens.
+	TokenKeyFiles []string
+	// BackupDir is where the error for missing files finds the newest backup.
+	BackupDir string
+	Dir       *datadir.Dir
 	// URL of the API, for the kubeconfig; empty without an API.
 	URL string
 	// LocalURL is where the API listens, for commands on this machine, if URL leads
@@ -51,15 +58,7 @@ type Config struct {
 // Identity keeps the certificates and keys, the encryption key and the
 // administrator's kubeconfig.
 type Identity struct {
-	config       *config.ServerConfiguration
-	dir          *datadir.Dir
-	url          string
-	localURL     string
-	etcdHost     string
-	allowNew     bool
-	claim        func(context.Context) (bool, error)
-	useTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
-	log          *slog.Logger
+	config Config
 
 	certificates *pki.Store
 	following    sync.Mutex // held while changes are passed on
@@ -69,12 +68,7 @@ type Identity struct {
 }
 
 // New returns an identity that has read nothing yet.
-func New(cfg Config) *Identity {
-	return &Identity{
-		config: cfg.Config, dir: cfg.Dir, url: cfg.URL, localURL: cfg.LocalURL, etcdHost: cfg.EtcdHost, allowNew: cfg.AllowNew, claim: cfg.Claim,
-		useTokenKeys: cfg.UseTokenKeys, log: cfg.Log,
-	}
-}
+func New(cfg Config) *Identity { return &Identity{config: cfg} }
 
 // Open returns the identity of a data directory that no server uses, over a store of
 // its certificates and keys. It is not to be run.
@@ -106,10 +100,10 @@ func (i *Identity) ensure(ctx context.Context) error {
 	if err := i.ensureKeys(ctx); err != nil {
 		return err
 	}
-	if i.config.APIServer.Encryption.ConfigFile == "" {
-		file := i.dir.Join("encryption", "config.yaml")
+	if i.config.Encryption.ConfigFile == "" {
+		file := i.config.Dir.Join("encryption", "config.yaml")
 		_, statErr := os.Lstat(file)
-		used, err := encryption.Ensure(file, i.config.APIServer.Encryption.Resources)
+		used, err := encryption.Ensure(file, i.config.Encryption.Resources)
 		if err != nil {
 			return err
 		}
@@ -122,12 +116,12 @@ func (i *Identity) ensure(ctx context.Context) error {
 
 // WriteKubeconfig writes the administrator's kubeconfig if there is an API.
 func (i *Identity) WriteKubeconfig() error {
-	if i.url == "" {
+	if i.config.URL == "" {
 		return nil
 	}
 	data, err := kubeconfig.Render(kubeconfig.Access{
-		Server:   i.url,
-		Local:    i.localURL,
+		Server:   i.config.URL,
+		Local:    i.config.LocalURL,
 		CAFile:   i.certificates.ServerCA(),
 		CertFile: i.certificates.Cert(pki.Admin),
 		KeyFile:  i.certificates.Key(pki.Admin),
@@ -159,7 +153,7 @@ func (i *Identity) ControllerClient(url string) *rest.Config {
 // than the configured ones: the server would never be ready. It logs which resources
 // are encrypted, and a warning if servers with other authorities have used the store.
 func (i *Identity) CheckEtcd(ctx context.Context, client clientv3.KV) error {
-	external := &i.config.Etcd.External
+	external := &i.config.External
 	if err := i.checkDecryption(ctx, client, external.Prefix); err != nil || len(external.Endpoints) == 0 {
 		return err
 	}
@@ -171,7 +165,7 @@ func (i *Identity) CheckEtcd(ctx context.Context, client clientv3.KV) error {
 func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, prefix string) error {
 	file := i.encryptionFile()
 	if file == "" {
-		i.log.Info("no resource is encrypted in etcd")
+		i.config.Log.Info("no resource is encrypted in etcd")
 		return nil
 	}
 	if err := encryption.CheckReadable(ctx, client, prefix, file); errors.Is(err, encryption.ErrOtherKey) && i.newKey {
@@ -183,13 +177,13 @@ func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, pref
 	if err != nil {
 		return err
 	}
-	i.log.Info("resources are encrypted in etcd", "resources", strings.Join(resources, ", "), "file", file)
+	i.config.Log.Info("resources are encrypted in etcd", "resources", strings.Join(resources, ", "), "file", file)
 	return nil
 }
 
 // encryptionFile is the EncryptionConfiguration in use, or empty.
 func (i *Identity) encryptionFile() string {
-	if file := i.config.APIServer.Encryption.ConfigFile; file != "" {
+	if file := i.config.Encryption.ConfigFile; file != "" {
 		return file
 	}
 	return i.encryption

@@ -20,20 +20,20 @@ import (
 // ensureKeys opens the store of certificates and keys, creates missing ones in a new
 // directory and renews those that are due.
 func (i *Identity) ensureKeys(ctx context.Context) error {
-	store, err := OpenStore(i.config, i.dir.Join("pki"))
+	store, err := OpenStore(&i.config.Serving, i.config.Dir.Join("pki"))
 	if err != nil {
 		return err
 	}
 	i.certificates = store
-	if i.etcdHost != "" {
-		etcdNames, err := servingNames(&config.Serving{BindAddress: i.etcdHost, ExternalHost: i.config.Serving.ExternalHost, ExtraSANs: i.config.Serving.ExtraSANs})
+	if i.config.EtcdHost != "" {
+		etcdNames, err := servingNames(&config.Serving{BindAddress: i.config.EtcdHost, ExternalHost: i.config.Serving.ExternalHost, ExtraSANs: i.config.Serving.ExtraSANs})
 		if err != nil {
 			return err
 		}
 		i.certificates.AddEtcd(etcdNames)
 	}
 	ensure := i.certificates.Ensure
-	if i.dir.Previous == nil || i.allowNew {
+	if i.config.Dir.Previous == nil || i.config.AllowNew {
 		if err := i.checkNew(ctx); err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (i *Identity) ensureKeys(ctx context.Context) error {
 	if err != nil {
 		return i.Explain(err)
 	}
-	if i.dir.Previous != nil {
+	if i.config.Dir.Previous != nil {
 		i.LogChanges(changes)
 	}
 	if err := i.checkServing(); err != nil {
@@ -54,14 +54,14 @@ func (i *Identity) ensureKeys(ctx context.Context) error {
 
 // OpenStore returns the store of certificates and keys in dir that the
 // configuration describes. It reads nothing.
-func OpenStore(cfg *config.ServerConfiguration, dir string) (*pki.Store, error) {
-	names, err := servingNames(&cfg.Serving)
+func OpenStore(serving *config.Serving, dir string) (*pki.Store, error) {
+	names, err := servingNames(serving)
 	if err != nil {
 		return nil, err
 	}
 	store := pki.New(dir, names)
-	if cfg.Serving.CertFile != "" {
-		store.ServeElsewhere(cfg.Serving.CAFile)
+	if serving.CertFile != "" {
+		store.ServeElsewhere(serving.CAFile)
 	}
 	return store, nil
 }
@@ -75,12 +75,12 @@ func (i *Identity) Explain(err error) error {
 	}
 	from, newest := "a backup", time.Time{}
 	for _, reason := range []string{backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade} {
-		if path, made, err := backup.Latest(i.config.Backup.Dir, reason); err == nil && made.After(newest) {
+		if path, made, err := backup.Latest(i.config.BackupDir, reason); err == nil && made.After(newest) {
 			from, newest = "a backup (the newest is "+path+")", made
 		}
 	}
 	return fmt.Errorf("the data directory %s was used before, and %s missing: clients and tokens rely on them. Restore pki from %s, for example with tar -xzf FILE -C %s pki; or start with --new-identity, after which all clients need new kubeconfigs and tokens",
-		i.dir.Path(), listed(missing.Files), from, i.dir.Path())
+		i.config.Dir.Path(), listed(missing.Files), from, i.config.Dir.Path())
 }
 
 func listed(files []string) string {
@@ -94,10 +94,10 @@ func listed(files []string) string {
 func (i *Identity) LogChanges(changes []pki.Change) {
 	for _, change := range changes {
 		if change.ClockAhead {
-			i.log.Warn("a certificate was signed again: the clock was ahead when it was made", "name", change.Name, "reason", change.Reason)
+			i.config.Log.Warn("a certificate was signed again: the clock was ahead when it was made", "name", change.Name, "reason", change.Reason)
 			continue
 		}
-		i.log.Info("certificates renewed", "name", change.Name, "reason", change.Reason)
+		i.config.Log.Info("certificates renewed", "name", change.Name, "reason", change.Reason)
 	}
 }
 
@@ -108,7 +108,7 @@ func (i *Identity) renewed(changes []pki.Change, err error) {
 		err = followErr
 	}
 	if err != nil {
-		i.log.Error("renewing certificates failed, trying again", "error", i.Explain(err))
+		i.config.Log.Error("renewing certificates failed, trying again", "error", i.Explain(err))
 	}
 }
 
@@ -125,31 +125,31 @@ func (i *Identity) readTokenKeys() error {
 		return i.Explain(err)
 	}
 	verify := append([]crypto.PublicKey{}, keys.Verify...)
-	for _, file := range i.config.APIServer.Authentication.ServiceAccountKeyFiles {
+	for _, file := range i.config.TokenKeyFiles {
 		more, err := pki.ReadPublicKeys(file)
 		if err != nil {
 			return err
 		}
 		verify = append(verify, more...)
 	}
-	if i.useTokenKeys == nil {
+	if i.config.UseTokenKeys == nil {
 		return nil
 	}
-	return i.useTokenKeys(keys.Signer, verify)
+	return i.config.UseTokenKeys(keys.Signer, verify)
 }
 
 // checkServing returns an error for a configured certificate that clients with the
 // kubeconfig would refuse.
 func (i *Identity) checkServing() error {
 	serving := &i.config.Serving
-	if serving.CertFile == "" || i.url == "" {
+	if serving.CertFile == "" || i.config.URL == "" {
 		return nil
 	}
 	chain, err := readChain(serving.CertFile)
 	if err != nil {
 		return err
 	}
-	server, err := url.Parse(i.url)
+	server, err := url.Parse(i.config.URL)
 	if err != nil {
 		return fmt.Errorf("read the server's URL: %w", err)
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 // ServedName returns the name by which clients that connect to host can verify the
-// serving certificate in the configuration's data directory: empty if the certificate
+// serving certificate, which is in the data directory unless serving names one: empty if the certificate
 // has the host itself. The configuration has been completed.
-func ServedName(cfg *config.ServerConfiguration, host string) (string, error) {
-	file := cmp.Or(cfg.Serving.CertFile, pki.New(filepath.Join(cfg.DataDir, "pki"), pki.Names{}).Cert(pki.APIServer))
+func ServedName(serving *config.Serving, dataDir, host string) (string, error) {
+	file := cmp.Or(serving.CertFile, pki.New(filepath.Join(dataDir, "pki"), pki.Names{}).Cert(pki.APIServer))
 	chain, err := readChain(file)
 	if err != nil {
 		return "", err

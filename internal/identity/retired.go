@@ -19,7 +19,7 @@ const retiredRecheck = 2 * time.Minute
 func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		i.log.Error("aggregated API servers go on trusting authorities that a rotation has replaced", "error", err)
+		i.config.Log.Error("aggregated API servers go on trusting authorities that a rotation has replaced", "error", err)
 		return
 	}
 	for repeated := false; ; {
@@ -34,7 +34,7 @@ func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 			recheck = time.After(retiredRecheck)
 		}
 		if err != nil && ctx.Err() == nil {
-			i.log.Warn("aggregated API servers still trust authorities that a rotation has replaced, trying again", "error", err)
+			i.config.Log.Warn("aggregated API servers still trust authorities that a rotation has replaced, trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():

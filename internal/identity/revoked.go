@@ -54,7 +54,7 @@ func (i *Identity) FollowRevoked(ctx context.Context) {
 		if err == nil {
 			continue
 		}
-		i.log.Warn("the revoked client keys were not shared with the other servers of the etcd, trying again", "error", i.Explain(err))
+		i.config.Log.Warn("the revoked client keys were not shared with the other servers of the etcd, trying again", "error", i.Explain(err))
 		select {
 		case <-ctx.Done():
 			return
@@ -75,7 +75,7 @@ func (i *Identity) shareRevoked(ctx context.Context, shared *fleet.RevokedKeys) 
 		err = i.Follow()
 	}
 	if err != nil {
-		i.log.Warn("recording the client keys that other servers have revoked failed: this server refuses them only until it ends", "error", i.Explain(err))
+		i.config.Log.Warn("recording the client keys that other servers have revoked failed: this server refuses them only until it ends", "error", i.Explain(err))
 	}
 	ours, err := i.certificates.RevokedKeys()
 	if err != nil {
