@@ -185,14 +185,9 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 	}
 	return func(ctx context.Context, w io.Writer) error {
 		err := admin.ArchiveStopped(ctx, cfg, log, w, options)
-		if !errors.Is(err, datadir.ErrLocked) {
-			return err
-		}
-		kubeconfig, err := readLocalKubeconfig(cmd, flags)
-		if err != nil {
-			return err
-		}
-		return admin.ArchiveRunning(ctx, cfg, kubeconfig, w, options)
+		return ifRunning(cmd, flags, err, func(kubeconfig []byte) error {
+			return admin.ArchiveRunning(ctx, cfg, kubeconfig, w, options)
+		})
 	}, nil
 }
 

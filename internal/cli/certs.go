@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -219,12 +218,9 @@ func changeCertificates(cmd *cobra.Command, flags *configFlags, change admin.Cer
 		return nil, err
 	}
 	done, err := admin.ChangeCertificatesStopped(cfg, log, change)
-	if !errors.Is(err, datadir.ErrLocked) {
-		return done, err
-	}
-	kubeconfig, err := readLocalKubeconfig(cmd, flags)
-	if err != nil {
-		return nil, err
-	}
-	return admin.ChangeCertificatesRunning(cmd.Context(), kubeconfig, change)
+	err = ifRunning(cmd, flags, err, func(kubeconfig []byte) (err error) {
+		done, err = admin.ChangeCertificatesRunning(cmd.Context(), kubeconfig, change)
+		return err
+	})
+	return done, err
 }

@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 func newDefrag() *cobra.Command {
@@ -37,13 +35,10 @@ database is free (etcd.embedded.defragment in the configuration).`,
 				return err
 			}
 			done, err := admin.DefragmentStopped(cmd.Context(), cfg, log)
-			if errors.Is(err, datadir.ErrLocked) {
-				kubeconfig, readErr := readLocalKubeconfig(cmd, flags)
-				if readErr != nil {
-					return readErr
-				}
+			err = ifRunning(cmd, flags, err, func(kubeconfig []byte) (err error) {
 				done, err = admin.DefragmentRunning(cmd.Context(), kubeconfig)
-			}
+				return err
+			})
 			if err != nil {
 				return err
 			}

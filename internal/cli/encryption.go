@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 )
 
@@ -55,16 +53,10 @@ kubeconfig in the data directory; it needs the right to POST to the path
 			}
 			rotation := &rotationReport{cmd: cmd}
 			defer track(cmd, "rewriting objects", rotation.done)()
-			report := rotation.report
-			err = admin.RotateKeyStopped(cmd.Context(), cfg, log, report)
-			if errors.Is(err, datadir.ErrLocked) {
-				kubeconfig, readErr := readLocalKubeconfig(cmd, flags)
-				if readErr != nil {
-					return readErr
-				}
-				err = admin.RotateKeyRunning(cmd.Context(), kubeconfig, report)
-			}
-			return err
+			err = admin.RotateKeyStopped(cmd.Context(), cfg, log, rotation.report)
+			return ifRunning(cmd, flags, err, func(kubeconfig []byte) error {
+				return admin.RotateKeyRunning(cmd.Context(), kubeconfig, rotation.report)
+			})
 		},
 	}
 	flags.addServed(cmd.Flags())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
 )
@@ -27,6 +29,19 @@ func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 		return nil, err
 	}
 	return localKubeconfig(data, &cfg.Serving)
+}
+
+// ifRunning calls use with the kubeconfig of readLocalKubeconfig if err, of the same work on a
+// stopped server, is that a server uses the data directory. Otherwise it returns err.
+func ifRunning(cmd *cobra.Command, flags *configFlags, err error, use func(kubeconfig []byte) error) error {
+	if !errors.Is(err, datadir.ErrLocked) {
+		return err
+	}
+	kubeconfig, err := readLocalKubeconfig(cmd, flags)
+	if err != nil {
+		return err
+	}
+	return use(kubeconfig)
 }
 
 // localAddress returns the URL of the server in its kubeconfig, and how clients on this
