@@ -18,6 +18,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
@@ -141,7 +142,7 @@ func checkQuota(add func(Finding), object string, bytes, quota int64) {
 		Remedy: "delete objects and run " + program + " defrag; or raise etcd.embedded.quotaBackend and restart",
 	}
 	switch {
-	case quota <= 0 || bytes < quota*8/10:
+	case quota <= 0 || float64(bytes) < maintenance.WarnShare*float64(quota):
 		return
 	case bytes >= quota:
 		f.Severity, f.Problem = Failure, f.Problem+": writes other than deletions are refused"

@@ -20,9 +20,9 @@ import (
 const (
 	// checkInterval is the time between two checks of the sizes.
 	checkInterval = time.Second
-	// The warning about the quota starts at the share warnShare of the quota and
-	// ends below warnEndShare.
-	warnShare, warnEndShare = 0.80, 0.75
+	// WarnShare is the share of the quota at which the warning about it starts. It ends
+	// below warnEndShare.
+	WarnShare, warnEndShare = 0.80, 0.75
 	// resumeShare is the largest share of the quota at which refused writes are
 	// accepted again. With a larger one they would soon be refused again.
 	resumeShare = 0.95
@@ -247,7 +247,7 @@ func (k *Keeper) warnNearQuota(s usage) {
 	k.mu.Lock()
 	before := k.nearQuota
 	switch share := s.share(); {
-	case share >= warnShare:
+	case share >= WarnShare:
 		k.nearQuota = true
 	case share < warnEndShare:
 		k.nearQuota = false
