@@ -31,10 +31,10 @@ func TestContexts(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}
-	p := open(t, launch(t, "--kubeconfig", path, "--context", "many"), "#/types")
+	p := open(t, launch(t, "--kubeconfig", path, "--context", "many"), "#/types?q=type")
 	p.sees("many", "Type0000")
 	current := launch(t, "--kubeconfig", path)
-	p.run("open the console of the current context", chromedp.Navigate(current.address+"#/types"))
+	p.run("open the console of the current context", chromedp.Navigate(current.address+"#/types?q=map"))
 	p.sees(config.CurrentContext, "ConfigMap")
 	p.lacks("Type0000")
 	harness.Contains(t, harness.Runs(t, 2, "console", "--no-browser", "--kubeconfig", path, "--context", "none"), `"none"`)

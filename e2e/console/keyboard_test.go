@@ -186,7 +186,7 @@ func TestKeyboard(t *testing.T) {
 	p.order("users")
 	p.visit("#/objects/core/v1/configmaps")
 	p.sees("objects", "c00")
-	p.tab("Namespace")
+	p.back("Namespace")
 	p.await("namespaces are listed", func() error {
 		if options := evaluate[string](p, `document.querySelector('select[aria-label=Namespace]').innerText`); !strings.Contains(options, "shop") {
 			return fmt.Errorf("the choice is %q", options)

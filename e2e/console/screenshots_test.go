@@ -49,7 +49,7 @@ var views = []view{
 	{name: "delete", hash: "#/object/platform.example.org/v1alpha1/xpostgresqls/-/orders-x7k2p", sees: "These go too", click: "Delete"},
 	{name: "edit", hash: "#/edit/cloud.example.org/v1/databases/shop/orders", sees: "engine"},
 	{name: "diff", hash: "#/edit/core/v1/configmaps/shop/" + longName, write: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + longName + "\n  namespace: shop\n  annotations:\n    example.org/team: a\ndata:\n  added: line\n", click: "Review", sees: "dry run"},
-	{name: "conflict", hash: "#/edit/cloud.example.org/v1/databases/shop/users", write: "apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: users\n  namespace: shop\nspec:\n  engine: mysql\n  size: 6\n", click: "Review", sees: "Other managers own fields"},
+	{name: "conflict", hash: "#/edit/cloud.example.org/v1/databases/shop/users", write: "apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: users\n  namespace: shop\nspec:\n  engine: mysql\n  size: 6\n", click: "Review", sees: "A person has set fields that you change"},
 	{name: "schema", hash: "#/schema/cloud.example.org/v1/databases", sees: "Size in gigabytes"},
 	{name: "versions", hash: "#/schema/cloud.example.org/v1/databases?compare=v1beta1", sees: "gigabytes"},
 	{name: "access", hash: "#/access", sees: "cluster-admin"},
