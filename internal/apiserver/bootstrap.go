@@ -201,7 +201,11 @@ func (s *Server) poll(ctx context.Context, check func(context.Context) error) er
 			return nil
 		}
 		if ctx.Err() == nil {
-			s.progress.failed(s.log, err)
+			reason := err
+			if damage := s.damage(); damage != nil {
+				reason = damage
+			}
+			s.progress.failed(s.log, reason)
 		}
 		if apierrors.IsServiceUnavailable(err) {
 			// A mutating admission policy that matches the write needs schemas:

@@ -268,6 +268,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		uncached:        b.uncached,
 		namespaces:      b.options.SystemNamespaces,
 		requestProgress: b.config.Storage.RequestProgress,
+		damage:          b.config.Storage.Damage,
 		log:             b.config.Log,
 		Follower: servedtypes.Follower{
 			CRDs:        extensions,

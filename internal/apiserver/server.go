@@ -36,6 +36,7 @@ type Server struct {
 	resources            *serverstorage.ResourceConfig
 	namespaces           []string // that each server has
 	requestProgress      func(context.Context)
+	damage               func() error // see [storage.Storage.Damage]
 	caches               *caches
 	crds                 *crds.Server
 	writes               *namespaceWrites

@@ -81,7 +81,7 @@ func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, new
 	// Reads are linearizable even with one member: a serializable read right after a
 	// watch event may return an older object.
 	own.KV, own.Lease = s.quota.guard(s.connection.gated(own.KV)), gatedLease{own.Lease, &s.connection}
-	return store.New(&own, s.compactor, config, newFunc, newListFunc, resourcePrefix)
+	return store.New(&own, s.compactor, config, newFunc, newListFunc, resourcePrefix, g.undecodable)
 }
 
 // newPromptStore is newStore for a resource without a watch cache.
@@ -91,4 +91,12 @@ func (g *getter) newPromptStore(config *storagebackend.ConfigForResource, newFun
 		return nil, nil, err
 	}
 	return &promptWatches{Interface: made}, destroy, nil
+}
+
+// undecodable records a damaged object. The decoding of custom resources may call a webhook,
+// whose failure is no damage.
+func (g *getter) undecodable(key string, err error) {
+	if g.builtIn {
+		g.storage.damaged.Store(&damagedObject{key, err})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -59,7 +60,8 @@ type Storage struct {
 	compactor  compactor
 	population *Population
 	quota      namespaceQuota
-	caches     watchCaches     // of built-in resources
+	caches     watchCaches // of built-in resources
+	damaged    atomic.Pointer[damagedObject]
 	background context.Context // ends with Close
 	cancel     context.CancelFunc
 

@@ -34,7 +34,7 @@ import (
 // alone; the connection underneath may be shared. The returned function ends the
 // store and closes the client's watcher. It may be called more than once.
 func New(client *clientv3.Client, compactor etcd3.Compactor, config *storagebackend.ConfigForResource,
-	newFunc, newListFunc func() runtime.Object, resourcePrefix string,
+	newFunc, newListFunc func() runtime.Object, resourcePrefix string, report Undecodable,
 ) (storage.Interface, factory.DestroyFunc, error) {
 	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
 	wrapped := &kubernetes.Client{Client: client}
@@ -45,7 +45,7 @@ func New(client *clientv3.Client, compactor etcd3.Compactor, config *storageback
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	versioner := storage.APIObjectVersioner{}
-	decoder := etcd3.NewDefaultDecoder(config.Codec, versioner)
+	decoder := etcd3.Decoder(&namingDecoder{etcd3.NewDefaultDecoder(config.Codec, versioner), client.KV, NamespaceKeys(config.Prefix, resourcePrefix, ""), report})
 	unsafeDelete := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
 	if unsafeDelete {
 		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
