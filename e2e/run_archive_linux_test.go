@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -111,39 +110,4 @@ func newerArchive(t *testing.T, data []byte) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
-}
-
-// TestRunIsInterruptedWhileItUnpacks: it does not wait for the end of the archive.
-func TestRunIsInterruptedWhileItUnpacks(t *testing.T) {
-	r := newRunTest(t)
-	archive := filepath.Join(r.scratch, "large.tar.gz")
-	if err := errors.Join(os.WriteFile(archive, nil, 0o600), os.Truncate(archive, 256<<30)); err != nil { // which takes no room
-		t.Fatal(err)
-	}
-	cmd := r.command("--from", archive, "--", "echo", "never")
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // of a test that has failed
-	harness.Eventually(t, "the archive is read", func() error {
-		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", cmd.Process.Pid))
-		for _, file := range files {
-			if target, err := os.Readlink(file); err == nil && target == archive {
-				return nil
-			}
-		}
-		return fmt.Errorf("%d files are open, %w", len(files), err)
-	})
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Error(err)
-	}
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) || !strings.Contains(errs.String(), "interrupt during the start; everything is removed") {
-		t.Errorf("it ended with %d:\n%s", code, errs.String())
-	}
-	if err := r.left(); err != nil {
-		t.Error(err)
-	}
 }

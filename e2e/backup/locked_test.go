@@ -81,10 +81,11 @@ func TestArchiveInALockedBucket(t *testing.T) {
 			secret(t, s)
 			create(t, s, "first")
 			archived(t, s)
-			// Two bases that are older than the retention; one of them is not needed.
+			// Bases that are older than the retention; the first ones are not needed. Time
+			// between two bases counts for a day at most.
 			var old []string
-			for _, age := range []time.Duration{2000 * time.Hour, 1000 * time.Hour} {
-				name := fmt.Sprintf("mini/chains/00000001/bases/%020d-%010d-%015d.tar.gz", 0, 1, time.Now().Add(-age).UnixMilli())
+			for age := 20; age > 10; age-- {
+				name := fmt.Sprintf("mini/chains/00000001/bases/%020d-%010d-%015d.tar.gz", 0, 1, time.Now().AddDate(0, 0, -10*age).UnixMilli())
 				if err := bucket.put(name); err != nil {
 					t.Fatal(err)
 				}

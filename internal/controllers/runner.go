@@ -35,7 +35,7 @@ type Runner struct {
 	names atomic.Pointer[[]string] // nil while no controllers run
 
 	mu      sync.Mutex
-	term    context.Context // ends when the lease is lost; nil while it is not held
+	term    context.Context // of the last lease, ends with it; nil before the first
 	changed chan struct{}   // closed when term changes; nil until Lead waits
 }
 
@@ -176,8 +176,9 @@ func (r *Runner) runElected(ctx context.Context, cfg Config, ready func()) error
 	case <-ctx.Done():
 	case <-leading:
 		cfg.Log.Info("acquired the controller lease")
-		r.setTerm(ctx)
-		defer r.setTerm(nil)
+		term, endTerm := context.WithCancel(ctx)
+		defer endTerm()
+		r.setTerm(term)
 		err = r.run(ctx, cfg, func() {})
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, errLeaseLost) {

@@ -14,6 +14,7 @@ import "strings"
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.worker
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync
 //   k8s.io/apiserver/pkg/storage/cacher.indexedWatchers.terminateAll
+//   k8s.io/apiserver/pkg/storage/etcd3.watchChan.startWatching
 //   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject
 //   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.ErrorToAPIStatus
 //   k8s.io/apiserver/pkg/server/filters.timeoutHandler.ServeHTTP
@@ -59,6 +60,9 @@ var harmlessPairs = [][2]string{
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
 	{"", `namespaces \"kube-system\" not found`},
+	// A store was replaced while its watch began: that of service accounts in the profile
+	// kubernetes.
+	{"failed to sync with latest state: ", "context canceled"},
 	// The quota's usage was written by admission or a client meanwhile; the
 	// controller tries again.
 	{`"Error processing resource quota work item"`, "the object has been modified"},
