@@ -166,7 +166,7 @@ func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
 	extensions, err := crds.New(crds.Config{
 		Upstream: c.extensions, Alone: b.config.Alone, Discovery: b.discovery, Populated: b.populated,
-		Population: b.config.Storage.Population(),
+		Population: b.config.Storage.Population(), IdleTypeBytes: b.limits.IdleTypes.Value(),
 	}, genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return nil, fmt.Errorf("create the apiextensions server: %w", err)

@@ -17,12 +17,15 @@ type Limits struct {
 	// NamespacePercent is the part of etcd.embedded.quotaBackend that the objects of one
 	// namespace may take.
 	NamespacePercent int `json:"namespacePercent"`
+	// IdleTypes is the estimated memory of types of CRDs without requests or watches.
+	IdleTypes resource.Quantity `json:"idleTypes"`
 }
 
 func defaultLimits() Limits {
 	return Limits{
 		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, MapEntries: 10_000,
 		LargestList: resource.MustParse("512Mi"), NamespacePercent: 25,
+		IdleTypes: resource.MustParse("256Mi"),
 	}
 }
 
@@ -34,6 +37,7 @@ func (l *Limits) validate(fail func(path, format string, args ...any)) {
 		{"connectionsPerAddress", int64(l.ConnectionsPerAddress)}, {"watchesPerUser", int64(l.WatchesPerUser)},
 		{"mapEntries", int64(l.MapEntries)},
 		{"largestList", l.LargestList.Value()}, {"namespacePercent", int64(l.NamespacePercent)},
+		{"idleTypes", l.IdleTypes.Value()},
 	} {
 		if field.value < 0 {
 			fail("limits."+field.name, "%d is negative; 0 is without limit", field.value)

@@ -22,14 +22,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
-const (
-	// idleAfter is the time after its last request until a type is released.
-	idleAfter = 5 * time.Minute
-	// idleCheck is the interval of the search for idle types.
-	idleCheck = 30 * time.Second
-	// fetchTimeout bounds the reading of a CRD.
-	fetchTimeout = 30 * time.Second
-)
+// fetchTimeout bounds the reading of a CRD.
+const fetchTimeout = 30 * time.Second
 
 // front passes requests to upstream's handler. It is the handler's source of CRDs,
 // counts the requests of each type, and has the handler drop what it has built for a
@@ -57,6 +51,9 @@ type front struct {
 	// its listeners.
 	changedTypes chan struct{}
 
+	// idleBytes bounds the estimated memory of types without requests; 0 is without bound.
+	idleBytes int64
+
 	mu    sync.Mutex
 	types map[string]*servedType // by the CRD's name
 }
@@ -71,6 +68,7 @@ type servedType struct {
 	outdated bool                                      // whole has changed since
 	view     *apiextensionsv1.CustomResourceDefinition // the routing view of viewOf
 	viewOf   *apiextensionsv1.CustomResourceDefinition
+	size     int64 // estimated memory of what the handler builds from whole
 }
 
 // loaded reports whether the handler has, or can build, the type as its CRD is now.
@@ -133,6 +131,7 @@ func (f *front) beginUse(ctx context.Context, name string) (endUse func(), err e
 			if err := f.load(ctx, name, t); err != nil {
 				return nil, err
 			}
+			f.releaseOver()
 			return func() { f.endUse(name, t) }, nil
 		}
 		select {
@@ -159,6 +158,7 @@ func (f *front) load(ctx context.Context, name string, t *servedType) error {
 	}
 	f.mu.Lock()
 	before, now := t.whole, f.catalog.get(name)
+	t.size = int64(crd.Size()) * builtPerByte
 	t.whole, t.outdated = crd, now != nil && outdated(crd, now)
 	t.users++
 	f.mu.Unlock()
@@ -308,66 +308,6 @@ func outdated(built, now *apiextensionsv1.CustomResourceDefinition) bool {
 // progress end first; watches are ended. It waits for a type that is being built.
 func (f *front) drop(uid types.UID) {
 	customresources.Drop(f.events, uid)
-}
-
-// releaseIdle releases idle types, and types whose CRDs have changed, until ctx ends.
-func (f *front) releaseIdle(ctx context.Context) {
-	ticker := time.NewTicker(idleCheck)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.changedTypes:
-			f.dropOutdated()
-		case now := <-ticker.C:
-			f.release(now.Add(-idleAfter))
-		}
-	}
-}
-
-// idle reports whether a type is built and its last request ended before the time. A type
-// whose CRD is being deleted is not idle: upstream's finalizer deletes its objects, which
-// are no requests. It is called with mu held.
-func (f *front) idle(name string, t *servedType, before time.Time) bool {
-	if crd := f.catalog.get(name); crd != nil && crd.DeletionTimestamp != nil {
-		return false
-	}
-	return t.users == 0 && t.busy == nil && t.whole != nil && t.lastUsed.Before(before)
-}
-
-// release releases the types whose last request ended before the time, one after the
-// other, and returns their number.
-func (f *front) release(before time.Time) int {
-	var names []string
-	f.mu.Lock()
-	for name, t := range f.types {
-		if f.idle(name, t, before) {
-			names = append(names, name)
-		}
-	}
-	f.mu.Unlock()
-	count := 0
-	for _, name := range names {
-		if f.releaseOne(name, before) {
-			count++
-		}
-	}
-	return count
-}
-
-// releaseOne releases a type if it is still idle. Requests of the type wait meanwhile.
-func (f *front) releaseOne(name string, before time.Time) bool {
-	f.mu.Lock()
-	t := f.types[name]
-	if t == nil || !f.idle(name, t, before) {
-		f.mu.Unlock()
-		return false
-	}
-	t.busy = make(chan struct{})
-	f.mu.Unlock()
-	f.unload(name, t)
-	return true
 }
 
 // GetCustomResourceListerCollectionDeleter implements [finalizer.CRClientGetter]. It

@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -146,7 +147,7 @@ func frontURL(t *testing.T, f *front) string {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		ctx := request.WithNamespace(request.WithRequestInfo(r.Context(), info), info.Namespace)
+		ctx := request.WithNamespace(request.WithRequestInfo(audit.WithAuditContext(r.Context()), info), info.Namespace)
 		f.ServeHTTP(w, r.WithContext(request.WithUser(ctx, &user.DefaultInfo{Name: "test"})))
 	}))
 	t.Cleanup(server.Close)

@@ -41,6 +41,8 @@ type Config struct {
 	Populated func(context.Context, schema.GroupResource) (bool, error)
 	// Population has the types without objects.
 	Population *storage.Population
+	// IdleTypeBytes bounds the estimated memory of types without requests; 0 is without bound.
+	IdleTypeBytes int64
 }
 
 // Server serves CRDs and custom resources. It is safe for concurrent use.
@@ -133,6 +135,7 @@ func (s *Server) serve(config Config, assembly *customresources.Assembly, group 
 	s.front = &front{
 		catalog: s.catalog, definitions: s.definitions, discovery: groups, delegate: delegate,
 		alone: config.Alone, populated: config.Populated, types: map[string]*servedType{}, changedTypes: make(chan struct{}, 1),
+		idleBytes: config.IdleTypeBytes,
 	}
 	s.front.empty = &emptyTypes{
 		front: s.front, population: config.Population, minTimeout: time.Duration(assembly.Generic.MinRequestTimeout) * time.Second,
