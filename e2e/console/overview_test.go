@@ -170,7 +170,7 @@ func TestFullDatabase(t *testing.T) {
 		return err
 	}
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	p.sees("of 67.1 MB")
+	p.sees("of 64 MiB")
 	p.lacks("The quota is nearly used")
 	written := 0
 	harness.Eventually(t, "the database is full", func() error {
