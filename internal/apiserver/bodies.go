@@ -66,13 +66,12 @@ func (b *bodyLimits) limit(next http.Handler) http.Handler {
 			return
 		}
 		format := bodyFormat(r)
-		review := reviews.Has(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String())
 		if r.ContentLength >= 0 && r.ContentLength <= smallBody && format != formatYAML {
 			next.ServeHTTP(w, r)
 			return
 		}
 		limit := b.size
-		if review {
+		if reviews.Has(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String()) {
 			limit = maxReview
 		}
 		body, release, err := b.read(w, r, format, limit)
