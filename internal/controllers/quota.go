@@ -27,6 +27,8 @@ const (
 	quotaPeriod = 5 * time.Minute
 	// newMonitorPoll is the interval at which recalculate checks for new monitors.
 	newMonitorPoll = 50 * time.Millisecond
+	// never is the time of a timer that is not needed.
+	never = 24 * time.Hour
 )
 
 // buildResourceQuota builds upstream's controller with the visible types.

@@ -118,9 +118,6 @@ func (v *visibleTypes) run(ctx context.Context) {
 	}
 }
 
-// never is the time of a timer that is not needed.
-const never = 24 * time.Hour
-
 // update publishes the visible types. contentChanged was taken before: it is closed by later
 // changes only.
 func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{}) (err error) {
