@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"

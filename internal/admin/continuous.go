@@ -5,9 +5,9 @@ import (
 	"errors"
 	"log/slog"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"

@@ -25,7 +25,7 @@ import (
 	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
 	"k8s.io/utils/ptr"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 )
 

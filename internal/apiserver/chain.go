@@ -26,7 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds/apiservices"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"

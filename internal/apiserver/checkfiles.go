@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	tracingv1 "k8s.io/component-base/tracing/api/v1"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )

@@ -3,7 +3,7 @@ package apiserver
 import (
 	"testing"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestFormatsHaveChecks: a field that names the format of its file has the file checked.

@@ -28,7 +28,7 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )

@@ -5,7 +5,7 @@ import (
 	"net"
 	"net/url"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // Exposure describes which hosts can reach a server that does not listen on loopback,

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 func TestExposure(t *testing.T) {

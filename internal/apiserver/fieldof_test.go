@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 func TestErrorsOfUpstreamNameTheField(t *testing.T) {

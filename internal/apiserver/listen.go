@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/connections"
 )
 

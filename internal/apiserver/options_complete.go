@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 

@@ -23,7 +23,7 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubernetes"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/workloads"

@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"

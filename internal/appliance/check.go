@@ -3,8 +3,8 @@ package appliance
 import (
 	"k8s.io/client-go/rest"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"

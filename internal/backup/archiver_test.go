@@ -16,7 +16,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 

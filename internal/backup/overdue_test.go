@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestOverdueBackup: a backup that hangs is reported once, and one that ends is not.

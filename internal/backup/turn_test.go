@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestNoTurnForEndedRequests: a stop ends requests that wait for a turn, and gives them

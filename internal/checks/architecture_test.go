@@ -14,22 +14,44 @@ import (
 	"testing"
 )
 
-// root is the directory of the packages, and module its import path.
+// root is the directory of the internal packages, and module the import path of all.
 const (
 	root   = ".."
-	module = "kube-hyper-mini.io/kube-hyper-mini/internal/"
+	module = "kube-hyper-mini.io/kube-hyper-mini/"
 )
 
-// packageImports returns the imports of each package below root, without those
-// of tests.
+// public has the packages that other programs may import, by name.
+var public = map[string]string{"config": "../../config"}
+
+// directory returns where the package name is.
+func directory(name string) string {
+	room, below, _ := strings.Cut(name, "/")
+	if dir, ok := public[room]; ok {
+		return filepath.Join(dir, below)
+	}
+	return filepath.Join(root, name)
+}
+
+// packageImports returns the imports of each package, without those of tests. Internal
+// packages have their path below internal as their name, public ones that in the module.
 func packageImports(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	addImports(t, imports, "", root)
+	for name, dir := range public {
+		addImports(t, imports, name, dir)
+	}
+	return imports
+}
+
+// addImports adds the imports of the packages in dir, whose names begin with prefix.
+func addImports(t *testing.T, imports map[string][]string, prefix, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && entry.Name() == "web" { // sources of the console
+		if entry.IsDir() && (entry.Name() == "web" || entry.Name() == "examples") { // sources of the console, modules
 			return fs.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -39,11 +61,11 @@ func packageImports(t *testing.T) map[string][]string {
 		if err != nil {
 			return err
 		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
+		below, err := filepath.Rel(dir, filepath.Dir(path))
 		if err != nil {
 			return err
 		}
-		name := filepath.ToSlash(dir)
+		name := filepath.ToSlash(filepath.Join(prefix, below))
 		imports[name] = append(imports[name], "") // also a package that imports nothing
 		for _, spec := range file.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
@@ -57,7 +79,6 @@ func packageImports(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return imports
 }
 
 // floors returns the line of each package in the picture of ARCHITECTURE.md.
@@ -106,14 +127,14 @@ func TestArchitectureNamesAllPackages(t *testing.T) {
 		}
 		for _, imported := range imports[name] {
 			imported, ours := strings.CutPrefix(imported, module)
-			imported, _, _ = strings.Cut(imported, "/")
+			imported, _, _ = strings.Cut(strings.TrimPrefix(imported, "internal/"), "/")
 			if ours && imported != room && lines[imported] <= lines[room] {
 				t.Errorf("%s imports %s, which is not below it in the picture of ARCHITECTURE.md", name, imported)
 			}
 		}
 	}
 	for name := range lines {
-		if _, err := os.Stat(filepath.Join(root, name)); err != nil && name != "main.go" {
+		if _, err := os.Stat(directory(name)); err != nil && name != "main.go" {
 			t.Errorf("the picture in ARCHITECTURE.md has %s: %v", name, err)
 		}
 	}
@@ -130,7 +151,7 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 		t.Fatal("ARCHITECTURE.md names no file")
 	}
 	for _, name := range names {
-		if _, err := os.Stat(filepath.Join(root, name[1])); err != nil {
+		if _, err := os.Stat(directory(name[1])); err != nil {
 			t.Errorf("ARCHITECTURE.md names %s: %v", name[1], err)
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,8 +21,8 @@ const (
 // TestSourcesAreShortAndDocumented: files and functions stay within the limits of
 // CONTRIBUTING.md, and what is exported has a comment. Tests are not held to it.
 func TestSourcesAreShortAndDocumented(t *testing.T) {
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() && entry.Name() == "web" { // sources of the console
+	check := func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && (entry.Name() == "web" || entry.Name() == "examples") { // sources of the console, modules
 			return fs.SkipDir
 		}
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -53,16 +55,18 @@ func TestSourcesAreShortAndDocumented(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, dir := range append(slices.Collect(maps.Values(public)), root) {
+		if err := filepath.WalkDir(dir, check); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-// TestPackagesHaveDoc: each package of internal has a doc.go, as the README says.
+// TestPackagesHaveDoc: each package has a doc.go, as the README says.
 func TestPackagesHaveDoc(t *testing.T) {
 	for name := range packageImports(t) {
-		if _, err := os.Stat(filepath.Join(root, name, "doc.go")); err != nil {
+		if _, err := os.Stat(filepath.Join(directory(name), "doc.go")); err != nil {
 			t.Errorf("the package %s has no doc.go: %v", name, err)
 		}
 	}

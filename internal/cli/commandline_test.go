@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-
-	documented "kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestBadCommandLines: each wrong command line ends with exit code 2 and one line that
@@ -170,7 +168,7 @@ func TestValidateSeveralFiles(t *testing.T) {
 	if code != ExitUsage || !strings.Contains(errs, "wrong.yaml:3: serving.port") || !strings.Contains(errs, "unknown.yaml:3: port") || !strings.Contains(out, "empty.yaml is valid") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
-	for text, want := range map[string]int{documented.Defaults: ExitOK, "": ExitOK, "a: [\n": ExitUsage} {
+	for text, want := range map[string]int{config.Documented: ExitOK, "": ExitOK, "a: [\n": ExitUsage} {
 		var stdout, stderr strings.Builder
 		code := Run(t.Context(), []string{"config", "validate", "-"}, Streams{In: strings.NewReader(text), Out: &stdout, Err: &stderr})
 		if code != want || code != ExitOK && !strings.Contains(stderr.String(), "standard input: ") {

@@ -8,9 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	documented "kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
 func newConfig() *cobra.Command {
@@ -63,7 +62,7 @@ func printDefaults(cmd *cobra.Command, effective bool, output string) error {
 	if output == "json" {
 		return printJSON(cmd.OutOrStdout(), config.Default())
 	}
-	_, err := fmt.Fprint(cmd.OutOrStdout(), documented.Defaults)
+	_, err := fmt.Fprint(cmd.OutOrStdout(), config.Documented)
 	return err
 }
 

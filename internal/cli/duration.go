@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 const day = 24 * time.Hour

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )

@@ -3,7 +3,7 @@ package cli
 import (
 	"errors"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // errNoDirectory is the error of an empty path, as an unset shell variable leaves it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestCommandsUseTheServersConfiguration: what the server has recorded in its data directory

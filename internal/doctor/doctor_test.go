@@ -9,9 +9,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 )
 
 // found runs a check and returns its only finding, or nil.

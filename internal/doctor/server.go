@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"

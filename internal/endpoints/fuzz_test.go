@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/util/webhook"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // FuzzTargets: a target is refused, or is an address that means the same when

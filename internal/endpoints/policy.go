@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // Policy restricts the targets of ServiceEndpoint objects. nil allows all.

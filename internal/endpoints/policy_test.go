@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // policy is that of a configuration with changes to the default.

@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/apiserver/pkg/util/webhook"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/connections"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // freeAddress is an address that nothing listened on a moment ago. Its port is not one that

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 

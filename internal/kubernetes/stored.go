@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/workloads"
 )

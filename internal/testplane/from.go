@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )

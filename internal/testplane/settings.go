@@ -1,6 +1,6 @@
 package testplane
 
-import "kube-hyper-mini.io/kube-hyper-mini/internal/config"
+import "kube-hyper-mini.io/kube-hyper-mini/config"
 
 // Configure changes the settings of a server whose data may be lost: etcd does
 // not wait for the disk, no backups are made, the database is not defragmented,

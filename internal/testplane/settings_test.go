@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestConfigureKeepsOtherServers: with the configuration of a server in use, a

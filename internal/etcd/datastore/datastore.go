@@ -5,7 +5,7 @@ import (
 	"io"
 	"log/slog"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/config"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"

@@ -23,7 +23,7 @@ func write(t *testing.T, text string) string {
 const header = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"
 
 func TestDocumentedFileEqualsDefaults(t *testing.T) {
-	const file = "../../config/config.yaml"
+	const file = "config.yaml"
 	documented, _, err := Load(file)
 	if err != nil {
 		t.Fatal(err)
