@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestBadCommandLines: each wrong command line ends with exit code 2 and one line that
