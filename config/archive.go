@@ -30,6 +30,9 @@ type Archive struct {
 	// TakeOver is the ID of a server that does not exist any more; this server may
 	// continue its destination.
 	TakeOver string `json:"takeOver"`
+	// StopIfSuperseded stops the server when another one continues its archive: no restore
+	// would have what it writes.
+	StopIfSuperseded bool `json:"stopIfSuperseded"`
 	// RestoreIfEmpty makes a server with an empty data directory restore the newest state.
 	RestoreIfEmpty bool `json:"restoreIfEmpty"`
 }

@@ -115,14 +115,19 @@ func Bundle(ctx context.Context, cfg *config.ServerConfiguration, w io.Writer) e
 }
 
 // Restore replaces the content of the configuration's data directory by that of the
-// archive. The configuration has been completed. ctx is as in [backup.Restore].
+// archive. The configuration has been completed. ctx is as in [backup.Restore]. The new
+// revision is also above those of the configured continuous archive.
 func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, archive string, key backup.Key) (*backup.Restored, error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return nil, errors.New("the configuration has an external etcd: restore that with etcd's own tools, see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
+	archived, err := archivedRevision(ctx, cfg)
+	if err != nil {
+		log.Warn("the new revision is above that of the backup and of this machine's clock only", "error", err)
+	}
 	restore := restoreConfig(cfg, archive, key)
 	restore.Snapshot = func(snapshot, _, dir string) error {
-		return etcd.RestoreSnapshot(snapshot, dir, 0, logging.Zap(log, cfg.Logging.Verbosity))
+		return etcd.RestoreSnapshot(snapshot, dir, archived, logging.Zap(log, cfg.Logging.Verbosity))
 	}
 	return backup.Restore(ctx, restore)
 }

@@ -33,7 +33,7 @@ func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp d
 	writer := archive.Config{
 		Store: destination, DataDir: dir.Path(), KeyFiles: map[string]string{},
 		Interval: cfg.Archive.Interval.Duration, Retention: cfg.Archive.Retention.Duration,
-		MaxSpool: cfg.Archive.MaxSpool.Value(), TakeOver: cfg.Archive.TakeOver,
+		MaxSpool: cfg.Archive.MaxSpool.Value(), TakeOver: cfg.Archive.TakeOver, StopIfSuperseded: cfg.Archive.StopIfSuperseded,
 		Encryption: encryption, Version: stamp.Version,
 		Connect: store.Connection, WaitReady: store.WaitReady, Base: archive.NewBase(archiver, encryption), Log: log,
 	}
@@ -57,6 +57,18 @@ func ArchiveLocation(cfg *config.ServerConfiguration, url string) archive.Locati
 		url = cfg.Archive.Destination
 	}
 	return archive.Location{URL: url, Endpoint: cfg.Archive.Endpoint, Region: cfg.Archive.Region, CredentialsFile: cfg.Archive.CredentialsFile}
+}
+
+// archivedRevision is the last revision of the configured archive; 0 without one.
+func archivedRevision(ctx context.Context, cfg *config.ServerConfiguration) (int64, error) {
+	if cfg.Archive.Destination == "" {
+		return 0, nil
+	}
+	store, err := ArchiveLocation(cfg, "").Open()
+	if err != nil {
+		return 0, err
+	}
+	return archive.LastRevision(ctx, store)
 }
 
 // RestoreRequest selects a state of a continuous archive.

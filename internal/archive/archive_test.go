@@ -33,6 +33,7 @@ type fixture struct {
 	config  Config
 	writer  *Writer
 	stop    func()
+	ended   chan error // has the error of Run
 }
 
 // start starts etcd on the data directory, and a writer to the store.
@@ -78,15 +79,16 @@ func (f *fixture) startWriter() {
 	f.writer = NewWriter(f.config)
 	f.writer.stopDrain, f.writer.stopGrace = time.Minute, time.Minute
 	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := f.writer.Run(ctx, func() { close(ready) }); err != nil {
+	ready := make(chan struct{})
+	f.ended = make(chan error, 1)
+	go func() { f.ended <- f.writer.Run(ctx, func() { close(ready) }) }()
+	<-ready
+	f.stop = func() {
+		cancel()
+		if err := <-f.ended; err != nil {
 			f.t.Error(err)
 		}
-	}()
-	<-ready
-	f.stop = func() { cancel(); <-ended }
+	}
 }
 
 func (f *fixture) stopWriter() {

@@ -196,6 +196,43 @@ func TestRestorableRanges(t *testing.T) {
 	wants(t, err, "nowhere has no archive")
 }
 
+// twoChains returns a store with two chains, and the last revision of the first one.
+func twoChains(t *testing.T) (store *Directory, last int64) {
+	t.Helper()
+	dir, f := made(t)
+	last = revision(t, f)
+	f.stopWriter()
+	f.history(1)
+	if _, err := f.member.Client().Compact(t.Context(), revision(t, f)); err != nil {
+		t.Fatal(err)
+	}
+	f.startWriter()
+	f.caughtUp()
+	f.history(1)
+	f.caughtUp()
+	f.stopWriter()
+	return NewDirectory(dir), last
+}
+
+// TestNewestChainWithoutBase: a restore says that it leaves the chain out.
+func TestNewestChainWithoutBase(t *testing.T) {
+	t.Parallel()
+	store, last := twoChains(t)
+	if err := os.RemoveAll(store.file(chainName(2, basesDir))); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []Target{{}, {At: time.Now()}} {
+		_, outcome, err := restore(t, store, target)
+		if err != nil || outcome.Broken == nil || outcome.Revision != last {
+			t.Fatalf("restored %+v, %v", outcome, err)
+		}
+		wants(t, outcome.Broken, "chain 2, which began at", "has no base")
+	}
+	if _, outcome, err := restore(t, store, Target{Revision: last}); err != nil || outcome.Broken != nil {
+		t.Errorf("revision %d before chain 2: %+v, %v", last, outcome, err)
+	}
+}
+
 // TestUnreadableNewestChain: a restore that would leave out a chain is refused with its name,
 // unless it is of a moment before that chain.
 func TestUnreadableNewestChain(t *testing.T) {
@@ -206,17 +243,7 @@ func TestUnreadableNewestChain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, f := made(t)
-			store := NewDirectory(dir)
-			last := revision(t, f)
-			f.stopWriter()
-			f.history(1)
-			if _, err := f.member.Client().Compact(t.Context(), revision(t, f)); err != nil {
-				t.Fatal(err)
-			}
-			f.startWriter() // a second chain
-			f.caughtUp()
-			f.stopWriter()
+			store, last := twoChains(t)
 			if err := spoil(store.file(chainName(2, chainFile))); err != nil {
 				t.Fatal(err)
 			}

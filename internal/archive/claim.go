@@ -113,9 +113,9 @@ func (w *Writer) verifyConditionalCreate(ctx context.Context, name string, data 
 	case err != nil && !isMissing(err) && !errors.Is(err, ErrDamaged):
 		return err
 	case err != nil || !bytes.Equal(stored, data):
-		return &refusedError{fmt.Sprintf("%s has confirmed %s and does not have it as it was written: check the storage, or use another one", w.config.Store, name)}
+		return &refusedError{text: fmt.Sprintf("%s has confirmed %s and does not have it as it was written: check the storage, or use another one", w.config.Store, name)}
 	case createErr == nil:
-		return &refusedError{fmt.Sprintf("%s ignores If-None-Match and overwrites objects, so that two servers could destroy each other's archive: use storage with conditional writes", w.config.Store)}
+		return &refusedError{text: fmt.Sprintf("%s ignores If-None-Match and overwrites objects, so that two servers could destroy each other's archive: use storage with conditional writes", w.config.Store)}
 	}
 	return nil
 }
@@ -154,7 +154,10 @@ func (w *Writer) mayWriteAfter(owner, claim *Claim, restoredNewest string) bool 
 }
 
 func (w *Writer) refusal(owner *Claim) error {
-	return &refusedError{fmt.Sprintf("%s is the archive of another server (%s, on %s since %s), and one server at a time writes to it: "+
+	var st state
+	wrote, err := readJSON(w.stateFile(), &st) // resume has reported an error
+	superseded := wrote && err == nil && st.Destination == w.config.Store.String()
+	return &refusedError{superseded: superseded, text: fmt.Sprintf("%s is the archive of another server (%s, on %s since %s), and one server at a time writes to it: "+
 		"give this server a destination of its own; if the other one does not exist any more, set archive.takeOver to %q",
 		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), owner.Writer)}
 }

@@ -40,6 +40,8 @@ type Plan struct {
 	LeftOut []string
 
 	endKey string // of the base; see [end]
+	// beyond is what a later chain without a base has of the target; nil if there is nothing.
+	beyond error
 }
 
 // NewPlan finds the chain for a target. Its errors list what can be restored.
@@ -51,7 +53,7 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 	if len(chains) == 0 {
 		return nil, fmt.Errorf("%s has no archive", store)
 	}
-	newest := ""
+	newest, beyond := "", error(nil)
 	for _, chain := range chains {
 		if chain.Claim != nil {
 			newest = chain.Claim.ID
@@ -64,7 +66,12 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			}
 			return nil, chain.unreadable(ctx, store)
 		}
-		plan := &Plan{Store: store, Target: target, Chain: chain, Newest: newest}
+		if len(chain.Bases) == 0 && beyond == nil {
+			if beyond, err = chain.withoutBase(ctx, store, target); err != nil {
+				return nil, err
+			}
+		}
+		plan := &Plan{Store: store, Target: target, Chain: chain, Newest: newest, beyond: beyond}
 		for _, base := range slices.Backward(chain.Bases) {
 			if target.includesBase(base) {
 				plan.Bases = append(plan.Bases, base)
@@ -87,6 +94,20 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 // precedes reports whether the target is before the first base of the chain.
 func (c *Chain) precedes(target Target) bool {
 	return len(c.Bases) > 0 && !target.newest() && !target.includesBase(c.Bases[0])
+}
+
+// withoutBase returns what a restore of the target leaves out because the chain has no base
+// (yet); nil if it has no changes.
+func (c *Chain) withoutBase(ctx context.Context, store Store, target Target) (beyond, err error) {
+	if !target.newest() && target.At.Before(c.Claim.Created) { // a revision must be in the chain
+		return nil, nil
+	}
+	segments, err := c.Segments(ctx, store, 0)
+	if err != nil || len(segments) == 0 {
+		return nil, err
+	}
+	return fmt.Errorf("chain %d, which began at %s, has no base: its changes until revision %d are left out",
+		c.Number, c.Claim.Created.Local().Format(time.DateTime), segments[len(segments)-1].Last), nil
 }
 
 // unreadable is the error of a restore that would leave out the chain.

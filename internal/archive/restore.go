@@ -160,6 +160,9 @@ func (r *Restoration) Replay(ctx context.Context, snapshot, content string) erro
 	if err != nil {
 		return errors.Join(err, to.abandon())
 	}
+	if r.Plan.beyond != nil && r.Outcome.Broken == nil {
+		r.Outcome.Broken = &BrokenError{Problem: r.Plan.beyond, Last: to.last, Time: to.at}
+	}
 	if err := to.finish(); err != nil {
 		return err
 	}

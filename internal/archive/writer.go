@@ -55,8 +55,11 @@ type Config struct {
 	// MaxSpool is how many bytes of segments wait on the local disk at most.
 	MaxSpool int64
 	// TakeOver is the ID of a writer that this one may replace.
-	TakeOver   string
-	Encryption backup.Encryption
+	TakeOver string
+	// StopIfSuperseded ends Run with an error when another server continues the archive that
+	// this one has written.
+	StopIfSuperseded bool
+	Encryption       backup.Encryption
 	// Version of this release.
 	Version string
 	// Connect reaches etcd. It is called when the writer runs.
@@ -166,14 +169,18 @@ func chainEnd(format string, args ...any) error {
 	return &endError{reason: fmt.Sprintf(format, args...)}
 }
 
-// refusedError means that the destination belongs to another server.
-type refusedError struct{ text string }
+// refusedError means that the destination belongs to another server; superseded, that this
+// one wrote it before.
+type refusedError struct {
+	text       string
+	superseded bool
+}
 
 // Error implements error.
 func (e *refusedError) Error() string { return e.text }
 
 // Run archives until ctx ends; see [lifecycle.Part]. It does not fail because
-// of the destination.
+// of the destination, except with StopIfSuperseded.
 func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	registerMetrics()
 	w.etcd = w.config.Connect()
@@ -186,11 +193,12 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 		return nil // the part that runs etcd reports it
 	}
 	var observer sync.WaitGroup
-	observer.Go(func() { w.pollRevision(ctx) })
+	observing, cancel := context.WithCancel(ctx)
+	observer.Go(func() { w.pollRevision(observing) })
 	defer observer.Wait()
+	defer cancel()
 	if w.config.Lead == nil {
-		w.archive(ctx)
-		return nil
+		return w.archive(ctx)
 	}
 	w.former = w.id
 	for backoff := minBackoff; ctx.Err() == nil; backoff = min(2*backoff, maxBackoff) {
@@ -202,7 +210,9 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 		}
 		backoff = minBackoff
 		w.ledger.setStandby(false)
-		w.archive(leading)
+		if err := w.archive(leading); err != nil {
+			return err
+		}
 		w.ledger.setStandby(true)
 	}
 	return nil
@@ -218,8 +228,8 @@ func (w *Writer) lead(ctx context.Context) (leading context.Context, err error) 
 	return w.config.Lead(ctx)
 }
 
-// archive archives until ctx ends.
-func (w *Writer) archive(ctx context.Context) {
+// archive archives until ctx ends, or with StopIfSuperseded until another server does.
+func (w *Writer) archive(ctx context.Context) error {
 	s, reason := w.continueChain(ctx)
 	w.attempt = nil
 	for backoff := minBackoff; ctx.Err() == nil; {
@@ -229,7 +239,9 @@ func (w *Writer) archive(ctx context.Context) {
 				w.reportFailure(ctx, err)
 				delay := backoff
 				if refused := (*refusedError)(nil); errors.As(err, &refused) {
-					delay = refusedDelay
+					if delay = refusedDelay; refused.superseded && w.config.StopIfSuperseded {
+						return fmt.Errorf("%w: archive.stopIfSuperseded stops this one", err)
+					}
 				}
 				reconcile.Pause(ctx, delay)
 				backoff = min(2*backoff, maxBackoff)
@@ -239,12 +251,13 @@ func (w *Writer) archive(ctx context.Context) {
 		}
 		err = s.run(ctx)
 		if ctx.Err() != nil {
-			return
+			return nil
 		}
 		reason = err.Error()
 		w.reportChainEnd(ctx, err)
 		s = nil
 	}
+	return nil
 }
 
 // continueChain returns the chain of the previous process, or why a new one begins.

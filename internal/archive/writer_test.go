@@ -35,7 +35,7 @@ func claims(t *testing.T, store Store) []*Chain {
 func TestOneWriter(t *testing.T) {
 	t.Parallel()
 	store := NewDirectory(t.TempDir())
-	first := start(t, store, t.TempDir(), nil)
+	first := start(t, store, t.TempDir(), func(c *Config) { c.StopIfSuperseded = true })
 	first.put("a", "1")
 	first.caughtUp()
 	owner := claims(t, store)[0].Claim
@@ -66,12 +66,11 @@ func TestOneWriter(t *testing.T) {
 	}
 
 	first.put("nowhere", "1")
-	await(t, "the first server says that it is superseded", func() error {
-		if text := first.writer.Account(t.Context()).Error; !strings.Contains(text, "is the archive of another server") {
-			return errors.New(text)
-		}
-		return nil
-	})
+	wants(t, <-first.ended, "is the archive of another server", "archive.stopIfSuperseded")
+	first.ended <- nil
+	if text := first.writer.Account(t.Context()).Error; !strings.Contains(text, "is the archive of another server") {
+		t.Errorf("the first server says: %q", text)
+	}
 
 	successor := start(t, store, t.TempDir(), func(c *Config) { c.TakeOver = claims(t, store)[1].Claim.Writer })
 	successor.caughtUp()
