@@ -7,7 +7,8 @@ import (
 
 // Upstream fact: the texts of harmless warnings and errors of etcd
 //
-// Mirrors: go.etcd.io/etcd/server/v3/auth.NewTokenProvider
+// Mirrors: go.etcd.io/etcd/client/pkg/v3/fileutil.purgeFile
+//   go.etcd.io/etcd/server/v3/auth.NewTokenProvider
 //   go.etcd.io/etcd/server/v3/embed.Config.Validate
 //   go.etcd.io/etcd/server/v3/embed.Etcd.errHandler
 //   go.etcd.io/etcd/server/v3/embed.serveCtx.serve
@@ -51,6 +52,10 @@ func HarmlessEtcd(text, cause string) bool {
 	}
 	// etcd counts open files on Linux only.
 	if runtime.GOOS != "linux" && strings.Contains(text, "failed to get file descriptor usage") {
+		return true
+	}
+	// An old file of the log that the member still uses is not removed yet.
+	if text == "failed to lock file" && strings.Contains(cause, "file already locked") {
 		return true
 	}
 	// The client has given up its request.

@@ -9,6 +9,8 @@ func TestHarmlessEtcd(t *testing.T) {
 		want        bool
 	}{
 		{"failed to apply request", "etcdserver: mvcc: database space exceeded", true},
+		{"failed to lock file", "fileutil: file already locked", true},
+		{"failed to lock file", "permission denied", false},
 		{"retrying of unary invoker failed", "rpc error: code = Canceled desc = context canceled", true},
 		{"retrying of unary invoker failed", "rpc error: code = Unavailable desc = connection refused", false},
 		{"failed to remove file", "", false},

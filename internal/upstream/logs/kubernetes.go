@@ -19,6 +19,9 @@ import "strings"
 //   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.ErrorToAPIStatus
 //   k8s.io/apiserver/pkg/server/filters.timeoutHandler.ServeHTTP
 //   k8s.io/apiserver/pkg/server/filters.WithPanicRecovery
+//   k8s.io/apiserver/pkg/endpoints/request.RequestInfoFactory.NewRequestInfo
+//   k8s.io/apiserver/pkg/util/flowcontrol/request.listWorkEstimator.estimate
+//   k8s.io/kubernetes/pkg/registry/core/service/ipallocator/controller.RepairIPAddress.syncService
 //   k8s.io/apiserver/pkg/admission/plugin/webhook/validating.validatingDispatcher.Dispatch
 // Why: every healthy start, every new CRD and every client that goes away makes
 //   Kubernetes components warn. Their log has no other mark than the text.
@@ -49,6 +52,9 @@ var harmlessPrefixes = []string{
 	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"client disconnected\"}`,
 	`"Post-timeout activity"`,
 	`"Timeout or abort while handling"`,
+	// A client sent an invalid request and got an error: the log would be the client's.
+	`"Couldn't parse request"`,
+	`"Failed to convert options while estimating work for the list request"`,
 	// The stop does not wait for connections without requests.
 	"Failed to shutdown server: context deadline exceeded",
 }
@@ -66,6 +72,10 @@ var harmlessPairs = [][2]string{
 	// The quota's usage was written by admission or a client meanwhile; the
 	// controller tries again.
 	{`"Error processing resource quota work item"`, "the object has been modified"},
+	// The quota was deleted meanwhile, for example with its namespace.
+	{`"Error processing resource quota work item"`, " not found"},
+	// A Service is new, or is being deleted, and the cache of its addresses lags behind.
+	{`"Unhandled Error" err="the ClusterIP [`, ` is not allocated; repairing"`},
 	// The publisher's cache lags behind its own write, and it tries again.
 	{"", `configmaps \"kube-root-ca.crt\" already exists`},
 }
