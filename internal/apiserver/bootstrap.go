@@ -75,7 +75,6 @@ func (s *Server) writeBootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	s.requestProgress(ctx) // for the informers of the controllers, after the writes above
 	return nil
 }
 

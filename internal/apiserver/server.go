@@ -34,8 +34,7 @@ type Server struct {
 	server               *genericapiserver.GenericAPIServer
 	informers            informers.SharedInformerFactory
 	resources            *serverstorage.ResourceConfig
-	namespaces           []string // that each server has
-	requestProgress      func(context.Context)
+	namespaces           []string     // that each server has
 	damage               func() error // see [storage.Storage.Damage]
 	caches               *caches
 	crds                 *crds.Server

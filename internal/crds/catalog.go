@@ -21,9 +21,6 @@ type catalog struct {
 	listeners []*listener
 	// seen is the latest resource version of the informer's events.
 	seen uint64
-	// unseen is what this server has written and the informer has not received, by
-	// name.
-	unseen map[string]*apiextensionsv1.CustomResourceDefinition
 
 	// notified counts the notifications.
 	notified atomic.Uint64
@@ -40,7 +37,6 @@ type listener struct {
 
 func newCatalog() *catalog {
 	return &catalog{
-		unseen:  map[string]*apiextensionsv1.CustomResourceDefinition{},
 		byName:  map[string]*apiextensionsv1.CustomResourceDefinition{},
 		byGroup: map[string]map[string]*apiextensionsv1.CustomResourceDefinition{},
 	}
@@ -95,26 +91,6 @@ func (c *catalog) wrote(crd *apiextensionsv1.CustomResourceDefinition) {
 	defer c.changes.Unlock()
 	if version(crd) > c.seen {
 		c.set(crd)
-		if c.get(crd.Name) == crd {
-			c.unseen[crd.Name] = crd
-		}
-	}
-}
-
-// unconfirmed returns what this server has written and the informer has not received,
-// in no order.
-func (c *catalog) unconfirmed() []*apiextensionsv1.CustomResourceDefinition {
-	c.changes.Lock()
-	defer c.changes.Unlock()
-	return slices.Collect(maps.Values(c.unseen))
-}
-
-// deleted removes a CRD that is not stored any more, unless it has changed since.
-func (c *catalog) deleted(crd *apiextensionsv1.CustomResourceDefinition) {
-	c.changes.Lock()
-	defer c.changes.Unlock()
-	if c.get(crd.Name) == crd {
-		c.delete(crd)
 	}
 }
 
@@ -127,9 +103,6 @@ func (c *catalog) OnUpdate(_, obj any) {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	c.seen = max(c.seen, version(crd))
-	if written := c.unseen[crd.Name]; written != nil && version(written) <= version(crd) {
-		delete(c.unseen, crd.Name)
-	}
 	c.set(crd)
 }
 
@@ -143,18 +116,13 @@ func (c *catalog) OnDelete(obj any) {
 	defer c.changes.Unlock()
 	c.seen = max(c.seen, version(crd))
 	before := c.get(crd.Name)
-	if before != nil && before.UID == crd.UID {
-		c.delete(before)
+	if before == nil || before.UID != crd.UID {
+		return
 	}
-}
-
-// delete is called with changes held.
-func (c *catalog) delete(crd *apiextensionsv1.CustomResourceDefinition) {
-	delete(c.unseen, crd.Name)
 	c.mu.Lock()
-	c.remove(crd)
+	c.remove(before)
 	c.mu.Unlock()
-	c.notify(crd, nil)
+	c.notify(before, nil)
 }
 
 // set is called with changes held.

@@ -43,8 +43,6 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, alo
 		func(ctx context.Context) { approval.RunWithContext(workers, ctx) },
 		func(ctx context.Context) { finalizing.RunWithContext(workers, ctx) },
 		s.front.releaseIdle,
-		s.stores.count,
-		func(ctx context.Context) { dropDeleted(ctx, s.catalog, s.definitions.getMetadata) },
 	}}, establishing, nil
 }
 

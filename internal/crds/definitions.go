@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,9 +27,8 @@ const listPage = 100
 // definitions reads CRDs from the store, whole or in part. It is safe for concurrent
 // use.
 type definitions struct {
-	// light has no schemas and little metadata, metadata has no schemas. Both have
-	// v1, metadataInternal is metadata in the internal version.
-	light, metadata, metadataInternal storage.Interface
+	// metadata has no schemas.
+	metadata storage.Interface
 	// whole is the storage of the API.
 	whole *customresourcedefinition.REST
 	// reader lists and watches whole CRDs.
@@ -47,15 +47,7 @@ func newDefinitions(getter genericregistry.RESTOptionsGetter, whole *customresou
 		return nil, fmt.Errorf("find the storage of %s: %w", resource, err)
 	}
 	d := &definitions{whole: whole, prefix: whole.KeyRootFunc(context.Background()), below: store.NamespaceKeys("", options.ResourcePrefix, "")}
-	if d.light, err = d.store(options, lightCodec{stored: options.StorageConfig.Codec}); err != nil {
-		return nil, err
-	}
-	if d.metadata, err = d.store(options, lightCodec{stored: options.StorageConfig.Codec, metadata: true}); err != nil {
-		d.destroy()
-		return nil, err
-	}
-	if d.metadataInternal, err = d.metadataStore(options); err != nil {
-		d.destroy()
+	if d.metadata, err = d.metadataStore(options); err != nil {
 		return nil, err
 	}
 	if err = d.newWholeReader(options); err != nil {
@@ -63,23 +55,6 @@ func newDefinitions(getter genericregistry.RESTOptionsGetter, whole *customresou
 		return nil, err
 	}
 	return d, nil
-}
-
-func (d *definitions) store(options genericregistry.RESTOptions, codec runtime.Codec) (storage.Interface, error) {
-	config := *options.StorageConfig
-	config.Codec = codec
-	store, destroy, err := options.Decorator(&config, d.prefix,
-		func(obj runtime.Object) (string, error) {
-			return d.key(obj.(*apiextensionsv1.CustomResourceDefinition).Name), nil
-		},
-		func() runtime.Object { return &apiextensionsv1.CustomResourceDefinition{} },
-		func() runtime.Object { return &apiextensionsv1.CustomResourceDefinitionList{} },
-		storage.DefaultClusterScopedAttr, nil, &cache.Indexers{})
-	if err != nil {
-		return nil, fmt.Errorf("make a store of CustomResourceDefinitions without schemas: %w", err)
-	}
-	d.destroys = append(d.destroys, destroy)
-	return store, nil
 }
 
 func (d *definitions) destroy() {
@@ -101,23 +76,31 @@ func (d *definitions) get(ctx context.Context, name string) (*apiextensionsv1.Cu
 
 // getMetadata reads a CRD without its schemas.
 func (d *definitions) getMetadata(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	err := d.metadata.Get(ctx, d.key(name), storage.GetOptions{}, crd)
-	return crd, storageerrors.InterpretGetError(err, apiextensions.Resource("customresourcedefinitions"), name)
+	crd := &apiextensions.CustomResourceDefinition{}
+	if err := d.metadata.Get(ctx, d.key(name), storage.GetOptions{}, crd); err != nil {
+		return nil, storageerrors.InterpretGetError(err, apiextensions.Resource("customresourcedefinitions"), name)
+	}
+	return toV1(crd)
 }
 
 // listLight reads all CRDs, page by page.
 func (d *definitions) listLight(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	all := &apiextensionsv1.CustomResourceDefinitionList{}
 	for {
-		page := &apiextensionsv1.CustomResourceDefinitionList{}
-		err := d.light.GetList(ctx, d.prefix, storage.ListOptions{
+		page := &apiextensions.CustomResourceDefinitionList{}
+		err := d.metadata.GetList(ctx, d.prefix, storage.ListOptions{
 			Predicate: d.predicate(listPage, all.Continue), Recursive: true,
 		}, page)
 		if err != nil {
 			return nil, storageerrors.InterpretListError(err, apiextensions.Resource("customresourcedefinitions"))
 		}
-		all.Items = append(all.Items, page.Items...)
+		for i := range page.Items {
+			light, err := lightOf(&page.Items[i])
+			if err != nil {
+				return nil, err
+			}
+			all.Items = append(all.Items, *light)
+		}
 		all.ListMeta = page.ListMeta
 		if page.Continue == "" {
 			return all, nil
@@ -129,13 +112,23 @@ func (d *definitions) listLight(ctx context.Context, _ metav1.ListOptions) (runt
 func (d *definitions) watchLight(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	predicate := d.predicate(0, "")
 	predicate.AllowWatchBookmarks = options.AllowWatchBookmarks
-	watcher, err := d.light.Watch(ctx, d.prefix, storage.ListOptions{
+	watcher, err := d.metadata.Watch(ctx, d.prefix, storage.ListOptions{
 		ResourceVersion: options.ResourceVersion, Predicate: predicate, Recursive: true, ProgressNotify: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch CustomResourceDefinitions in the store: %w", err)
 	}
-	return watcher, nil
+	return watch.Filter(watcher, func(event watch.Event) (watch.Event, bool) {
+		if crd, ok := event.Object.(*apiextensions.CustomResourceDefinition); ok {
+			light, err := lightOf(crd)
+			if err != nil {
+				failure := apierrors.NewInternalError(err).Status()
+				return watch.Event{Type: watch.Error, Object: &failure}, true
+			}
+			event.Object = light
+		}
+		return event, true
+	}), nil
 }
 
 func (d *definitions) predicate(limit int64, token string) storage.SelectionPredicate {

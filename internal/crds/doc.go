@@ -22,7 +22,5 @@
 //   - front passes requests to upstream's handler. At the first request of a type it
 //     reads the CRD from which the handler builds the serving machinery, and it releases
 //     idle types, also when they take more memory than limits.idleTypes;
-//   - stores opens the storage of custom resources for the handler, that of each
-//     version at its first use; the first reads of a type wait for its watch cache;
 //   - groups answers discovery.
 package crds

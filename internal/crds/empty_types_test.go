@@ -243,7 +243,7 @@ func TestEmptyWatchesEndWithTheirDefinition(t *testing.T) {
 	}
 	s.delete(t, "one")
 	gone := s.watch(t, metav1.ListOptions{})
-	s.front.catalog.deleted(s.front.catalog.get("widgets.example.com"))
+	s.front.catalog.OnDelete(s.front.catalog.get("widgets.example.com"))
 	if event, open := <-gone.ResultChan(); open {
 		t.Errorf("got %s, want the end", eventText(event))
 	}

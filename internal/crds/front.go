@@ -65,9 +65,7 @@ type servedType struct {
 	busy     chan struct{} // closed when the type has been loaded or released
 	// whole is the CRD that the handler builds the type from; nil if it is not loaded.
 	whole    *apiextensionsv1.CustomResourceDefinition
-	outdated bool                                      // whole has changed since
-	view     *apiextensionsv1.CustomResourceDefinition // the routing view of viewOf
-	viewOf   *apiextensionsv1.CustomResourceDefinition
+	outdated bool  // whole has changed since
 	size     int64 // estimated memory of what the handler builds from whole
 }
 
@@ -232,19 +230,7 @@ func (f *front) routingView(name string) (*apiextensionsv1.CustomResourceDefinit
 	if crd == nil {
 		return nil, apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), name)
 	}
-	if f.tooNew(crd) {
-		return customresources.RoutingView(crd, true), nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t := f.types[name]
-	if t == nil {
-		return customresources.RoutingView(crd, false), nil
-	}
-	if t.viewOf != crd {
-		t.view, t.viewOf = customresources.RoutingView(crd, false), crd
-	}
-	return t.view, nil
+	return customresources.RoutingView(crd, f.tooNew(crd)), nil
 }
 
 // tooNew reports whether other servers may not have received yet that the CRD is

@@ -49,7 +49,6 @@ var widgetResource = schema.GroupVersionResource{Group: "example.com", Version: 
 
 // testServer is the front with upstream's handler over an embedded etcd.
 type testServer struct {
-	stores   *stores
 	front    *front
 	client   dynamic.Interface
 	registry *registry
@@ -79,7 +78,7 @@ func newTestServer(t *testing.T) *testServer {
 	}
 	store := storage.New(storage.Connection{Client: member.Client(), NewWatcher: member.NewWatcher, Endpoint: "embedded", Single: true},
 		storage.Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute}, slog.New(slog.DiscardHandler))
-	getter := newStores(testGetter(t, store))
+	getter := testGetter(t, store)
 	protobuf, err := customresources.NewProtobufStorage(testGetter(t, store))
 	if err != nil {
 		t.Fatal(err)
@@ -109,14 +108,13 @@ func newTestServer(t *testing.T) *testServer {
 		f.releaseIdle(t.Context())
 	}()
 	catalog.listen(f.empty.changes.changed)
-	s := &testServer{stores: getter, front: f, registry: &registry{REST: crds, catalog: catalog, whole: definitions.reader, alone: isAlone}}
+	s := &testServer{front: f, registry: &registry{REST: crds, catalog: catalog, whole: definitions.reader, alone: isAlone}}
 	s.registry.names = newNames(catalog, stored, filled)
 	crds.CreateStrategy = establishing{crds.CreateStrategy}
 	s.client = serveFront(t, f)
 	s.objects = s.client.Resource(widgetResource)
 	t.Cleanup(func() {
 		<-releasing
-		getter.closeAll()
 		definitions.destroy()
 		crds.Destroy()
 		store.Close()

@@ -62,7 +62,11 @@ type metadataCodec struct{ runtime.Codec }
 
 // Decode implements [runtime.Decoder].
 func (c metadataCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	return c.Codec.Decode(customresources.WithoutSchemas(data, true), defaults, into)
+	obj, kind, err := c.Codec.Decode(customresources.WithoutSchemas(data), defaults, into)
+	if crd, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
+		dropSchemas(crd) // of a CRD that is stored in JSON
+	}
+	return obj, kind, err
 }
 
 func (d *definitions) metadataStore(options genericregistry.RESTOptions) (storage.Interface, error) {
@@ -85,6 +89,6 @@ func (d *definitions) metadataStore(options genericregistry.RESTOptions) (storag
 // metadataRegistry is whole over the store without schemas, for lists and watches.
 func (d *definitions) metadataRegistry(whole *genericstore.Store) *genericstore.Store {
 	copied := *whole
-	copied.Storage = genericstore.DryRunnableStorage{Storage: d.metadataInternal, Codec: whole.Storage.Codec}
+	copied.Storage = genericstore.DryRunnableStorage{Storage: d.metadata, Codec: whole.Storage.Codec}
 	return &copied
 }

@@ -55,7 +55,6 @@ type Server struct {
 	definitions *definitions
 	front       *front
 	population  *storage.Population
-	stores      *stores
 	// filled reports whether the catalog has the first list of the informer.
 	filled  cache.ResourceEventHandlerRegistration
 	started sync.Once
@@ -130,7 +129,6 @@ func (s *Server) exists(ctx context.Context, name string) (bool, error) {
 
 // serve serves custom resources and their discovery, and makes the controllers.
 func (s *Server) serve(config Config, assembly *customresources.Assembly, group *genericapiserver.APIGroupInfo, delegate http.Handler, crdClient clientset.Interface) (*controllers, error) {
-	s.stores = newStores(config.Upstream.ExtraConfig.CRDRESTOptionsGetter)
 	groups := &groups{catalog: s.catalog, delegate: delegate, dirty: map[schema.GroupVersion]bool{}}
 	s.front = &front{
 		catalog: s.catalog, definitions: s.definitions, discovery: groups, delegate: delegate,
@@ -145,7 +143,7 @@ func (s *Server) serve(config Config, assembly *customresources.Assembly, group 
 	if err != nil {
 		return nil, err
 	}
-	handler, err := assembly.NewHandler(s.front.informer(), delegate, s.stores, establishing, group)
+	handler, err := assembly.NewHandler(s.front.informer(), delegate, config.Upstream.ExtraConfig.CRDRESTOptionsGetter, establishing, group)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +161,6 @@ func (s *Server) serve(config Config, assembly *customresources.Assembly, group 
 	mux := s.GenericAPIServer.Handler.NonGoRestfulMux
 	mux.Handle("/apis", s.front)
 	mux.HandlePrefix("/apis/", s.front)
-	s.GenericAPIServer.RegisterDestroyFunc(s.stores.closeAll)
 	s.GenericAPIServer.RegisterDestroyFunc(s.definitions.destroy)
 	return controllers, nil
 }

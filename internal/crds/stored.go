@@ -74,7 +74,8 @@ func (c *storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	if !ok {
 		return nil, nil, fmt.Errorf("decode a CustomResourceDefinition into %T: only %T is supported", into, stored)
 	}
-	_, kind, err := c.Codec.Decode(customresources.WithoutSchemas(data, true), defaults, &stored.CustomResourceDefinition)
+	_, kind, err := c.Codec.Decode(customresources.WithoutSchemas(data), defaults, &stored.CustomResourceDefinition)
+	dropSchemas(&stored.CustomResourceDefinition) // of a CRD that is stored in JSON
 	stored.codec, stored.data = c, data
 	return stored, kind, err
 }

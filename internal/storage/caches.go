@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // cachePoll is the interval at which await checks the watch caches.
@@ -18,10 +21,20 @@ type watchCaches struct {
 	stores []storage.Interface
 }
 
-func (c *watchCaches) add(store storage.Interface) {
+// withCache adds a watch cache to the store of a built-in resource.
+func (c *watchCaches) withCache(_ storage.Interface, destroy factory.DestroyFunc, add store.AddCache) (storage.Interface, factory.DestroyFunc, error) {
+	cached, stop, err := add()
+	if err != nil {
+		destroy()
+		return nil, nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stores = append(c.stores, store)
+	c.stores = append(c.stores, cached)
+	return cached, sync.OnceFunc(func() {
+		stop()
+		destroy()
+	}), nil
 }
 
 // ready reports whether all caches have their first list.
@@ -34,17 +47,6 @@ func (c *watchCaches) ready() bool {
 		}
 	}
 	return true
-}
-
-// RequestProgress makes etcd send its current revision to the watch caches of built-in
-// resources. A list waits until the cache of its type has that revision, which a cache
-// requests every 100 ms only.
-func (s *Storage) RequestProgress(ctx context.Context) {
-	s.caches.mu.Lock()
-	defer s.caches.mu.Unlock()
-	for _, store := range s.caches.stores {
-		_ = store.RequestWatchProgress(ctx) // the cache repeats the request
-	}
 }
 
 // AwaitCaches waits until the watch caches of built-in resources have been filled.

@@ -28,8 +28,7 @@ func TestAwaitCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caches, filled, filling := &watchCaches{}, &fillingStore{}, &fillingStore{}
 		filled.filled.Store(true)
-		caches.add(filled)
-		caches.add(filling)
+		caches.stores = []storage.Interface{filled, filling}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := caches.await(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -11,9 +10,6 @@ import (
 )
 
 const (
-	// countsPerRequest is less than etcd's default limit of operations in a
-	// transaction (--max-txn-ops).
-	countsPerRequest = 100
 	// parallelCounts bounds the number of concurrent requests of countEach.
 	parallelCounts = 16
 	// countTimeout bounds the requests of count: other callers wait for them.
@@ -59,12 +55,7 @@ func (p *Population) countAll(ctx context.Context, prefixes []string) error {
 	p.mu.Lock()
 	uncounted := p.uncountedLocked(prefixes)
 	p.mu.Unlock()
-	for some := range slices.Chunk(uncounted, countsPerRequest) {
-		if err := p.count(ctx, some); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.count(ctx, uncounted)
 }
 
 func (p *Population) uncountedLocked(prefixes []string) []string {
@@ -89,11 +80,7 @@ func (p *Population) count(ctx context.Context, prefixes []string) error {
 		before[i] = p.counts[prefix]
 	}
 	p.mu.Unlock()
-	count := p.countEach
-	if p.storage.connection.Single {
-		count = p.countInTransaction
-	}
-	counts, err := count(ctx, prefixes, revision)
+	counts, err := p.countEach(ctx, prefixes, revision)
 	if err != nil {
 		return fmt.Errorf("count the objects in etcd: %w", err)
 	}
@@ -109,25 +96,7 @@ func (p *Population) count(ctx context.Context, prefixes []string) error {
 	return nil
 }
 
-// countInTransaction counts with one request.
-func (p *Population) countInTransaction(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
-	operations := make([]clientv3.Op, len(prefixes))
-	for i, prefix := range prefixes {
-		operations[i] = clientv3.OpGet(p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision))
-	}
-	response, err := p.storage.connection.Client.Txn(ctx).Then(operations...).Commit()
-	if err != nil {
-		return nil, err
-	}
-	counts := make([]int64, len(prefixes))
-	for i := range prefixes {
-		counts[i] = response.Responses[i].GetResponseRange().Count
-	}
-	return counts, nil
-}
-
-// countEach counts with one request for each prefix. kine does not support transactions
-// that only read.
+// countEach counts with one request for each prefix.
 func (p *Population) countEach(ctx context.Context, prefixes []string, revision int64) ([]int64, error) {
 	counts := make([]int64, len(prefixes))
 	requests, ctx := errgroup.WithContext(ctx)

@@ -8,37 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// slowCounts commits no transaction before released. It sends to begun for each.
+// slowCounts counts nothing before released. It sends to begun for each request.
 type slowCounts struct {
 	clientv3.KV
 	begun, released chan struct{}
 }
 
-func (s slowCounts) Txn(ctx context.Context) clientv3.Txn {
-	return slowCount{s.KV.Txn(ctx), s}
-}
-
-type slowCount struct {
-	clientv3.Txn
-	counts slowCounts
-}
-
-func (s slowCount) Then(operations ...clientv3.Op) clientv3.Txn {
-	s.Txn = s.Txn.Then(operations...)
-	return s
-}
-
-func (s slowCount) Commit() (*clientv3.TxnResponse, error) {
-	s.counts.begun <- struct{}{}
-	<-s.counts.released
-	return s.Txn.Commit()
+func (s slowCounts) Get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if clientv3.OpGet(key, options...).IsCountOnly() {
+		s.begun <- struct{}{}
+		<-s.released
+	}
+	return s.KV.Get(ctx, key, options...)
 }
 
 // newSlowCounts is newPopulation with counts that wait for a test.
 func newSlowCounts(t *testing.T) (*Population, *clientv3.Client, slowCounts) {
 	t.Helper()
 	s, client := newStorage(t)
-	slow := slowCounts{client.KV, make(chan struct{}), make(chan struct{})}
+	slow := slowCounts{client.KV, make(chan struct{}, 10), make(chan struct{})}
 	own := *client
 	own.KV = slow
 	s.connection.Client = &own

@@ -2,8 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -184,55 +182,6 @@ func TestPopulationNamesResourcesThatAnotherCallerCounted(t *testing.T) {
 	if _, others, err := p.Populated(t.Context(), all); err != nil || len(others) != 1 {
 		t.Errorf("got %v, %v", others, err)
 	}
-}
-
-// TestPopulationCountsManyTypes: many types are counted in several transactions.
-func TestPopulationCountsManyTypes(t *testing.T) {
-	s, client := newStorage(t)
-	var resources []schema.GroupResource
-	for i := range 3*countsPerRequest + 1 {
-		resources = append(resources, schema.GroupResource{Group: fmt.Sprintf("g%d.example.com", i), Resource: "things"})
-		if i%2 == 0 {
-			put(t, client, fmt.Sprintf("/registry/g%d.example.com/things/a", i))
-		}
-	}
-	populated, _, err := s.Population().Populated(t.Context(), resources)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, resource := range resources {
-		if populated[resource] != (i%2 == 0) {
-			t.Errorf("%s holds objects: %v", resource, populated[resource])
-		}
-	}
-}
-
-// TestPopulationCountsWithoutTransactions: kine takes no transactions that only
-// read.
-func TestPopulationCountsWithoutTransactions(t *testing.T) {
-	s, client := newStorage(t)
-	kine := clientv3.NewCtxClient(t.Context())
-	kine.KV = readsOnly{client.KV}
-	s.connection.Client, s.connection.Single = kine, false
-	s.recordPrefix(configMaps, "configmaps", true)
-	revision := put(t, client, "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a", "/registry/example.com/widgets/default/b")
-	p := s.Population()
-	expectPopulated(t, p, revision, configMaps, widgets)
-	remove(t, client, "/registry/example.com/widgets/default/b")
-	expectPopulated(t, p, remove(t, client, "/registry/configmaps/default/a"), widgets)
-}
-
-// readsOnly refuses transactions.
-type readsOnly struct{ clientv3.KV }
-
-func (readsOnly) Txn(context.Context) clientv3.Txn { return unsupported{} }
-
-type unsupported struct{ clientv3.Txn }
-
-func (u unsupported) Then(...clientv3.Op) clientv3.Txn { return u }
-
-func (unsupported) Commit() (*clientv3.TxnResponse, error) {
-	return nil, errors.New("unsupported transaction")
 }
 
 // TestPopulationIsNotAheadOfItsEvents: etcd sends the events of a watch that

@@ -21,14 +21,14 @@ type CachePolicy func(schema.GroupResource) bool
 // that uses the shared client. It also makes this storage the source of the metric
 // apiserver_storage_size_bytes.
 func (s *Storage) RESTOptionsGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) generic.RESTOptionsGetter {
-	getter := s.newGetter(upstream, cached, s.connection.NewWatcher)
-	getter.made, getter.builtIn = s.caches.add, true
+	getter := s.newGetter(upstream, cached)
+	getter.builtIn = true
 	return getter
 }
 
-func (s *Storage) newGetter(upstream generic.RESTOptionsGetter, cached CachePolicy, watcher func() clientv3.Watcher) *getter {
+func (s *Storage) newGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) *getter {
 	store.Measure(func(ctx context.Context) (*clientv3.StatusResponse, error) { return s.connection.Status(ctx) })
-	return &getter{upstream: upstream, storage: s, cached: cached, watcher: watcher}
+	return &getter{upstream: upstream, storage: s, cached: cached}
 }
 
 // CustomResourceGetter is RESTOptionsGetter for custom resources. It returns an error if
@@ -38,9 +38,7 @@ func (s *Storage) CustomResourceGetter(upstream generic.RESTOptionsGetter, cache
 	if err := store.CheckCustomResourcePrefix(upstream); err != nil {
 		return nil, err
 	}
-	pool := &watcherPool{make: s.connection.NewWatcher}
-	getter := s.newGetter(upstream, cached, pool.get)
-	getter.start = s.population.cacheStart
+	getter := s.newGetter(upstream, cached)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.custom = upstream
@@ -51,10 +49,7 @@ type getter struct {
 	upstream generic.RESTOptionsGetter
 	storage  *Storage
 	cached   CachePolicy
-	watcher  func() clientv3.Watcher // makes the watcher of a store
-	builtIn  bool                    // the resources are built-in ones
-	start    store.CacheStart        // may be nil
-	made     func(storage.Interface) // called with each store with a watch cache; may be nil
+	builtIn  bool // the resources are built-in ones
 }
 
 // GetRESTOptions implements [generic.RESTOptionsGetter].
@@ -64,9 +59,13 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 		return generic.RESTOptions{}, err
 	}
 	g.storage.recordPrefix(resource, opts.ResourcePrefix, g.builtIn)
-	opts.Decorator = store.Uncached(g.newPromptStore)
-	if g.cached(resource) {
-		opts.Decorator = store.Cached(g.newStore, g.start, g.made)
+	switch {
+	case !g.cached(resource):
+		opts.Decorator = store.Uncached(g.newPromptStore)
+	case g.builtIn:
+		opts.Decorator = store.Cached(g.newStore, nil, g.storage.caches.withCache)
+	default:
+		opts.Decorator = store.Cached(g.newStore, g.storage.population.cacheStart, g.storage.customs.withCacheOnUse)
 	}
 	return opts, nil
 }
@@ -77,7 +76,7 @@ func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, new
 	// connection and is not closed.
 	s := g.storage
 	own := *s.connection.Client
-	own.Watcher = g.watcher()
+	own.Watcher = s.connection.NewWatcher()
 	// Reads are linearizable even with one member: a serializable read right after a
 	// watch event may return an older object.
 	own.KV, own.Lease = s.quota.guard(s.connection.gated(own.KV)), gatedLease{own.Lease, &s.connection}

@@ -30,7 +30,7 @@ type Connection struct {
 	Endpoint string
 	// Members are the endpoints of an external cluster, for its status.
 	Members []string
-	// Single means the embedded member, which supports transactions that only read.
+	// Single means the embedded member, which supports serializable counts.
 	Single bool
 	// Dial connects to the gRPC API of the embedded member, and returns an error for an
 	// external cluster. It is for clients that upstream makes by itself.
@@ -60,7 +60,8 @@ type Storage struct {
 	compactor  compactor
 	population *Population
 	quota      namespaceQuota
-	caches     watchCaches // of built-in resources
+	caches     watchCaches  // of built-in resources
+	customs    customStores // of custom resources
 	damaged    atomic.Pointer[damagedObject]
 	background context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -97,9 +98,11 @@ func New(connection Connection, config Config, log *slog.Logger) *Storage {
 	return s
 }
 
-// Close stops the background work and waits for it. All stores must have been destroyed
-// before.
+// Close stops the background work and waits for it. All stores of built-in resources must
+// have been destroyed before. It closes those of custom resources: upstream's handler has no
+// exported method that does.
 func (s *Storage) Close() {
+	s.customs.close()
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()

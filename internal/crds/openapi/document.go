@@ -72,7 +72,6 @@ func acceptsGzip(r *http.Request) bool {
 type cache struct {
 	mu    sync.Mutex
 	known map[string]*document // by key
-	order []string             // keys, the least recently used first
 	size  int
 	idle  *time.Timer
 }
@@ -83,40 +82,20 @@ func newCache() *cache { return &cache{known: map[string]*document{}} }
 func (c *cache) get(key string) *document {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d := c.known[key]
-	if d != nil {
-		c.touch(key)
+	if c.idle != nil {
+		c.idle.Reset(idleAfter)
 	}
-	return d
+	return c.known[key]
 }
 
-// add makes room by removing the documents that were not used for longest. The
-// newest one is kept whatever its size.
+// add makes room by removing all other documents. The newest one is kept whatever its size.
 func (c *cache) add(key string, d *document) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known[key] != nil {
-		return
+	if c.size += len(d.compressed); c.size > maxCached {
+		c.known, c.size = map[string]*document{}, len(d.compressed)
 	}
 	c.known[key] = d
-	c.size += len(d.compressed)
-	c.touch(key)
-	for c.size > maxCached && len(c.order) > 1 {
-		c.size -= len(c.known[c.order[0]].compressed)
-		delete(c.known, c.order[0])
-		c.order = c.order[1:]
-	}
-}
-
-// touch moves the key to the end of the order. The caller holds the lock.
-func (c *cache) touch(key string) {
-	order := make([]string, 0, len(c.order)+1)
-	for _, other := range c.order {
-		if other != key {
-			order = append(order, other)
-		}
-	}
-	c.order = append(order, key)
 	if c.idle == nil {
 		c.idle = time.AfterFunc(idleAfter, c.clear)
 	} else {
@@ -127,7 +106,7 @@ func (c *cache) touch(key string) {
 func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known, c.order, c.size = map[string]*document{}, nil, 0
+	c.known, c.size = map[string]*document{}, 0
 }
 
 // compressor collects a document and compresses it.

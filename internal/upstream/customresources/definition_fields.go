@@ -2,11 +2,8 @@ package customresources
 
 import (
 	"bytes"
-	"encoding/json"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Upstream fact: the protobuf fields of a stored CRD
@@ -37,30 +34,24 @@ var (
 	// validation, additionalPrinterColumns and selectableFields apply to all
 	// versions; v1 does not use these numbers.
 	specFields = fieldSet{5: nil, 7: versionFields, 8: nil, 11: nil}
-	// schemaFields are those of CustomResourceDefinition, with
-	// metadata.managedFields.
-	schemaFields        = fieldSet{1: {17: nil}, 2: specFields}
-	wholeMetadataFields = fieldSet{2: specFields}
+	// definitionFields are those of CustomResourceDefinition.
+	definitionFields = fieldSet{2: specFields}
 )
 
 // protobufPrefix begins what runtime/serializer/protobuf writes.
 var protobufPrefix = []byte("k8s\x00")
 
-// WithoutSchemas leaves schemas, printer columns and selectable fields out of a stored CRD,
-// and managed fields unless wholeMetadata is set. The CRD is in Kubernetes' protobuf
-// envelope (runtime.Unknown: the object is field 2) or in JSON. Malformed data is returned
-// unchanged: decoding it returns the error.
-func WithoutSchemas(data []byte, wholeMetadata bool) []byte {
-	skipped := schemaFields
-	if wholeMetadata {
-		skipped = wholeMetadataFields
-	}
+// WithoutSchemas leaves schemas, printer columns and selectable fields out of a CRD in
+// Kubernetes' protobuf envelope (runtime.Unknown: the object is field 2). Other data is
+// returned unchanged, such as JSON, in which kube-apiserver stores CRDs; decoding malformed
+// data returns the error.
+func WithoutSchemas(data []byte) []byte {
 	message, ok := bytes.CutPrefix(data, protobufPrefix)
 	if !ok {
-		return withoutJSON(data)
+		return data
 	}
 	out := append(make([]byte, 0, 2048), protobufPrefix...)
-	if out, ok = appendWithout(out, message, fieldSet{2: skipped}); !ok {
+	if out, ok = appendWithout(out, message, fieldSet{2: definitionFields}); !ok {
 		return data
 	}
 	return out
@@ -97,46 +88,4 @@ func appendWithout(out, message []byte, skipped fieldSet) ([]byte, bool) {
 		}
 	}
 	return out, true
-}
-
-// lightJSON is a CustomResourceDefinition of v1beta1 or v1 without what
-// WithoutSchemas leaves out of the specification.
-type lightJSON struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              struct {
-		Group                 string                                             `json:"group"`
-		Version               string                                             `json:"version,omitempty"`
-		Names                 apiextensionsv1beta1.CustomResourceDefinitionNames `json:"names"`
-		Scope                 apiextensionsv1beta1.ResourceScope                 `json:"scope"`
-		Subresources          *apiextensionsv1beta1.CustomResourceSubresources   `json:"subresources,omitempty"`
-		Versions              []lightJSONVersion                                 `json:"versions,omitempty"`
-		Conversion            json.RawMessage                                    `json:"conversion,omitempty"`
-		PreserveUnknownFields *bool                                              `json:"preserveUnknownFields,omitempty"`
-	} `json:"spec"`
-	Status apiextensionsv1beta1.CustomResourceDefinitionStatus `json:"status,omitempty"`
-}
-
-// lightJSONVersion is a version of a [lightJSON].
-type lightJSONVersion struct {
-	Name               string                                           `json:"name"`
-	Served             bool                                             `json:"served"`
-	Storage            bool                                             `json:"storage"`
-	Deprecated         bool                                             `json:"deprecated,omitempty"`
-	DeprecationWarning *string                                          `json:"deprecationWarning,omitempty"`
-	Subresources       *apiextensionsv1beta1.CustomResourceSubresources `json:"subresources,omitempty"`
-}
-
-// withoutJSON leaves schemas out of a JSON object. It returns malformed data unchanged:
-// decoding it returns the error.
-func withoutJSON(data []byte) []byte {
-	light := &lightJSON{}
-	if err := json.Unmarshal(data, light); err != nil {
-		return data
-	}
-	out, err := json.Marshal(light)
-	if err != nil {
-		return data
-	}
-	return out
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -35,44 +34,44 @@ func Uncached(raw Raw) generic.StorageDecorator {
 	}
 }
 
-// Cached is the decorator that adds a watch cache. A cache calls start before its first list;
-// without start, which may be nil, it lists the objects. made, if it is not nil, is called
-// with each store that is made.
-func Cached(raw Raw, start CacheStart, made func(storage.Interface)) generic.StorageDecorator {
+// AddCache makes the watch cache of a store. stop ends it.
+type AddCache func() (cached storage.Interface, stop func(), err error)
+
+// Cached is the decorator for stores with a watch cache. combine makes the result from a store
+// without one. A cache calls start before its first list; without start, which may be nil, it
+// lists the objects.
+func Cached(raw Raw, start CacheStart, combine func(below storage.Interface, destroy factory.DestroyFunc, add AddCache) (storage.Interface, factory.DestroyFunc, error)) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		store, destroy, err := raw(config, newFunc, newListFunc, resourcePrefix)
+		below, destroy, err := raw(config, newFunc, newListFunc, resourcePrefix)
 		if err != nil {
 			return nil, nil, err
 		}
-		listed := withEmptyFirstList(store, config.GroupResource, start)
-		watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
-			Storage:             listed,
-			Versioner:           storage.APIObjectVersioner{},
-			GroupResource:       config.GroupResource,
-			EventsHistoryWindow: config.EventsHistoryWindow,
-			ResourcePrefix:      resourcePrefix,
-			KeyFunc:             keyFunc,
-			NewFunc:             newFunc,
-			NewListFunc:         newListFunc,
-			GetAttrsFunc:        getAttrs,
-			IndexerFuncs:        triggers,
-			Indexers:            indexers,
-			Codec:               config.Codec,
+		return combine(below, destroy, func() (storage.Interface, func(), error) {
+			listed := withEmptyFirstList(below, config.GroupResource, start)
+			watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
+				Storage:             listed,
+				Versioner:           storage.APIObjectVersioner{},
+				GroupResource:       config.GroupResource,
+				EventsHistoryWindow: config.EventsHistoryWindow,
+				ResourcePrefix:      resourcePrefix,
+				KeyFunc:             keyFunc,
+				NewFunc:             newFunc,
+				NewListFunc:         newListFunc,
+				GetAttrsFunc:        getAttrs,
+				IndexerFuncs:        triggers,
+				Indexers:            indexers,
+				Codec:               config.Codec,
+			})
+			if err != nil {
+				return nil, nil, fmt.Errorf("make the watch cache of %s: %w", config.GroupResource, err)
+			}
+			delegator := cacher.NewCacheDelegator(watchCache, below)
+			return withMinimum(delegator, listed), func() {
+				delegator.Stop()
+				watchCache.Stop()
+			}, nil
 		})
-		if err != nil {
-			destroy()
-			return nil, nil, fmt.Errorf("make the watch cache of %s: %w", config.GroupResource, err)
-		}
-		delegator := cacher.NewCacheDelegator(watchCache, store)
-		if made != nil {
-			made(delegator)
-		}
-		return withMinimum(delegator, listed), sync.OnceFunc(func() {
-			delegator.Stop()
-			watchCache.Stop()
-			destroy()
-		}), nil
 	}
 }

@@ -1,0 +1,183 @@
+package storage
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
+)
+
+const (
+	// fillTimeout bounds how long a list or a watch waits for a watch cache to fill.
+	fillTimeout = 10 * time.Second
+	// pageTimeout is the same for the first page of a list that is read from etcd
+	// meanwhile. The cache begins with an earlier revision then: it refuses watches from
+	// revisions before its own.
+	pageTimeout = 100 * time.Millisecond
+)
+
+// customStores has the open stores of custom resources. It is safe for concurrent use.
+type customStores struct {
+	mu   sync.Mutex
+	open map[*customStore]bool
+}
+
+// withCacheOnUse makes the store of one version of a custom resource.
+func (c *customStores) withCacheOnUse(below storage.Interface, destroy factory.DestroyFunc, add store.AddCache) (storage.Interface, factory.DestroyFunc, error) {
+	opened := &customStore{Interface: below, destroy: destroy, add: add}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = map[*customStore]bool{}
+	}
+	c.open[opened] = true
+	return opened, func() {
+		c.mu.Lock()
+		delete(c.open, opened)
+		c.mu.Unlock()
+		opened.close()
+	}, nil
+}
+
+// close closes what is still open.
+func (c *customStores) close() {
+	c.mu.Lock()
+	open := slices.Collect(maps.Keys(c.open))
+	clear(c.open)
+	c.mu.Unlock()
+	for _, store := range open {
+		store.close()
+	}
+}
+
+// customStore is the store of one version of a custom resource. Upstream's handler makes one
+// for each version, and clients use one of them: the watch cache is made at the first list or
+// watch, and these wait until it has been filled, which takes milliseconds for a small type.
+// It is safe for concurrent use.
+type customStore struct {
+	storage.Interface // without the cache
+	destroy           factory.DestroyFunc
+	add               store.AddCache
+
+	mu     sync.Mutex
+	cached storage.Interface // nil until the first use
+	stop   func()            // of the cache
+	closed bool
+}
+
+// cache returns the store with its watch cache.
+func (s *customStore) cache() (storage.Interface, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, apierrors.NewServiceUnavailable("the storage of the resource is closed, try again")
+	case s.cached == nil:
+		cached, stop, err := s.add()
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		s.cached, s.stop = cached, stop
+	}
+	return s.cached, nil
+}
+
+// current returns the store with its watch cache, or without it if that was not used yet.
+func (s *customStore) current() storage.Interface {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cached == nil || s.closed {
+		return s.Interface
+	}
+	return s.cached
+}
+
+// close closes the store for ever.
+func (s *customStore) close() {
+	s.mu.Lock()
+	before, stop := s.closed, s.stop
+	s.closed = true
+	s.mu.Unlock()
+	if before {
+		return
+	}
+	if stop != nil {
+		stop()
+	}
+	s.destroy()
+}
+
+// filled returns the store with its watch cache, when that has been filled or after the
+// timeout: the store then answers that it is not ready.
+func (s *customStore) filled(ctx context.Context, timeout time.Duration) (storage.Interface, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ticker := time.NewTicker(cachePoll)
+	defer ticker.Stop()
+	for {
+		cached, err := s.cache()
+		if err != nil || !store.IsFilling(cached) {
+			return cached, err
+		}
+		select {
+		case <-ctx.Done():
+			return cached, nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// GetList implements [storage.Interface]. A cache that is not filled refuses a list with
+// "storage is (re)initializing", a 429, or reads a page from etcd.
+func (s *customStore) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
+	timeout := fillTimeout
+	switch {
+	case !store.ReadsUnfilled(options):
+	case options.Predicate.Continue == "":
+		timeout = pageTimeout
+	default:
+		timeout = 0 // the next pages have the revision of the first one
+	}
+	cached, err := s.filled(ctx, timeout)
+	if err != nil {
+		return err
+	}
+	return cached.GetList(ctx, key, options, list)
+}
+
+// Watch implements [storage.Interface].
+func (s *customStore) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
+	cached, err := s.filled(ctx, fillTimeout)
+	if err != nil {
+		return nil, err
+	}
+	return cached.Watch(ctx, key, options)
+}
+
+// Get implements [storage.Interface].
+func (s *customStore) Get(ctx context.Context, key string, options storage.GetOptions, object runtime.Object) error {
+	return s.current().Get(ctx, key, options, object)
+}
+
+// Delete implements [storage.Interface].
+func (s *customStore) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, known runtime.Object, options storage.DeleteOptions,
+) error {
+	return s.current().Delete(ctx, key, out, preconditions, validate, known, options)
+}
+
+// GuaranteedUpdate implements [storage.Interface].
+func (s *customStore) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, update storage.UpdateFunc, known runtime.Object,
+) error {
+	return s.current().GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, update, known)
+}
