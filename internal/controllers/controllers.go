@@ -128,7 +128,7 @@ type controller struct {
 
 // run builds and starts the selected controllers. When their shared informers have
 // synced, it calls started with the names of the controllers that run. It returns when
-// ctx has ended and all controllers have stopped, or with [errTypeMoved].
+// ctx has ended and all controllers have stopped, or with [errRestart].
 func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	selected, err := Select(cfg.Selection)
 	if err != nil {
@@ -136,7 +136,7 @@ func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	env, err := newEnvironment(ctx, cfg, selected, func() { cancel(errTypeMoved) })
+	env, err := newEnvironment(ctx, cfg, selected, func() { cancel(errRestart) })
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func run(ctx context.Context, cfg Config, started func(names []string)) error {
 	}
 	started(names)
 	<-ctx.Done()
-	if cause := context.Cause(ctx); errors.Is(cause, errTypeMoved) {
+	if cause := context.Cause(ctx); errors.Is(cause, errRestart) {
 		return cause
 	}
 	return nil

@@ -52,58 +52,46 @@ func buildServiceAccounts(ctx context.Context, env *environment) (func(context.C
 }
 
 func buildRootCA(_ context.Context, env *environment) (func(context.Context), string, error) {
-	requests := &requestCounter{}
-	client, err := clientset(requests.count(env.accountConfig("root-ca-cert-publisher")))
+	client, err := env.client("root-ca-cert-publisher")
 	if err != nil {
 		return nil, "", err
-	}
-	core := env.config.Informers.Core().V1()
-	run, err := reloading(env, []string{env.config.Files.ServerCA}, requests, func(context.Context) (func(context.Context), error) {
-		rootCA, err := os.ReadFile(env.config.Files.ServerCA)
-		if err != nil {
-			return nil, fmt.Errorf("read the CA to publish: %w", err)
-		}
-		c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, rootCA)
-		if err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context) { c.Run(ctx, 1) }, nil
-	})
-	return run, "", err
-}
-
-func buildTokens(_ context.Context, env *environment) (func(context.Context), string, error) {
-	requests := &requestCounter{}
-	client, err := clientset(requests.count(env.managerConfig("tokens-controller")))
-	if err != nil {
-		return nil, "", err
-	}
-	files := []string{env.config.Files.ServiceAccountKey, env.config.Files.ServerCA}
-	run, err := reloading(env, files, requests, func(ctx context.Context) (func(context.Context), error) { return newTokens(ctx, env, client) })
-	return run, "", err
-}
-
-// newTokens returns a controller that uses the current key and CA.
-func newTokens(ctx context.Context, env *environment, client kubernetes.Interface) (func(context.Context), error) {
-	key, err := keyutil.PrivateKeyFromFile(env.config.Files.ServiceAccountKey)
-	if err != nil {
-		return nil, fmt.Errorf("read the service account key: %w", err)
 	}
 	rootCA, err := os.ReadFile(env.config.Files.ServerCA)
 	if err != nil {
-		return nil, fmt.Errorf("read the CA to publish: %w", err)
+		return nil, "", fmt.Errorf("read the CA to publish: %w", err)
+	}
+	core := env.config.Informers.Core().V1()
+	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, rootCA)
+	if err != nil {
+		return nil, "", err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 1) }, "", nil
+}
+
+func buildTokens(ctx context.Context, env *environment) (func(context.Context), string, error) {
+	client, err := clientset(env.managerConfig("tokens-controller"))
+	if err != nil {
+		return nil, "", err
+	}
+	key, err := keyutil.PrivateKeyFromFile(env.config.Files.ServiceAccountKey)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the service account key: %w", err)
+	}
+	rootCA, err := os.ReadFile(env.config.Files.ServerCA)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the CA to publish: %w", err)
 	}
 	generator, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, key)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	core := env.config.Informers.Core().V1()
 	c, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(), client,
 		serviceaccountcontroller.TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return func(ctx context.Context) { c.Run(ctx, tokenWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, tokenWorkers) }, "", nil
 }
 
 func buildLegacyTokenCleaner(_ context.Context, env *environment) (func(context.Context), string, error) {

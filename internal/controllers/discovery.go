@@ -54,7 +54,6 @@ type discoverer struct {
 	mu        sync.Mutex
 	queries   int // the number of queries that have begun
 	groups    []*restmapper.APIGroupResources
-	byName    map[string]*restmapper.APIGroupResources // groups
 	preferred []*metav1.APIResourceList
 	// remotes are the group versions that aggregated API servers serve.
 	remotes  map[schema.GroupVersion]bool
@@ -233,10 +232,6 @@ func (d *discoverer) queryLocked() error {
 		return nil
 	}
 	d.groups, d.preferred, d.remotes = current, kube.PreferredResources(current), remotes
-	d.byName = make(map[string]*restmapper.APIGroupResources, len(current))
-	for _, group := range current {
-		d.byName[group.Group.Name] = group
-	}
 	close(d.next)
 	d.next = make(chan struct{})
 	return nil
@@ -288,12 +283,9 @@ func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*r
 // inPreferredVersion returns the resource in the version that snapshot lists it in, or
 // unchanged if it is not served.
 func (d *discoverer) inPreferredVersion(resource schema.GroupVersionResource) schema.GroupVersionResource {
-	group := d.group(resource.Group)
-	if group == nil {
-		return resource
-	}
-	for current := range resourcesOf(kube.PreferredResources([]*restmapper.APIGroupResources{group})) {
-		if current.Resource == resource.Resource {
+	lists, _, _ := d.snapshot()
+	for current := range resourcesOf(lists) {
+		if current.GroupResource() == resource.GroupResource() {
 			return current
 		}
 	}
@@ -314,14 +306,6 @@ func (d *discoverer) all() ([]*restmapper.APIGroupResources, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.groups, d.next
-}
-
-// group returns every served version of every type of a group, or nil. Its caller must not
-// change them. Another value means that the types may have changed.
-func (d *discoverer) group(name string) *restmapper.APIGroupResources {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.byName[name]
 }
 
 // namespaced lists the namespaced types in their preferred versions.

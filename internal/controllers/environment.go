@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -24,7 +23,6 @@ const cacheFillTimeout = 300 * time.Millisecond
 
 // environment has what the controllers share.
 type environment struct {
-	runCtx   context.Context // of the controllers
 	config   Config
 	selected []string
 	types    *discoverer   // all served types
@@ -40,13 +38,18 @@ type environment struct {
 	// background has the work that several controllers share.
 	background []func(context.Context)
 	ends       []func() // called when the controllers have stopped
-	restart    func()   // makes run return [errTypeMoved]
+	restart    func()   // makes run return [errRestart]
+
+	filesChanged <-chan struct{} // closed at the next change of Files
+	filesContent string          // before it; empty if the files cannot be used
 }
 
 func newEnvironment(ctx context.Context, cfg Config, selected []string, restart func()) (*environment, error) {
 	cfg.Client = rest.CopyConfig(cfg.Client)
 	cfg.Client.QPS = -1 // flow control is the server's job
-	env := &environment{runCtx: ctx, config: cfg, selected: selected, restart: restart, informersStarted: make(chan struct{})}
+	env := &environment{config: cfg, selected: selected, restart: restart, informersStarted: make(chan struct{})}
+	env.filesChanged = cfg.Files.changed()
+	env.filesContent, _ = cfg.Files.content() // a controller that needs the files returns the error
 	informerClient, err := metadata.NewForConfig(env.managerConfig("metadata-informers"))
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client of the informers: %w", err)
@@ -63,8 +66,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	env.monitorInformers = newInformerSet(ctx, cfg.Informers, informerClient)
 	env.monitorInformers.typedStop, env.monitorInformers.log, env.monitorInformers.content = cfg.informersStop, cfg.Log, cfg.Population
 	env.monitorInformers.follow, env.monitorInformers.remote = cfg.Objects, cfg.Types.Remote
-	env.atEnd(env.monitorInformers.removeHandlers)
-	env.mapper = newTypeMapper(env.types)
+	env.mapper = &typeMapper{types: env.types}
 	if err := env.chooseTypes(); err != nil {
 		env.end()
 		return nil, err
@@ -89,8 +91,8 @@ func (e *environment) chooseTypes() error {
 		}
 	}
 	e.visible = newVisibleTypes(e.types, e.config, named)
-	e.graphMonitors = e.monitorInformers.newMonitors()
-	e.background = []func(context.Context){e.types.run, e.visible.run, e.monitorInformers.run, e.restartAfterMove}
+	e.graphMonitors = e.newMonitors()
+	e.background = []func(context.Context){e.types.run, e.visible.run, e.monitorInformers.run, e.restartAfterMove, e.restartAfterRotation}
 	if e.config.Population != nil {
 		order := newDeletionOrder(e.visible, e.graphMonitors.synced)
 		e.graphMonitors.wrap = order.handler
@@ -99,23 +101,11 @@ func (e *environment) chooseTypes() error {
 	return nil
 }
 
-// errTypeMoved ends the controllers when a monitored type has moved to an aggregated API
-// server, or back. They start again and read it from the other server.
-var errTypeMoved = errors.New("another API server serves a type that the controllers monitor")
-
-// restartAfterMove ends the controllers when a monitored type has moved.
-func (e *environment) restartAfterMove(ctx context.Context) {
-	for ctx.Err() == nil {
-		_, changed, _ := e.types.snapshot()
-		if moved := e.monitorInformers.moved(); !moved.Empty() {
-			e.config.Log.Info("another API server serves a type: the controllers start again", "type", moved.GroupResource().String())
-			e.restart()
-		}
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		}
-	}
+// newMonitors returns the monitors of one controller.
+func (e *environment) newMonitors() *monitors {
+	m := e.monitorInformers.newMonitors()
+	e.atEnd(m.releaseAll)
+	return m
 }
 
 // atEnd registers f to be called when the controllers have stopped. It removes

@@ -42,11 +42,10 @@ type informerSet struct {
 	// starts an informer only once: when the controllers start again, they use the same ones.
 	typedStop <-chan struct{}
 
-	running  sync.WaitGroup
-	mu       sync.Mutex
-	ended    bool // no informer starts
-	watched  map[schema.GroupVersionResource]*watchedType
-	handlers map[cache.ResourceEventHandlerRegistration]*watchedType // of typed informers
+	running sync.WaitGroup
+	mu      sync.Mutex
+	ended   bool // no informer starts
+	watched map[schema.GroupVersionResource]*watchedType
 }
 
 // watchedType is a type and its informer.
@@ -60,10 +59,7 @@ type watchedType struct {
 }
 
 func newInformerSet(ctx context.Context, typed informers.SharedInformerFactory, client metadata.Interface) *informerSet {
-	return &informerSet{
-		ctx: ctx, typed: typed, client: client,
-		watched: map[schema.GroupVersionResource]*watchedType{}, handlers: map[cache.ResourceEventHandlerRegistration]*watchedType{},
-	}
+	return &informerSet{ctx: ctx, typed: typed, client: client, watched: map[schema.GroupVersionResource]*watchedType{}}
 }
 
 // acquire returns the informer of a type for one more monitor.
@@ -196,25 +192,4 @@ func (s *informerSet) run(ctx context.Context) {
 	s.ended = true
 	s.mu.Unlock()
 	s.running.Wait()
-}
-
-// handle records the registration of a handler.
-func (s *informerSet) handle(known *watchedType, registration cache.ResourceEventHandlerRegistration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known.typed {
-		s.handlers[registration] = known
-	}
-}
-
-// removeHandlers removes the handlers of the informers of the API server. These continue and
-// must not refer to controllers that have stopped.
-func (s *informerSet) removeHandlers() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for registration, known := range s.handlers {
-		// An error means that the informer has stopped.
-		_ = known.informer.Informer().RemoveEventHandler(registration)
-	}
-	clear(s.handlers)
 }

@@ -189,8 +189,7 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	}
 	counted := &countedInformer{typed.Informer(), map[cache.ResourceEventHandlerRegistration]bool{}}
 	set.watched[configMaps] = &watchedType{resource: configMaps, informer: counted, typed: true}
-	env := &environment{}
-	env.atEnd(set.removeHandlers)
+	env := &environment{monitorInformers: set}
 	if err := env.watch(counted, newNamedTypes().handler()); err != nil {
 		t.Fatal(err)
 	}
@@ -199,10 +198,9 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	if _, err := quotas.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
 		t.Fatal(err)
 	}
-	gc := set.newMonitors()
-	runningMonitor(t, gc, configMaps)
-	runningMonitor(t, set.newMonitors(), configMaps)
-	unstarted, err := set.newMonitors().ForResource(configMaps)
+	runningMonitor(t, env.newMonitors(), configMaps)
+	runningMonitor(t, env.newMonitors(), configMaps)
+	unstarted, err := env.newMonitors().ForResource(configMaps)
 	if err != nil {
 		t.Fatal(err)
 	}

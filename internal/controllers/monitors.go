@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -81,6 +83,17 @@ func (m *monitors) begin(began *monitor) {
 	}
 }
 
+// releaseAll releases the monitors that are left when the controllers have stopped: those
+// that they have not run.
+func (m *monitors) releaseAll() {
+	m.mu.Lock()
+	left := slices.Collect(maps.Values(m.current))
+	m.mu.Unlock()
+	for _, monitor := range left {
+		monitor.release()
+	}
+}
+
 // end removes the monitor, unless a newer one has replaced it.
 func (m *monitors) end(ended *monitor) {
 	m.mu.Lock()
@@ -128,7 +141,6 @@ func (m *monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHan
 	m.mu.Lock()
 	m.registration = registration
 	m.mu.Unlock()
-	m.monitors.set.handle(m.shared, registration)
 	m.monitors.begin(m)
 	return registration, nil
 }
@@ -141,10 +153,14 @@ func (m *monitor) HasSynced() bool {
 	return m.registration != nil && m.registration.HasSynced()
 }
 
-// release ends the use of the informer.
+// release ends the use of the informer. An informer of the API server continues: it must not
+// refer to controllers that have stopped.
 func (m *monitor) release() {
 	m.released.Do(func() {
 		m.monitors.end(m)
+		if m.shared.typed {
+			_ = m.RemoveEventHandler(m.registration) // an error means that the informer has stopped
+		}
 		m.monitors.set.release(m.shared)
 	})
 }

@@ -37,7 +37,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	if err != nil {
 		return nil, "", err
 	}
-	monitors := env.monitorInformers.newMonitors()
+	monitors := env.newMonitors()
 	configuration, err := quotainstall.NewQuotaConfigurationForControllers(servedListers(env), neverStarted)
 	if err != nil {
 		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)

@@ -145,7 +145,7 @@ func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
 			r.names.Store(&names)
 			ready()
 		})
-		if ctx.Err() != nil || !errors.Is(err, errTypeMoved) {
+		if ctx.Err() != nil || !errors.Is(err, errRestart) {
 			return err
 		}
 	}
