@@ -6,18 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -85,12 +80,13 @@ func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow
 	return done, err
 }
 
-// Certificates changes the certificates and keys of a running server.
+// Certificates changes the certificates and keys of a server, running or stopped.
 type Certificates struct {
 	Identity *identity.Identity
 	// Alone reports whether no other server uses the same store at this moment.
 	Alone func(context.Context) (bool, error)
-	// ClientCAs returns the client CAs that the API server trusts, as PEM.
+	// ClientCAs returns the client CAs that the API server trusts, as PEM. It is nil of a
+	// stopped server, whose next start reads all files.
 	ClientCAs func() []byte
 }
 
@@ -101,12 +97,7 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	alone, err := c.Alone(r.Context())
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	done, err := change.apply(c.Identity.Certificates(), !alone, func() error { return c.trusted(r.Context()) }, c.Identity.Follow)
+	done, err := c.Change(r.Context(), change)
 	if done != nil {
 		c.Identity.LogChanges(done.Changes)
 	}
@@ -114,11 +105,25 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = c.Identity.PublishRevoked(r.Context())
 	}
 	if err != nil {
-		http.Error(w, c.Identity.Explain(err).Error(), http.StatusConflict)
+		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(done) // the client may have disconnected
+}
+
+// Change applies the change to the certificates and keys.
+func (c *Certificates) Change(ctx context.Context, change CertificateChange) (*CertificatesChanged, error) {
+	alone, err := c.Alone(ctx)
+	if err != nil {
+		return nil, err
+	}
+	trusted := func() error { return c.trusted(ctx) }
+	done, err := change.apply(c.Identity.Certificates(), !alone, trusted, c.Identity.Follow)
+	if err != nil {
+		return done, c.Identity.Explain(err)
+	}
+	return done, nil
 }
 
 const (
@@ -129,6 +134,9 @@ const (
 // trusted returns when the API server trusts the client CAs in the file, which it reloads
 // some time after a change.
 func (c *Certificates) trusted(ctx context.Context) error {
+	if c.ClientCAs == nil {
+		return nil
+	}
 	want, err := os.ReadFile(c.Identity.Certificates().Cert(pki.ClientCA))
 	if err != nil {
 		return fmt.Errorf("read the client CAs: %w", err)
@@ -165,67 +173,11 @@ func parseCertificateChange(query url.Values) (CertificateChange, error) {
 	}, nil
 }
 
-// ChangeCertificatesRunning applies the change to the server of the kubeconfig.
-func ChangeCertificatesRunning(ctx context.Context, kubeconfig []byte, change CertificateChange) (*CertificatesChanged, error) {
+// ChangeCertificates applies the change to the server of the kubeconfig.
+func ChangeCertificates(ctx context.Context, kubeconfig []byte, change CertificateChange) (*CertificatesChanged, error) {
 	done := &CertificatesChanged{}
 	if err := postJSON(ctx, kubeconfig, certificatesPath+"?"+change.query().Encode(), done); err != nil {
 		return nil, err
 	}
 	return done, nil
-}
-
-// ChangeCertificatesStopped applies the change to a data directory that no server uses
-// (datadir.ErrLocked if one does). The configuration has been completed.
-func ChangeCertificatesStopped(cfg *config.ServerConfiguration, log *slog.Logger, change CertificateChange) (done *CertificatesChanged, err error) {
-	if err := datadir.Removable(cfg.DataDir); err != nil {
-		return nil, fmt.Errorf("no certificates to change: %w", err) // before a file is written
-	}
-	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	store, err := identity.OpenStore(&cfg.Serving, dir.Join("pki"))
-	if err != nil {
-		return nil, err
-	}
-	server, err := kubeconfig.Server(cfg.Kubeconfig.Path)
-	if err != nil {
-		return nil, err
-	}
-	keys := IdentityConfig(cfg, dir, false, log)
-	keys.URL = server
-	i := identity.Open(keys, store)
-	trusted := func() error { return nil } // the next start reads all files
-	external := len(cfg.Etcd.External.Endpoints) > 0
-	done, err = change.apply(store, external, trusted, i.WriteKubeconfig)
-	if err != nil {
-		return nil, i.Explain(err)
-	}
-	done.AtStart = external && change.RevokeAdmin
-	return done, nil
-}
-
-// IdentityConfig is that of the identity of a server with a completed configuration.
-func IdentityConfig(cfg *config.ServerConfiguration, dir *datadir.Dir, allowNew bool, log *slog.Logger) identity.Config {
-	return identity.Config{
-		Serving: cfg.Serving, Kubeconfig: cfg.Kubeconfig, Encryption: cfg.APIServer.Encryption, External: cfg.Etcd.External,
-		TokenKeyFiles: cfg.APIServer.Authentication.ServiceAccountKeyFiles, BackupDir: cfg.Backup.Dir, Dir: dir, AllowNew: allowNew, Log: log,
-	}
-}
-
-// ListCertificates lists the certificates and keys in the configuration's data directory,
-// whether a server uses it or not. The configuration has been completed.
-func ListCertificates(cfg *config.ServerConfiguration) ([]pki.Entry, error) {
-	if err := datadir.Removable(cfg.DataDir); err != nil {
-		return nil, fmt.Errorf("no certificates to list: %w", err)
-	}
-	store, err := identity.OpenStore(&cfg.Serving, filepath.Join(cfg.DataDir, "pki"))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(store.Cert(pki.EtcdCA)); err == nil {
-		store.AddEtcd(pki.Names{})
-	}
-	return store.List()
 }

@@ -4,12 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 )
@@ -18,8 +14,8 @@ import (
 // returns the result.
 const defragmentPath = "/kube-hyper-mini/defragment"
 
-// errExternal is the error of a defragmentation of an external etcd.
-var errExternal = errors.New("the configuration has an external etcd: defragment that with etcd's own tools (etcdctl defrag)")
+// ErrExternal is the error of a defragmentation of an external etcd.
+var ErrExternal = errors.New("the configuration has an external etcd: defragment that with etcd's own tools (etcdctl defrag)")
 
 // defragmenter serves defragmentPath.
 type defragmenter struct{ store datastore.Datastore }
@@ -28,7 +24,7 @@ type defragmenter struct{ store datastore.Datastore }
 func (d defragmenter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	keeper := d.store.Maintenance()
 	if keeper == nil {
-		http.Error(w, errExternal.Error(), http.StatusNotImplemented)
+		http.Error(w, ErrExternal.Error(), http.StatusNotImplemented)
 		return
 	}
 	done, err := keeper.Defragment(r.Context())
@@ -43,26 +39,9 @@ func (d defragmenter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// DefragmentRunning defragments the database of the server of the kubeconfig.
-func DefragmentRunning(ctx context.Context, kubeconfig []byte) (maintenance.Defragmented, error) {
+// Defragment defragments the database of the server of the kubeconfig.
+func Defragment(ctx context.Context, kubeconfig []byte) (maintenance.Defragmented, error) {
 	var done maintenance.Defragmented
 	err := postJSON(ctx, kubeconfig, defragmentPath, &done)
-	return done, err
-}
-
-// DefragmentStopped defragments the database in a data directory that no
-// server uses (datadir.ErrLocked if one does). The configuration has been
-// completed.
-func DefragmentStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger) (done maintenance.Defragmented, err error) {
-	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return done, errExternal
-	}
-	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
-		return done, fmt.Errorf("nothing to defragment: %w", err) // before a file is written
-	}
-	err = withStore(ctx, cfg, log, func(ctx context.Context, _ *datadir.Dir, store datastore.Datastore) error {
-		done, err = store.Maintenance().Defragment(ctx)
-		return err
-	})
 	return done, err
 }

@@ -11,9 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 )
@@ -28,38 +26,21 @@ type rotateLine struct {
 	Error string `json:"error,omitempty"`
 }
 
-// rotatable returns an error if the server cannot rotate the key of the configuration.
-func rotatable(cfg *config.ServerConfiguration) error {
-	if file := cfg.APIServer.Encryption.ConfigFile; file != "" {
-		return fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each resource", file)
-	}
-	return nil
-}
-
-// onlyServer returns an error if other servers use the store.
-func onlyServer(ctx context.Context, store datastore.Datastore) error {
-	alone, err := store.Alone(ctx)
-	if err != nil {
-		return err
-	}
-	if !alone {
-		return errors.New("other servers use this etcd, or did so a minute ago, and each needs the new key before one writes with it: stop them, rotate, and give them the new encryption/config.yaml; or in encryption/config.yaml of each, add the new key as the second one; when all have it, make it the first one; have the objects rewritten by a StorageVersionMigration for each resource; then remove the old key")
-	}
-	return nil
-}
-
-func encryptionFileIn(dir *datadir.Dir) string { return dir.Join("encryption", "config.yaml") }
-
-// KeyRotator rotates the encryption key of a running server.
+// KeyRotator rotates the encryption key of a server, running or stopped.
 type KeyRotator struct {
-	Config *config.ServerConfiguration
-	Dir    *datadir.Dir
-	// Ready reports whether the server is ready.
+	// ConfigFile is apiServer.encryption.configFile, whose key is not rotated.
+	ConfigFile string
+	// File is the EncryptionConfiguration in the data directory.
+	File string
+	// Root is the prefix of all objects in Store.
+	Root  string
+	Store datastore.Datastore
+	// Ready reports whether the server is ready. It is nil of a stopped one, as Archiver and
+	// Encrypt.
 	Ready func() bool
 	// Archiver is locked during a rotation: an archive has the objects and the keys
 	// of one moment.
 	Archiver *backup.Archiver
-	Store    datastore.Datastore
 	// Encrypt: see [encryption.Rotation].
 	Encrypt func(ctx context.Context, resource schema.GroupResource) ([]byte, error)
 	Log     *slog.Logger
@@ -67,13 +48,10 @@ type KeyRotator struct {
 
 // ServeHTTP implements [http.Handler] for rotatePath.
 func (k *KeyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := rotatable(k.Config); err != nil {
-		http.Error(w, err.Error(), http.StatusConflict)
-		return
-	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	encoder, flush := json.NewEncoder(w), http.NewResponseController(w)
-	err := k.rotate(r.Context(), func(progress encryption.Progress) error {
+	err := k.Rotate(r.Context(), func(progress encryption.Progress) error {
+		logRotation(k.Log, progress)
 		return errors.Join(encoder.Encode(rotateLine{Progress: progress}), flush.Flush())
 	})
 	if err != nil {
@@ -81,25 +59,37 @@ func (k *KeyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rotate rotates the key while no archive is made.
-func (k *KeyRotator) rotate(ctx context.Context, report func(encryption.Progress) error) error {
-	if !k.Ready() {
+// Rotate rotates the key while no archive is made, and calls report with its progress.
+func (k *KeyRotator) Rotate(ctx context.Context, report func(encryption.Progress) error) error {
+	if k.ConfigFile != "" {
+		return fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each resource", k.ConfigFile)
+	}
+	if k.Ready != nil && !k.Ready() {
 		return errors.New("the server is starting: try again when it is ready")
 	}
-	release, err := k.Archiver.TakeTurn(ctx)
+	if k.Archiver != nil {
+		release, err := k.Archiver.TakeTurn(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	connection := k.Store.Connection()
+	return (&encryption.Rotation{
+		File: k.File, Store: connection.GatedKV(), Root: k.Root, Encrypt: k.Encrypt, Alone: k.alone, Report: report,
+	}).Run(ctx)
+}
+
+// alone returns an error if other servers use the store.
+func (k *KeyRotator) alone(ctx context.Context) error {
+	alone, err := k.Store.Alone(ctx)
 	if err != nil {
 		return err
 	}
-	defer release()
-	connection := k.Store.Connection()
-	return (&encryption.Rotation{
-		File: encryptionFileIn(k.Dir), Store: connection.GatedKV(), Root: k.Config.Etcd.External.Prefix,
-		Encrypt: k.Encrypt, Alone: func(ctx context.Context) error { return onlyServer(ctx, k.Store) },
-		Report: func(progress encryption.Progress) error {
-			logRotation(k.Log, progress)
-			return report(progress)
-		},
-	}).Run(ctx)
+	if !alone {
+		return errors.New("other servers use this etcd, or did so a minute ago, and do not have the new key: stop them, rotate, and copy encryption/config.yaml to each; or see \"kube-hyper-mini help several-servers\"")
+	}
+	return nil
 }
 
 func logRotation(log *slog.Logger, progress encryption.Progress) {
@@ -113,18 +103,21 @@ func logRotation(log *slog.Logger, progress encryption.Progress) {
 
 // Resume continues an interrupted rotation, in the background.
 func (k *KeyRotator) Resume(ctx context.Context) {
-	if rotatable(k.Config) != nil || !encryption.Interrupted(encryptionFileIn(k.Dir)) {
+	if k.ConfigFile != "" || !encryption.Interrupted(k.File) {
 		return
 	}
-	err := k.rotate(ctx, func(encryption.Progress) error { return nil })
+	err := k.Rotate(ctx, func(progress encryption.Progress) error {
+		logRotation(k.Log, progress)
+		return nil
+	})
 	if err != nil && ctx.Err() == nil {
 		k.Log.Warn("the rotation of the encryption key is unfinished: run `kube-hyper-mini encryption rotate` when the cause is removed", "error", err)
 	}
 }
 
-// RotateKeyRunning rotates the key of the server of the kubeconfig and calls report with
+// RotateKey rotates the key of the server of the kubeconfig and calls report with
 // its progress.
-func RotateKeyRunning(ctx context.Context, kubeconfig []byte, report func(encryption.Progress) error) error {
+func RotateKey(ctx context.Context, kubeconfig []byte, report func(encryption.Progress) error) error {
 	response, host, err := send(ctx, kubeconfig, http.MethodPost, rotatePath, 0)
 	if err != nil {
 		return err
@@ -150,25 +143,4 @@ func RotateKeyRunning(ctx context.Context, kubeconfig []byte, report func(encryp
 			return nil
 		}
 	}
-}
-
-// RotateKeyStopped rotates the key in a data directory that no server uses
-// (datadir.ErrLocked if one does). The configuration has been completed.
-func RotateKeyStopped(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, report func(encryption.Progress) error) error {
-	if err := rotatable(cfg); err != nil {
-		return err
-	}
-	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
-		return fmt.Errorf("nothing to rotate: %w", err) // before a file is written
-	}
-	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
-		if err := store.Register(ctx); err != nil {
-			return err
-		}
-		connection := store.Connection()
-		return (&encryption.Rotation{
-			File: encryptionFileIn(dir), Store: connection.GatedKV(), Root: cfg.Etcd.External.Prefix, Report: report,
-			Alone: func(ctx context.Context) error { return onlyServer(ctx, store) },
-		}).Run(ctx)
-	})
 }

@@ -4,20 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"os"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
 
 // statusPath is the path of the status.
@@ -151,18 +147,6 @@ type StatusSource struct {
 	Remote func() (endpoints.Remote, error)
 	// Certificates map each certificate to its end.
 	Certificates func() (map[string]time.Time, error)
-}
-
-// NewFacts returns the fields of a status that do not change while the server runs.
-func NewFacts(cfg *config.ServerConfiguration, stamp datadir.Stamp, url string, started time.Time) Status {
-	facts := Status{
-		Started: started, PID: os.Getpid(), Server: url, DataDir: cfg.DataDir,
-		Versions: Versions{Server: stamp.Version, Kubernetes: stamp.Kubernetes, Etcd: stamp.Etcd, Go: version.Go()},
-	}
-	if len(cfg.Etcd.External.Endpoints) == 0 {
-		facts.Database.QuotaBytes = cfg.Etcd.Embedded.QuotaBackend.Value()
-	}
-	return facts
 }
 
 // StatusHandler serves the status, with the status code of /readyz.

@@ -13,6 +13,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
@@ -52,7 +53,7 @@ func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
 // supervisor start and stop them. runner is nil where the controllers run in another
 // process.
 func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name string, runner *controllers.Runner) error {
-	if err := admin.RestoreIfEmpty(ctx, checked.config, log); err != nil {
+	if err := parts.RestoreIfEmpty(ctx, checked.config, log); err != nil {
 		return err
 	}
 	p, err := begin(checked, log)
@@ -80,19 +81,17 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err error) {
 	tokenKeys := apiserver.NewTokenKeys()
 	s.store = datastore.New(s.config, s.dir, s.log)
-	s.archiver = admin.NewArchiver(s.config, s.dir, s.stamp, s.store, s.log)
-	if s.archive, err = admin.NewArchiveWriter(s.config, s.dir, s.stamp, s.store, s.archiver, s.controllers.Lead, s.log); err != nil {
+	s.archiver = parts.Archiver(s.config, s.dir, s.stamp, s.store, s.log)
+	if s.archive, err = parts.ArchiveWriter(s.config, s.dir, s.stamp, s.store, s.archiver, s.controllers.Lead, s.log); err != nil {
 		return err
 	}
-	keys := admin.IdentityConfig(s.config, s.dir, checked.newIdentity, s.log)
+	keys := parts.Identity(s.config, s.dir, checked.newIdentity, s.log)
 	keys.URL, keys.LocalURL, keys.Claim, keys.UseTokenKeys = s.url, s.local, s.store.ClaimIdentity, tokenKeys.Set
 	s.identity = identity.New(keys)
-	s.rotator = &admin.KeyRotator{
-		Config: s.config, Dir: s.dir, Ready: func() bool { return s.readySince.Load() != nil }, Archiver: s.archiver, Store: s.store,
-		Encrypt: func(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
-			return s.api.server.Encrypt(ctx, resource)
-		},
-		Log: s.log,
+	s.rotator = parts.KeyRotator(s.config, s.dir, s.store, s.log)
+	s.rotator.Archiver, s.rotator.Ready = s.archiver, func() bool { return s.readySince.Load() != nil }
+	s.rotator.Encrypt = func(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
+		return s.api.server.Encrypt(ctx, resource)
 	}
 	s.api = &apiServers{
 		options: checked.options, config: s.config, listener: listener, identity: s.identity, tokenKeys: tokenKeys, store: s.store,

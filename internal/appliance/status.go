@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 )
 
 // healthy is called for the watchdog of the service manager. With an external etcd
@@ -38,7 +39,7 @@ func (s *server) notReady() error {
 // status returns the sources of the status that the server reports.
 func (s *server) status() admin.StatusSource {
 	return admin.StatusSource{
-		Facts: admin.NewFacts(s.config, s.stamp, s.url, s.started), Parts: s.supervisor.Parts, NotReady: s.notReady,
+		Facts: parts.Facts(s.config, s.stamp, s.url, s.started), Parts: s.supervisor.Parts, NotReady: s.notReady,
 		ReadySince: s.readySince.Load, Controllers: s.controllers.Names,
 		Storage: s.api.storage, Maintenance: s.store.Maintenance(),
 		Backups: s.archiver.Account, Archive: s.archive, Certificates: s.identity.Certificates().Expiry,

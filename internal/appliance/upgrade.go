@@ -3,7 +3,7 @@ package appliance
 import (
 	"context"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubernetes"
@@ -18,7 +18,7 @@ func (p *process) archiveBeforeUpgrade(ctx context.Context) error {
 	if p.external() || !etcd.Exists(p.dir.Join("etcd")) {
 		return nil
 	}
-	return p.readingDatabase(ctx, func() error { return admin.NewStoppedArchiver(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx) })
+	return p.readingDatabase(ctx, func() error { return parts.StoppedArchiver(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx) })
 }
 
 // readingDatabase calls read, which reads the embedded database if there is one. It

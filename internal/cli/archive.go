@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
@@ -29,7 +29,7 @@ func (f *fromFlags) add(flags *pflag.FlagSet, usage string) {
 
 // location returns the location of the flags or, without them, of the configuration.
 func (f *fromFlags) location(cfg *config.ServerConfiguration) archive.Location {
-	location := admin.ArchiveLocation(cfg, f.from)
+	location := parts.ArchiveLocation(cfg, f.from)
 	if f.endpoint != "" {
 		location.Endpoint = f.endpoint
 	}
@@ -78,7 +78,7 @@ func restoreContinuous(cmd *cobra.Command, cfg *config.ServerConfiguration, from
 	done := restoreProgress{}
 	stop := track(cmd, "restoring from the archive", done.text)
 	defer stop()
-	return admin.RestoreContinuous(cmd.Context(), cfg, log, admin.RestoreRequest{
+	return parts.RestoreContinuous(cmd.Context(), cfg, log, parts.RestoreRequest{
 		Location: from.location(cfg), Target: target, Key: key, Say: say, Fetched: &done.fetched,
 		Planned: func(plan *archive.Plan) error {
 			base := plan.Bases[0]

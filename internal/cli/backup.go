@@ -19,6 +19,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
@@ -184,9 +185,13 @@ func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options)
 		return nil, err
 	}
 	return func(ctx context.Context, w io.Writer) error {
-		err := admin.ArchiveStopped(ctx, cfg, log, w, options)
+		err := parts.SaveBackup(ctx, cfg, log, w, options)
 		return ifRunning(cmd, flags, err, func(kubeconfig []byte) error {
-			return admin.ArchiveRunning(ctx, cfg, kubeconfig, w, options)
+			var keys *backup.Source
+			if !options.WithoutKeys {
+				keys = &backup.Source{DataDir: cfg.DataDir, ConfigFiles: cfg.InputFiles()}
+			}
+			return admin.SaveBackup(ctx, kubeconfig, w, keys)
 		})
 	}, nil
 }

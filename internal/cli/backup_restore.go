@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -101,7 +101,7 @@ func restoreBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file str
 	if err != nil {
 		return nil, err
 	}
-	return admin.Restore(cmd.Context(), cfg, log, file, key)
+	return parts.Restore(cmd.Context(), cfg, log, file, key)
 }
 
 // printRestored prints the result of a restore.

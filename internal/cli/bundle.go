@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 )
 
 func newBundle() *cobra.Command {
@@ -42,7 +42,7 @@ func newBundleCreate() *cobra.Command {
 				return err
 			}
 			return saveArchive(cmd, cfg, args[0], to, func(ctx context.Context, w io.Writer) error {
-				return admin.Bundle(ctx, cfg, w)
+				return parts.Bundle(ctx, cfg, w)
 			})
 		},
 	}
@@ -63,7 +63,7 @@ func newBundleImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m, err := admin.ImportBundle(cmd.Context(), cfg, args[0], key.key)
+			m, err := parts.ImportBundle(cmd.Context(), cfg, args[0], key.key)
 			if err != nil {
 				return err
 			}

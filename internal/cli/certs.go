@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -40,7 +41,7 @@ keys of service account tokens.`,
 			if err != nil {
 				return err
 			}
-			list, err := admin.ListCertificates(cfg)
+			list, err := parts.ListCertificates(cfg)
 			if err != nil {
 				return err
 			}
@@ -217,9 +218,9 @@ func changeCertificates(cmd *cobra.Command, flags *configFlags, change admin.Cer
 	if err != nil {
 		return nil, err
 	}
-	done, err := admin.ChangeCertificatesStopped(cfg, log, change)
+	done, err := parts.ChangeCertificates(cmd.Context(), cfg, log, change)
 	err = ifRunning(cmd, flags, err, func(kubeconfig []byte) (err error) {
-		done, err = admin.ChangeCertificatesRunning(cmd.Context(), kubeconfig, change)
+		done, err = admin.ChangeCertificates(cmd.Context(), kubeconfig, change)
 		return err
 	})
 	return done, err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 )
 
 func newDefrag() *cobra.Command {
@@ -34,9 +35,9 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			if err != nil {
 				return err
 			}
-			done, err := admin.DefragmentStopped(cmd.Context(), cfg, log)
+			done, err := parts.Defragment(cmd.Context(), cfg, log)
 			err = ifRunning(cmd, flags, err, func(kubeconfig []byte) (err error) {
-				done, err = admin.DefragmentRunning(cmd.Context(), kubeconfig)
+				done, err = admin.Defragment(cmd.Context(), kubeconfig)
 				return err
 			})
 			if err != nil {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/doctor"
 )
 
@@ -127,12 +127,13 @@ func examine(cmd *cobra.Command, flags *configFlags, path, contextName string) (
 		_, err := admin.QueryStatus(cmd.Context(), kubeconfig)
 		running = err == nil
 	}
-	report, err := doctor.Directory(cmd.Context(), cfg, running)
+	checked := parts.Doctor(cfg)
+	report, err := doctor.Directory(cmd.Context(), checked, running)
 	switch {
 	case err != nil:
 		return nil, err
 	case running:
-		return report, examineServer(cmd, report, kubeconfig, cfg)
+		return report, examineServer(cmd, report, kubeconfig, checked)
 	case unreadable != nil:
 		report.Skipped = append(report.Skipped, doctor.Skipped{Check: "server", Reason: unreadable.Error()})
 	}
@@ -140,7 +141,7 @@ func examine(cmd *cobra.Command, flags *configFlags, path, contextName string) (
 }
 
 // examineServer checks a running server.
-func examineServer(cmd *cobra.Command, report *doctor.Report, kubeconfig []byte, cfg *config.ServerConfiguration) error {
+func examineServer(cmd *cobra.Command, report *doctor.Report, kubeconfig []byte, cfg *doctor.Config) error {
 	if err := admin.Reachable(cmd.Context(), kubeconfig); err != nil {
 		doctor.Unreachable(cmd.Context(), report, kubeconfig, err)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 )
 
@@ -53,9 +54,9 @@ kubeconfig in the data directory; it needs the right to POST to the path
 			}
 			rotation := &rotationReport{cmd: cmd}
 			defer track(cmd, "rewriting objects", rotation.done)()
-			err = admin.RotateKeyStopped(cmd.Context(), cfg, log, rotation.report)
+			err = parts.RotateKey(cmd.Context(), cfg, log, rotation.report)
 			return ifRunning(cmd, flags, err, func(kubeconfig []byte) error {
-				return admin.RotateKeyRunning(cmd.Context(), kubeconfig, rotation.report)
+				return admin.RotateKey(cmd.Context(), kubeconfig, rotation.report)
 			})
 		},
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
@@ -25,7 +24,7 @@ var rotateKinds = map[string]string{pki.ServerCA: "server", pki.ClientCA: "clien
 // certificates checks the certificates and keys of the data directory, and that the clock
 // is not behind the beginning of their validity.
 func (d *directory) certificates() {
-	list, err := admin.ListCertificates(d.config)
+	list, err := d.config.Certificates()
 	if err != nil {
 		d.check("certificates", func(add func(Finding)) error {
 			add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: err.Error(),
@@ -91,23 +90,33 @@ func (d *directory) missing(add func(Finding), list []pki.Entry) {
 	})
 }
 
+// life reports whether a certificate has expired, soon will or is not valid yet.
+func (d *directory) life(from, until time.Time) (severity Severity, problem string) {
+	now := d.now()
+	switch {
+	case now.Before(from):
+		return Failure, "it is not valid before " + from.Local().Format(time.DateTime)
+	case now.After(until):
+		return Failure, "it expired at " + until.Local().Format(time.DateTime)
+	case now.Add(expiryWarning).After(until):
+		return Risk, "it expires at " + until.Local().Format(time.DateTime)
+	}
+	return "", ""
+}
+
 // expiry reports a certificate that has expired or soon will.
 func (d *directory) expiry(add func(Finding), entry pki.Entry) {
-	left := entry.Until.Sub(d.now())
-	if entry.Until.IsZero() || left > expiryWarning || entry.State == pki.NotValidYet || entry.State == pki.Revoked {
+	severity, problem := d.life(entry.From, entry.Until)
+	if entry.Until.IsZero() || severity == "" || entry.State == pki.NotValidYet || entry.State == pki.Revoked {
 		return
 	}
-	until := entry.Until.Local().Format(time.DateTime)
-	f := Finding{Severity: Failure, Object: d.certificate(entry.Name), Problem: "it expired at " + until}
-	if left > 0 {
-		f.Severity, f.Problem = Risk, "it expires at "+until
-	}
+	f := Finding{Severity: severity, Object: d.certificate(entry.Name), Problem: problem}
 	kind, authority := rotateKinds[entry.Name]
 	dataDir := " --data-dir " + logging.ShellWord(d.config.DataDir)
 	switch {
 	case !entry.TrustedUntil.IsZero(), entry.TrustedOnly:
 		return // it is being replaced, or has been: it stays trusted for a time
-	case authority && left <= 0:
+	case authority && severity == Failure:
 		f.Remedy = "stop the server and have a new authority made; all clients then need new kubeconfigs (" + program + " kubeconfig)"
 		f.Commands = []string{program + " certs rotate " + kind + " --overlap 0s" + dataDir}
 	case authority:
@@ -150,16 +159,9 @@ func (d *directory) servingPair(add func(Finding)) {
 	if err == nil {
 		leaf, err = x509.ParseCertificate(pair.Certificate[0])
 	}
-	switch now := d.now(); {
-	case err != nil:
+	if err != nil {
 		f.Problem = err.Error()
-	case now.After(leaf.NotAfter):
-		f.Problem = "it expired at " + leaf.NotAfter.Local().Format(time.DateTime)
-	case now.Add(expiryWarning).After(leaf.NotAfter):
-		f.Severity, f.Problem = Risk, "it expires at "+leaf.NotAfter.Local().Format(time.DateTime)
-	case now.Before(leaf.NotBefore):
-		f.Problem = "it is not valid before " + leaf.NotBefore.Local().Format(time.DateTime)
-	default:
+	} else if f.Severity, f.Problem = d.life(leaf.NotBefore, leaf.NotAfter); f.Severity == "" {
 		return
 	}
 	add(f)

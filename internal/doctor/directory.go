@@ -10,27 +10,47 @@ import (
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
 // program is the name of this program in commands of remedies.
 const program = "kube-hyper-mini"
 
+// Config is what the checks need of a server's configuration. Paths are absolute.
+type Config struct {
+	DataDir    string
+	Kubeconfig string // the administrator's
+	BackupDir  string
+	Serving    config.Serving
+	Encryption config.Encryption
+	External   config.ExternalEtcd
+	// Quota of the embedded database, in bytes.
+	Quota            int64
+	ServiceEndpoints []config.ServiceEndpoint
+	// OIDCIssuer and OIDCAuthority are the flags oidc-issuer-url and oidc-ca-file,
+	// Authentication is apiServer.authentication.configFile.
+	OIDCIssuer, OIDCAuthority, Authentication string
+	// Certificates lists those of the data directory.
+	Certificates func() ([]pki.Entry, error)
+	// OnOneDisk are the fields of directories for recovery that would be lost with the data.
+	OnOneDisk []config.Field
+}
+
 // directory checks a data directory.
 type directory struct {
 	*Report
-	config *config.ServerConfiguration
+	config *Config
 	now    func() time.Time
 	space  func(dir string) (free, total int64, err error)
 }
 
-// Directory checks the data directory of the configuration, which has been completed.
+// Directory checks the data directory of the configuration.
 // It returns an error for a directory that no server has used. running means that its
 // server answers; the files of etcd are then not read.
-func Directory(ctx context.Context, cfg *config.ServerConfiguration, running bool) (*Report, error) {
+func Directory(ctx context.Context, cfg *Config, running bool) (*Report, error) {
 	d := &directory{Report: &Report{DataDir: cfg.DataDir, Running: running, Findings: []Finding{}}, config: cfg, now: time.Now, space: datadir.DiskSpace}
 	if err := d.examine(ctx); err != nil {
 		return nil, err
@@ -54,7 +74,7 @@ func (d *directory) examine(ctx context.Context) error {
 	d.check("encryption key", d.encryptionKey)
 	d.check("kubeconfig", d.kubeconfig)
 	d.check("disk", d.disk)
-	if len(d.config.Etcd.External.Endpoints) > 0 {
+	if len(d.config.External.Endpoints) > 0 {
 		d.check("external etcd", func(add func(Finding)) error { return d.externalEtcd(ctx, add) })
 	} else {
 		d.database(ctx)
@@ -62,7 +82,7 @@ func (d *directory) examine(ctx context.Context) error {
 	if len(d.config.ServiceEndpoints) > 0 {
 		d.check("references", func(add func(Finding)) error { return d.configuredTargets(ctx, add) })
 	}
-	if trusted, err := configuredIssuers(d.config); err != nil || len(trusted) > 0 {
+	if trusted, err := d.config.issuers(); err != nil || len(trusted) > 0 {
 		d.check("token issuers", func(add func(Finding)) error {
 			if err != nil {
 				return err
@@ -145,7 +165,7 @@ func (d *directory) release(add func(Finding)) error {
 // encryptionKey reports that the key that a start has made is lost. A directory whose
 // resources were in plain text has had none.
 func (d *directory) encryptionKey(add func(Finding)) error {
-	encryption := d.config.APIServer.Encryption
+	encryption := d.config.Encryption
 	if encryption.ConfigFile != "" || len(encryption.Resources) == 0 || datadir.RequireUsed(d.config.DataDir) != nil {
 		return nil
 	}
@@ -170,7 +190,7 @@ func (d *directory) disk(add func(Finding)) error {
 	finding := Finding{
 		Object:  d.config.DataDir,
 		Problem: fmt.Sprintf("its disk has %s free of %s", datadir.Size(free), datadir.Size(total)),
-		Remedy:  fmt.Sprintf("make room: the server needs %s, and as much again for backups. Old backups are in %s; the directories before-restore-* in the data directory have what restores have replaced", datadir.Size(2*reserve), d.config.Backup.Dir),
+		Remedy:  fmt.Sprintf("make room: the server needs %s, and as much again for backups. Old backups are in %s; the directories before-restore-* in the data directory have what restores have replaced", datadir.Size(2*reserve), d.config.BackupDir),
 	}
 	switch {
 	case free < reserve:
@@ -180,8 +200,8 @@ func (d *directory) disk(add func(Finding)) error {
 		finding.Severity, finding.Problem = Risk, finding.Problem+": no backups are made, and soon writes are refused"
 		add(finding)
 	}
-	for _, problem := range admin.OnOneDisk(d.config) {
-		add(Finding{Severity: Risk, Object: problem.Path, Problem: problem.Field + " is on the disk of the data, and lost with it", Remedy: "choose a directory on another disk, or s3://BUCKET"})
+	for _, problem := range d.config.OnOneDisk {
+		add(Finding{Severity: Risk, Object: problem.Value, Problem: problem.Path + " is on the disk of the data, and lost with it", Remedy: "choose a directory on another disk, or s3://BUCKET"})
 	}
 	return nil
 }
@@ -197,7 +217,7 @@ func (d *directory) database(ctx context.Context) {
 	release, err := datadir.Hold(d.config.DataDir)
 	if errors.Is(err, datadir.ErrLocked) {
 		d.check("server", func(add func(Finding)) error {
-			if _, err := os.Stat(d.config.Kubeconfig.Path); err != nil {
+			if _, err := os.Stat(d.config.Kubeconfig); err != nil {
 				return errors.New("a process that serves no API holds the data directory")
 			}
 			add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: "a process holds the data directory and does not answer as its server: " + err.Error(),
@@ -254,6 +274,6 @@ func (d *directory) quota(add func(Finding), dir string) error {
 	if err != nil {
 		return fmt.Errorf("read the size of the database: %w", err)
 	}
-	checkQuota(add, info.Name(), info.Size(), d.config.Etcd.Embedded.QuotaBackend.Value())
+	checkQuota(add, info.Name(), info.Size(), d.config.Quota)
 	return nil
 }

@@ -37,9 +37,7 @@ func found(t *testing.T, check func(add func(Finding)) error) *Finding {
 func TestDisk(t *testing.T) {
 	const total = 100 << 30
 	for free, want := range map[int64]Severity{50 << 30: "", 150 << 20: Risk, 50 << 20: Failure} {
-		cfg := config.Default()
-		cfg.DataDir = "/data"
-		d := &directory{Report: &Report{}, config: cfg, space: func(string) (int64, int64, error) { return free, total, nil }}
+		d := &directory{Report: &Report{}, config: &Config{DataDir: "/data"}, space: func(string) (int64, int64, error) { return free, total, nil }}
 		switch f := found(t, d.disk); {
 		case f == nil && want != "":
 			t.Errorf("%d bytes free: nothing was found", free)
@@ -77,9 +75,7 @@ func TestExternalEtcd(t *testing.T) {
 		"one cannot exist": {[]string{server.URL, "http://[::1"}, Risk},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := config.Default()
-			cfg.Etcd.External.Endpoints = test.endpoints
-			d := &directory{Report: &Report{}, config: cfg}
+			d := &directory{Report: &Report{}, config: &Config{External: config.ExternalEtcd{Endpoints: test.endpoints}}}
 			f := found(t, func(add func(Finding)) error { return d.externalEtcd(t.Context(), add) })
 			if f == nil && test.want != "" || f != nil && f.Severity != test.want {
 				t.Errorf("found %+v, want %q", f, test.want)

@@ -14,17 +14,16 @@ import (
 
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/issuers"
 )
 
-// configuredIssuers returns the OpenID Connect issuers that the configuration trusts.
-func configuredIssuers(cfg *config.ServerConfiguration) ([]apiserverv1.Issuer, error) {
+// issuers returns the OpenID Connect issuers that the configuration trusts.
+func (c *Config) issuers() ([]apiserverv1.Issuer, error) {
 	var list []apiserverv1.Issuer
-	if url := string(cfg.APIServer.Flags["oidc-issuer-url"]); url != "" {
-		issuer := apiserverv1.Issuer{URL: url}
-		if file := string(cfg.APIServer.Flags["oidc-ca-file"]); file != "" {
-			data, err := os.ReadFile(file)
+	if c.OIDCIssuer != "" {
+		issuer := apiserverv1.Issuer{URL: c.OIDCIssuer}
+		if c.OIDCAuthority != "" {
+			data, err := os.ReadFile(c.OIDCAuthority)
 			if err != nil {
 				return nil, fmt.Errorf("read apiServer.flags.oidc-ca-file: %w", err)
 			}
@@ -32,7 +31,7 @@ func configuredIssuers(cfg *config.ServerConfiguration) ([]apiserverv1.Issuer, e
 		}
 		list = append(list, issuer)
 	}
-	configured, err := issuers.Read(cfg.APIServer.Authentication.ConfigFile)
+	configured, err := issuers.Read(c.Authentication)
 	return append(list, configured...), err
 }
 

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
-
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestIssuers: what keeps the server from fetching the keys of an issuer is found.
@@ -103,22 +101,21 @@ jwt:
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.Default()
-	if list, err := configuredIssuers(cfg); err != nil || len(list) != 0 {
+	cfg := &Config{}
+	if list, err := cfg.issuers(); err != nil || len(list) != 0 {
 		t.Errorf("without issuers: %+v, %v", list, err)
 	}
-	cfg.APIServer.Authentication.ConfigFile = file
-	list, err := configuredIssuers(cfg)
+	cfg.Authentication = file
+	list, err := cfg.issuers()
 	if err != nil || len(list) != 2 || list[1].URL != "https://two.example.org" || list[1].DiscoveryURL == nil {
 		t.Errorf("of the file: %+v, %v", list, err)
 	}
-	cfg = config.Default()
-	cfg.APIServer.Flags = map[string]config.Scalar{"oidc-issuer-url": "https://flag.example.org", "oidc-ca-file": config.Scalar(file)}
-	if list, err = configuredIssuers(cfg); err != nil || len(list) != 1 || list[0].URL != "https://flag.example.org" || list[0].CertificateAuthority != content {
+	cfg = &Config{OIDCIssuer: "https://flag.example.org", OIDCAuthority: file}
+	if list, err = cfg.issuers(); err != nil || len(list) != 1 || list[0].URL != "https://flag.example.org" || list[0].CertificateAuthority != content {
 		t.Errorf("of the flags: %+v, %v", list, err)
 	}
-	cfg.APIServer.Flags["oidc-ca-file"] = config.Scalar(file + ".missing")
-	if _, err := configuredIssuers(cfg); err == nil || !strings.Contains(err.Error(), "oidc-ca-file") {
+	cfg.OIDCAuthority = file + ".missing"
+	if _, err := cfg.issuers(); err == nil || !strings.Contains(err.Error(), "oidc-ca-file") {
 		t.Errorf("a missing file: %v", err)
 	}
 }

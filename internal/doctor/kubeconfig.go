@@ -24,7 +24,7 @@ import (
 
 // kubeconfig checks the administrator's kubeconfig.
 func (d *directory) kubeconfig(add func(Finding)) error {
-	path := d.config.Kubeconfig.Path
+	path := d.config.Kubeconfig
 	cfg, err := clientcmd.LoadFromFile(path)
 	restart := "start the server again: it writes the file"
 	if errors.Is(err, fs.ErrNotExist) {

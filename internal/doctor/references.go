@@ -41,7 +41,7 @@ func (d *directory) configuredTargets(ctx context.Context, add func(Finding)) er
 
 // externalEtcd reports endpoints of the external etcd that do not answer.
 func (d *directory) externalEtcd(ctx context.Context, add func(Finding)) error {
-	external := d.config.Etcd.External
+	external := d.config.External
 	all := external.Endpoints
 	var failed []string
 	for _, endpoint := range all {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
@@ -34,7 +33,7 @@ const (
 type server struct {
 	*Report
 	// config is that of the server; nil if it is not known.
-	config     *config.ServerConfiguration
+	config     *Config
 	client     kubernetes.Interface
 	extensions apiextensionsclientset.Interface
 	status     *admin.Status
@@ -43,8 +42,8 @@ type server struct {
 }
 
 // Server checks the running server of a kubeconfig and adds what it finds to the
-// report. cfg is the completed configuration of that server; nil if it is not known.
-func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *config.ServerConfiguration) error {
+// report. cfg is the configuration of that server; nil if it is not known.
+func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *Config) error {
 	connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)

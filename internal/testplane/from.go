@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
@@ -38,7 +38,7 @@ func restore(ctx context.Context, archive, to string, log *slog.Logger) error {
 	if err := cfg.Complete(); err != nil {
 		return err
 	}
-	if _, err := admin.Restore(ctx, cfg, log, archive, backup.Key{}); err != nil {
+	if _, err := parts.Restore(ctx, cfg, log, archive, backup.Key{}); err != nil {
 		return err
 	}
 	return etcd.WriteChecksum(ctx, filepath.Join(to, "etcd"))

@@ -1,4 +1,4 @@
-package admin
+package parts
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
-// NewArchiveWriter returns the writer of the continuous archive of a server, or nil if
+// ArchiveWriter returns the writer of the continuous archive of a server, or nil if
 // the configuration has no destination. The writer uses the store only while it runs. lead
 // waits until this server runs the controllers of an external etcd.
-func NewArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, archiver *backup.Archiver,
+func ArchiveWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, archiver *backup.Archiver,
 	lead func(context.Context) (context.Context, error), log *slog.Logger,
 ) (*archive.Writer, error) {
 	if cfg.Archive.Destination == "" {

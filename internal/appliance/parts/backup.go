@@ -1,0 +1,93 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+// Restore replaces the content of the configuration's data directory by that of the
+// archive. The configuration has been completed. ctx is as in [backup.Restore]. The new
+// revision is also above those of the configured continuous archive.
+func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, archive string, key backup.Key) (*backup.Restored, error) {
+	if len(cfg.Etcd.External.Endpoints) > 0 {
+		return nil, errors.New("the configuration has an external etcd: restore that with etcd's own tools, see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
+	}
+	archived, err := archivedRevision(ctx, cfg)
+	if err != nil {
+		log.Warn("the new revision is above that of the backup and of this machine's clock only", "error", err)
+	}
+	restore := restoreConfig(cfg, archive, key)
+	restore.Snapshot = func(snapshot, _, dir string) error {
+		return etcd.RestoreSnapshot(snapshot, dir, archived, logging.Zap(log, cfg.Logging.Verbosity))
+	}
+	return backup.Restore(ctx, restore)
+}
+
+// ImportBundle writes the certificates and keys of the bundle to the configuration's data
+// directory. The configuration has been completed.
+func ImportBundle(ctx context.Context, cfg *config.ServerConfiguration, archive string, key backup.Key) (*backup.Manifest, error) {
+	return backup.ImportBundle(ctx, restoreConfig(cfg, archive, key))
+}
+
+func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.Key) backup.RestoreConfig {
+	// The spool of the continuous archive has the identity of its writer.
+	restore := backup.RestoreConfig{Keep: []string{"archive"}, Archive: archive, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
+	// Archives in the data directory are not part of the data.
+	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {
+		name, _, _ := strings.Cut(inside, string(filepath.Separator))
+		restore.Keep = append(restore.Keep, name)
+	}
+	return restore
+}
+
+// onOneDisk returns the fields of directories for recovery that are on the disk of the data,
+// and would be lost with it.
+func onOneDisk(cfg *config.ServerConfiguration) (found []config.Field) {
+	if to := cfg.Archive.Destination; to != "" && filepath.IsAbs(to) && datadir.OnSameDisk(cfg.DataDir, to) {
+		found = append(found, config.Field{Path: "archive.destination", Value: to})
+	}
+	if cfg.Backup.Schedule != "" && datadir.OnSameDisk(cfg.DataDir, cfg.Backup.Dir) {
+		found = append(found, config.Field{Path: "backup.dir", Value: cfg.Backup.Dir})
+	}
+	return found
+}
+
+// StoppedArchiver returns the archiver of an embedded etcd that is not running.
+func StoppedArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, log *slog.Logger) *backup.Archiver {
+	data := dir.Join("etcd")
+	return backup.NewArchiver(backup.ArchiverConfig{
+		Config: cfg, Dir: dir, Stamp: stamp, Log: log,
+		Size: func(context.Context) (int64, error) { return etcd.StoppedSize(data) },
+		Snapshot: func(ctx context.Context) (io.ReadCloser, error) {
+			return etcd.SnapshotStopped(ctx, data, backup.SpoolDir(dir.Path()), logging.Zap(log, cfg.Logging.Verbosity))
+		},
+	})
+}
+
+// Archiver returns the archiver of a running store.
+func Archiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *backup.Archiver {
+	for _, field := range onOneDisk(cfg) {
+		log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk, or s3://BUCKET", "path", field.Value)
+	}
+	return backup.NewArchiver(backup.ArchiverConfig{
+		Config: cfg, Dir: dir, Stamp: stamp, Snapshot: store.Snapshot, Log: log,
+		Size: func(ctx context.Context) (int64, error) {
+			status, err := store.Connection().Status(ctx)
+			if err != nil {
+				return 0, err
+			}
+			return status.DbSize, nil
+		},
+	})
+}

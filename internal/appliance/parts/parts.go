@@ -1,0 +1,56 @@
+package parts
+
+import (
+	"log/slog"
+	"os"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/doctor"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
+)
+
+// Identity is the configuration of the identity. allowNew has a used data directory get the
+// authorities and keys that it lacks.
+func Identity(cfg *config.ServerConfiguration, dir *datadir.Dir, allowNew bool, log *slog.Logger) identity.Config {
+	return identity.Config{
+		Serving: cfg.Serving, Kubeconfig: cfg.Kubeconfig, Encryption: cfg.APIServer.Encryption, External: cfg.Etcd.External,
+		TokenKeyFiles: cfg.APIServer.Authentication.ServiceAccountKeyFiles, BackupDir: cfg.Backup.Dir, Dir: dir, AllowNew: allowNew, Log: log,
+	}
+}
+
+// KeyRotator rotates the key that encrypts resources while no server runs. A running server
+// adds what it has.
+func KeyRotator(cfg *config.ServerConfiguration, dir *datadir.Dir, store datastore.Datastore, log *slog.Logger) *admin.KeyRotator {
+	return &admin.KeyRotator{
+		ConfigFile: cfg.APIServer.Encryption.ConfigFile, File: dir.Join("encryption", "config.yaml"), Root: cfg.Etcd.External.Prefix, Store: store, Log: log,
+	}
+}
+
+// Facts are the fields of a status that do not change while the server runs.
+func Facts(cfg *config.ServerConfiguration, stamp datadir.Stamp, url string, started time.Time) admin.Status {
+	facts := admin.Status{
+		Started: started, PID: os.Getpid(), Server: url, DataDir: cfg.DataDir,
+		Versions: admin.Versions{Server: stamp.Version, Kubernetes: stamp.Kubernetes, Etcd: stamp.Etcd, Go: version.Go()},
+	}
+	if len(cfg.Etcd.External.Endpoints) == 0 {
+		facts.Database.QuotaBytes = cfg.Etcd.Embedded.QuotaBackend.Value()
+	}
+	return facts
+}
+
+// Doctor is what the checks of a data directory and its server read of the configuration.
+func Doctor(cfg *config.ServerConfiguration) *doctor.Config {
+	return &doctor.Config{
+		DataDir: cfg.DataDir, Kubeconfig: cfg.Kubeconfig.Path, BackupDir: cfg.Backup.Dir, Serving: cfg.Serving,
+		Encryption: cfg.APIServer.Encryption, External: cfg.Etcd.External, Quota: cfg.Etcd.Embedded.QuotaBackend.Value(),
+		ServiceEndpoints: cfg.ServiceEndpoints, Authentication: cfg.APIServer.Authentication.ConfigFile,
+		OIDCIssuer: string(cfg.APIServer.Flags["oidc-issuer-url"]), OIDCAuthority: string(cfg.APIServer.Flags["oidc-ca-file"]),
+		Certificates: func() ([]pki.Entry, error) { return ListCertificates(cfg) }, OnOneDisk: onOneDisk(cfg),
+	}
+}
