@@ -128,9 +128,9 @@ func TestKeyboard(t *testing.T) {
 	p.press(" ")
 	p.address("events=all")
 	p.press("/")
-	p.focused("Go to a type")
+	p.focused("Find types and objects")
 	p.press("no such type")
-	p.sees("No type matches.")
+	p.sees("No type or object matches.")
 	p.press(kb.Escape, "datab", kb.Tab) // leaving the search closes its menu
 	p.await("the menu is closed", func() error {
 		if menus := evaluate[int](p, `document.querySelectorAll(".menu").length`); menus != 0 {
@@ -139,7 +139,7 @@ func TestKeyboard(t *testing.T) {
 		return nil
 	})
 	p.press("/")
-	p.focused("Go to a type")
+	p.focused("Find types and objects")
 	p.press("datab")
 	p.run("wait for the menu", chromedp.WaitVisible(chromedp.CSS(".menu a.selected")))
 	p.press(kb.Enter)

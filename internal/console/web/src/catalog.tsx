@@ -4,11 +4,12 @@ import { inView } from "./api";
 import { number } from "./format";
 import { moveFocus, useDebounced, VirtualList } from "./parts";
 import { route, setQuery } from "./router";
+import { scope } from "./scope";
 import { useSignal } from "./signal";
 import { count, counts, miscounted, uncount } from "./counts";
 import { hrefOfType, isBuiltIn, matchesType, typeKey, types, type ApiType } from "./types";
 
-function TypeRow({ type }: { type: ApiType }) {
+function TypeRow({ type, grouped }: { type: ApiType; grouped: boolean }) {
   const found = useSignal(counts).get(typeKey(type));
   useEffect(() => {
     let timer = 0, left = false;
@@ -21,7 +22,7 @@ function TypeRow({ type }: { type: ApiType }) {
   }, [typeKey(type)]);
   return (
     <div class="type-row" role="row">
-      <a href={hrefOfType(type)} title={type.kind}>{type.kind}</a>
+      <span><a href={hrefOfType(type)} title={type.kind}>{type.kind}</a>{!grouped && <small> {type.group}</small>}</span>
       <span class="muted wide">{type.versions.join(", ")}</span>
       <span class="muted wide mono">{type.shortNames.join(", ")}</span>
       <span class="muted wide">{type.namespaced ? "namespaced" : "cluster"}</span>
@@ -40,8 +41,7 @@ export function Types() {
   const [progress, setProgress] = useState(0);
   const [text, setText] = useDebounced(query.get("q") ?? "", (q) => setQuery({ q }));
   const words = (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  useEffect(() => {
-    if (!populated) return;
+  useEffect(() => { // what the server has counted needs no request
     let done = 0, told = 0;
     setProgress(0);
     for (const type of known) void count(type).then(() => {
@@ -49,7 +49,7 @@ export function Types() {
       if (done === known.length || Date.now() - told > 200) { told = Date.now(); setProgress(done); }
     });
     return () => { for (const type of known) uncount(type); };
-  }, [populated, known]);
+  }, [known, useSignal(scope)]);
   const matching = useMemo(() => known.filter((type) => matchesType(type, words)), [known, query.get("q")]);
   const hasObjects = (type: ApiType) => Number(counted.get(typeKey(type))) > 0;
   const shown = populated ? matching.filter(hasObjects) : matching;
@@ -71,7 +71,7 @@ export function Types() {
         <VirtualList label="Types" items={items} keyOf={(item) => ("title" in item ? `group ${item.title}` : "first" in item ? `first ${typeKey(item.first)}` : typeKey(item))}
           row={(item) => ("title" in item ? <div class="group-row" role="row">
             {all || item.size === undefined ? <strong>{item.title}</strong> : <a href="#" role="button" aria-expanded={toggled.has(item.title)} onClick={(event) => { event.preventDefault(); toggle(item.title); }}>{toggled.has(item.title) ? "▾" : "▸"} <strong>{item.title}</strong></a>}
-            <span class="muted">{item.size === undefined ? "" : number(item.size)}</span></div> : <TypeRow type={"first" in item ? item.first : item} />)} />
+            <span class="muted">{item.size === undefined ? "" : number(item.size)}</span></div> : "first" in item ? <TypeRow type={item.first} grouped={false} /> : <TypeRow type={item} grouped />)} />
       </div>}
       {shown.length === 0 && <p class="muted">{populated && progress < known.length ? "Counting objects…" : "No type matches."}</p>}
     </>

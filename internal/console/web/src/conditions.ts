@@ -10,13 +10,14 @@ const negative = /(failed|failure|error|degraded|pressure|unavailable|stalled|da
 const passing = /^(issuing|renewing|reconciling|progressing|updating)$/i;
 /** Reasons of what is not ready yet and has not failed. */
 const underway = /^(creat|wait|progress|pending|reconciling|provision|delet|updat|install|start|initial)/i;
+const isUnderway = (reason = "") => underway.test(reason) && !/fail|err/i.test(reason);
 
 /** What a status means for a type of condition. A printer column with the name of the type is read the same way. */
 export function toneOf({ type, status, reason }: Condition): Tone {
   if (status !== "True" && status !== "False") return "warn";
   if (passing.test(type)) return status === "True" ? "warn" : "idle";
   if (negative.test(type) ? status === "False" : status === "True") return "good";
-  return underway.test(reason ?? "") ? "warn" : "bad";
+  return isUnderway(reason) ? "warn" : "bad";
 }
 
 const isCondition = (value: any): value is Condition => typeof value?.type === "string" && typeof value?.status === "string";
@@ -35,14 +36,17 @@ export function conditionsOf(status: any): { of: string; conditions: Condition[]
   return groups.filter((group) => group.conditions.length > 0);
 }
 
-/** Whether an object is well, and a word for it, by its conditions. */
-export function stateOf(object?: KubeObject): { tone: Tone; word: string } {
+/** Whether an object is well, a word for it, and the message of the condition that says so. */
+export interface State { tone: Tone; word: string; message?: string }
+
+/** The state of an object by its conditions. */
+export function stateOf(object?: KubeObject): State {
   const conditions = conditionsIn(object?.status);
   if (object?.metadata.deletionTimestamp) return { tone: "warn", word: "deleting" };
   const synced = conditions.find((each) => each.type === "Synced");
   const main = ["Ready", "Available", "Healthy", "Programmed", "Established", "Accepted"].map((type) => conditions.find((each) => each.type === type)).find((each) => !!each);
   const failed = [synced, main].find((each) => each && each.status !== "True");
-  if (failed) return { tone: failed.status === "False" && !underway.test(failed.reason ?? "") ? "bad" : "warn", word: failed.reason || (failed === synced ? "not synced" : `not ${failed.type.toLowerCase()}`) };
+  if (failed) return { tone: failed.status === "False" && !isUnderway(failed.reason) ? "bad" : "warn", message: failed.message, word: failed.reason || (failed === synced ? "not synced" : `not ${failed.type.toLowerCase()}`) };
   const good = main ?? synced;
   return good ? { tone: "good", word: good.type.toLowerCase() } : { tone: "idle", word: "" };
 }

@@ -1,11 +1,11 @@
 import { render } from "preact";
-import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useLayoutEffect, useState } from "preact/hooks";
 import { connection, epoch, pause, whileInView } from "./api";
-import { go, route, setQuery } from "./router";
+import { route, setQuery } from "./router";
 import { loadCounts } from "./counts";
 import { choose, loadNamespaces, namespaces, scope } from "./scope";
 import { useSignal } from "./signal";
-import { apiVersion, hrefOfType, loadTypes, types } from "./types";
+import { loadTypes, types } from "./types";
 import { Failure, Loading } from "./parts";
 import { Overview } from "./overview";
 import { Types } from "./catalog";
@@ -13,6 +13,7 @@ import { Objects } from "./objects";
 import { ObjectPage } from "./object";
 import { EditPage } from "./edit";
 import { SchemaPage } from "./schema";
+import { Search } from "./search";
 import { Access } from "./access";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
@@ -21,48 +22,6 @@ const pages: Record<string, () => any> = {
   "": Overview, types: Types, objects: Objects, object: ObjectPage, edit: EditPage, new: EditPage, schema: SchemaPage, access: Access,
 };
 const navigation = [["", "Overview"], ["types", "Types"], ["access", "Access"]];
-
-/** Finds types by name and goes to them. */
-function TypeSearch() {
-  const [text, setText] = useState("");
-  const [selected, setSelected] = useState(0);
-  const input = useRef<HTMLInputElement>(null);
-  const known = useSignal(types) ?? [];
-  const words = text.replace(/^\//, "").toLowerCase().split(/\s+/).filter(Boolean);
-  const found = words.length === 0 ? [] : known.filter((type) => {
-    const name = `${type.kind} ${type.resource} ${type.group} ${type.shortNames.join(" ")}`.toLowerCase();
-    return words.every((word) => name.includes(word));
-  }).sort((a, b) => a.kind.length - b.kind.length).slice(0, 12);
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if (event.key !== "/" || event.ctrlKey || event.metaKey || (event.target as Element).closest("input:not([type=checkbox], [type=radio]), textarea, select, .cm-editor, dialog")) return;
-      event.preventDefault();
-      input.current?.focus();
-    };
-    document.addEventListener("keydown", onKey);
-    return () => document.removeEventListener("keydown", onKey);
-  }, []);
-  const leave = () => { setText(""); setSelected(0); };
-  return (
-    <div class="type-search" role="search" onFocusOut={(event) => { if (!event.currentTarget.contains(event.relatedTarget as Element | null)) leave(); }}>
-      <input ref={input} type="text" placeholder="Go to a type  /" aria-label="Go to a type" value={text} autocomplete="off"
-        role="combobox" aria-autocomplete="list" aria-expanded={words.length > 0} aria-controls="found-types" aria-activedescendant={found[selected] && `found-type-${selected}`}
-        onInput={(event) => { setText(event.currentTarget.value); setSelected(0); }}
-        onKeyDown={(event) => {
-          if (event.key === "ArrowDown") { event.preventDefault(); setSelected((n) => Math.min(n + 1, found.length - 1)); }
-          if (event.key === "ArrowUp") { event.preventDefault(); setSelected((n) => Math.max(n - 1, 0)); }
-          if (event.key === "Escape") leave();
-          if (event.key === "Enter" && found[selected]) { go(hrefOfType(found[selected])); leave(); event.currentTarget.blur(); }
-        }} />
-      {words.length > 0 && <ul class="menu" id="found-types" role="listbox" aria-label="Types found">
-        {found.map((type, i) => <li key={hrefOfType(type)} id={`found-type-${i}`} role="option" aria-selected={i === selected}>
-          <a href={hrefOfType(type)} tabIndex={-1} class={i === selected ? "selected" : ""} onClick={leave}>{type.kind} <small>{apiVersion(type)}</small></a>
-        </li>)}
-        {found.length === 0 && <li class="muted">No type matches.</li>}
-      </ul>}
-    </div>
-  );
-}
 
 /** Chooses the namespace of the pages: one of the list, or any name if they may not be listed. */
 function NamespacePicker() {
@@ -122,7 +81,7 @@ function App() {
           {navigation.map(([path, title]) => <a key={path} href={`#/${path}`} aria-current={(parts[0] ?? "") === path ? "page" : undefined}>{title}</a>)}
         </nav>
         <NamespacePicker />
-        <TypeSearch />
+        <Search />
       </header>
       {state === "expired" && <div class="banner" role="alert">The session of this page has ended. Copy your text, then open the new address: the terminal of <code>kube-hyper-mini console</code> shows it as soon as you <a href="/">reload the page</a>, or start it again.</div>}
       {state === "refused" && <div class="banner" role="alert">The API server refuses the credentials of the kubeconfig: they have expired or were revoked. Log in again, or replace the kubeconfig: this page then continues.</div>}

@@ -45,7 +45,7 @@ function ObjectsOf({ type, query }: { type: ApiType; query: URLSearchParams }) {
   return (
     <>
       <div class="title"><h1>{type.kind}</h1><span class="muted">{apiVersion(type)}</span>
-        <span class="muted" aria-live="polite">{table.loading && empty ? "" : `${table.exact ? "" : "more than "}${number(table.total)} ${table.total === 1 ? "object" : "objects"}`}</span>
+        <span class="muted" aria-live="polite">{empty && (table.loading || table.error) ? "" : `${table.exact ? "" : "more than "}${number(table.total)} ${table.total === 1 ? "object" : "objects"}`}</span>
         <span class="buttons"><a class="button" href={`#/schema/${typeKey(type)}`}>Schema</a>
         {useMay("create", type, namespace) && <a class="button primary" href={`#/new/${typeKey(type)}${namespace ? "?ns=" + encodeURIComponent(namespace) : ""}`}>Create</a>}</span></div>
       <Filters labels={labels} query={query}>

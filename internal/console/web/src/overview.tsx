@@ -1,6 +1,6 @@
-// The server at a glance.
+// The page that begins: objects, events, and the server at a glance.
 import { useEffect } from "preact/hooks";
-import { ApiError, get, list, parallel, pause, send, whileInView, type KubeObject } from "./api";
+import { ApiError, connection, get, list, parallel, pause, send, whileInView, type KubeObject } from "./api";
 import { Chart } from "./chart";
 import { bytes, number, span } from "./format";
 import { compare, parse, type Calls, type Point, type Sample } from "./metrics";
@@ -10,6 +10,7 @@ import { EVERY, usePolled } from "./polled";
 import { route, setQuery } from "./router";
 import { scope } from "./scope";
 import { Signal, useSignal, type Loaded } from "./signal";
+import { ThingsOf } from "./things";
 import { typeOfKind, hrefOfObject, hrefOfType, types, findType } from "./types";
 
 /** Points of a chart: ten minutes. */
@@ -18,14 +19,22 @@ const KEEP = 120;
 export function Overview() {
   const server = usePolled(loadServer);
   const metrics = useMetrics();
+  const reached = useSignal(connection) === "up";
+  if (!server.data && !reached) return <><div class="title"><h1>Overview</h1></div><p class="muted">This page waits for the API server.</p></>;
+  // Cards that tell of trouble come first.
+  const cards = <div class="cards" key="cards"><Health {...server} /><Server {...server} /><Data {...server} /></div>, trouble = !!server.data && isTroubled(server.data);
   return <>
     <div class="title"><h1>Overview</h1></div>
-    <div class="cards"><Health {...server} /><Server {...server} /><Data {...server} /></div>
+    {trouble && cards}
+    <ThingsOf />
+    <Events />
+    {!trouble && <><h2>Server</h2>{cards}</>}
     <Charts {...metrics} />
     <Remote metrics={metrics} converters={server.data?.status?.remote?.conversionWebhooks ?? {}} />
-    <Events />
   </>;
 }
+
+const isTroubled = ({ status, checks }: ServerState) => checks.some((check) => !check.good) || !!status && (!status.ready || status.database.readOnly || status.database.nearQuota || status.database.error);
 
 const optional = <T,>(promise: Promise<T>): Promise<T | undefined> => promise.catch((error) => { if (error instanceof ApiError && (error.code === 404 || error.code === 403)) return undefined; throw error; });
 

@@ -7,7 +7,8 @@ import { contained, tree } from "./owners";
 import { Age, Loading, Pill } from "./parts";
 import { EVERY, usePolled } from "./polled";
 import { Tree } from "./tree";
-import { hrefOfReference, hrefOfType, typeKey, type ApiType } from "./types";
+import { TypeCounts } from "./things";
+import { hrefOfReference, type ApiType } from "./types";
 
 export function Summary({ type, object }: { type: ApiType; object: KubeObject }) {
   const { apiVersion, kind, metadata, spec, status, data, stringData, binaryData, ...rest } = object;
@@ -15,10 +16,11 @@ export function Summary({ type, object }: { type: ApiType; object: KubeObject })
   return (
     <>
       {conditionsOf(status).map(({ of, conditions }) => <section key={of}><h2>Conditions{of && ` of ${of}`}</h2><Conditions conditions={conditions} /></section>)}
+      {type.group === "" && type.resource === "namespaces" && <Content type={type} object={object} />}
       <Part title="Spec" value={spec} /><Part title="Status" value={state} />
       {isSecret(object) ? <Keys data={data ?? {}} /> : <><Part title="Data" value={data} /><Part title="Binary data" value={binaryData && Object.keys(binaryData)} /></>}
-      {Object.entries(rest).map(([name, value]) => <Part key={name} title={name} value={value} />)}
-      {type.group === "" && type.resource === "namespaces" && <Content type={type} object={object} />}
+      <Part title="Fields" value={Object.fromEntries(Object.entries(rest).filter(([, value]) => isPlain(value)))} />
+      {Object.entries(rest).map(([name, value]) => isPlain(value) ? null : <Part key={name} title={name} value={value} />)}
       <Inline type={type} object={object} />
       <Metadata object={object} />
     </>
@@ -84,7 +86,7 @@ function decoded(value: string): string {
 function Content({ type, object }: { type: ApiType; object: KubeObject }) {
   const { data, error } = usePolled((signal) => contained(type, [object.metadata], signal), [object.metadata.uid], (took) => Math.max(2 * EVERY, 10 * took));
   return <section><h2>Content</h2>{!data ? error ? <p class="muted">{error.message}</p> : <Loading /> : data.every((item) => !item.count) ? <p class="muted">No objects.</p>
-    : <ul class="content">{data.filter((item) => item.count).map(({ type: each, count }) => <li key={typeKey(each)}><a href={`${hrefOfType(each)}?ns=${encodeURIComponent(object.metadata.name)}`}>{each.kind}</a> <span class="figure">{number(count!)}</span></li>)}</ul>}</section>;
+    : <TypeCounts found={data.filter((item) => item.count)} query={`?ns=${encodeURIComponent(object.metadata.name)}`} />}</section>;
 }
 
 /** Owners and dependents, if there are any. */
