@@ -356,12 +356,14 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestUnreachableServer: the page reports that the server does not answer, and continues when it does.
+// TestUnreachableServer: the page reports that the server does not answer, and continues
+// when it does. It does not take the console's end for that.
 func TestUnreachableServer(t *testing.T) {
 	t.Parallel()
 	port := fmt.Sprint(harness.FreePort(t))
 	s := harness.Start(t, "--port", port)
-	p := open(t, launch(t, "--data-dir", s.Dir), "#/objects/core/v1/namespaces")
+	c := launch(t, "--data-dir", s.Dir)
+	p := open(t, c, "#/objects/core/v1/namespaces")
 	p.sees("kube-system")
 	if code := s.Stop(); code != 0 {
 		t.Fatalf("the server ended with %d", code)
@@ -371,4 +373,6 @@ func TestUnreachableServer(t *testing.T) {
 	p.lacks("The API server does not answer")
 	s.Kubectl("", "create", "namespace", "after")
 	p.sees("after")
+	c.stop(t)
+	p.sees("The console does not answer", "open the address that it prints")
 }

@@ -28,9 +28,8 @@ func TestHome(t *testing.T) {
 	p.shows(".halves li", "orders", "status by cloud")
 	p.visit("#/object/cloud.example.org/v1/databases/shop/orders")
 	p.shows(".conditions .bad", "Ready")
-	p.visit("#/objects/core/v1/configmaps?ns=default")
-	p.run("choose a namespace", chromedp.Focus(labelled("Namespace")), chromedp.KeyEvent("d"))
 	p.visit("#/")
+	p.run("choose a namespace", chromedp.Focus(labelled("Namespace")), chromedp.KeyEvent("d"))
 	p.sees("Objects in default")
 	p.lacks("orders")
 }

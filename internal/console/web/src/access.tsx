@@ -22,7 +22,7 @@ export function Access() {
       review("SelfSubjectReview", undefined, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "authentication.k8s.io/v1"),
       rulesIn(namespace),
     ]);
-    return { user: who.status.userInfo, rules: rules.resourceRules ?? [], incomplete: rules.incomplete, namespace };
+    return { user: who.status.userInfo, ...rules, namespace };
   }, [namespace]);
   return <>
     <div class="title"><h1>Access</h1></div>
@@ -32,14 +32,11 @@ export function Access() {
         <div class="toolbar"><label>In namespace <input value={text} aria-label="Namespace of the rules" onInput={(event) => setText(event.currentTarget.value)} /></label>
           {mine.data.incomplete && <span class="muted">The authorizer does not list all rules.</span>}</div>
         {mine.data.namespace !== namespace ? <Loading /> : <table class="plain stack"><thead><tr><th>Verbs</th><th>Resources</th><th>API groups</th><th>Names</th></tr></thead>
-          <tbody>{sorted(mine.data.rules).map((rule, i) => <tr key={i}><td data-label="Verbs">{all(rule.verbs)}</td><td data-label="Resources">{all(rule.resources)}</td><td data-label="API groups">{all(rule.apiGroups?.map((group) => group || "core"))}</td><td data-label="Names">{all(rule.resourceNames, "any")}</td></tr>)}</tbody></table>}</>}
+          <tbody>{mine.data.rules.map((rule, i) => <tr key={i}><td data-label="Verbs">{all(rule.verbs)}</td><td data-label="Resources">{all(rule.resources)}</td><td data-label="API groups">{all(rule.apiGroups?.map((group) => group || "core"))}</td><td data-label="Names">{all(rule.resourceNames, "any")}</td></tr>)}</tbody></table>}</>}
     </section>
     <WhoCan />
   </>;
 }
-
-/** The rules in an order that does not change: the server has none. */
-const sorted = (rules: Rule[]) => rules.map((rule) => ({ rule, text: JSON.stringify([rule.verbs, rule.apiGroups, rule.resources, rule.resourceNames]) })).sort((a, b) => (a.text < b.text ? -1 : 1)).map(({ rule }) => rule);
 
 const all = (values: string[] | undefined, none = "") => (!values?.length ? none : values.map((value) => (value === "*" ? "all" : value)).join(", "));
 

@@ -12,8 +12,8 @@ export interface KubeObject { apiVersion: string; kind: string; metadata: Metada
 export interface List<T = KubeObject> { items: T[]; metadata: { resourceVersion: string; continue?: string; remainingItemCount?: number } }
 export interface Cause { reason?: string; message?: string; field?: string }
 
-/** Whether the page can use the API server: `down`, it does not answer; `other`, its certificate is not that of the kubeconfig; `expired`, this session has ended; `refused`, it does not accept the kubeconfig's credentials. */
-type Connection = "up" | "down" | "other" | "expired" | "refused";
+/** Whether the page can use the API server: `down`, it does not answer; `away`, the console does not; `other`, its certificate is not that of the kubeconfig; `expired`, this session has ended; `refused`, it does not accept the kubeconfig's credentials. */
+type Connection = "up" | "down" | "away" | "other" | "expired" | "refused";
 export const connection = new Signal<Connection>("up");
 /** Grows whenever the API server can be used again, so that pages load again. */
 export const epoch = new Signal(0);
@@ -60,7 +60,7 @@ let probing = false;
 const forever = new AbortController().signal;
 
 /** Asks until the API server can be used: a path of its own, because a remote API server behind it may be the one that fails. */
-async function probe(path: "/readyz" | "/version", failing?: "down" | "other") {
+async function probe(path: "/readyz" | "/version", failing?: "down" | "away" | "other") {
   if (probing) return;
   probing = true;
   if (failing) { connection.value = failing; await pause(500, forever); }
@@ -92,7 +92,7 @@ async function ask(path: string, signal: AbortSignal): Promise<Connection> {
     await answer.body?.cancel();
     return answer.ok || answer.status === 403 ? "up" : failureOf(answer) ?? "down";
   } catch {
-    return "down"; // the console itself is away
+    return "away";
   }
 }
 
@@ -125,7 +125,7 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
       },
     });
   } catch (error) {
-    if (!options.signal?.aborted) void probe("/readyz", "down");
+    if (!options.signal?.aborted) void probe("/readyz", "away");
     throw error instanceof Error && error.name === "AbortError" ? error : new ApiError(0, "the console does not answer");
   }
   if (answer.ok || (options.etag && answer.status === 304)) return answer;

@@ -6,7 +6,7 @@ import { moveFocus, useDebounced, VirtualList } from "./parts";
 import { route, setQuery } from "./router";
 import { scope } from "./scope";
 import { useSignal } from "./signal";
-import { count, counts, miscounted, uncount } from "./counts";
+import { count, counts, miscounted, rules, uncount } from "./counts";
 import { hrefOfType, isBuiltIn, matchesType, typeKey, types, type ApiType } from "./types";
 
 function TypeRow({ type, grouped }: { type: ApiType; grouped: boolean }) {
@@ -49,7 +49,7 @@ export function Types() {
       if (done === known.length || Date.now() - told > 200) { told = Date.now(); setProgress(done); }
     });
     return () => { for (const type of known) uncount(type); };
-  }, [known, useSignal(scope)]);
+  }, [known, useSignal(scope), useSignal(rules)]);
   const matching = useMemo(() => known.filter((type) => matchesType(type, words)), [known, query.get("q")]);
   const hasObjects = (type: ApiType) => Number(counted.get(typeKey(type))) > 0;
   const shown = populated ? matching.filter(hasObjects) : matching;

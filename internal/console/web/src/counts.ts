@@ -9,7 +9,7 @@ export const status = new Signal<any>(undefined);
 /** The groups whose objects another API server has. */
 let remote = new Set<string>();
 /** What the user may do in the namespace of the pages; undefined if the authorizer does not list all rules. */
-let rules: Rule[] | undefined;
+export const rules = new Signal<Rule[] | undefined>(undefined);
 
 /** Reads what the server counts, or which types the user may list. */
 export async function loadCounts(signal: AbortSignal): Promise<void> {
@@ -29,7 +29,8 @@ export async function loadCounts(signal: AbortSignal): Promise<void> {
   }
   if (status.value === null) {
     const found = await rulesIn(scope.value || "default").catch(() => undefined);
-    rules = found && !found.incomplete ? found.resourceRules : undefined;
+    const known = found && !found.incomplete ? found.rules : undefined;
+    if (JSON.stringify(known) !== JSON.stringify(rules.value)) rules.value = known;
   }
 }
 
@@ -55,7 +56,7 @@ function serverCounts(): [string, number][] {
 }
 
 /** Types that may have objects that the user may list. */
-export const listable = (type: ApiType) => type.verbs.includes("list") && totalOf(type) !== 0 && (!rules || rules.some((rule) => matches(rule, "list", type.group, type.resource)));
+export const listable = (type: ApiType) => type.verbs.includes("list") && totalOf(type) !== 0 && (!rules.value || rules.value.some((rule) => matches(rule, "list", type.group, type.resource)));
 
 scope.subscribe(() => { counted.clear(); pending.clear(); counts.value = new Map(serverCounts()); });
 types.subscribe(() => { counts.value = new Map([...counts.value, ...serverCounts()]); });

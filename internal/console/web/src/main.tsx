@@ -63,7 +63,7 @@ function App() {
       }
     });
     return () => abort.abort();
-  }, [round]);
+  }, [round, namespace]);
   // With the page, not after it: a person may have moved the focus then.
   useLayoutEffect(() => { document.querySelector("main")?.focus({ preventScroll: true }); window.scrollTo(0, 0); }, [parts.join("/")]);
   const writes = parts[0] === "edit" || parts[0] === "new";
@@ -87,6 +87,7 @@ function App() {
       {state === "refused" && <div class="banner" role="alert">The API server refuses the credentials of the kubeconfig: they have expired or were revoked. Log in again, or replace the kubeconfig: this page then continues.</div>}
       {state === "other" && <div class="banner" role="alert">Another server answers at the address of the API server: its certificate is not that of the kubeconfig, as after a reset. End the console with Ctrl-C and start it again: it then uses the kubeconfig of the new server.</div>}
       {state === "down" && <div class="banner" role="alert">The API server does not answer. This page continues as soon as it does.</div>}
+      {state === "away" && <div class="banner" role="alert">The console does not answer. If it has ended, start <code>kube-hyper-mini console</code> again and open the address that it prints.</div>}
       <main tabIndex={-1}>
         {!Page ? <><h1>Not found</h1><p>No page has this address. <a href="#/">Overview</a></p></>
           : known || Page === Overview ? <Drawn key={parts.join("/") + (writes ? "" : "#" + round)} page={Page} />

@@ -38,8 +38,13 @@ export interface Rule { verbs: string[]; apiGroups?: string[]; resources?: strin
 export const review = async (kind: string, spec: any, path: string, group: string) =>
   (await send(path, { method: "POST", body: JSON.stringify({ apiVersion: group, kind, spec }) })).json();
 
-export const rulesIn = async (namespace: string): Promise<{ resourceRules?: Rule[]; incomplete: boolean }> =>
-  (await review("SelfSubjectRulesReview", { namespace }, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", "authorization.k8s.io/v1")).status;
+/** The user's rules in a namespace, in an order that does not change: the server has none. */
+export async function rulesIn(namespace: string): Promise<{ rules: Rule[]; incomplete: boolean }> {
+  const { status } = await review("SelfSubjectRulesReview", { namespace }, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", "authorization.k8s.io/v1");
+  const key = (rule: Rule) => JSON.stringify([rule.verbs, rule.apiGroups, rule.resources, rule.resourceNames]);
+  const sorted = (status.resourceRules ?? []).map((rule: Rule) => ({ rule, key: key(rule) })).sort((a: { key: string }, b: { key: string }) => (a.key < b.key ? -1 : 1));
+  return { rules: sorted.map(({ rule }: { rule: Rule }) => rule), incomplete: status.incomplete };
+}
 
 const includes = (values: string[] | undefined, wanted: string) => !!values && (values.includes("*") || values.includes(wanted));
 

@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { METADATA_LIST, connection, list, parallel, pause, whileInView, type KubeObject, type Metadata } from "./api";
 import { stateOf, type State } from "./conditions";
-import { listable } from "./counts";
+import { listable, rules } from "./counts";
 import { number } from "./format";
 import { Age, Loading, Pill } from "./parts";
 import { scope } from "./scope";
@@ -47,7 +47,7 @@ async function read(type: ApiType, namespace: string, signal: AbortSignal): Prom
 
 /** Follows the objects of all types while the component is shown. */
 function useThings(): Things {
-  const served = useSignal(types), of = useSignal(scope) ?? "";
+  const served = useSignal(types), of = useSignal(scope) ?? "", allowed = useSignal(rules);
   useEffect(() => {
     if (!served) return;
     const abort = new AbortController();
@@ -72,7 +72,7 @@ function useThings(): Things {
       }
     });
     return () => abort.abort();
-  }, [served, of]);
+  }, [served, of, allowed]);
   return useSignal(known);
 }
 
