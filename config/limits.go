@@ -12,8 +12,15 @@ type Limits struct {
 	// MapEntries is the number of entries of a map in the body of a write, or of a list in
 	// its metadata.
 	MapEntries int `json:"mapEntries"`
-	// LargestList is the size of the objects of one list.
-	LargestList resource.Quantity `json:"largestList"`
+	// LargestHeader is the size of the header of a request with its path and query.
+	LargestHeader resource.Quantity `json:"largestHeader"`
+	// LargestReview is the size of the body of a review, which any user may send.
+	LargestReview resource.Quantity `json:"largestReview"`
+	// LargestList is the size of the objects of one list, LargestYAMLList that of one in YAML.
+	LargestList     resource.Quantity `json:"largestList"`
+	LargestYAMLList resource.Quantity `json:"largestYAMLList"`
+	// ListsAtOnce is the size of the objects of all large lists that are served at a time.
+	ListsAtOnce resource.Quantity `json:"listsAtOnce"`
 	// NamespacePercent is the part of etcd.embedded.quotaBackend that the objects of one
 	// namespace may take.
 	NamespacePercent int `json:"namespacePercent"`
@@ -24,8 +31,9 @@ type Limits struct {
 func defaultLimits() Limits {
 	return Limits{
 		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, MapEntries: 10_000,
-		LargestList: resource.MustParse("512Mi"), NamespacePercent: 25,
-		IdleTypes: resource.MustParse("256Mi"),
+		LargestHeader: resource.MustParse("64Ki"), LargestReview: resource.MustParse("64Ki"),
+		LargestList: resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("64Mi"),
+		NamespacePercent: 25, IdleTypes: resource.MustParse("256Mi"),
 	}
 }
 
@@ -36,7 +44,9 @@ func (l *Limits) validate(fail func(path, format string, args ...any)) {
 	}{
 		{"connectionsPerAddress", int64(l.ConnectionsPerAddress)}, {"watchesPerUser", int64(l.WatchesPerUser)},
 		{"mapEntries", int64(l.MapEntries)},
-		{"largestList", l.LargestList.Value()}, {"namespacePercent", int64(l.NamespacePercent)},
+		{"largestHeader", l.LargestHeader.Value()}, {"largestReview", l.LargestReview.Value()},
+		{"largestList", l.LargestList.Value()}, {"largestYAMLList", l.LargestYAMLList.Value()}, {"listsAtOnce", l.ListsAtOnce.Value()},
+		{"namespacePercent", int64(l.NamespacePercent)},
 		{"idleTypes", l.IdleTypes.Value()},
 	} {
 		if field.value < 0 {

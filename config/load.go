@@ -137,9 +137,7 @@ func load(name string, data []byte, complete func(*ServerConfiguration)) (*Serve
 // resolve makes the paths of the configuration absolute.
 func (c *ServerConfiguration) resolve(dir string) {
 	for _, field := range c.Fields() {
-		if field.path != nil {
-			makeAbsolute(field.path, dir)
-		}
+		makeAbsolute(field.path, dir)
 	}
 	if !c.Archive.isURL() {
 		makeAbsolute(&c.Archive.Destination, dir)

@@ -73,9 +73,6 @@ func (c *ServerConfiguration) Validate() error {
 // read.
 func (c *ServerConfiguration) validatePaths(fail func(path, format string, args ...any)) {
 	for _, field := range c.Fields() {
-		if field.path == nil {
-			continue
-		}
 		err := CheckPath(field.Value)
 		if err == nil && field.input && field.Value != "" {
 			var f *os.File

@@ -54,7 +54,7 @@ func (o *Options) matchAdmission(served served) error {
 			continue
 		}
 		admission.DefaultOffPlugins.Insert(plugin)
-		if slices.Contains(o.config.APIServer.Admission.EnablePlugins, plugin) {
+		if slices.Contains(o.settings.APIServer.Admission.EnablePlugins, plugin) {
 			errs = append(errs, &config.FieldError{Path: "apiServer.admission.enablePlugins", Message: unservedNeed(plugin, missing[0])})
 		}
 	}
@@ -73,7 +73,7 @@ func unservedNeed(plugin string, resource schema.GroupVersionResource) string {
 // matchAuthorizers returns an error for the Node authorizer if nodes are not served: it
 // watches nodes, pods and volumes, and the server would never be ready.
 func (o *Options) matchAuthorizers(served served) error {
-	file := o.config.APIServer.Authorization.ConfigFile
+	file := o.settings.APIServer.Authorization.ConfigFile
 	if file == "" || served.has(corev1.SchemeGroupVersion.WithResource("nodes")) {
 		return nil
 	}

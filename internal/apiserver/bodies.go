@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 const (
-	// maxReview is the size of a review in bytes, which any user may send.
-	maxReview = 64 << 10
 	// smallBody has too few entries to take long, unless YAML repeats them.
 	smallBody = 32 << 10
 	// maxUserYAML is the size of the YAML bodies of one user that are decoded at the same
@@ -42,19 +42,19 @@ var reviews = sets.New(
 // square of the number of entries of a map, and goes on after the timeout of its request.
 type bodyLimits struct {
 	requesters requesters
-	entries    int   // of a map; 0 for no bound
+	limits     config.Limits
 	size       int64 // of a body, in bytes
 	remote     func(*request.RequestInfo) bool
 	serializer runtime.NegotiatedSerializer
-	yaml       *shares
+	decoding   *budgets // of YAML
 }
 
-// newBodyLimits returns the bounds; entries and size are without a bound if they are 0.
-func newBodyLimits(entries int, size int64, requesters requesters, remote func(*request.RequestInfo) bool, serializer runtime.NegotiatedSerializer) *bodyLimits {
+// newBodyLimits returns the bounds; size is without a bound if it is 0.
+func newBodyLimits(limits config.Limits, size int64, requesters requesters, remote func(*request.RequestInfo) bool, serializer runtime.NegotiatedSerializer) *bodyLimits {
 	if size <= 0 {
 		size = math.MaxInt64
 	}
-	return &bodyLimits{entries: entries, size: size, requesters: requesters, remote: remote, serializer: serializer, yaml: newShares(maxUserYAML)}
+	return &bodyLimits{limits: limits, size: size, requesters: requesters, remote: remote, serializer: serializer, decoding: newBudgets()}
 }
 
 // limit refuses bodies above the bounds with 413.
@@ -71,8 +71,8 @@ func (b *bodyLimits) limit(next http.Handler) http.Handler {
 			return
 		}
 		limit := b.size
-		if reviews.Has(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String()) {
-			limit = maxReview
+		if largest := b.limits.LargestReview.Value(); largest > 0 && reviews.Has(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String()) {
+			limit = min(limit, largest)
 		}
 		body, release, err := b.read(w, r, format, limit)
 		if err != nil {
@@ -102,7 +102,7 @@ func (b *bodyLimits) read(w http.ResponseWriter, r *http.Request, format bodyTyp
 	if format == formatYAML && len(body) > smallBody {
 		ctx, cancel := context.WithTimeout(r.Context(), maxYAMLWait)
 		defer cancel()
-		acquired, ok := b.yaml.acquire(ctx, b.requesters.name(r.Context()), int64(len(body)))
+		acquired, ok := b.decoding.acquire(ctx, budget{b.requesters.name(r.Context()), maxUserYAML, int64(len(body))})
 		if !ok {
 			return nil, nil, errors.NewTooManyRequests("other YAML bodies of this user are being decoded; send JSON, or try again later", int(maxYAMLWait.Seconds()))
 		}
@@ -114,8 +114,8 @@ func (b *bodyLimits) read(w http.ResponseWriter, r *http.Request, format bodyTyp
 		err = errors.NewBadRequest("read the body: " + err.Error())
 	case int64(measured.size) > limit:
 		err = tooLarge(limit)
-	case b.entries > 0 && measured.entries > b.entries:
-		err = errors.NewRequestEntityTooLargeError(fmt.Sprintf("a map, or a list of the metadata, has %d entries; at most %d are allowed (limits.mapEntries of the server's configuration)", measured.entries, b.entries))
+	case b.limits.MapEntries > 0 && measured.entries > b.limits.MapEntries:
+		err = tooManyEntries(measured.entries, b.limits.MapEntries)
 	}
 	if err != nil {
 		release()
@@ -125,7 +125,13 @@ func (b *bodyLimits) read(w http.ResponseWriter, r *http.Request, format bodyTyp
 }
 
 func tooLarge(limit int64) error {
-	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes; aliases of YAML count with what they stand for", limit))
+	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes (for reviews, limits.largestReview of the server's configuration); "+
+		"aliases of YAML count with what they stand for", limit))
+}
+
+func tooManyEntries(entries, most int) error {
+	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("a map, or a list of the metadata, has %d entries; "+
+		"at most %d are allowed (limits.mapEntries of the server's configuration)", entries, most))
 }
 
 // bodyType is an encoding of bodies.

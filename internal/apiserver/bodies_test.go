@@ -10,12 +10,17 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/core"
 )
 
 const (
@@ -27,7 +32,7 @@ const (
 // response. It fails if the handler gets another body.
 func sendBody(t *testing.T, method, path, contentType, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	limits := newBodyLimits(100, 1<<20, newRequesters(), func(*request.RequestInfo) bool { return false }, legacyscheme.Codecs)
+	limits := newBodyLimits(testLimits, 1<<20, newRequesters(), func(*request.RequestInfo) bool { return false }, legacyscheme.Codecs)
 	h := limits.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if got, err := io.ReadAll(r.Body); err != nil || string(got) != body {
 			t.Errorf("the handler gets another body of %d bytes: %v", len(got), err)
@@ -43,7 +48,7 @@ func sendBody(t *testing.T, method, path, contentType, body string) *httptest.Re
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
-	if release, ok := limits.yaml.acquire(t.Context(), "mallory", maxUserYAML); ok {
+	if release, ok := limits.decoding.acquire(t.Context(), budget{"mallory", maxUserYAML, maxUserYAML}); ok {
 		release()
 	}
 	return w
@@ -97,7 +102,7 @@ func TestBodyLimits(t *testing.T) {
 	}{
 		"a review":                 {post, reviewsPath, "application/json", `{"spec":{}}`, ""},
 		"a review of 33 kB":        {post, reviewsPath, "application/json", `{"a":"` + large + `"}`, ""},
-		"a review above 64 KiB":    {post, reviewsPath, "application/json", `{"a":"` + large + large + `"}`, "65536 bytes"},
+		"a review above 64 KiB":    {post, reviewsPath, "application/json", `{"a":"` + large + large + `"}`, "limits.largestReview"},
 		"a review in YAML":         {post, reviewsPath, "application/yaml", "a: {}", ""},
 		"repeated YAML":            {post, reviewsPath, "application/yaml", "a: &a " + large[:1000] + "\nb: &b [" + strings.Repeat("*a,", 20) + "]\nc: [*b, *b, *b, *b]", "65536 bytes"},
 		"recursive YAML":           {post, reviewsPath, "application/yaml", "a: &a [*a, *a]", ""},
@@ -127,5 +132,43 @@ func TestBodyLimits(t *testing.T) {
 				t.Errorf("answered %d without %q: %s", w.Code, test.refused, w.Body)
 			}
 		})
+	}
+}
+
+// TestGrowthLimit: a patch may not make an object's maps grow above the bound, however small
+// its body is; an object above it may become smaller.
+func TestGrowthLimit(t *testing.T) {
+	t.Parallel()
+	internal := func(metadata metav1.ObjectMeta, data map[string]string) runtime.Object {
+		return &core.ConfigMap{ObjectMeta: metadata, Data: data}
+	}
+	finalizers := strings.Split(strings.Repeat("example.com/a ", 101), " ")
+	custom := func(entries int) runtime.Object {
+		spec := map[string]any{}
+		for i := range entries {
+			spec[fmt.Sprint(i)] = "v"
+		}
+		return &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	}
+	for name, test := range map[string]struct {
+		verb          string
+		before, after runtime.Object
+		refused       bool
+	}{
+		"few entries":            {"patch", internal(metav1.ObjectMeta{}, entries(99)), internal(metav1.ObjectMeta{}, entries(100)), false},
+		"many entries":           {"patch", internal(metav1.ObjectMeta{}, entries(100)), internal(metav1.ObjectMeta{}, entries(101)), true},
+		"labels":                 {"patch", internal(metav1.ObjectMeta{}, nil), internal(metav1.ObjectMeta{Labels: entries(101)}, nil), true},
+		"finalizers":             {"patch", internal(metav1.ObjectMeta{}, nil), internal(metav1.ObjectMeta{Finalizers: finalizers}, nil), true},
+		"a created object":       {"patch", nil, internal(metav1.ObjectMeta{}, entries(101)), true},
+		"a custom resource":      {"patch", custom(1), custom(101), true},
+		"less than before":       {"patch", custom(103), custom(102), false},
+		"an update, by its body": {"update", custom(1), custom(101), false},
+	} {
+		ctx := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: test.verb})
+		attributes := admission.NewAttributesRecord(test.after, test.before, schema.GroupVersionKind{}, "a", "a", schema.GroupVersionResource{}, "", admission.Update, nil, false, nil)
+		err := growthLimit{100}.Validate(ctx, attributes, nil)
+		if apierrors.IsRequestEntityTooLargeError(err) != test.refused || err != nil && !test.refused {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

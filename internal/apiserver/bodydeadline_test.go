@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,17 +15,59 @@ import (
 )
 
 // TestHalfSentBody: the connection of a client that does not send the rest of a body is closed
-// after the timeout of the request.
+// after the timeout of the request; that of a command, which has none, after a time of its own.
 func TestHalfSentBody(t *testing.T) {
 	t.Parallel()
-	inner := endBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		go func() { _, _ = io.Copy(io.Discard, r.Body) }() // as upstream's handler, which the timeout filter leaves
-		<-r.Context().Done()
-		w.WriteHeader(http.StatusGatewayTimeout)
-	}))
+	for name, path := range map[string]string{"a write": "/", "a command": OwnPrefix + "backup"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inner := endBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if path != "/" {
+					if _, err := io.Copy(io.Discard, r.Body); err == nil {
+						t.Error("the body is complete")
+					}
+				} else {
+					go func() { _, _ = io.Copy(io.Discard, r.Body) }() // as upstream's handler, which the timeout filter leaves
+					<-r.Context().Done()
+				}
+				w.WriteHeader(http.StatusGatewayTimeout)
+			}), 50*time.Millisecond)
+			expectClosed(t, path, inner)
+		})
+	}
+}
+
+// TestBodyOfACommand: the request of a command goes on for longer than its body may take.
+func TestBodyOfACommand(t *testing.T) {
+	t.Parallel()
+	connection := &deadlines{}
+	body := &commandBody{io.NopCloser(strings.NewReader("body")), http.NewResponseController(connection)}
+	if _, err := io.Copy(io.Discard, body); err != nil || connection.last == nil || !connection.last.IsZero() {
+		t.Errorf("the deadline after the body is %v: %v", connection.last, err)
+	}
+}
+
+// deadlines records the last deadline.
+type deadlines struct {
+	http.ResponseWriter
+	last *time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.last = &t
+	return nil
+}
+
+// expectClosed sends half of a body, and fails unless the server closes the connection.
+func expectClosed(t *testing.T, path string, inner http.Handler) {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(request.WithRequestInfo(r.Context(), &request.RequestInfo{Verb: "create"}), 50*time.Millisecond)
-		defer cancel()
+		ctx := request.WithRequestInfo(r.Context(), &request.RequestInfo{Verb: "create", Path: path})
+		if path == "/" {
+			timeout, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			ctx = timeout
+		}
 		inner.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	defer server.CloseClientConnections()
@@ -33,10 +76,10 @@ func TestHalfSentBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf"); err != nil {
+	if _, err := io.WriteString(client, "POST "+path+" HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf"); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := client.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	reader := bufio.NewReader(client)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -26,7 +25,6 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds/apiservices"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
@@ -76,7 +74,7 @@ type builder struct {
 	config    Config
 	options   options.CompletedOptions
 	profile   profile
-	external  config.ExternalEtcd // with endpoints if the store is run elsewhere
+	settings  Settings
 	generic   *genericapiserver.Config
 	informers *readyInformers
 	loopback  *kube.Loopback
@@ -88,8 +86,6 @@ type builder struct {
 	drain     *drain
 	trusted   *trustedRequests // set with the aggregator
 	bootstrap bootstrapToken
-	stopGrace time.Duration
-	limits    config.Limits
 	discovery *crds.Discovery
 	groups    *apiservices.Groups // set with the aggregator
 	rbac      bool                // whether RBAC is an authorizer
@@ -98,7 +94,7 @@ type builder struct {
 // New builds the chain. [Server.Run] serves it. ctx stops the goroutines that the options
 // start.
 func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
-	completed, err := o.complete(ctx, cfg, []string{embeddedEndpoint})
+	completed, err := o.complete(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -107,9 +103,8 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	b := &builder{
-		config: cfg, options: completed, profile: o.profile, external: o.config.Etcd.External, loopback: kube.NewLoopback(), cached: cached, writes: newNamespaceWrites(),
-		drain: newDrain(legacyscheme.Codecs), stopGrace: o.config.Serving.StopGrace.Duration, bootstrap: newBootstrapToken(),
-		limits: o.config.Limits,
+		config: cfg, options: completed, profile: o.profile, settings: o.settings, loopback: kube.NewLoopback(), cached: cached,
+		writes: newNamespaceWrites(), drain: newDrain(legacyscheme.Codecs), bootstrap: newBootstrapToken(),
 	}
 	server, err := b.server(ctx)
 	if err != nil && b.caches != nil {
@@ -141,7 +136,7 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
 	b.caches = newCaches(ctx, b.config.Storage.AwaitCaches)
-	b.generic.AdmissionControl = bootstrapAdmission{b.generic.AdmissionControl}
+	b.generic.AdmissionControl = b.admission(b.generic.AdmissionControl)
 	return b.delegates(native, initializers)
 }
 
@@ -166,7 +161,7 @@ func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
 	extensions, err := crds.New(crds.Config{
 		Upstream: c.extensions, Alone: b.config.Alone, Discovery: b.discovery, Populated: b.populated,
-		Population: b.config.Storage.Population(), IdleTypeBytes: b.limits.IdleTypes.Value(),
+		Population: b.config.Storage.Population(), IdleTypeBytes: b.settings.Limits.IdleTypes.Value(),
 	}, genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return nil, fmt.Errorf("create the apiextensions server: %w", err)
@@ -258,7 +253,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		remote:     b.remote,
 		drain:      b.drain,
 		bootstrap:  b.bootstrap,
-		stopGrace:  b.stopGrace,
+		stopGrace:  b.settings.Serving.StopGrace.Duration,
 		rbac:       b.rbac,
 		resources:  b.generic.MergedResourceConfig,
 		crds:       extensions,

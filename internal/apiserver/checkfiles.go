@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -25,35 +26,33 @@ import (
 // errors in them only when it applies the options: the data directory exists by then,
 // and these errors look like temporary failures.
 func (o *Options) checkFiles() error {
-	checks := o.fileChecks()
+	api := &o.settings.APIServer
 	var errs []error
-	for _, field := range o.config.Fields() {
-		check := checks[field.Format]
-		if check == nil || field.Value == "" {
-			continue
+	check := func(field, file string, check func(path string) error) {
+		if file == "" {
+			return
 		}
-		if err := check(field.Value); err != nil {
+		if err := check(file); err != nil {
 			text := strings.ReplaceAll(err.Error(), "\n", "; ")
-			if !strings.Contains(text, field.Value) {
-				text = field.Value + ": " + text
+			if !strings.Contains(text, file) {
+				text = file + ": " + text
 			}
-			errs = append(errs, &config.FieldError{Path: field.Path, Message: text})
+			errs = append(errs, &config.FieldError{Path: field, Message: text})
 		}
+	}
+	check("serving.caFile", o.settings.Serving.CAFile, checkCertificates)
+	check("apiServer.admission.configFile", api.Admission.ConfigFile, o.checkAdmission)
+	check("apiServer.authentication.configFile", api.Authentication.ConfigFile, func(string) error {
+		return kube.CheckAuthenticationFile(o.upstream.Authentication)
+	})
+	check("apiServer.authentication.clientCAFile", api.Authentication.ClientCAFile, checkCertificates)
+	check("apiServer.audit.policyFile", api.Audit.PolicyFile, checkAudit)
+	check("apiServer.encryption.configFile", api.Encryption.ConfigFile, kube.CheckEncryptionFile)
+	check("apiServer.tracing.configFile", api.Tracing.ConfigFile, checkTracing)
+	for i, file := range api.Authentication.ServiceAccountKeyFiles {
+		check(fmt.Sprintf("apiServer.authentication.serviceAccountKeyFiles[%d]", i), file, checkTokenKeys)
 	}
 	return errors.Join(errs...)
-}
-
-// fileChecks are the checks of files, by format.
-func (o *Options) fileChecks() map[config.Format]func(path string) error {
-	return map[config.Format]func(path string) error{
-		config.FormatAdmissionConfiguration:      o.checkAdmission,
-		config.FormatAuditPolicy:                 checkAudit,
-		config.FormatAuthenticationConfiguration: func(string) error { return kube.CheckAuthenticationFile(o.upstream.Authentication) },
-		config.FormatCertificates:                checkCertificates,
-		config.FormatEncryptionConfiguration:     kube.CheckEncryptionFile,
-		config.FormatPublicKeys:                  checkTokenKeys,
-		config.FormatTracingConfiguration:        checkTracing,
-	}
 }
 
 func checkCertificates(path string) error {

@@ -2,31 +2,35 @@ package apiserver
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
-// maxIdleRead bounds the bytes that a connection takes while it has no request: those of
-// the TLS handshake, the header of the next request, and what is left of the body of a
-// refused one, of which net/http reads 256 KiB. Upstream's bound of a header is 1 MiB.
-const maxIdleRead = 384 << 10
+// idleRead is what a connection takes, besides two headers, while it has no request: the TLS
+// handshake, and what is left of the body of a refused request, of which net/http reads 256 KiB.
+// Upstream's bound of a header is 1 MiB.
+const idleRead = 256 << 10
 
 // handlerDelay is time for the handler of a request whose body is being read to begin.
 const handlerDelay = 100 * time.Millisecond
 
 // errHeaderTooLarge ends a connection.
-var errHeaderTooLarge = errors.New("the client has sent more than 384 KiB without a request")
+var errHeaderTooLarge = errors.New("the client has sent too much without a request")
 
 // connectionLimits is a listener that bounds the connections of each client address, and
 // what a connection sends before it has a request: upstream keeps a megabyte for it.
 type connectionLimits struct {
 	net.Listener
-	perAddress int // 0 for no bound
-	log        *slog.Logger
+	limits config.Limits
+	log    *slog.Logger
 
 	mu        sync.Mutex
 	addresses map[string]*clientAddress     // with connections, by host
@@ -39,9 +43,9 @@ type clientAddress struct {
 	logged      bool // a refusal was logged
 }
 
-func newConnectionLimits(listener net.Listener, perAddress int, log *slog.Logger) *connectionLimits {
+func newConnectionLimits(listener net.Listener, limits config.Limits, log *slog.Logger) *connectionLimits {
 	return &connectionLimits{
-		Listener: listener, perAddress: perAddress, log: log,
+		Listener: listener, limits: limits, log: log,
 		addresses: map[string]*clientAddress{}, open: map[string]*limitedConnection{},
 	}
 }
@@ -74,15 +78,18 @@ func (l *connectionLimits) admit(accepted net.Conn) net.Conn {
 		client = &clientAddress{}
 		l.addresses[host] = client
 	}
-	if l.perAddress > 0 && client.connections == l.perAddress {
+	if most := l.limits.ConnectionsPerAddress; most > 0 && client.connections == most {
 		if !client.logged {
-			l.log.Warn("closing connections above limits.connectionsPerAddress", "address", host, "limit", l.perAddress)
+			l.log.Warn("closing connections above limits.connectionsPerAddress", "address", host, "limit", most)
 		}
 		client.logged = true
 		return nil
 	}
 	client.connections++
-	connection := &limitedConnection{Conn: accepted}
+	connection := &limitedConnection{Conn: accepted, most: math.MaxInt64}
+	if header := l.limits.LargestHeader.Value(); header > 0 {
+		connection.most = idleRead + 2*header
+	}
 	l.open[address] = connection
 	connection.forget = sync.OnceFunc(func() {
 		l.mu.Lock()
@@ -95,8 +102,10 @@ func (l *connectionLimits) admit(accepted net.Conn) net.Conn {
 	return connection
 }
 
-// limitHeaders wraps the whole handler chain: it records which connections have requests.
+// limitHeaders wraps the whole handler chain: it records which connections have requests, and
+// refuses requests with a large header with 431.
 func (l *connectionLimits) limitHeaders(next http.Handler) http.Handler {
+	most := l.limits.LargestHeader.Value()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
 		connection := l.open[r.RemoteAddr]
@@ -105,13 +114,30 @@ func (l *connectionLimits) limitHeaders(next http.Handler) http.Handler {
 			connection.requests.Add(1)
 			defer connection.ended()
 		}
+		if size := headerSize(r); most > 0 && size > most {
+			http.Error(w, fmt.Sprintf("the header of the request has %d bytes with its path and query; at most %d are allowed (limits.largestHeader of the server's configuration)",
+				size, most), http.StatusRequestHeaderFieldsTooLarge)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// headerSize returns the size of the header of a request with its path and query.
+func headerSize(r *http.Request) int64 {
+	size := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return int64(size)
 }
 
 // limitedConnection is a connection of a client.
 type limitedConnection struct {
 	net.Conn
+	most     int64 // bytes without a request
 	forget   func()
 	requests atomic.Int64 // in flight
 	read     atomic.Int64 // bytes since the last request has ended
@@ -123,7 +149,7 @@ func (c *limitedConnection) ended() {
 }
 
 func (c *limitedConnection) isOver() bool {
-	return c.requests.Load() == 0 && c.read.Load() > maxIdleRead
+	return c.requests.Load() == 0 && c.read.Load() > c.most
 }
 
 // Read implements [net.Conn].

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -8,12 +9,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // serveLimited serves with the limits until the test ends, and returns the address.
 func serveLimited(t *testing.T, perAddress int) string {
 	t.Helper()
-	limits := newConnectionLimits(testListener(t).Listener, perAddress, slog.New(slog.DiscardHandler))
+	limits := newConnectionLimits(testListener(t).Listener, config.Limits{ConnectionsPerAddress: perAddress, LargestHeader: resource.MustParse("64Ki")}, slog.New(slog.DiscardHandler))
 	server := &http.Server{Handler: limits.limitHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
 	})), MaxHeaderBytes: 1 << 20}
@@ -41,6 +46,38 @@ func TestConnectionsPerAddress(t *testing.T) {
 	}
 	if err := get(); err == nil {
 		t.Error("a third connection of one address is served")
+	}
+}
+
+// TestLargeHeader: a request with a large header, or a large query, is refused with the field that
+// allows it.
+func TestLargeHeader(t *testing.T) {
+	t.Parallel()
+	address := serveLimited(t, 0)
+	for name, size := range map[string]int{"within the bound": 50_000, "above it": 70_000} {
+		for _, inQuery := range []bool{false, true} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if inQuery {
+				request.URL.RawQuery = strings.Repeat("q", size)
+			} else {
+				request.Header.Set("X-A", strings.Repeat("h", size))
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(response.Body)
+			if err := errors.Join(err, response.Body.Close()); err != nil {
+				t.Fatal(err)
+			}
+			refused := response.StatusCode == http.StatusRequestHeaderFieldsTooLarge && strings.Contains(string(text), "limits.largestHeader")
+			if refused != (size > 64<<10) {
+				t.Errorf("%s, in the query %v: answered %d: %s", name, inQuery, response.StatusCode, text)
+			}
+		}
 	}
 }
 

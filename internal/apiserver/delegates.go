@@ -34,7 +34,7 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 		return nil, fmt.Errorf("configure the apiextensions server: %w", err)
 	}
 	b.store(&extensions.GenericConfig.Config)
-	extensions.GenericConfig.AdmissionControl = bootstrapAdmission{extensions.GenericConfig.AdmissionControl}
+	extensions.GenericConfig.AdmissionControl = b.admission(extensions.GenericConfig.AdmissionControl)
 	etcdOptions := *b.options.Etcd
 	etcdOptions.StorageConfig.Codec = nil // the getter makes one for each CRD
 	extensions.ExtraConfig.CRDRESTOptionsGetter, err = b.config.Storage.CustomResourceGetter(
@@ -66,7 +66,7 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 	}
 	b.trusted = newTrustedRequests(b.config.Revoked, authorities...)
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := b.drain.endAfterGrace(build(b.drain.recordRequests(b.trusted.track(endBodies(b.writes.track(crds.NegotiateLists(b.answerGroups(b.limitRemote(handler))))))), c))
+		chain := b.drain.endAfterGrace(build(b.drain.recordRequests(b.trusted.track(endBodies(b.writes.track(crds.NegotiateLists(b.answerGroups(b.limitRemote(handler)))), commandBodyTimeout))), c))
 		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
 			return connections.limitHeaders(chain)
 		}

@@ -41,7 +41,7 @@ const differencesFile = "DIFFERENCES.md"
 // each difference that differencesFile does not list, and for each row in it
 // that is no difference.
 func TestDifferencesFromKubeAPIServer(t *testing.T) {
-	ours, err := NewOptions(config.Default())
+	ours, err := NewOptions(defaultSettings())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 		t.Fatal(err)
 	}
 	cfg := Config{Files: files, TokenKeys: keys, Listener: testListener(t), Storage: &storage.Storage{}}
-	completed, err := ours.complete(t.Context(), cfg, []string{embeddedEndpoint})
+	completed, err := ours.complete(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,4 +305,10 @@ func compareLongRunning(t *testing.T, theirs, ours request.LongRunningRequestChe
 	if info := (&request.RequestInfo{Verb: "post", Path: OwnPrefix + "backup"}); !ours(r, info) {
 		t.Errorf("POST %s is not long-running", info.Path)
 	}
+}
+
+// defaultSettings are those of an empty configuration file.
+func defaultSettings() Settings {
+	cfg := config.Default()
+	return Settings{APIServer: cfg.APIServer, Serving: cfg.Serving, External: cfg.Etcd.External, Limits: cfg.Limits, Profile: cfg.APIs.Profile}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server/resourceconfig"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	cliflag "k8s.io/component-base/cli/flag"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -23,13 +24,13 @@ import (
 
 // runtimeConfig replaces the key of the core group, which has no name, by upstream's
 // (resourceconfig.MergeAPIResourceConfigs): "/v1/secrets" for "v1/secrets".
-func runtimeConfig(configured map[string]config.Scalar) map[string]config.Scalar {
-	keyed := make(map[string]config.Scalar, len(configured))
+func runtimeConfig(configured map[string]config.Scalar) cliflag.ConfigurationMap {
+	keyed := make(cliflag.ConfigurationMap, len(configured))
 	for key, value := range configured {
 		if key == "v1" || strings.HasPrefix(key, "v1/") {
 			key = "/" + key
 		}
-		keyed[key] = value
+		keyed[key] = string(value)
 	}
 	return keyed
 }
@@ -90,7 +91,7 @@ func (o *Options) matchEnablement() error {
 		}
 	}
 	roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")
-	if !served.has(roles) && o.config.APIServer.Authorization.ConfigFile == "" {
+	if !served.has(roles) && o.settings.APIServer.Authorization.ConfigFile == "" {
 		errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
 			Message: roles.Group + " cannot be disabled: RBAC authorizes by it; name another authorizer in apiServer.authorization.configFile"})
 	}

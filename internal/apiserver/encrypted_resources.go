@@ -19,7 +19,7 @@ import (
 // does not store: because of such a mistake the meant resource would be stored in plain
 // text. Custom resources cannot be checked.
 func (o *Options) checkEncryptedResources() error {
-	resources := o.config.APIServer.Encryption.Resources
+	resources := o.settings.APIServer.Encryption.Resources
 	var errs []error
 	for i, resource := range resources {
 		if message := o.unknownResource(resource); message != "" {

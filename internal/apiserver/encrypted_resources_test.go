@@ -46,21 +46,19 @@ func TestBuiltInResourcesAreComplete(t *testing.T) {
 // TestEncryptedResourcesOfTheProfileKubernetes: with it, the list may have all types that
 // the server stores, and no others.
 func TestEncryptedResourcesOfTheProfileKubernetes(t *testing.T) {
-	cfg := config.Default()
 	for _, profile := range []string{config.ProfileGeneric, config.ProfileKubernetes} {
-		cfg.APIs.Profile = profile
-		o := &Options{config: cfg, profile: newProfile(cfg)}
+		o := &Options{profile: newProfile(profile)}
 		for resource, ofBoth := range map[string]bool{
 			"secrets": true, "*.*": true, "*.certificates.k8s.io": true,
 			"pods": false, "services": false, "deployments.apps": false, "*.batch": false, "ipaddresses.networking.k8s.io": true, // as a custom resource
 		} {
-			o.config.APIServer.Encryption.Resources = []string{resource}
+			o.settings.APIServer.Encryption.Resources = []string{resource}
 			err := o.checkEncryptedResources()
 			if wanted := ofBoth || profile == config.ProfileKubernetes; (err == nil) != wanted {
 				t.Errorf("%s, %s: %v", profile, resource, err)
 			}
 		}
-		o.config.APIServer.Encryption.Resources = []string{"deployment.apps"}
+		o.settings.APIServer.Encryption.Resources = []string{"deployment.apps"}
 		if err := o.checkEncryptedResources(); err == nil {
 			t.Errorf("%s: a resource that does not exist is accepted", profile)
 		}

@@ -4,15 +4,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // Exposure describes which hosts can reach a server that does not listen on loopback,
 // and with which credentials; "" for one that listens on loopback. server is its URL,
-// which has the port.
-func Exposure(cfg *config.ServerConfiguration, server string) string {
-	bindAddress := cfg.Serving.BindAddress
+// which has the port. authenticationFile is apiServer.authentication.configFile.
+func Exposure(bindAddress, authenticationFile, server string) string {
 	address := net.ParseIP(bindAddress)
 	if address == nil || address.IsLoopback() {
 		return ""
@@ -26,7 +23,7 @@ func Exposure(cfg *config.ServerConfiguration, server string) string {
 		where = fmt.Sprintf("hosts that reach port %s of any address of this machine", port)
 	}
 	with := "client certificates and service account tokens of this server; without credentials to /livez, /readyz and /healthz only"
-	if cfg.APIServer.Authentication.ConfigFile != "" {
+	if authenticationFile != "" {
 		with = "client certificates and service account tokens of this server, and with the methods in apiServer.authentication.configFile"
 	}
 	return fmt.Sprintf("%s can connect with %s; see \"kube-hyper-mini help network\"", where, with)

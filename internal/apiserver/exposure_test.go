@@ -3,8 +3,6 @@ package apiserver
 import (
 	"strings"
 	"testing"
-
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 func TestExposure(t *testing.T) {
@@ -20,12 +18,11 @@ func TestExposure(t *testing.T) {
 		{"10.0.0.5", false, "hosts that reach 10.0.0.5:6443 can connect"},
 		{"fd00::5", false, "[fd00::5]:6443"},
 	} {
-		cfg := config.Default()
-		cfg.Serving.BindAddress = c.address
+		authentication := ""
 		if c.issuers {
-			cfg.APIServer.Authentication.ConfigFile = "authentication.yaml"
+			authentication = "authentication.yaml"
 		}
-		got := Exposure(cfg, "https://mini.example.org:6443")
+		got := Exposure(c.address, authentication, "https://mini.example.org:6443")
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.address, got, c.want)
 		}

@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -28,7 +29,11 @@ const OwnPrefix = "/kube-hyper-mini/"
 // longRunning reports whether a request has no deadline: upstream's long-running
 // requests, and the POST requests of this program's commands.
 func longRunning(r *http.Request, info *request.RequestInfo) bool {
-	return kube.IsLongRunning(r, info) || r.Method == http.MethodPost && strings.HasPrefix(info.Path, OwnPrefix)
+	return kube.IsLongRunning(r, info) || isCommand(r, info)
+}
+
+func isCommand(r *http.Request, info *request.RequestInfo) bool {
+	return r.Method == http.MethodPost && strings.HasPrefix(info.Path, OwnPrefix)
 }
 
 // genericConfig applies the options to the configuration that the three servers share.
@@ -62,9 +67,9 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 	c.LongRunningFunc = longRunning
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		requesters := newRequesters()
-		gate := newListGate(b.config.Storage.Population().Size, b.limits.LargestList.Value(), requesters, c.Serializer)
-		watches := newWatchLimit(b.limits.WatchesPerUser, requesters, c.Serializer)
-		bodies := newBodyLimits(b.limits.MapEntries, c.MaxRequestBodyBytes, requesters, b.isRemote, c.Serializer)
+		gate := newListGate(b.config.Storage.Population().Size, b.settings.Limits, requesters, c.Serializer)
+		watches := newWatchLimit(b.settings.Limits.WatchesPerUser, requesters, c.Serializer)
+		bodies := newBodyLimits(b.settings.Limits, c.MaxRequestBodyBytes, requesters, b.isRemote, c.Serializer)
 		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(watches.limit(gate.limit(bodies.limit(b.profile.handler(handler, c.Serializer))))), c)
 	}
 	b.options.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)
@@ -72,7 +77,7 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 
 // connectStores replaces the way to etcd that the storage options have set.
 func (b *builder) connectStores(factory *serverstorage.DefaultStorageFactory, c *genericapiserver.Config) {
-	b.profile.connectStores(factory, b.config.Storage.Dial, b.external)
+	b.profile.connectStores(factory, b.config.Storage.Dial, b.settings.External)
 	b.uncached = b.config.Storage.RESTOptionsGetter(c.RESTOptionsGetter, func(schema.GroupResource) bool { return false })
 	b.store(c)
 }
@@ -115,4 +120,9 @@ func (b *builder) refuseRevokedKeys(c *genericapiserver.Config) {
 func (b *builder) needsIdentityLease(c *genericapiserver.Config) bool {
 	isRead := b.config.Shared || utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionAPI)
 	return isRead && c.MergedResourceConfig.ResourceEnabled(coordinationv1.SchemeGroupVersion.WithResource("leases"))
+}
+
+// admission adds to the plugins of upstream what applies to all types.
+func (b *builder) admission(plugins admission.Interface) admission.Interface {
+	return bootstrapAdmission{admission.NewChainHandler(plugins, growthLimit{b.settings.Limits.MapEntries})}
 }

@@ -33,9 +33,8 @@ func limitConnections(listener net.Listener) net.Listener {
 }
 
 // Listen takes the port that the configuration names. The listener accepts as many
-// connections at a time as the limit of open files allows, and at most perAddress of one
-// client address; 0 for no such bound.
-func Listen(serving *config.Serving, perAddress int, log *slog.Logger) (*Listener, error) {
+// connections at a time as the limit of open files allows, within limits.
+func Listen(serving *config.Serving, limits config.Limits, log *slog.Logger) (*Listener, error) {
 	address := net.JoinHostPort(serving.BindAddress, strconv.Itoa(serving.Port))
 	listener, err := net.Listen("tcp", address)
 	switch {
@@ -48,5 +47,5 @@ func Listen(serving *config.Serving, perAddress int, log *slog.Logger) (*Listene
 	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return &Listener{Listener: newConnectionLimits(limitConnections(listener), perAddress, log)}, nil
+	return &Listener{Listener: newConnectionLimits(limitConnections(listener), limits, log)}, nil
 }

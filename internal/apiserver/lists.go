@@ -8,95 +8,57 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 const (
 	// largeList is the cost from which on lists are limited.
-	largeList = 500
-	// objectSize is the size of an object, in bytes, that costs 1; smaller ones cost 1, too.
-	objectSize = 1300
+	largeList = 500 * minObject
+	// minObject is what an object costs at least, in bytes.
+	minObject = 1300
 	// maxObject is the size of the largest object that etcd stores, in bytes.
 	maxObject = 3 << 19
-	// maxYAMLList is the size of the largest list in YAML, whose encoder has all of it in
-	// memory several times, and goes on after the end of the request.
-	maxYAMLList = 4 << 20
 	// yamlCost is how many times more than in JSON a list in YAML costs.
 	yamlCost = 8
 	// maxClientWait bounds the time for which a list counts that waits for its client.
 	maxClientWait = 2 * time.Second
 	// maxListWait bounds the time that a large list waits before it is refused.
 	maxListWait = 15 * time.Second
-	// maxListed bounds the cost of all large lists that are served at the same time. A list
-	// takes about 300 bytes for each object, and 1.3 MB for encoding and compression.
-	maxListed = 50_000
-	// maxUserListed is the same for each requester: one that does not read its lists leaves
-	// room for others.
-	maxUserListed = maxListed / 4
-	// maxMastersListed is the same for system:masters, whose lists do not wait for those of
-	// other users: two lists of 5,000 at a time leave a part of two processors unused.
-	maxMastersListed = 15_000
-	// maxControllersListed is the same for the controllers and informers of servers.
-	maxControllersListed = 10_000
 	// yieldAfter is the number of bytes that a list or a watch writes before other
 	// goroutines run. One event of a watch is sent without a delay.
 	yieldAfter = 8 << 10
-	// countAge is the time for which a counted number of objects is used.
-	countAge = time.Second
-	// maxCounts bounds the number of entries in listGate.counts.
-	maxCounts = 1000
 )
 
 // listGate bounds the lists, and the watches that begin with a list, that are
-// served at the same time, by the number of their objects. Upstream's flow
+// served at the same time, by the size of their objects. Upstream's flow
 // control bounds requests, and system:masters are exempt from it: 500 lists of
 // 5,000 objects take 1.7 GB and delay all other requests by seconds.
 type listGate struct {
 	size       func(ctx context.Context, resource schema.GroupResource, namespace string) (storage.Size, error)
-	largest    int64 // size of the objects of a list, in bytes; 0 for no bound
+	limits     config.Limits
 	serializer k8sruntime.NegotiatedSerializer
 	requesters requesters
-
-	// all and ofUser are for all requesters but the other two.
-	all, ofUser, masters, controllers *shares
-
-	mu       sync.Mutex
-	counts   map[countKey]counted
-	counting singleflight.Group
-}
-
-type countKey struct {
-	resource  schema.GroupResource
-	namespace string
-}
-
-type counted struct {
-	storage.Size
-	at time.Time
+	serving    *budgets
 }
 
 // newListGate returns a gate. size returns that of the stored objects of a resource, in one
 // namespace or, if it is empty, in all.
-func newListGate(size func(context.Context, schema.GroupResource, string) (storage.Size, error), largest int64, requesters requesters, serializer k8sruntime.NegotiatedSerializer) *listGate {
-	return &listGate{
-		size: size, largest: largest, serializer: serializer, requesters: requesters,
-		all: newShares(maxListed), ofUser: newShares(maxUserListed), masters: newShares(maxMastersListed), controllers: newShares(maxControllersListed),
-		counts: map[countKey]counted{},
-	}
+func newListGate(size func(context.Context, schema.GroupResource, string) (storage.Size, error), limits config.Limits, requesters requesters, serializer k8sruntime.NegotiatedSerializer) *listGate {
+	return &listGate{size: size, limits: limits, serializer: serializer, requesters: requesters, serving: newBudgets()}
 }
 
 // limit limits the large lists that next serves at the same time. A list that waits
@@ -119,7 +81,7 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 			return
 		}
 		cost := cost(r, listed)
-		if cost < largeList {
+		if cost < largeList || g.limits.ListsAtOnce.IsZero() {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -143,29 +105,32 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 // type has is used, which differs.
 func isYAML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "yaml") }
 
-// cost is what a list counts in the budgets: its objects, or more if they are large.
+// cost is what a list counts in the budgets, in bytes: the size of its objects, of which
+// each takes some memory besides.
 func cost(r *http.Request, listed storage.Size) int64 {
 	size := listed.Bytes
 	if isYAML(r) {
 		size *= yamlCost
 	}
-	return max(listed.Objects, size/objectSize)
+	return max(listed.Objects*minObject, size)
 }
 
 // refusal returns an error for a list that is too large to be answered at once.
 func (g *listGate) refusal(r *http.Request, info *request.RequestInfo, listed storage.Size) error {
 	const advice = "; use the parameters limit and continue"
+	largest, largestYAML := g.limits.LargestList.Value(), g.limits.LargestYAMLList.Value()
 	switch {
 	case info.Verb != "list":
 		return nil
-	case isYAML(r) && listed.Bytes > maxYAMLList:
+	case isYAML(r) && largestYAML > 0 && listed.Bytes > largestYAML:
 		return &errors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-			Message: fmt.Sprintf("the list has about %d MiB, and at most %d MiB are encoded in YAML: request JSON%s", listed.Bytes>>20, maxYAMLList>>20, advice),
+			Message: fmt.Sprintf("the list has about %d MiB, and at most %d MiB are encoded in YAML (limits.largestYAMLList of the server's configuration): "+
+				"request JSON%s", listed.Bytes>>20, largestYAML>>20, advice),
 		}}
-	case g.largest > 0 && listed.Bytes > g.largest:
-		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the list has about %d MiB, which cannot be sent before its timeout, and at most %d MiB are allowed (limits.largestList of the server's configuration)%s",
-			listed.Bytes>>20, g.largest>>20, advice))
+	case largest > 0 && listed.Bytes > largest:
+		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the list has about %d MiB, which cannot be sent before its timeout, "+
+			"and at most %d MiB are allowed (limits.largestList of the server's configuration)%s", listed.Bytes>>20, largest>>20, advice))
 	}
 	return nil
 }
@@ -182,11 +147,16 @@ func (g *listGate) listed(r *http.Request, info *request.RequestInfo) storage.Si
 	default:
 		return storage.Size{}
 	}
-	key := countKey{schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Namespace}
+	namespace := info.Namespace
 	if info.Verb == "watch" {
-		key.namespace = "" // see store.WatchBeginsWithList
+		namespace = "" // see store.WatchBeginsWithList
 	}
-	listed := g.stored(r.Context(), key)
+	ctx, cancel := context.WithTimeout(r.Context(), maxListWait)
+	defer cancel()
+	listed, err := g.size(ctx, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, namespace)
+	if err != nil {
+		return storage.Size{} // the list gets the error, too
+	}
 	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
 	// The API server reports an invalid number.
 	if err != nil || limit <= 0 || limit >= listed.Objects || info.Verb != "list" || !store.ListIsLimited(query) {
@@ -199,58 +169,30 @@ func (g *listGate) listed(r *http.Request, info *request.RequestInfo) storage.Si
 	return storage.Size{Objects: limit, Bytes: size}
 }
 
-// stored returns the size of the stored objects. It is 0 on an error, which the list
-// will get, too.
-func (g *listGate) stored(ctx context.Context, key countKey) storage.Size {
-	g.mu.Lock()
-	known, ok := g.counts[key]
-	g.mu.Unlock()
-	if ok && time.Since(known.at) < countAge {
-		return known.Size
-	}
-	// The result is nil on an error.
-	result, _, _ := g.counting.Do(key.resource.String()+"/"+key.namespace, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxListWait) // others use the result
-		defer cancel()
-		size, err := g.size(ctx, key.resource, key.namespace)
-		if err != nil {
-			return nil, err
-		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if len(g.counts) >= maxCounts {
-			clear(g.counts)
-		}
-		g.counts[key] = counted{size, time.Now()}
-		return size, nil
-	})
-	size, _ := result.(storage.Size)
-	return size
-}
+// Budgets besides those of users.
+const (
+	allBudget      = "all" // for all requesters but system:masters and the controllers
+	accountsBudget = "service accounts"
+)
 
 // acquire waits, at most maxListWait, until a list of that cost may be served: for those of
-// its requester before it takes a place behind those of others. release may be called more
-// than once.
+// its requester before it takes a place behind those of others. Service accounts have half of all:
+// a user may be allowed to make tokens in many namespaces. release may be called more than once.
 func (g *listGate) acquire(ctx context.Context, cost int64) (release func(), ok bool) {
-	name := g.requesters.name(ctx)
 	ctx, cancel := context.WithTimeout(ctx, maxListWait)
 	defer cancel()
-	switch name {
-	case controllerRequesters:
-		return g.controllers.acquire(ctx, name, cost)
-	case masterRequesters:
-		return g.masters.acquire(ctx, name, cost)
+	all := g.limits.ListsAtOnce.Value()
+	name := g.requesters.name(ctx)
+	ofUser, ofAll := budget{"user " + name, all / 4, cost}, budget{allBudget, all, cost}
+	switch {
+	case name == controllerRequesters:
+		return g.serving.acquire(ctx, budget{name, all / 5, cost})
+	case name == masterRequesters: // two lists of 5,000 objects at a time leave a part of two processors unused
+		return g.serving.acquire(ctx, budget{name, all * 3 / 10, cost})
+	case strings.HasPrefix(name, serviceaccount.ServiceAccountUsernamePrefix):
+		return g.serving.acquire(ctx, ofUser, budget{accountsBudget, all / 2, min(cost, all/4)}, ofAll)
 	}
-	releaseUser, ok := g.ofUser.acquire(ctx, name, cost)
-	if !ok {
-		return nil, false
-	}
-	releaseAll, ok := g.all.acquire(ctx, "", cost)
-	if !ok {
-		releaseUser()
-		return nil, false
-	}
-	return func() { releaseAll(); releaseUser() }, true
+	return g.serving.acquire(ctx, ofUser, ofAll)
 }
 
 // retryAfter returns seconds that differ, so that refused clients do not come back at

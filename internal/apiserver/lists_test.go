@@ -14,36 +14,57 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
 // newTestGate counts 5,000 secrets in each namespace, 20,000 in all, 100,000 events, and
 // 10 objects of every other kind.
 func newTestGate() *listGate {
-	return newListGate(func(_ context.Context, resource schema.GroupResource, namespace string) (storage.Size, error) {
+	return newListGate(func(_ context.Context, listed schema.GroupResource, namespace string) (storage.Size, error) {
 		switch {
-		case resource.Resource == "broken":
+		case listed.Resource == "broken":
 			return storage.Size{}, errors.New("etcd is away")
-		case resource.Resource == "events":
+		case listed.Resource == "events":
 			return storage.Size{Objects: 100_000}, nil
-		case resource.Resource == "limitranges": // large ones
+		case listed.Resource == "limitranges": // large ones
 			return storage.Size{Objects: 250, Bytes: 250 * 900_000}, nil
-		case resource.Resource == "resourcequotas": // too large ones
+		case listed.Resource == "resourcequotas": // too large ones
 			return storage.Size{Objects: 1000, Bytes: 1 << 30}, nil
-		case resource.Resource != "secrets":
+		case listed.Resource != "secrets":
 			return storage.Size{Objects: 10}, nil
 		case namespace == "":
 			return storage.Size{Objects: 20_000}, nil
 		default:
 			return storage.Size{Objects: 5_000}, nil
 		}
-	}, 512<<20, newRequesters(), legacyscheme.Codecs)
+	}, testLimits, newRequesters(), legacyscheme.Codecs)
+}
+
+var testLimits = config.Limits{
+	MapEntries: 100, LargestReview: resource.MustParse("64Ki"),
+	LargestList: resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("64Mi"),
+}
+
+// listsAtOnce is how many lists of 5,000 small objects are served at a time.
+const listsAtOnce = 64 << 20 / (5_000 * minObject)
+
+// takeAll takes all that lists of users may have.
+func takeAll(t *testing.T, g *listGate) (release func()) {
+	t.Helper()
+	all := testLimits.ListsAtOnce.Value()
+	release, ok := g.serving.acquire(t.Context(), budget{allBudget, all, all})
+	if !ok {
+		t.Fatal("the gate is not free")
+	}
+	return release
 }
 
 // ask sends a request through the gate and returns the status.
@@ -77,14 +98,14 @@ func TestListGateEstimates(t *testing.T) {
 		"/api/v1/namespaces/a/secrets?watch=1&resourceVersion=7&sendInitialEvents=true": 20_000,
 		"/api/v1/configmaps":                                                            10,
 		"/api/v1/broken":                                                                0,
-		"/api/v1/limitranges":                                                           250 * 900_000 / objectSize,
-		"/api/v1/limitranges?limit=1":                                                   900_000 / objectSize,
+		"/api/v1/limitranges":                                                           250 * 900_000 / minObject,
+		"/api/v1/limitranges?limit=1":                                                   900_000 / minObject,
 		"/version":                                                                      0,
 	} {
 		var got int64
 		ask(t, t.Context(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			info, _ := request.RequestInfoFrom(r.Context())
-			got = cost(r, g.listed(r, info))
+			got = cost(r, g.listed(r, info)) / minObject
 		}), target)
 		if got != want {
 			t.Errorf("%s is about %d objects, want %d", target, got, want)
@@ -105,13 +126,13 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 				break
 			}
 		}
-		if n == maxListed/5_000 {
+		if n == listsAtOnce {
 			closeFull()
 		}
 		<-proceed
 	}))
 	var clients sync.WaitGroup
-	for i := range 3 * maxListed / 5_000 {
+	for i := range 3 * listsAtOnce {
 		clients.Go(func() {
 			if w := ask(t, asUser(t.Context(), "user-"+strconv.Itoa(i%5)), large, "/api/v1/namespaces/a/secrets"); w.Code != http.StatusOK {
 				t.Errorf("answered %d", w.Code)
@@ -128,7 +149,7 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 	}
 	close(proceed)
 	clients.Wait()
-	if most.Load() != maxListed/5_000 {
+	if most.Load() != listsAtOnce {
 		t.Errorf("%d lists were served at once", most.Load())
 	}
 }
@@ -136,10 +157,7 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 func TestListGateRefusesWithRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()
-		release, ok := g.all.acquire(t.Context(), "", maxListed)
-		if !ok {
-			t.Fatal("the gate is not free")
-		}
+		release := takeAll(t, g)
 		h := g.limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was served") }))
 		w := ask(t, t.Context(), h, "/api/v1/secrets")
 		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
@@ -150,7 +168,7 @@ func TestListGateRefusesWithRetryAfter(t *testing.T) {
 		ask(t, ctx, h, "/api/v1/secrets") // the client has left
 		release()
 		release()
-		if len(g.all.taken) > 0 || len(g.ofUser.taken) > 0 {
+		if len(g.serving.used) > 0 {
 			t.Error("places were lost")
 		}
 	})
@@ -182,12 +200,10 @@ func TestListGateYields(t *testing.T) {
 // are bounded too.
 func TestListGateServesAdministrators(t *testing.T) {
 	g := newTestGate()
-	if _, ok := g.all.acquire(t.Context(), "", maxListed); !ok {
-		t.Fatal("the gate is not free")
-	}
+	takeAll(t, g)
 	masters := asUser(t.Context(), administrator)
 	served := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if len(g.masters.taken) == 0 {
+		if g.serving.used[masterRequesters] == nil {
 			t.Error("an administrator's list takes no place")
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -204,11 +220,11 @@ func TestListGateDoesNotBlockWatches(t *testing.T) {
 	signal := flowcontrol.NewInitializationSignal()
 	ctx := flowcontrol.WithInitializationSignal(t.Context(), signal)
 	h := g.limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if len(g.all.taken) == 0 {
+		if g.serving.used[allBudget] == nil {
 			t.Error("the watch took no place")
 		}
 		flowcontrol.WatchInitialized(r.Context())
-		if len(g.all.taken) > 0 {
+		if g.serving.used[allBudget] != nil {
 			t.Error("the watch keeps its place after its first events")
 		}
 	}))

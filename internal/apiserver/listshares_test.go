@@ -100,8 +100,8 @@ func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
 					}
 				}
 				end()
-				if len(g.ofUser.taken) > 0 {
-					t.Errorf("the shares of %d users without lists are kept", len(g.ofUser.taken))
+				if len(g.serving.used) > 0 {
+					t.Errorf("the budgets of %d requesters without lists are kept", len(g.serving.used))
 				}
 			})
 		})
@@ -123,6 +123,25 @@ func TestUnreadListsOfTwoUsers(t *testing.T) {
 		for range 5 {
 			time.Sleep(time.Second) // lists of another user come at other moments than theirs
 			expectListed(t, g, "alice")
+		}
+		end()
+	})
+}
+
+// TestUnreadListsOfManyNamespaces: a user who may make tokens of service accounts in many
+// namespaces delays lists of other users until two of those lists do not count any more.
+func TestUnreadListsOfManyNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGate()
+		var accounts []string
+		for _, namespace := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			accounts = append(accounts, "system:serviceaccount:"+namespace+":a")
+		}
+		end := listUnread(t, g, accounts...)
+		for range 5 {
+			if waited := expectListed(t, g, "alice"); waited > maxClientWait {
+				t.Errorf("the list of alice has waited for %v", waited)
+			}
 		}
 		end()
 	})

@@ -1,25 +1,27 @@
 package apiserver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/flagz"
 	encryptionconfigcontroller "k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 	cliflag "k8s.io/component-base/cli/flag"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
-	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -42,45 +44,52 @@ const (
 	watchGrace = 20 * time.Millisecond
 )
 
-// Options is upstream's option set, filled from the configuration and checked.
+// Settings are the parts of the configuration file that the API server reads. Their paths in
+// errors are those of the file.
+type Settings struct {
+	APIServer config.APIServer
+	Serving   config.Serving
+	External  config.ExternalEtcd // with endpoints if the store is run elsewhere
+	Limits    config.Limits
+	Profile   string // apis.profile
+	// NamespaceBytes is what the objects of one namespace may take of the store; 0 for no bound.
+	NamespaceBytes int64
+	// Arguments are flags of kube-apiserver's command line, which override the others.
+	Arguments []config.Argument
+}
+
+// has reports whether one of the flags is among the arguments.
+func (s Settings) has(names ...string) bool {
+	return slices.ContainsFunc(s.Arguments, func(a config.Argument) bool { return slices.Contains(names, a.Name) })
+}
+
+// Options is upstream's option set, filled from the settings and checked.
 type Options struct {
 	upstream *options.Options
 	profile  profile
-	config   *config.ServerConfiguration
+	settings Settings
 }
 
-// NewOptions maps the configuration to upstream's options and validates both.
-// It reads the files that the configuration names and writes nothing. Errors
+// NewOptions maps the settings to upstream's options and validates both.
+// It reads the files that the settings name and writes nothing. Errors
 // are [config.FieldError]s, joined. Feature gates are process globals: call it
 // once.
-func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
-	upstream := options.NewOptions()
-	profile := newProfile(cfg)
-	upstream.Admission.GenericAdmission.DefaultOffPlugins = profile.offPlugins()
-	kube.WrapWebhookClients(upstream.Admission.GenericAdmission, limitAnswers)
-	upstream.Authentication.ServiceAccounts.Issuers = []string{issuer}
-	upstream.Authentication.Anonymous.Allow = false // see anonymous.go
-	upstream.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
-	upstream.Etcd.EnableWatchCache = true
-	// Each object of a collection is deleted by a write of its own. etcd commits
-	// concurrent writes together. Upstream's default is one worker.
-	upstream.Etcd.DeleteCollectionWorkers = deleteWorkers
-	upstream.Etcd.EncryptionProviderConfigAutomaticReload = true
-	encryptionconfigcontroller.EncryptionConfigFileChangePollDuration = encryptionPoll
-
-	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+func NewOptions(settings Settings) (*Options, error) {
+	o := &Options{upstream: options.NewOptions(), profile: newProfile(settings.Profile), settings: settings}
 	var sections cliflag.NamedFlagSets
-	upstream.AddFlags(&sections)
+	o.upstream.AddFlags(&sections)
+	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	for _, section := range sections.FlagSets {
 		flags.AddFlagSet(section)
 	}
-	upstream.Flagz = flagz.NamedFlagSetsReader{FlagSets: sections} // served at /flagz
-	profile.addFlags(flags)
-	o := &Options{upstream: upstream, profile: profile, config: cfg}
-	if gate := string(genericfeatures.UnknownVersionInteroperabilityProxy); cfg.APIServer.FeatureGates[gate] {
+	o.upstream.Flagz = flagz.NamedFlagSetsReader{FlagSets: sections} // served at /flagz
+	o.profile.addFlags(flags)
+	if gate := string(genericfeatures.UnknownVersionInteroperabilityProxy); settings.APIServer.FeatureGates[gate] {
 		return nil, &config.FieldError{Path: "apiServer.featureGates." + gate, Message: "cannot be on: it connects to etcd by its address, which the embedded etcd does not have"}
 	}
-	if err := o.apply(flags); err != nil {
+	o.setDefaults()
+	o.setFields()
+	if err := o.setFlags(flags); err != nil {
 		return nil, err
 	}
 	if err := o.matchEnablement(); err != nil {
@@ -89,28 +98,78 @@ func NewOptions(cfg *config.ServerConfiguration) (*Options, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	o.upstream.Etcd.EncryptionProviderConfigAutomaticReload = true // complete sets it back without a file
 	if err := errors.Join(o.checkFiles(), o.checkEncryptedResources()); err != nil {
 		return nil, err
 	}
 	return o, nil
 }
 
-// settings returns the fields that set a flag of upstream.
-func (o *Options) settings() []config.Field {
-	api := &o.config.APIServer
-	list := []config.Field{
-		{Path: "apiServer.runtimeConfig", Flag: "runtime-config", Value: pairs(runtimeConfig(api.RuntimeConfig))},
-		{Path: "apiServer.featureGates", Flag: "feature-gates", Value: pairs(featureGates(api.FeatureGates))},
+// setDefaults sets what differs from upstream's defaults, and what has no field.
+func (o *Options) setDefaults() {
+	u := o.upstream
+	u.Admission.GenericAdmission.DefaultOffPlugins = o.profile.offPlugins()
+	kube.WrapWebhookClients(u.Admission.GenericAdmission, limitAnswers)
+	u.Authentication.ServiceAccounts.Issuers = []string{issuer}
+	u.Authentication.Anonymous.Allow = false // see anonymous.go
+	u.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
+	u.Etcd.EnableWatchCache = true
+	u.Etcd.StorageConfig.Transport.ServerList = []string{embeddedEndpoint}
+	// Each object of a collection is deleted by a write of its own. etcd commits
+	// concurrent writes together. Upstream's default is one worker.
+	u.Etcd.DeleteCollectionWorkers = deleteWorkers
+	encryptionconfigcontroller.EncryptionConfigFileChangePollDuration = encryptionPoll
+	// complete replaces them; upstream's validation needs some.
+	keys := NewTokenKeys()
+	u.ServiceAccountIssuer, u.Authentication.ServiceAccounts.ExternalPublicKeysGetter = keys, keys
+	if o.settings.APIServer.Authorization.ConfigFile == "" && !o.settings.has("authorization-mode", "authorization-config") {
+		u.Authorization.Modes = []string{modes.ModeRBAC}
 	}
-	for _, field := range o.config.Fields() {
-		if field.Flag != "" {
-			list = append(list, field)
-		}
-	}
-	if api.Authorization.ConfigFile == "" && !o.config.HasArgument("authorization-mode", "authorization-config") {
-		list = append(list, config.Field{Path: "apiServer.authorization", Flag: "authorization-mode", Value: modes.ModeRBAC})
-	}
-	return list
+}
+
+// setFields sets the options that have a field in the configuration file.
+func (o *Options) setFields() {
+	u, api := o.upstream, &o.settings.APIServer
+	u.Admission.GenericAdmission.ConfigFile = api.Admission.ConfigFile
+	u.Admission.GenericAdmission.EnablePlugins = api.Admission.EnablePlugins
+	u.Admission.GenericAdmission.DisablePlugins = api.Admission.DisablePlugins
+	u.APIEnablement.RuntimeConfig = runtimeConfig(api.RuntimeConfig)
+	u.Audit.PolicyFile = api.Audit.PolicyFile
+	log := &u.Audit.LogOptions
+	log.Path, log.MaxAge, log.MaxBackups, log.MaxSize = api.Audit.LogPath, api.Audit.LogMaxAge, api.Audit.LogMaxBackup, api.Audit.LogMaxSize
+	u.Authentication.AuthenticationConfigFile = api.Authentication.ConfigFile
+	u.Authentication.ServiceAccounts.MaxExpiration = api.Authentication.MaxTokenExpiration.Duration
+	u.Authorization.AuthorizationConfigurationFile = api.Authorization.ConfigFile
+	u.Etcd.EncryptionProviderConfigFilepath = api.Encryption.ConfigFile
+	u.Etcd.StorageConfig.Prefix = o.settings.External.Prefix
+	u.Features.EnablePriorityAndFairness = api.FlowControl.Enabled
+	u.Traces.ConfigFile = api.Tracing.ConfigFile
+	u.SecureServing.BindAddress = net.ParseIP(o.settings.Serving.BindAddress)
+	u.GenericServerRunOptions.ExternalHost = o.settings.Serving.ExternalHost
+}
+
+// fields are the flags that setFields sets.
+var fields = map[string]string{
+	"admission-control-config-file":        "apiServer.admission.configFile",
+	"enable-admission-plugins":             "apiServer.admission.enablePlugins",
+	"disable-admission-plugins":            "apiServer.admission.disablePlugins",
+	"runtime-config":                       "apiServer.runtimeConfig",
+	"feature-gates":                        "apiServer.featureGates",
+	"audit-policy-file":                    "apiServer.audit.policyFile",
+	"audit-log-path":                       "apiServer.audit.logPath",
+	"audit-log-maxage":                     "apiServer.audit.logMaxAge",
+	"audit-log-maxbackup":                  "apiServer.audit.logMaxBackup",
+	"audit-log-maxsize":                    "apiServer.audit.logMaxSize",
+	"authentication-config":                "apiServer.authentication.configFile",
+	"service-account-max-token-expiration": "apiServer.authentication.maxTokenExpiration",
+	"authorization-config":                 "apiServer.authorization.configFile",
+	"authorization-mode":                   "apiServer.authorization",
+	"encryption-provider-config":           "apiServer.encryption.configFile",
+	"etcd-prefix":                          "etcd.external.prefix",
+	"enable-priority-and-fairness":         "apiServer.flowControl.enabled",
+	"tracing-config-file":                  "apiServer.tracing.configFile",
+	"bind-address":                         "serving.bindAddress",
+	"external-hostname":                    "serving.externalHost",
 }
 
 // owned are flags that the server sets itself, and what to use instead.
@@ -146,40 +205,34 @@ var unsupported = map[string]string{
 	"etcd-servers-overrides": "is not supported: all resources are stored in the same etcd, that of etcd.external.endpoints or the embedded one",
 }
 
-func (o *Options) apply(flags *pflag.FlagSet) error {
+// setFlags sets the flags in apiServer.flags, and the arguments.
+func (o *Options) setFlags(flags *pflag.FlagSet) error {
+	api := &o.settings.APIServer
 	var errs []error
-	instead := maps.Clone(owned)
-	for _, s := range o.settings() {
-		instead[s.Flag] = s.Path
-		if s.Value == "" {
-			continue
-		}
-		if err := flags.Set(s.Flag, s.Value); err != nil {
-			errs = append(errs, &config.FieldError{Path: s.Path, Message: err.Error()})
+	set := func(path, name, value string) {
+		if err := flags.Set(name, value); err != nil {
+			errs = append(errs, &config.FieldError{Path: path, Message: err.Error()})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.config.APIServer.Flags)) {
+	set("apiServer.featureGates", "feature-gates", pairs(featureGates(api.FeatureGates)))
+	for _, name := range slices.Sorted(maps.Keys(api.Flags)) {
 		path := "apiServer.flags." + name
-		switch field, isOwned := instead[name]; {
+		refuse := func(message string) { errs = append(errs, &config.FieldError{Path: path, Message: message}) }
+		switch field := cmp.Or(owned[name], fields[name]); {
 		case strings.HasPrefix(name, "-"):
-			errs = append(errs, &config.FieldError{Path: path, Message: "write the flag's name without dashes"})
-		case isOwned:
-			errs = append(errs, &config.FieldError{Path: path, Message: "is set by the server; use " + field})
+			refuse("write the flag's name without dashes")
+		case field != "":
+			refuse("is set by the server; use " + field)
 		case unsupported[name] != "":
-			errs = append(errs, &config.FieldError{Path: path, Message: unsupported[name]})
+			refuse(unsupported[name])
 		case flags.Lookup(name) == nil:
-			errs = append(errs, &config.FieldError{Path: path, Message: "no such flag" + config.Suggest(name, flagNames(flags)) +
-				"; it must be one of kube-apiserver's generic flags"})
+			refuse("no such flag" + config.Suggest(name, flagNames(flags)) + "; it must be one of kube-apiserver's generic flags")
 		default:
-			if err := flags.Set(name, string(o.config.APIServer.Flags[name])); err != nil {
-				errs = append(errs, &config.FieldError{Path: path, Message: err.Error()})
-			}
+			set(path, name, string(api.Flags[name]))
 		}
 	}
-	for _, argument := range o.config.Arguments() {
-		if err := flags.Set(argument.Name, argument.Value); err != nil {
-			errs = append(errs, &config.FieldError{Path: "--" + argument.Name, Message: err.Error()})
-		}
+	for _, argument := range o.settings.Arguments {
+		set("--"+argument.Name, argument.Name, argument.Value)
 	}
 	return errors.Join(errs...)
 }
@@ -188,92 +241,68 @@ func (o *Options) apply(flags *pflag.FlagSet) error {
 // etcd-compaction-interval and etcd-healthcheck-timeout.
 func (o *Options) Storage() storage.Config {
 	etcd := o.upstream.Etcd.StorageConfig
-	var namespaceBytes int64 // an external etcd has a quota of its own
-	if len(o.config.Etcd.External.Endpoints) == 0 {
-		namespaceBytes = o.config.Etcd.Embedded.QuotaBackend.Value() / 100 * int64(o.config.Limits.NamespacePercent)
-	}
 	return storage.Config{
 		Prefix: etcd.Prefix, CompactionInterval: etcd.CompactionInterval,
-		Timeout: etcd.HealthcheckTimeout, NamespaceBytes: namespaceBytes,
+		Timeout: etcd.HealthcheckTimeout, NamespaceBytes: o.settings.NamespaceBytes,
 	}
 }
 
-// validate runs upstream's validation. That needs keys that the identity makes later, so
-// validate passes it substitutes.
+// validate runs upstream's validation, of each section by itself so that an error has the path
+// of its section.
 func (o *Options) validate() error {
-	if err := o.upstream.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+	u := o.upstream
+	if err := u.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return &config.FieldError{Path: "apiServer.featureGates", Message: err.Error()}
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("make a key for the validation: %w", err)
-	}
-	check := *o.upstream
-	if check.ServiceAccountIssuer, err = serviceaccount.JWTTokenGenerator(issuer, key); err != nil {
-		return fmt.Errorf("make a token issuer for the validation: %w", err)
-	}
-	serviceAccounts := *o.upstream.Authentication.ServiceAccounts
-	serviceAccounts.KeyFiles = []string{"service-account.key"}
-	authentication := *o.upstream.Authentication
-	authentication.ServiceAccounts = &serviceAccounts
-	check.Authentication = &authentication
-	etcd := *o.upstream.Etcd
-	etcd.StorageConfig.Transport.ServerList = []string{embeddedEndpoint}
-	if etcd.EncryptionProviderConfigFilepath == "" {
-		etcd.EncryptionProviderConfigAutomaticReload = false
-	}
-	check.Etcd = &etcd
 	var errs []error
-	for _, err := range append(check.Validate(), o.profile.validate()...) {
-		errs = append(errs, &config.FieldError{Path: o.fieldOf(err), Message: o.nameFields(err.Error())})
+	known := map[string]bool{}
+	for _, section := range []struct {
+		path string
+		errs []error
+	}{
+		{"etcd.external", u.Etcd.Validate()},
+		{"apiServer.authentication", u.Authentication.Validate()},
+		{"apiServer.authorization", u.Authorization.Validate()},
+		{"apiServer.audit", u.Audit.Validate()},
+		{"apiServer.admission", u.Admission.Validate()},
+		{"apiServer.runtimeConfig", u.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)},
+		{"apiServer", append(u.Validate(), o.profile.validate()...)}, // of all sections
+	} {
+		for _, err := range section.errs {
+			if !known[err.Error()] {
+				known[err.Error()] = true
+				errs = append(errs, o.fieldError(section.path, err))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// fieldOf returns the path of the field that an error of upstream's validation is about:
-// the one whose flag, key or plugin the error names; "apiServer" if it names none.
-func (o *Options) fieldOf(err error) string {
-	named := kube.WordsOf(err)
-	for _, argument := range o.config.Arguments() {
-		if named[argument.Name] {
-			return "--" + argument.Name
-		}
-	}
-	for _, s := range o.settings() {
-		if named[s.Flag] {
-			return s.Path
-		}
-	}
-	if kube.IsAboutAuthorizationFile(err) {
-		return "apiServer.authorization.configFile"
-	}
-	api := &o.config.APIServer
-	for _, name := range slices.Sorted(maps.Keys(api.Flags)) {
-		if named[name] {
-			return "apiServer.flags." + name
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(api.RuntimeConfig)) {
-		if kube.NamesVersion(named, key) {
-			return "apiServer.runtimeConfig." + key
-		}
-	}
-	isNamed := func(name string) bool { return named[name] }
-	switch {
-	case slices.ContainsFunc(api.Admission.EnablePlugins, isNamed):
-		return "apiServer.admission.enablePlugins"
-	case slices.ContainsFunc(api.Admission.DisablePlugins, isNamed):
-		return "apiServer.admission.disablePlugins"
-	}
-	return "apiServer"
-}
+// flagName is a flag in an error of upstream, with or without dashes.
+var flagName = regexp.MustCompile(`(--)?[a-z]+(-[a-z0-9]+)+`)
 
-// nameFields replaces the names of flags in text by the fields that set them.
-func (o *Options) nameFields(text string) string {
-	for _, s := range o.settings() {
-		text = kube.NameField(text, s.Flag, s.Path)
-	}
-	return text
+// fieldError returns an error of upstream's validation with the path of its section, or that of
+// the first flag that the text names and the user has set. Fields replace their flags in the text.
+func (o *Options) fieldError(path string, err error) error {
+	section := path
+	text := flagName.ReplaceAllStringFunc(err.Error(), func(flag string) string {
+		name, field := strings.TrimPrefix(flag, "--"), flag
+		_, isFlag := o.settings.APIServer.Flags[name]
+		switch {
+		case o.settings.has(name):
+		case isFlag:
+			field = "apiServer.flags." + name
+		case fields[name] != "":
+			field = fields[name]
+		default:
+			return flag
+		}
+		if path == section {
+			path = field
+		}
+		return field
+	})
+	return &config.FieldError{Path: path, Message: text}
 }
 
 // featureGates adds the gates that differ from upstream's defaults. Storage version

@@ -1,13 +1,13 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -22,10 +22,10 @@ type Files struct {
 	EncryptionConfig string
 }
 
-// NewFiles returns the files of store, except where the configuration names others.
+// Files returns the files of store, except where the settings name others.
 // generatedEncryption is the EncryptionConfiguration in the data directory; empty for
 // none.
-func NewFiles(store *pki.Store, cfg *config.ServerConfiguration, generatedEncryption string) Files {
+func (o *Options) Files(store *pki.Store, generatedEncryption string) Files {
 	files := Files{
 		ServingCert: store.Cert(pki.APIServer), ServingKey: store.Key(pki.APIServer),
 		ClientCAs:      []string{store.Cert(pki.ClientCA)},
@@ -33,17 +33,17 @@ func NewFiles(store *pki.Store, cfg *config.ServerConfiguration, generatedEncryp
 		FrontProxyCert: store.Cert(pki.FrontProxy), FrontProxyKey: store.Key(pki.FrontProxy),
 		EncryptionConfig: generatedEncryption,
 	}
-	if cfg.Serving.CertFile != "" {
-		files.ServingCert, files.ServingKey = cfg.Serving.CertFile, cfg.Serving.KeyFile
+	if serving := o.settings.Serving; serving.CertFile != "" {
+		files.ServingCert, files.ServingKey = serving.CertFile, serving.KeyFile
 	}
-	if clientCA := cfg.APIServer.Authentication.ClientCAFile; clientCA != "" {
+	if clientCA := o.settings.APIServer.Authentication.ClientCAFile; clientCA != "" {
 		files.ClientCAs = append(files.ClientCAs, clientCA)
 	}
 	return files
 }
 
-// complete adds the listener, the files and the endpoints of etcd to the options.
-func (o *Options) complete(ctx context.Context, cfg Config, endpoints []string) (options.CompletedOptions, error) {
+// complete adds the listener and the files to the options.
+func (o *Options) complete(ctx context.Context, cfg Config) (options.CompletedOptions, error) {
 	files, listener := cfg.Files, cfg.Listener
 	s := o.upstream
 	address, ok := listener.Addr().(*net.TCPAddr)
@@ -64,13 +64,8 @@ func (o *Options) complete(ctx context.Context, cfg Config, endpoints []string) 
 	if err := o.completeIdentity(cfg); err != nil {
 		return options.CompletedOptions{}, err
 	}
-	if s.Etcd.EncryptionProviderConfigFilepath == "" {
-		s.Etcd.EncryptionProviderConfigFilepath = files.EncryptionConfig
-	}
-	if s.Etcd.EncryptionProviderConfigFilepath == "" {
-		s.Etcd.EncryptionProviderConfigAutomaticReload = false
-	}
-	s.Etcd.StorageConfig.Transport.ServerList = endpoints
+	s.Etcd.EncryptionProviderConfigFilepath = cmp.Or(s.Etcd.EncryptionProviderConfigFilepath, files.EncryptionConfig)
+	s.Etcd.EncryptionProviderConfigAutomaticReload = s.Etcd.EncryptionProviderConfigFilepath != ""
 	s.Etcd.SkipHealthEndpoints = true // addHealthChecks adds them
 	sizes, err := withDefaultCacheSizes(s.Etcd.WatchCacheSizes)
 	if err != nil {

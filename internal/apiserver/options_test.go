@@ -28,9 +28,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		"two at once":         {map[string]config.Scalar{"a": "1", "b": "2"}, []string{"apiServer.flags.a: ", "apiServer.flags.b: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := config.Default()
-			cfg.APIServer.Flags = test.flags
-			_, err := NewOptions(cfg)
+			_, err := NewOptions(Settings{APIServer: config.APIServer{Flags: test.flags}})
 			if err == nil {
 				t.Fatal("it was accepted")
 			}

@@ -35,8 +35,8 @@ type profile struct {
 	classes *workloads.PriorityClasses
 }
 
-func newProfile(cfg *config.ServerConfiguration) profile {
-	if cfg.APIs.Profile == config.ProfileKubernetes {
+func newProfile(name string) profile {
+	if name == config.ProfileKubernetes {
 		return profile{kubernetes.NewOptions(), &workloads.PriorityClasses{}}
 	}
 	return profile{}

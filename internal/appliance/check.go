@@ -57,7 +57,7 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if _, err := controllers.Select(cfg.ControllerManager.Controllers); err != nil {
 		return nil, &config.FieldError{Path: "controllerManager.controllers", Message: err.Error()}
 	}
-	options, err := apiserver.NewOptions(cfg)
+	options, err := apiserver.NewOptions(apiServerSettings(cfg))
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	listener, err := apiserver.Listen(&p.config.Serving, p.config.Limits.ConnectionsPerAddress, log)
+	listener, err := apiserver.Listen(&p.config.Serving, p.config.Limits, log)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s *server) ready(ctx context.Context) {
 	} else {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
-	if exposure := apiserver.Exposure(s.config, cmp.Or(s.local, s.url)); exposure != "" {
+	if exposure := apiserver.Exposure(s.config.Serving.BindAddress, s.config.APIServer.Authentication.ConfigFile, cmp.Or(s.local, s.url)); exposure != "" {
 		s.log.Info(exposure)
 	}
 	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")

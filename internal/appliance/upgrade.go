@@ -36,7 +36,7 @@ func (s *server) beforeWrites(ctx context.Context) error {
 	if err := s.store.CheckRelease(ctx, s.stamp); err != nil {
 		return err
 	}
-	if err := kubernetes.CheckStored(ctx, s.store.Connection().Client, s.config); err != nil {
+	if err := kubernetes.CheckStored(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix, s.config.APIs.Profile); err != nil {
 		return err
 	}
 	if err := s.identity.CheckEtcd(ctx, s.store.Connection().Client); err != nil {

@@ -74,19 +74,19 @@ func describe(ctx context.Context, kv clientv3.KV, root string, resource schema.
 	return fmt.Sprintf("%d %s (%s)", count, resource, strings.Join(names, ", ")), nil
 }
 
-// CheckStored returns an error if the store has objects of built-in types that the
-// configured profile does not serve.
-func CheckStored(ctx context.Context, client clientv3.KV, cfg *config.ServerConfiguration) error {
-	if cfg.APIs.Profile == config.ProfileKubernetes {
+// CheckStored returns an error if the store has objects, below the prefix, of built-in types
+// that the profile of the configuration does not serve.
+func CheckStored(ctx context.Context, client clientv3.KV, prefix, profile string) error {
+	if profile == config.ProfileKubernetes {
 		return nil
 	}
-	unserved, err := Stored(ctx, client, cfg.Etcd.External.Prefix)
+	unserved, err := Stored(ctx, client, prefix)
 	if err != nil {
 		return err
 	}
 	if len(unserved) > 0 {
 		return &config.FieldError{Path: "apis.profile", Message: fmt.Sprintf(
-			"%s does not serve what is stored: %s; set it to %s, and delete them if they are not needed any more", cfg.APIs.Profile,
+			"%s does not serve what is stored: %s; set it to %s, and delete them if they are not needed any more", profile,
 			strings.Join(unserved, ", "), config.ProfileKubernetes)}
 	}
 	return nil

@@ -245,16 +245,33 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *customresourc
 	d.serve(w, r)
 }
 
+// errAbandoned is the error of a build whose client has gone before it began.
+var errAbandoned = errors.New("the request has ended")
+
 // built waits until build has ended, which is called once for all requests of the key,
-// or until ctx ends. The build then continues, since other requests may wait for it.
+// or until ctx ends. A build that has begun then continues, since other requests may wait for
+// it; one that waits for other builds does not begin.
 func (h *Handler) built(ctx context.Context, key string, build func(context.Context) (*document, error)) (*document, error) {
+	for {
+		d, err := h.builtOnce(ctx, key, build)
+		if !errors.Is(err, errAbandoned) || ctx.Err() != nil {
+			return d, err
+		} // the client of another request has gone
+	}
+}
+
+func (h *Handler) builtOnce(ctx context.Context, key string, build func(context.Context) (*document, error)) (*document, error) {
 	result := h.builds.DoChan(key, func() (_ any, err error) {
 		defer func() { // there is no request above whose handler would do it
 			if cause := recover(); cause != nil {
 				err = fmt.Errorf("panic: %v", cause)
 			}
 		}()
-		h.building <- struct{}{}
+		select {
+		case h.building <- struct{}{}:
+		case <-ctx.Done():
+			return nil, errAbandoned
+		}
 		defer func() { <-h.building }()
 		d, err := build(context.WithoutCancel(ctx))
 		if err != nil {

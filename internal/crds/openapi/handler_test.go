@@ -394,6 +394,32 @@ func TestBuildsHaveDeadlines(t *testing.T) {
 	}
 }
 
+// TestAbandonedBuildsDoNotBegin: builds whose client has gone while they wait for others, as those
+// of a user who requests all documents, do not delay those of others.
+func TestAbandonedBuildsDoNotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &definitions{whole: []*apiextensionsv1.CustomResourceDefinition{definition("Widget", "example.com", "v1")}}
+		h := NewHandler(others(t), func(string) bool { return false }, source, "v1", slog.New(slog.DiscardHandler))
+		path := v3Path + "/apis/example.com/v1"
+		h.building <- struct{}{} // another document
+		ctx, cancel := context.WithCancel(t.Context())
+		go h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+		synctest.Wait()
+		answered := make(chan *httptest.ResponseRecorder, 1)
+		go func() { answered <- get(t, h, path) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if reads := source.reads.Load(); reads > 0 {
+			t.Errorf("%d definitions were read", reads)
+		}
+		<-h.building
+		if w := <-answered; w.Code != http.StatusOK { // it has waited for the build of the other
+			t.Errorf("answered %d: %s", w.Code, w.Body)
+		}
+	})
+}
+
 // TestPanicOfABuild: a build that panics is an error, and not the end of the
 // process.
 func TestPanicOfABuild(t *testing.T) {
