@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,8 +75,8 @@ func TestRotationSurvivesKills(t *testing.T) {
 		s = harness.StartIn(t, dir)
 		secretIs(t, s, "value")
 		harness.Eventually(t, "the rotation has ended", func() error {
-			if _, err := os.Stat(filepath.Join(dir, "encryption", "rotation.json")); !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("its state is there (%v)", err)
+			if keys := keysIn(t, dir); len(keys) != 1 {
+				return fmt.Errorf("the keys are %v", keys)
 			}
 			return nil
 		})

@@ -31,8 +31,7 @@ and removes the old key from <dataDir>/encryption/config.yaml when no object
 needs it. Objects stay readable. An interrupted rotation continues with the next
 call, or when the server starts.
 
-If the file was edited, the new key becomes the first key of each provider that
-encrypts; all other keys and providers stay, comments are lost. Archives from
+A file that was edited is only read: rotate its keys by editing it. Backups from
 before a rotation contain and need the old key.
 
 On an external etcd only a single server rotates. Others that are started later

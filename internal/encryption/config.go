@@ -55,9 +55,7 @@ func Ensure(file string, resources []string) (bool, error) {
 	default:
 		keys = previous.secretboxKeys()
 	}
-	wanted := generate(keys, resources, previous.noLongerEncrypted(resources))
-	wanted.file = file
-	return true, wanted.write()
+	return true, generate(file, keys, resources, previous.noLongerEncrypted(resources)).write()
 }
 
 // read returns nil where there is no file.
@@ -83,7 +81,22 @@ func parse(file string, data []byte) (*configuration, error) {
 
 // isGenerated reports whether generate makes the same bytes, with keys named by newKey.
 func (c *configuration) isGenerated(data []byte) bool {
-	var encrypted, plain []string
+	keys := c.secretboxKeys()
+	same, err := c.withKeys(keys).marshal()
+	return err == nil && len(keys) > 0 && string(same) == string(data) && !slices.ContainsFunc(keys, func(key apiserverv1.Key) bool {
+		secret, err := base64.StdEncoding.DecodeString(key.Secret)
+		return err != nil || key.Name != keyName(secret)
+	})
+}
+
+// withKeys returns what the server writes for the same resources and these keys.
+func (c *configuration) withKeys(keys []apiserverv1.Key) *configuration {
+	encrypted, plain := c.resources()
+	return generate(c.file, keys, encrypted, plain)
+}
+
+// resources lists the resources that are encrypted when they are written, and the others.
+func (c *configuration) resources() (encrypted, plain []string) {
 	for _, entry := range c.Resources {
 		if writesPlain(entry) {
 			plain = append(plain, entry.Resources...)
@@ -91,12 +104,7 @@ func (c *configuration) isGenerated(data []byte) bool {
 			encrypted = append(encrypted, entry.Resources...)
 		}
 	}
-	keys := c.secretboxKeys()
-	same, err := generate(keys, encrypted, plain).marshal()
-	return err == nil && len(keys) > 0 && string(same) == string(data) && !slices.ContainsFunc(keys, func(key apiserverv1.Key) bool {
-		secret, err := base64.StdEncoding.DecodeString(key.Secret)
-		return err != nil || key.Name != keyName(secret)
-	})
+	return encrypted, plain
 }
 
 // secretboxKeys returns the keys of the first secretbox provider.
@@ -196,13 +204,12 @@ func keyName(secret []byte) string {
 	return "local-" + hex.EncodeToString(sum[:4])
 }
 
-// generate returns what the server writes. The first key encrypts, all decrypt.
-func generate(keys []apiserverv1.Key, encrypted, plain []string) *configuration {
+// generate returns what the server writes to file. The first key encrypts, all decrypt.
+func generate(file string, keys []apiserverv1.Key, encrypted, plain []string) *configuration {
 	secretbox := apiserverv1.ProviderConfiguration{Secretbox: &apiserverv1.SecretboxConfiguration{Keys: keys}}
 	identity := apiserverv1.ProviderConfiguration{Identity: &apiserverv1.IdentityConfiguration{}}
-	c := &configuration{EncryptionConfiguration: apiserverv1.EncryptionConfiguration{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiserverv1.SchemeGroupVersion.String(), Kind: "EncryptionConfiguration"},
-	}}
+	c := &configuration{file: file, generated: true}
+	c.TypeMeta = metav1.TypeMeta{APIVersion: apiserverv1.SchemeGroupVersion.String(), Kind: "EncryptionConfiguration"}
 	// The first provider writes, all of them read.
 	if len(encrypted) > 0 {
 		c.Resources = append(c.Resources, apiserverv1.ResourceConfiguration{
@@ -222,11 +229,6 @@ func Encrypted(file string) ([]string, error) {
 	if err != nil || c == nil {
 		return nil, err
 	}
-	var list []string
-	for _, entry := range c.Resources {
-		if !writesPlain(entry) {
-			list = append(list, entry.Resources...)
-		}
-	}
-	return list, nil
+	encrypted, _ := c.resources()
+	return encrypted, nil
 }

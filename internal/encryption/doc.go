@@ -2,8 +2,8 @@
 // as an upstream EncryptionConfiguration in the data directory.
 //
 // [Ensure] makes the file and follows the server's configuration. A file that
-// was edited is read and never rewritten by a start. [Rotation] replaces the
-// key of either kind. [CheckReadable] reports whether the objects in etcd can be
+// was edited is only read. [Rotation] replaces the key of one that was not; the file
+// itself says how far it has come. [CheckReadable] reports whether the objects in etcd can be
 // decrypted with the file.
 //
 // The provider is secretbox (XSalsa20 and Poly1305): authenticated, and with

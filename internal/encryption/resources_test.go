@@ -68,14 +68,10 @@ func TestRotateKubernetes(t *testing.T) {
 			if err := a.rotation(silent).Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			c, err := read(a.file)
-			if err != nil {
-				t.Fatal(err)
-			}
 			for key, resource := range workloadKeys {
 				for object, want := range map[string]string{key: "content of " + key, key + "-plain": "plain"} {
 					text, got := a.get(object, resource)
-					if text != want || !bytes.HasPrefix(got, []byte(c.writingKeys()[0])) {
+					if text != want || !bytes.HasPrefix(got, []byte(keysOf(t, a.file)[0])) {
 						t.Errorf("%s reads %q; etcd has %.60q", object, text, got)
 					}
 				}
@@ -88,19 +84,8 @@ func TestRotateKubernetes(t *testing.T) {
 // for services, do not decide about secrets and endpoints.
 func TestRotateLeavesNoPlainText(t *testing.T) {
 	a := apiServer{t, newEtcd(t), filepath.Join(t.TempDir(), "config.yaml")}
-	content := `apiVersion: apiserver.config.k8s.io/v1
-kind: EncryptionConfiguration
-resources:
-- resources: [services, secrets.example.com]
-  providers:
-  - identity: {}
-- resources: [secrets, endpoints]
-  providers:
-  - secretbox: {keys: [{name: mine, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=}]}
-`
-	if err := os.WriteFile(a.file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ensure(t, a.file, "services", "secrets.example.com", "secrets", "endpoints")
+	ensure(t, a.file, "secrets", "endpoints") // the others are in plain text from now on
 	encrypted := map[string]schema.GroupResource{"/registry/secrets/team/a": secrets, "/registry/services/endpoints/team/a": {Resource: "endpoints"}}
 	for key, resource := range encrypted {
 		a.put(key, "text", resource)

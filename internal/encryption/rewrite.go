@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,7 +34,7 @@ type rewriter struct {
 	*Rotation
 	config *configuration
 	ring   keyring
-	state  rotationState
+	newKey string // prefix of the values that it encrypts
 
 	rewritten atomic.Int64 // in this pass
 	reported  time.Time
@@ -111,20 +110,17 @@ func (w *rewriter) page(ctx context.Context, objects []*mvccpb.KeyValue) error {
 	return err
 }
 
-// outdated reports whether the object must be written again: it needs an old key, or
-// its resource is encrypted and it is in plain text or has another key of the file.
+// outdated reports whether the object must be written again: it needs an old key, or it
+// is in plain text and its resource is encrypted.
 func (w *rewriter) outdated(object *mvccpb.KeyValue) bool {
-	prefix := w.ring.prefixOf(object.Value)
-	switch {
-	case prefix == w.state.New:
-		return false
-	case slices.Contains(w.state.Old, prefix):
-		return true
-	case prefix == "" && store.IsEncrypted(object.Value):
+	switch prefix := w.ring.prefixOf(object.Value); {
+	case prefix != "":
+		return prefix != w.newKey
+	case store.IsEncrypted(object.Value):
 		return false // by a KMS plugin, or with a key that the file does not have
 	}
 	entry := w.entryOf(string(object.Key))
-	return entry != nil && writingKey(*entry) == w.state.New
+	return entry != nil && !writesPlain(*entry)
 }
 
 // rewrite writes the object as its entry requires, unless it was changed meanwhile: the
@@ -137,7 +133,7 @@ func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 			key, describe(store.KeyPrefix(object.Value)), w.File, err)
 	}
 	if entry := w.entryOf(key); entry == nil || !writesPlain(*entry) {
-		if value, err = w.ring.encrypt(ctx, w.state.New, key, value); err != nil {
+		if value, err = w.ring.encrypt(ctx, w.newKey, key, value); err != nil {
 			return fmt.Errorf("encrypt %s: %w", key, err)
 		}
 	}

@@ -2,18 +2,15 @@ package encryption
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
@@ -72,19 +69,14 @@ type Rotation struct {
 	progress Progress
 }
 
-// rotationState is the content of the file that marks a rotation in progress.
-type rotationState struct {
-	// New and Old are prefixes of values in etcd.
-	New string   `json:"new"`
-	Old []string `json:"old"`
-}
-
-func stateFile(file string) string { return filepath.Join(filepath.Dir(file), "rotation.json") }
+// rotating reports whether a rotation has begun and not ended: only then a file that the
+// server has written has several keys, the new one first.
+func (c *configuration) rotating() bool { return c.generated && len(c.secretboxKeys()) > 1 }
 
 // Interrupted reports whether a rotation of the file has begun and not ended.
 func Interrupted(file string) bool {
-	_, err := os.Stat(stateFile(file))
-	return err == nil
+	c, err := read(file)
+	return err == nil && c != nil && c.rotating()
 }
 
 // Run rotates, or continues an interrupted rotation.
@@ -92,7 +84,7 @@ func (r *Rotation) Run(ctx context.Context) error {
 	if err := r.Alone(ctx); err != nil {
 		return err
 	}
-	c, state, err := r.begin()
+	c, err := r.begin()
 	if err != nil {
 		return err
 	}
@@ -100,17 +92,19 @@ func (r *Rotation) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.progress.Key = strings.TrimSuffix(strings.TrimPrefix(state.New, store.SecretboxPrefix), ":")
+	keys := c.secretboxKeys()
+	r.progress.Key = keys[0].Name
+	prefix := store.SecretboxPrefix + keys[0].Name + ":"
 	if err := r.reached(PhaseNewKey); err != nil {
 		return err
 	}
-	if err := r.waitLoaded(ctx, c, state.New); err != nil {
+	if err := r.waitLoaded(ctx, c, prefix); err != nil {
 		return err
 	}
 	if err := r.reached(PhaseLoaded); err != nil {
 		return err
 	}
-	revision, err := r.rewriteAll(ctx, &rewriter{Rotation: r, config: c, ring: ring, state: *state})
+	revision, err := r.rewriteAll(ctx, &rewriter{Rotation: r, config: c, ring: ring, newKey: prefix})
 	if err != nil {
 		return err
 	}
@@ -124,14 +118,11 @@ func (r *Rotation) Run(ctx context.Context) error {
 	if err := r.reached(PhaseCompact); err != nil {
 		return err
 	}
-	if err := c.withoutKeys(state.Old).write(); err != nil {
+	if err := c.withKeys(keys[:1]).write(); err != nil {
 		return fmt.Errorf("remove the old key: %w", err)
 	}
 	if err := r.reached(PhaseOldKey); err != nil {
 		return err
-	}
-	if err := os.Remove(stateFile(r.File)); err != nil {
-		return fmt.Errorf("end the rotation: %w", err)
 	}
 	return r.reached(PhaseDone)
 }
@@ -141,63 +132,31 @@ func (r *Rotation) reached(phase string) error {
 	return r.Report(r.progress)
 }
 
-// begin returns a configuration that has the new key, written to the file.
-func (r *Rotation) begin() (*configuration, *rotationState, error) {
+// begin returns a configuration that has the new key first, written to the file.
+func (r *Rotation) begin() (*configuration, error) {
 	c, err := read(r.File)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if c == nil {
-		return nil, nil, errNothingEncrypted(r.File)
+	if c != nil && !c.generated {
+		return nil, fmt.Errorf("%s was edited, so that the server only reads it: rotate its keys by editing it, as Kubernetes documents; KMS plugins rotate their keys themselves", r.File)
 	}
-	state, err := readState(r.File)
-	if err != nil {
-		return nil, nil, err
+	var encrypted []string
+	if c != nil {
+		encrypted, _ = c.resources()
 	}
-	if state != nil && c.hasKey(state.New) {
-		r.progress.Continued = true
-		return c, state, nil
+	if len(encrypted) == 0 {
+		return nil, fmt.Errorf("no resource is encrypted with a key in %s, so that there is none to rotate: name resources in apiServer.encryption.resources", r.File)
 	}
-	old := c.writingKeys()
-	if len(old) == 0 {
-		return nil, nil, errNothingEncrypted(r.File)
-	}
-	if c.generated {
-		old = c.localKeys()
+	if r.progress.Continued = c.rotating(); r.progress.Continued {
+		return c, nil
 	}
 	key, err := newKey()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	state = &rotationState{New: store.SecretboxPrefix + key.Name + ":", Old: old}
-	data, err := json.Marshal(state)
-	if err != nil {
-		return nil, nil, fmt.Errorf("render the state of the rotation: %w", err)
-	}
-	if err := datadir.WriteFile(stateFile(r.File), append(data, '\n'), 0o600); err != nil {
-		return nil, nil, err
-	}
-	c.addKey(key)
-	return c, state, c.write()
-}
-
-func errNothingEncrypted(file string) error {
-	return fmt.Errorf("no resource is encrypted with a key in %s, so that there is none to rotate: name resources in apiServer.encryption.resources; KMS plugins rotate their keys themselves", file)
-}
-
-func readState(file string) (*rotationState, error) {
-	data, err := os.ReadFile(stateFile(file))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the state of the rotation: %w", err)
-	}
-	state := &rotationState{}
-	if err := json.Unmarshal(data, state); err != nil || state.New == "" {
-		return nil, fmt.Errorf("%s does not hold the state of a rotation (%q): remove it and rotate again", stateFile(file), data)
-	}
-	return state, nil
+	c = c.withKeys(append([]apiserverv1.Key{key}, c.secretboxKeys()...))
+	return c, c.write()
 }
 
 // waitLoaded returns when the API server writes with the key of the prefix.
@@ -207,10 +166,11 @@ func (r *Rotation) waitLoaded(ctx context.Context, c *configuration, prefix stri
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, reloadTimeout, fmt.Errorf("the API server has not loaded %s within %s, see its log; rotate again to continue", r.File, reloadTimeout))
 	defer cancel()
-	for _, resource := range c.writtenWith(prefix) {
+	encrypted, _ := c.resources()
+	for _, resource := range encrypted {
 		for {
-			encrypted, err := r.Encrypt(ctx, exampleOf(resource))
-			if err == nil && strings.HasPrefix(string(encrypted), prefix) {
+			value, err := r.Encrypt(ctx, exampleOf(resource))
+			if err == nil && strings.HasPrefix(string(value), prefix) {
 				break
 			}
 			select {
