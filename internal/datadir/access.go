@@ -8,6 +8,13 @@ import (
 	"path/filepath"
 )
 
+// LooseMode is the mode of a file or directory that other users may use.
+type LooseMode struct {
+	Path string
+	// Mode is what it has, Wanted what it should have.
+	Mode, Wanted fs.FileMode
+}
+
 // CheckAccess returns an error with the remedy if this user may not use a file of the
 // directory, for example after another user has run a command on it. The packages that
 // use the files report other errors.
@@ -35,4 +42,15 @@ func access(path string, flag int) error {
 		return err
 	}
 	return file.Close()
+}
+
+// StatFile describes the file that path leads to: a kubelet changes the content behind the
+// links of a Secret, and not the links. It describes the link itself if that leads nowhere.
+// The error is that of [os.Lstat] or [os.Stat].
+func StatFile(path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Lstat(path)
+	}
+	return info, err
 }

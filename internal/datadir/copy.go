@@ -10,13 +10,10 @@ import (
 // copyPiece is the number of bytes that are copied before the context is looked at.
 const copyPiece = 16 << 20
 
-// copyBuffer is the size in bytes of the buffer of a copy that is also read.
-const copyBuffer = 1 << 20
-
-// CopyFile copies a file to one that does not exist, and writes its content to also, unless
-// that is nil. Where the file system can share blocks, the copy shares them. It returns the
-// size of the file in bytes. The end of ctx leaves a part of the copy.
-func CopyFile(ctx context.Context, from, to string, mode os.FileMode, also io.Writer) (size int64, err error) {
+// CopyFile copies a file to one that does not exist. Where the file system can share
+// blocks, the copy shares them. It returns the size of the file in bytes. The end of ctx
+// leaves a part of the copy.
+func CopyFile(ctx context.Context, from, to string, mode os.FileMode) (size int64, err error) {
 	source, err := os.Open(from)
 	if err != nil {
 		return 0, err
@@ -27,15 +24,11 @@ func CopyFile(ctx context.Context, from, to string, mode os.FileMode, also io.Wr
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	target, buffer := io.Writer(file), []byte(nil) // copy_file_range where the system has it
-	if also != nil {
-		target, buffer = io.MultiWriter(file, also), make([]byte, copyBuffer)
-	}
 	for {
 		if ctx.Err() != nil {
 			return size, context.Cause(ctx)
 		}
-		n, err := io.CopyBuffer(target, io.LimitReader(source, copyPiece), buffer)
+		n, err := io.Copy(file, io.LimitReader(source, copyPiece)) // copy_file_range where the system has it
 		size += n
 		if err != nil || n < copyPiece {
 			return size, err

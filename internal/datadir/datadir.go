@@ -288,14 +288,14 @@ func (d *Dir) Use() (release func()) {
 	})
 }
 
-// Close calls [KeepOwner] and releases the lock, which [Dir.Use] may still hold. After
+// Close releases the lock, which [Dir.Use] may still hold. After
 // [OpenEphemeral], it removes the content first, for which it waits for the uses, at most
 // for [RemovalTimeout].
 func (d *Dir) Close() error {
 	if d.ephemeral {
 		return d.closeEphemeral()
 	}
-	return errors.Join(KeepOwner(d.path), d.unlock())
+	return d.unlock()
 }
 
 // unlock releases the lock when Close and all uses have called it.

@@ -3,7 +3,6 @@
 package datadir
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,64 +33,36 @@ func eachProtected(dir string, f func(path string, bits fs.FileMode)) {
 	}
 }
 
-// TightenModes removes the rights of other users from the directories and keys of the
-// layout that belong to this user. It returns a message for each that other users could
-// read or write, with the remedy if the mode cannot be changed.
-func (d *Dir) TightenModes() []string {
-	var messages []string
-	eachProtected(d.path, func(path string, bits fs.FileMode) {
-		if message := tighten(path, bits); message != "" {
-			messages = append(messages, message)
-		}
-	})
-	return messages
-}
-
 // HasMode reports whether the file has the permissions.
 func HasMode(info fs.FileInfo, mode fs.FileMode) bool { return info.Mode().Perm() == mode }
-
-// LooseMode is the mode of a file or directory that other users may use.
-type LooseMode struct {
-	Path string
-	// Mode is what it has, Wanted what it should have.
-	Mode, Wanted fs.FileMode
-}
 
 // LooseModes returns the directories and keys of the layout that other users may use.
 // It changes nothing.
 func LooseModes(dir string) []LooseMode {
 	var list []LooseMode
 	eachProtected(dir, func(path string, bits fs.FileMode) {
-		info, err := os.Lstat(path)
+		info, err := os.Lstat(path) // what a link leads to is not part of the data directory
 		if err != nil || info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&bits == 0 {
-			return
+			return // the package that needs the file reports the error
 		}
-		list = append(list, LooseMode{Path: path, Mode: info.Mode().Perm(), Wanted: info.Mode().Perm() &^ bits})
+		list = append(list, LooseMode{Path: path, Mode: info.Mode(), Wanted: info.Mode() &^ bits})
 	})
 	return list
 }
 
-// tighten changes the file itself and skips symbolic links, whose targets are not
-// part of the data directory.
-func tighten(path string, bits fs.FileMode) string {
-	info, err := os.Lstat(path)
-	if err != nil || info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&bits == 0 {
-		return "" // the package that needs the file reports it
+// TightenModes changes the modes of [LooseModes]. It returns a message for each file that
+// other users could read or write, with the remedy if the mode cannot be changed.
+func (d *Dir) TightenModes() []string {
+	var messages []string
+	for _, loose := range LooseModes(d.path) {
+		err := os.Chmod(loose.Path, loose.Wanted)
+		switch mode := loose.Mode.Perm(); {
+		case mode&others == 0:
+		case err != nil:
+			messages = append(messages, fmt.Sprintf("%s has the mode %04o, so that other users may use it, which cannot be changed (%v): run chmod o-rwx %[1]s as its owner, and replace keys that others may have read", loose.Path, mode, err))
+		default:
+			messages = append(messages, fmt.Sprintf("%s had the mode %04o, so that other users could use it, and has %04o now: replace keys that others may have read", loose.Path, mode, loose.Wanted.Perm()))
+		}
 	}
-	mode := info.Mode().Perm()
-	uid, _, err := owner(path)
-	if err == nil && uid != os.Geteuid() {
-		err = errors.New("it belongs to another user")
-	}
-	if err == nil {
-		// The other mode bits stay, such as setgid.
-		err = os.Chmod(path, info.Mode()&^bits)
-	}
-	switch {
-	case mode&others == 0:
-		return ""
-	case err != nil:
-		return fmt.Sprintf("%s has the mode %04o, so that other users may use it, which cannot be changed (%v): run chmod o-rwx %s as its owner, and replace keys that others may have read", path, mode, err, path)
-	}
-	return fmt.Sprintf("%s had the mode %04o, so that other users could use it, and has %04o now: replace keys that others may have read", path, mode, mode&^bits)
+	return messages
 }

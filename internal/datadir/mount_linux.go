@@ -1,14 +1,17 @@
 package datadir
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
 
-// isMountPoint reports whether something is mounted at the entry of the directory, which
-// can also be a part of the same file system.
-func isMountPoint(dir, entry string) (bool, error) {
+	"golang.org/x/sys/unix"
+)
+
+// isMountPoint reports whether something is mounted at the path, which can also be a part
+// of the same file system. Before Linux 5.8 it reports false.
+func isMountPoint(path string) (bool, error) {
 	var info unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, entry, unix.AT_SYMLINK_NOFOLLOW, 0, &info)
-	if err == nil && info.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		return info.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &info); err != nil {
+		return false, fmt.Errorf("look for a mount at %s: %w", path, err)
 	}
-	return onOtherDevice(dir, entry) // before Linux 5.8
+	return info.Attributes&info.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 }

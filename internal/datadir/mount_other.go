@@ -1,6 +1,6 @@
-//go:build !linux && !windows
+//go:build !linux
 
 package datadir
 
-// isMountPoint reports whether a file system is mounted at the entry of the directory.
-func isMountPoint(dir, entry string) (bool, error) { return onOtherDevice(dir, entry) }
+// isMountPoint is not known on this system: a mount point is found when it is moved.
+func isMountPoint(string) (bool, error) { return false, nil }

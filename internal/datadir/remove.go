@@ -31,24 +31,12 @@ func PlanRemoval(path string, withBackups bool) (*Removal, error) {
 	if err := Removable(path); err != nil {
 		return nil, err
 	}
-	lock, err := lockForRemoval(path)
+	lock, err := lockDir(path)
 	if err != nil {
 		return nil, err
 	}
 	plan, err := planRemoval(path, withBackups)
 	return plan, errors.Join(err, lock.Close())
-}
-
-// lockForRemoval locks a directory that no server uses.
-func lockForRemoval(path string) (*os.File, error) {
-	lock, err := TryLock(filepath.Join(path, "lock"))
-	if errors.Is(err, ErrLocked) {
-		return nil, fmt.Errorf("%w: %s is held by %s; stop it first", ErrLocked, path, holder(path))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lock the data directory %s: %w", path, err)
-	}
-	return lock, nil
 }
 
 func planRemoval(path string, withBackups bool) (*Removal, error) {
@@ -75,7 +63,7 @@ func Remove(path string, withBackups bool) (*Removal, error) {
 		return nil, err
 	}
 	lockFile := filepath.Join(path, "lock")
-	lock, err := lockForRemoval(path)
+	lock, err := lockDir(path)
 	if err != nil {
 		return nil, err
 	}

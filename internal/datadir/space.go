@@ -1,7 +1,11 @@
 package datadir
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/dustin/go-humanize"
 )
@@ -42,4 +46,21 @@ func CheckRoom(dir string, n int64, dataDir string) error {
 		return fmt.Errorf("%w: %s has %s left, %s are needed and %s must stay free for the server; make room or choose another directory", ErrNoSpace, dir, Size(free), Size(n), Size(keep))
 	}
 	return nil
+}
+
+// OnSameDisk reports whether the path, or the directory that it will be made in, is on the
+// disk of dir. It reports false where that cannot be found out.
+func OnSameDisk(dir, path string) bool {
+	for {
+		info, err := os.Stat(path)
+		if err == nil {
+			other, err := os.Stat(dir)
+			return err == nil && sameDevice(info, other)
+		}
+		parent := filepath.Dir(path)
+		if !errors.Is(err, fs.ErrNotExist) || parent == path {
+			return false
+		}
+		path = parent
+	}
 }

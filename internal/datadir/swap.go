@@ -44,18 +44,44 @@ func Lock(path string, named ...string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, notWritable(path, err)
 	}
+	lock, err := lockDir(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: path, lock: lock, made: made}
+	if err := d.finishSwap(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// lockDir takes the lock of a directory. The error is ErrLocked if another process has it.
+func lockDir(path string) (*os.File, error) {
 	lock, err := TryLock(filepath.Join(path, "lock"))
 	if errors.Is(err, ErrLocked) {
-		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or choose another directory with --data-dir", ErrLocked, path, holder(path))
+		return nil, fmt.Errorf("%w: %s is held by %s; stop it first, or choose another directory with --data-dir", ErrLocked, path, holder(path))
 	}
 	if err != nil {
 		return nil, notWritable(path, err)
 	}
-	d := &Dir{path: path, lock: lock, made: made}
-	if err := errors.Join(KeepOwner(path), d.finishSwap()); err != nil {
-		return nil, errors.Join(err, d.Close())
+	return lock, nil
+}
+
+// Hold locks a directory that a server has used, without changing it. The error is
+// ErrLocked if another process holds it. The caller calls release.
+func Hold(path string) (release func() error, err error) {
+	lock, err := lockDir(path)
+	if err != nil {
+		return nil, err
 	}
-	return d, nil
+	return lock.Close, nil
+}
+
+// SwapInterrupted reports whether an exchange of the directory's content was interrupted,
+// see [Dir.Swap].
+func SwapInterrupted(path string) bool {
+	_, err := os.Lstat(filepath.Join(path, swapFile))
+	return err == nil
 }
 
 // Swap makes the content of the directory named incoming, which is in d, the content of
@@ -88,7 +114,7 @@ func (d *Dir) CheckSwap(incoming string, keep ...string) error {
 		if s.stays(entry) {
 			continue
 		}
-		mounted, err := isMountPoint(d.path, d.Join(entry.Name()))
+		mounted, err := isMountPoint(d.Join(entry.Name()))
 		if err != nil {
 			return err
 		}

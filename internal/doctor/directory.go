@@ -68,7 +68,6 @@ func (d *directory) examine(ctx context.Context) error {
 	}
 	d.check("access", func(add func(Finding)) error { return d.access(add, datadir.CheckAccess(d.config.DataDir)) })
 	d.check("modes", d.modes)
-	d.check("owners", d.owners)
 	d.check("release", d.release)
 	d.certificates()
 	d.check("encryption key", d.encryptionKey)
@@ -117,26 +116,11 @@ func (d *directory) access(add func(Finding), err error) error {
 func (d *directory) modes(add func(Finding)) error {
 	for _, loose := range datadir.LooseModes(d.config.DataDir) {
 		add(Finding{
-			Severity: Risk, Object: loose.Path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use it; it should have %04o", loose.Mode, loose.Wanted),
+			Severity: Risk, Object: loose.Path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use it; it should have %04o", loose.Mode.Perm(), loose.Wanted.Perm()),
 			Remedy:   "restrict the mode, and replace keys that others may have read (" + program + " certs rotate, " + program + " encryption rotate)",
-			Commands: []string{fmt.Sprintf("chmod %04o %s", loose.Wanted, logging.ShellWord(loose.Path))},
+			Commands: []string{fmt.Sprintf("chmod %04o %s", loose.Wanted.Perm(), logging.ShellWord(loose.Path))},
 		})
 	}
-	return nil
-}
-
-// owners reports files that the owner of the directory cannot use.
-func (d *directory) owners(add func(Finding)) error {
-	owner, foreign, err := datadir.ForeignFiles(d.config.DataDir)
-	if err != nil || len(foreign) == 0 {
-		return err
-	}
-	add(Finding{
-		Severity: Failure, Object: d.config.DataDir,
-		Problem:  "the owner of the directory may not use these files in it: " + datadir.JoinFirst(foreign),
-		Remedy:   "as root, make the owner of the directory the owner of the files",
-		Commands: []string{fmt.Sprintf("chown -R %s %s", owner, logging.ShellWord(d.config.DataDir))},
-	})
 	return nil
 }
 

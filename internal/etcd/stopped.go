@@ -145,7 +145,7 @@ func copyPrivate(ctx context.Context, from, to string) error {
 		if entry.IsDir() {
 			return os.MkdirAll(target, 0o700)
 		}
-		_, err = datadir.CopyFile(ctx, path, target, 0o600, nil)
+		_, err = datadir.CopyFile(ctx, path, target, 0o600)
 		return err
 	})
 }

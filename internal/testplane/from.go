@@ -124,7 +124,7 @@ func copyTree(ctx context.Context, from, to string) error {
 		case entry.IsDir():
 			return os.MkdirAll(target, info.Mode().Perm())
 		case entry.Type().IsRegular():
-			_, err := datadir.CopyFile(ctx, path, target, info.Mode().Perm(), nil)
+			_, err := datadir.CopyFile(ctx, path, target, info.Mode().Perm())
 			return err
 		}
 		return nil // sockets and links are not part of the data
