@@ -60,7 +60,7 @@ func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow
 	case c.Finish:
 		return done, add(store.Finish(c.Rotate))
 	}
-	prepared, err := store.Prepared(c.Rotate)
+	prepared, _, err := store.Rotation(c.Rotate)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow
 	if err := add(store.Switch(c.Rotate, c.Overlap)); err != nil {
 		return done, err
 	}
-	done.Until, err = store.Until(c.Rotate)
+	_, done.Until, err = store.Rotation(c.Rotate)
 	return done, err
 }
 

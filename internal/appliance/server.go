@@ -86,7 +86,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 		return err
 	}
 	keys := parts.Identity(s.config, s.dir, checked.newIdentity, s.log)
-	keys.URL, keys.LocalURL, keys.Claim, keys.UseTokenKeys = s.url, s.local, s.store.ClaimIdentity, tokenKeys.Set
+	keys.URL, keys.LocalURL, keys.Reserve, keys.UseTokenKeys = s.url, s.local, s.store.ReserveIdentity, tokenKeys.Set
 	s.identity = identity.New(keys)
 	s.rotator = parts.KeyRotator(s.config, s.dir, s.store, s.log)
 	s.rotator.Archiver, s.rotator.Ready = s.archiver, func() bool { return s.readySince.Load() != nil }

@@ -43,7 +43,7 @@ func (f *adminFlags) checkAdmin() error {
 // credentials.
 func checkCredentials(server string, expires time.Duration) error {
 	if server != "" {
-		if err := kubeconfig.ValidServer(server); err != nil {
+		if _, _, err := kubeconfig.HostPort(server); err != nil {
 			return fmt.Errorf("--server: %w", err)
 		}
 	}

@@ -69,7 +69,7 @@ Exit codes: 0 removed or no such directory, 1 refused or failed, 2 not confirmed
 // printRemoved prints what was removed, what was kept and which kubeconfig is invalid.
 func printRemoved(w io.Writer, cfg *config.ServerConfiguration, done *datadir.Removal) error {
 	text := "removed " + cfg.DataDir
-	if stay := append(done.Backups, done.Foreign...); len(stay) > 0 {
+	if stay := append(done.Backups, done.Others...); len(stay) > 0 {
 		text += ", except " + datadir.JoinFirst(stay)
 	}
 	if _, err := os.Stat(cfg.Kubeconfig.Path); err == nil {
@@ -105,8 +105,8 @@ func confirm(cmd *cobra.Command, path string, plan *datadir.Removal) error {
 	if len(plan.Backups) > 0 {
 		text += "Backups stay (--backups removes them): " + strings.Join(plan.Backups, ", ") + "\n"
 	}
-	if len(plan.Foreign) > 0 {
-		text += "Other files stay: " + strings.Join(plan.Foreign, ", ") + "\n"
+	if len(plan.Others) > 0 {
+		text += "Other files stay: " + strings.Join(plan.Others, ", ") + "\n"
 	}
 	if _, err := fmt.Fprint(cmd.ErrOrStderr(), text+"Type yes: "); err != nil {
 		return err

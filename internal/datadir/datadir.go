@@ -115,7 +115,7 @@ func Open(path string, current Stamp, named ...string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(d.refuseEphemeral(), d.claim(current)); err != nil {
+	if err := errors.Join(d.refuseEphemeral(), d.checkRelease(current)); err != nil {
 		return nil, errors.Join(err, d.Abandon())
 	}
 	return d, nil
@@ -136,8 +136,8 @@ func holder(path string) string {
 	return "another server"
 }
 
-// claim writes the process id into the lock file and compares the stamps.
-func (d *Dir) claim(current Stamp) error {
+// checkRelease writes the process id into the lock file and compares the stamps.
+func (d *Dir) checkRelease(current Stamp) error {
 	if err := d.lock.Truncate(0); err != nil {
 		return notWritable(d.path, err)
 	}

@@ -24,7 +24,7 @@ func OpenEphemeral(path string, current Stamp, named ...string) (*Dir, error) {
 	if err := d.beginEphemeral(); err != nil {
 		return nil, errors.Join(err, d.Abandon())
 	}
-	if err := d.claim(current); err != nil {
+	if err := d.checkRelease(current); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil

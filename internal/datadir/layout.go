@@ -84,7 +84,7 @@ type contents struct {
 	// layout entries, backups among them, and what is not of the layout. A
 	// directory of the layout that holds other files too is listed by its
 	// entries.
-	layout, backups, foreign []string
+	layout, backups, others []string
 }
 
 // survey reads a data directory. One that does not exist is empty.
@@ -101,7 +101,7 @@ func survey(dir string) (contents, error) {
 		p := layoutEntryOf(entry)
 		switch {
 		case p == nil && !matchesAny(volumeNames, entry.Name()):
-			found.foreign = append(found.foreign, slashed(entry))
+			found.others = append(found.others, slashed(entry))
 		case p == nil:
 		case p.content == nil || isLink(entry):
 			found.layout = append(found.layout, entry.Name())
@@ -131,7 +131,7 @@ func (c *contents) add(dir, name string, p *layoutEntry) error {
 			if matchesAny(p.content, entry.Name()) {
 				within.layout = append(within.layout, slashed(entry))
 			} else {
-				within.foreign = append(within.foreign, slashed(entry))
+				within.others = append(within.others, slashed(entry))
 			}
 		}
 	}
@@ -139,7 +139,7 @@ func (c *contents) add(dir, name string, p *layoutEntry) error {
 	if p.backups {
 		ours = &c.backups
 	}
-	if len(within.foreign)+len(within.backups) == 0 {
+	if len(within.others)+len(within.backups) == 0 {
 		*ours = append(*ours, name+"/")
 		return nil
 	}
@@ -149,8 +149,8 @@ func (c *contents) add(dir, name string, p *layoutEntry) error {
 	for _, below := range within.backups {
 		c.backups = append(c.backups, name+"/"+below)
 	}
-	for _, below := range within.foreign {
-		c.foreign = append(c.foreign, name+"/"+below)
+	for _, below := range within.others {
+		c.others = append(c.others, name+"/"+below)
 	}
 	return nil
 }
@@ -162,10 +162,10 @@ func slashed(entry fs.DirEntry) string {
 	return entry.Name()
 }
 
-// refuseForeign returns an error if a directory that no server has used has files that
+// refuseOtherFiles returns an error if a directory that no server has used has files that
 // are neither of the layout nor named: commands on the data directory would move or
 // remove them.
-func refuseForeign(dir string, named []string) error {
+func refuseOtherFiles(dir string, named []string) error {
 	for _, mark := range []string{"version.json", swapFile} {
 		if _, err := os.Lstat(filepath.Join(dir, mark)); err == nil {
 			return nil
@@ -175,16 +175,16 @@ func refuseForeign(dir string, named []string) error {
 	if err != nil {
 		return notWritable(dir, err)
 	}
-	var foreign []string
-	for _, name := range found.foreign {
+	var others []string
+	for _, name := range found.others {
 		if !containsAny(filepath.Join(dir, filepath.FromSlash(name)), named) {
-			foreign = append(foreign, name)
+			others = append(others, name)
 		}
 	}
-	if len(foreign) == 0 {
+	if len(others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is %w: it has other files (%s); choose an empty or a new directory with --data-dir", dir, ErrNotDataDir, JoinFirst(foreign))
+	return fmt.Errorf("%s is %w: it has other files (%s); choose an empty or a new directory with --data-dir", dir, ErrNotDataDir, JoinFirst(others))
 }
 
 // containsAny reports whether one of the paths is entry or is below it.

@@ -21,8 +21,8 @@ type Removal struct {
 	Removed []string
 	// Backups are archives that stay.
 	Backups []string
-	// Foreign are files that no server or command has made; they are kept.
-	Foreign []string
+	// Others are files that no server or command has made; they are kept.
+	Others []string
 }
 
 // PlanRemoval returns what [Remove] would do and changes nothing. It refuses the
@@ -44,7 +44,7 @@ func planRemoval(path string, withBackups bool) (*Removal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the data directory: %w", err)
 	}
-	plan := &Removal{Removed: found.layout, Backups: found.backups, Foreign: found.foreign}
+	plan := &Removal{Removed: found.layout, Backups: found.backups, Others: found.others}
 	if withBackups {
 		plan.Removed, plan.Backups = append(plan.Removed, plan.Backups...), nil
 		slices.Sort(plan.Removed)
@@ -137,8 +137,8 @@ func Removable(path string) error {
 	if err != nil {
 		return notReadable(err)
 	}
-	if len(found.foreign) > 0 {
-		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotDataDir, JoinFirst(found.foreign))
+	if len(found.others) > 0 {
+		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotDataDir, JoinFirst(found.others))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestRemoveKeepsOtherFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(plan.Removed, done.Removed) || !slices.Equal(plan.Foreign, done.Foreign) || !slices.Equal(plan.Backups, done.Backups) {
+		if !slices.Equal(plan.Removed, done.Removed) || !slices.Equal(plan.Others, done.Others) || !slices.Equal(plan.Backups, done.Backups) {
 			t.Errorf("planned %v, done %v", plan, done)
 		}
 		kept, gone := slices.Clone(keptAlways), slices.Clone(removed)
@@ -79,8 +79,8 @@ func TestRemoveKeepsOtherFiles(t *testing.T) {
 				t.Errorf("with backups %v: %s is still there", withBackups, name)
 			}
 		}
-		if want := []string{"backups/list.txt", "before-restore-1/mine.txt", "docs/", "notes.md", "pki/README.txt"}; !slices.Equal(slices.Sorted(slices.Values(plan.Foreign)), want) {
-			t.Errorf("with backups %v: %v is said to stay", withBackups, plan.Foreign)
+		if want := []string{"backups/list.txt", "before-restore-1/mine.txt", "docs/", "notes.md", "pki/README.txt"}; !slices.Equal(slices.Sorted(slices.Values(plan.Others)), want) {
+			t.Errorf("with backups %v: %v is said to stay", withBackups, plan.Others)
 		}
 	}
 }
@@ -138,8 +138,8 @@ func TestRemoveRefusesOtherDirectories(t *testing.T) {
 		"no stamp": func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "version.json")), file("thesis.txt", "mine")(dir))
 		},
-		"foreign stamp": file("version.json", `{"version": "1.2.3"}`),
-		"damaged stamp": file("version.json", "{"),
+		"stamp of another program": file("version.json", `{"version": "1.2.3"}`),
+		"damaged stamp":            file("version.json", "{"),
 		"lock is a link": func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "lock")), os.Symlink("version.json", filepath.Join(dir, "lock")))
 		},

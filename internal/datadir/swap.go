@@ -36,7 +36,7 @@ func (s swap) stays(entry fs.DirEntry) bool {
 // directory that no server has used and that has files which are neither of the layout
 // nor named (ErrNotDataDir).
 func Lock(path string, named ...string) (*Dir, error) {
-	if err := refuseForeign(path, named); err != nil {
+	if err := refuseOtherFiles(path, named); err != nil {
 		return nil, err
 	}
 	_, err := os.Stat(path)

@@ -50,7 +50,7 @@ func (d *directory) certificates() {
 				add(Finding{
 					Severity: Failure, Object: d.certificate(entry.Name),
 					Problem: fmt.Sprintf("it is not valid before %s, and the clock says %s: clients and the server refuse it", entry.From.Local().Format(time.DateTime), d.now().Local().Format(time.DateTime)),
-					Remedy:  "correct the clock (timedatectl set-ntp true); if it is right now and was ahead when the certificate was made, start the server again: it signs its own certificates again",
+					Remedy:  "correct the clock (timedatectl set-ntp true); if it is right now and was ahead when the certificate was made, start the server again: it signs certificates again, and the error for an authority has the command that replaces it",
 				})
 			}
 		}

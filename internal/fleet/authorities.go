@@ -31,14 +31,14 @@ func Authorities(ctx context.Context, client clientv3.KV, prefix string) (key st
 	return key, answer.Kvs[0].Value, nil
 }
 
-// ErrClaimed means that another server has begun to make authorities for the same objects
+// ErrReserved means that another server has begun to make authorities for the same objects
 // less than a minute ago, and has not published them yet.
-var ErrClaimed = errors.New("another server makes its authorities for this etcd")
+var ErrReserved = errors.New("another server makes its authorities for this etcd")
 
-// ClaimIdentity reports whether this server may make authorities and keys for the objects
-// below prefix: no server has published its own. Then other servers get [ErrClaimed] for a
+// ReserveIdentity reports whether this server may make authorities and keys for the objects
+// below prefix: no server has published its own. Then other servers get [ErrReserved] for a
 // minute, in which this one publishes them.
-func ClaimIdentity(ctx context.Context, client *clientv3.Client, prefix string) (bool, error) {
+func ReserveIdentity(ctx context.Context, client *clientv3.Client, prefix string) (bool, error) {
 	_, published, err := Authorities(ctx, client, prefix)
 	if err != nil || published != nil {
 		return false, err
@@ -50,12 +50,12 @@ func ClaimIdentity(ctx context.Context, client *clientv3.Client, prefix string) 
 		return false, fmt.Errorf("make a lease: %w", err)
 	}
 	key := path.Join("/kube-hyper-mini/new-identity", prefix)
-	put, err := kubernetesClient(client).Kubernetes.OptimisticPut(ctx, key, []byte("claimed"), 0, kubernetes.PutOptions{LeaseID: lease.ID})
+	put, err := kubernetesClient(client).Kubernetes.OptimisticPut(ctx, key, []byte("reserved"), 0, kubernetes.PutOptions{LeaseID: lease.ID})
 	if err != nil {
 		return false, fmt.Errorf("put %s: %w", key, err)
 	}
 	if !put.Succeeded {
-		return false, ErrClaimed
+		return false, ErrReserved
 	}
 	return true, nil
 }

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -46,9 +49,9 @@ type Config struct {
 	// AllowNew creates the authorities that a used directory lacks, and new ones for a
 	// store that other servers have used.
 	AllowNew bool
-	// Claim reports whether new authorities may be made for the store of the server, as
-	// [fleet.ClaimIdentity] does; nil if the process has no store.
-	Claim func(context.Context) (bool, error)
+	// Reserve reports whether new authorities may be made for the store of the server, as
+	// [fleet.ReserveIdentity] does; nil if the process has no store.
+	Reserve func(context.Context) (bool, error)
 	// UseTokenKeys is called with the keys of service account tokens at the start and
 	// when they change; nil if no tokens are signed.
 	UseTokenKeys func(signer crypto.Signer, verify []crypto.PublicKey) error
@@ -63,8 +66,8 @@ type Identity struct {
 	certificates *pki.Store
 	following    sync.Mutex // held while changes are passed on
 	shared       atomic.Pointer[fleet.RevokedKeys]
-	encryption   string // the EncryptionConfiguration that the server has made, or empty
-	newKey       bool   // this start has made it
+	encryption   string // path of the EncryptionConfiguration in the data directory; empty if it is not used
+	newKey       bool   // this start has made that file
 }
 
 // New returns an identity that has read nothing yet.
@@ -78,11 +81,11 @@ func Open(cfg Config, store *pki.Store) *Identity {
 	return i
 }
 
-// Certificates has the certificates and keys, once the identity is ready.
+// Certificates returns the store of certificates and keys, once the identity is ready.
 func (i *Identity) Certificates() *pki.Store { return i.certificates }
 
-// GeneratedEncryption is the EncryptionConfiguration in the data directory, or
-// empty if the configuration names another one or none is used.
+// GeneratedEncryption returns the path of the EncryptionConfiguration in the data directory;
+// empty if it is not used.
 func (i *Identity) GeneratedEncryption() string { return i.encryption }
 
 // Run is that of a [lifecycle.Part]: it makes what is missing and renews
@@ -157,7 +160,7 @@ func (i *Identity) CheckEtcd(ctx context.Context, client clientv3.KV) error {
 	if err := i.checkDecryption(ctx, client, external.Prefix); err != nil || len(external.Endpoints) == 0 {
 		return err
 	}
-	return i.warnForeign(ctx, client)
+	return i.warnOfOthers(ctx, client)
 }
 
 // checkDecryption returns an error if objects are encrypted with other keys. It removes a
@@ -230,43 +233,49 @@ func servingNames(serving *config.Serving) (pki.Names, error) {
 // URLs returns the URL of the API in the kubeconfig, and the one that it listens on, for
 // clients on this machine, which is empty unless serving.externalURL is set.
 func URLs(serving *config.Serving, address net.Addr) (url, local string, err error) {
-	if url, err = serverURL(serving, address); err != nil {
-		return "", "", err
-	}
-	local, err = localURL(serving, address)
-	return url, local, err
-}
-
-func localURL(serving *config.Serving, address net.Addr) (string, error) {
-	if serving.ExternalURL == "" {
-		return "", nil
-	}
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {
-		return "", fmt.Errorf("read the listening address: %w", err)
+		return "", "", fmt.Errorf("read the listening address: %w", err)
 	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // the IPv6 wildcard listens for it too
-	}
-	return "https://" + net.JoinHostPort(host, port), nil
-}
-
-func serverURL(serving *config.Serving, address net.Addr) (string, error) {
 	if serving.ExternalURL != "" {
-		return serving.ExternalURL, nil
+		if isUnspecified(host) {
+			host = "127.0.0.1" // the IPv6 wildcard listens for it too
+		}
+		return serving.ExternalURL, "https://" + net.JoinHostPort(host, port), nil
 	}
-	_, port, err := net.SplitHostPort(address.String())
-	if err != nil {
-		return "", fmt.Errorf("read the listening address: %w", err)
-	}
-	host := serving.ExternalHost
-	if host == "" {
-		host = serving.BindAddress
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+	host = cmp.Or(serving.ExternalHost, serving.BindAddress)
+	if isUnspecified(host) {
 		if host, err = os.Hostname(); err != nil {
-			return "", fmt.Errorf("find this host's name for the kubeconfig: %w; set serving.externalHost", err)
+			return "", "", fmt.Errorf("find this host's name for the kubeconfig: %w; set serving.externalHost", err)
 		}
 	}
-	return "https://" + net.JoinHostPort(host, port), nil
+	return "https://" + net.JoinHostPort(host, port), "", nil
+}
+
+func isUnspecified(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsUnspecified()
+}
+
+// ServedName returns the name in the serving certificate by which clients that connect to
+// host can verify it; empty if the certificate has the host itself. The configuration has
+// been completed.
+func ServedName(serving *config.Serving, dataDir, host string) (string, error) {
+	file := cmp.Or(serving.CertFile, pki.New(filepath.Join(dataDir, "pki"), pki.Names{}).Cert(pki.APIServer))
+	chain, err := cert.CertsFromFile(file)
+	if err != nil {
+		return "", err
+	}
+	if chain[0].VerifyHostname(host) == nil {
+		return "", nil
+	}
+	for _, name := range chain[0].DNSNames {
+		if !strings.HasPrefix(name, "*.") {
+			return name, nil
+		}
+	}
+	for _, address := range chain[0].IPAddresses {
+		return address.String(), nil
+	}
+	return "", nil
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -93,10 +93,6 @@ func listed(files []string) string {
 // LogChanges logs the certificates and keys that were created or renewed, and why.
 func (i *Identity) LogChanges(changes []pki.Change) {
 	for _, change := range changes {
-		if change.ClockAhead {
-			i.config.Log.Warn("a certificate was signed again: the clock was ahead when it was made", "name", change.Name, "reason", change.Reason)
-			continue
-		}
 		i.config.Log.Info("certificates renewed", "name", change.Name, "reason", change.Reason)
 	}
 }
@@ -145,7 +141,7 @@ func (i *Identity) checkServing() error {
 	if serving.CertFile == "" || i.config.URL == "" {
 		return nil
 	}
-	chain, err := readChain(serving.CertFile)
+	chain, err := cert.CertsFromFile(serving.CertFile)
 	if err != nil {
 		return err
 	}
@@ -156,7 +152,7 @@ func (i *Identity) checkServing() error {
 	if err := chain[0].VerifyHostname(server.Hostname()); err != nil {
 		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: set serving.externalHost to a name in the certificate", err)}
 	}
-	roots, err := readChain(i.certificates.ServerCA())
+	roots, err := cert.CertsFromFile(i.certificates.ServerCA())
 	if err != nil {
 		return err
 	}
@@ -175,27 +171,4 @@ func (i *Identity) checkServing() error {
 		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("clients would verify it with %s and refuse it: %v; name its authorities with serving.caFile", i.certificates.ServerCA(), err)}
 	}
 	return nil
-}
-
-// readChain reads the certificates in a PEM file, at least one.
-func readChain(path string) ([]*x509.Certificate, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read certificates: %w", err)
-	}
-	var chain []*x509.Certificate
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		crt, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("read certificates in %s: %w", path, err)
-		}
-		chain = append(chain, crt)
-	}
-	if len(chain) == 0 {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
-	}
-	return chain, nil
 }

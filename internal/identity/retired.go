@@ -10,8 +10,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// retiredRecheck is the delay of a second check of the config map after a change: the
-// controller of Kubernetes may have written it from an older read.
+// retiredRecheck is the time between two checks of the config map: the controller of
+// Kubernetes may have written it from an older read.
 const retiredRecheck = 2 * time.Minute
 
 // DropRetired removes authorities that a rotation has replaced from the config map for
@@ -22,27 +22,24 @@ func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 		i.config.Log.Error("aggregated API servers go on trusting authorities that a rotation has replaced", "error", err)
 		return
 	}
-	for repeated := false; ; {
+	for {
 		changed := i.certificates.Changed()
 		retired, err := i.certificates.Retired()
-		dropped := false
 		if err == nil && retired != nil {
-			dropped, err = kube.DropAuthorities(ctx, client, retired)
-		}
-		var recheck <-chan time.Time
-		if retired != nil && !repeated || dropped || err != nil {
-			recheck = time.After(retiredRecheck)
+			err = kube.DropAuthorities(ctx, client, retired)
 		}
 		if err != nil && ctx.Err() == nil {
 			i.config.Log.Warn("aggregated API servers still trust authorities that a rotation has replaced, trying again", "error", err)
+		}
+		var recheck <-chan time.Time
+		if err != nil || retired != nil {
+			recheck = time.After(retiredRecheck)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			repeated = false
 		case <-recheck:
-			repeated = true
 		}
 	}
 }

@@ -132,7 +132,7 @@ func follow(ctx context.Context, command *testplane.Command, r *renewal, account
 // environment is that of this process with the variables of in-cluster configuration,
 // and without KUBECONFIG, which many programs would prefer.
 func environment(account *Account) ([]string, error) {
-	host, port, err := account.Endpoint.HostPort()
+	host, port, err := kubeconfig.HostPort(account.Endpoint.Server)
 	if err != nil {
 		return nil, err
 	}

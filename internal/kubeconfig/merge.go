@@ -56,8 +56,8 @@ func Merge(ctx context.Context, data []byte, path, name string, use bool, now ti
 	if err != nil {
 		return Merged{}, fmt.Errorf("merge into %s: %w", path, err)
 	}
-	if foreign := foreignEntry(theirs, name, ours.Clusters[Name]); foreign != "" {
-		return Merged{}, fmt.Errorf("%s has a %s %q of another server; nothing was changed; choose another name, as --context %s", path, foreign, name, freeName(theirs, name))
+	if kind := entryOfAnother(theirs, name, ours.Clusters[Name]); kind != "" {
+		return Merged{}, fmt.Errorf("%s has a %s %q of another server; nothing was changed; choose another name, as --context %s", path, kind, name, freeName(theirs, name))
 	}
 	add(theirs, ours, name)
 	if use || theirs.CurrentContext == "" {
@@ -128,11 +128,11 @@ func readForMerge(path string) (cfg *api.Config, old []byte, info fs.FileInfo, e
 	return cfg, old, info, nil
 }
 
-// foreignEntry returns the kind of an entry of that name that does not belong to our
+// entryOfAnother returns the kind of an entry of that name that does not belong to our
 // server: "cluster", "user" or "context"; "" if there is none. A cluster belongs to it
 // if it has the same URL or the same authority; a user and a context, if a merge makes
 // them for that cluster.
-func foreignEntry(cfg *api.Config, name string, ours *api.Cluster) string {
+func entryOfAnother(cfg *api.Config, name string, ours *api.Cluster) string {
 	cluster, user, context := cfg.Clusters[name], cfg.AuthInfos[name], cfg.Contexts[name]
 	same := cluster != nil && (cluster.Server == ours.Server ||
 		len(ours.CertificateAuthorityData) > 0 && bytes.Equal(cluster.CertificateAuthorityData, ours.CertificateAuthorityData))

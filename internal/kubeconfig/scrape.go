@@ -65,7 +65,7 @@ func AllowScraping(ctx context.Context, client kubernetes.Interface, namespace, 
 // WriteScrapeJob writes a configuration of Prometheus that scrapes the server with the
 // token and the authority that [WriteInCluster] has written into the directory.
 func WriteScrapeJob(dir string, endpoint Endpoint) error {
-	host, port, err := hostPort(endpoint.Server)
+	host, port, err := HostPort(endpoint.Server)
 	if err != nil {
 		return err
 	}

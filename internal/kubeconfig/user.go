@@ -22,10 +22,6 @@ type Endpoint struct {
 	CA []byte
 }
 
-// HostPort returns the host and the port of the URL. In-cluster clients use https and
-// no path.
-func (e Endpoint) HostPort() (host, port string, err error) { return hostPort(e.Server) }
-
 // RenderUser returns a kubeconfig for the credentials. namespace is kubectl's default
 // namespace; it may be empty.
 func RenderUser(endpoint Endpoint, user, namespace string, credentials *Credentials) ([]byte, error) {
@@ -66,7 +62,7 @@ const InClusterMount = "/var/run/secrets/kubernetes.io/serviceaccount"
 // token last, which gets the mode; the directory, if it is made, is the owner's only.
 // Programs read the token again once a minute, so another call renews it.
 func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials *Credentials, mode os.FileMode) error {
-	host, port, err := hostPort(endpoint.Server)
+	host, port, err := HostPort(endpoint.Server)
 	if err != nil {
 		return err
 	}
@@ -87,14 +83,8 @@ func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials
 	return nil
 }
 
-// ValidServer returns an error for a URL that is not https://host:port.
-func ValidServer(server string) error {
-	_, _, err := hostPort(server)
-	return err
-}
-
-// hostPort splits the URL.
-func hostPort(server string) (host, port string, err error) {
+// HostPort splits the URL of a server, https://host:port. Others are an error.
+func HostPort(server string) (host, port string, err error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
 		return "", "", fmt.Errorf("%q is not the URL of a server; write https://host:port", server)

@@ -11,7 +11,6 @@ import (
 	"math/big"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/util/cert"
@@ -23,8 +22,9 @@ import (
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 365 * 24 * time.Hour
-	// backdate allows for clients whose clock is behind.
-	backdate = 5 * time.Minute
+	// backdate allows for clients whose clock is behind, and for a clock that was ahead when
+	// a certificate was made, for example by a time zone.
+	backdate = 24 * time.Hour
 )
 
 // authority is a CA: the trusted certificates of its bundle, and the one that
@@ -54,15 +54,8 @@ func (s *Store) ensureAuthority(name, commonName string, create bool) (*authorit
 		}
 		changes = append(changes, Change{Name: name, Reason: "it did not exist"})
 	}
-	reason, err := s.checkValidity(ca, commonName)
-	if err != nil {
+	if err := s.checkValidity(ca); err != nil {
 		return nil, changes, err
-	}
-	if reason != "" {
-		if err := s.signAgain(ca); err != nil {
-			return nil, changes, err
-		}
-		changes = append(changes, Change{name, reason, true})
 	}
 	return ca, changes, s.writeSigningPair(ca)
 }
@@ -171,62 +164,33 @@ func (s *Store) authorityTemplate(subject pkix.Name) *x509.Certificate {
 	return template
 }
 
-// checkValidity returns an error for an authority that has expired or is not valid yet.
-// If this package made the authority while the clock was ahead, so that it is not valid
-// yet, it returns why it must be signed again.
-func (s *Store) checkValidity(ca *authority, commonName string) (reason string, err error) {
+// checkValidity returns an error with the remedy for an authority that has expired or is
+// not valid yet, unless a rotation replaces it.
+func (s *Store) checkValidity(ca *authority) error {
 	now := s.now()
+	valid := func(c *x509.Certificate) bool { return !now.Before(c.NotBefore) && now.Before(c.NotAfter) }
 	crt := ca.cert
+	if crt == nil && slices.ContainsFunc(ca.trusted, valid) || crt != nil && (valid(crt) || s.replacing) {
+		return nil
+	}
 	if crt == nil {
-		valid := func(c *x509.Certificate) bool { return !now.Before(c.NotBefore) && now.Before(c.NotAfter) }
-		if slices.ContainsFunc(ca.trusted, valid) {
-			return "", nil
-		}
 		crt = ca.trusted[0]
 	}
-	file := s.Cert(ca.name)
-	switch {
-	case now.After(crt.NotAfter) && ca.key != nil && s.replacing:
-		return "", nil
-	case now.After(crt.NotAfter) && kinds[ca.name] != "":
-		return "", fmt.Errorf("%s expired at %s: place a new authority, or stop the server and have one made with \"kube-hyper-mini certs rotate %s --overlap 0s\" (all clients then need new kubeconfigs)",
-			file, crt.NotAfter.Format(time.RFC3339), kinds[ca.name])
-	case now.After(crt.NotAfter):
-		return "", fmt.Errorf("%s expired at %s: place a new authority and its key", file, crt.NotAfter.Format(time.RFC3339))
-	case !now.Before(crt.NotBefore):
-		return "", nil
-	case ca.key == nil || !ours(crt, commonName):
-		return "", fmt.Errorf("%s is not valid before %s, and the clock has %s: correct the clock, or place an authority that is valid",
-			file, crt.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
+	state := "expired at " + crt.NotAfter.Format(time.RFC3339) + ": "
+	if now.Before(crt.NotBefore) {
+		state = fmt.Sprintf("is not valid before %s, and the clock has %s: correct the clock; or ", crt.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
-	return "it was not valid before " + crt.NotBefore.Format(time.RFC3339), nil
-}
-
-// ours reports whether this package has made the authority's certificate.
-func ours(crt *x509.Certificate, commonName string) bool {
-	return crt.CheckSignatureFrom(crt) == nil &&
-		(crt.Subject.CommonName == commonName || strings.HasPrefix(crt.Subject.CommonName, commonName+"@"))
-}
-
-// signAgain replaces the authority's certificate by one for the same subject and key:
-// certificates that it has signed verify with either.
-func (s *Store) signAgain(ca *authority) error {
-	crt, err := s.selfSign(ca.name, ca.cert.Subject, ca.key)
-	if err != nil {
-		return err
+	remedy := "place a new authority and its key"
+	if kind := kinds[ca.name]; kind != "" {
+		remedy = fmt.Sprintf("place a new authority, or stop the server and have one made with \"kube-hyper-mini certs rotate %s --overlap 0s\" (all clients then need new kubeconfigs)", kind)
 	}
-	i := slices.Index(ca.trusted, ca.cert)
-	ca.trusted[i], ca.cert = crt, crt
-	return writeCerts(s.Cert(ca.name), ca.trusted...)
+	return fmt.Errorf("%s %s%s", s.Cert(ca.name), state, remedy)
 }
 
 // writeSigningPair keeps [Store.SigningPair] of the clients' authority.
 func (s *Store) writeSigningPair(ca *authority) error {
 	if ca.name != ClientCA {
 		return nil
-	}
-	if err := removeFile(s.Cert(ca.name + "-signing")); err != nil { // of earlier versions, without the key
-		return err
 	}
 	path := s.SigningPair(ca.name)
 	if ca.cert == nil {

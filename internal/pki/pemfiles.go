@@ -133,32 +133,16 @@ func ReadPublicKeys(path string) ([]crypto.PublicKey, error) {
 
 // publicKey returns the public key in the block, or nil.
 func publicKey(block *pem.Block) crypto.PublicKey {
-	var key any
-	var err error
-	switch block.Type {
-	case "PUBLIC KEY":
-		key, err = x509.ParsePKIXPublicKey(block.Bytes)
-	case "RSA PUBLIC KEY":
-		key, err = x509.ParsePKCS1PublicKey(block.Bytes)
-	case "CERTIFICATE":
-		var certificate *x509.Certificate
-		if certificate, err = x509.ParseCertificate(block.Bytes); err == nil {
-			key = certificate.PublicKey
+	encoded := pem.EncodeToMemory(block)
+	if private, err := keyutil.ParsePrivateKeyPEM(encoded); err == nil {
+		if signer, ok := private.(crypto.Signer); ok {
+			return signer.Public()
 		}
-	case "RSA PRIVATE KEY":
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	case "EC PRIVATE KEY":
-		key, err = x509.ParseECPrivateKey(block.Bytes)
-	case "PRIVATE KEY":
-		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	}
-	if err != nil {
-		return nil
+	if public, err := keyutil.ParsePublicKeysPEM(encoded); err == nil {
+		return public[0]
 	}
-	if private, ok := key.(crypto.Signer); ok {
-		return private.Public()
-	}
-	return key
+	return nil
 }
 
 // writePublicKeys writes the keys to the file; without keys it removes the file.

@@ -63,7 +63,6 @@ func TestReadPublicKeys(t *testing.T) {
 		"RSA in PKCS#8":     {pkcs8(rsaKey), []crypto.PublicKey{rsaKey.Public()}},
 		"EC":                {ecPEM, []crypto.PublicKey{ec.Public()}},
 		"RSA":               {pemOf(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey), nil), []crypto.PublicKey{rsaKey.Public()}},
-		"RSA public":        {pemOf(t, "RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&rsaKey.PublicKey), nil), []crypto.PublicKey{rsaKey.Public()}},
 		"several":           {pkix(ec.Public()) + "a remark\n" + pkix(rsaKey.Public()), []crypto.PublicKey{ec.Public(), rsaKey.Public()}},
 		"a certificate":     {string(certificatePEM), []crypto.PublicKey{certificate(t, s, Admin).PublicKey}},
 		"one that is unfit": {pkcs8(ed) + ecPEM, []crypto.PublicKey{ec.Public()}},

@@ -41,8 +41,6 @@ type Names struct {
 // Change is a certificate that was created or signed again, and why.
 type Change struct {
 	Name, Reason string
-	// ClockAhead is set if it was not valid yet: the clock was ahead when it was made.
-	ClockAhead bool
 }
 
 // MissingError lists the authorities and keys that a used data directory lacks.
@@ -77,10 +75,8 @@ type Store struct {
 	// after the other.
 	replacing bool
 	changed   chan struct{}
-	// revoked has the remarks of revoked client keys by fingerprint; unwritten those
-	// that are not in the file.
-	revoked   atomic.Pointer[map[string]string]
-	unwritten map[string]string
+	// revoked has the remarks of revoked client keys by fingerprint. None is removed.
+	revoked atomic.Pointer[map[string]string]
 }
 
 // namedAuthority is an authority's file name and the common name of the
@@ -91,7 +87,7 @@ type namedAuthority struct{ name, commonName string }
 // nothing.
 func New(dir string, names Names) *Store {
 	return &Store{
-		dir: dir, now: time.Now, changed: make(chan struct{}), unwritten: map[string]string{},
+		dir: dir, now: time.Now, changed: make(chan struct{}),
 		authorities: []namedAuthority{
 			{ServerCA, "kube-hyper-mini-server-ca"}, {ClientCA, "kube-hyper-mini-client-ca"}, {FrontProxyCA, "kube-hyper-mini-front-proxy-ca"},
 		},
@@ -280,7 +276,7 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (change Change, err error) {
 	if err != nil {
 		return change, err
 	}
-	clockAhead, reason := len(chain) > 0 && s.now().Before(chain[0].NotBefore), ""
+	reason := ""
 	if len(chain) > 0 && key == nil {
 		return change, fmt.Errorf("%s exists without %s: place both files, or remove the certificate to have a new pair made", s.Cert(l.name), s.Key(l.name))
 	}
@@ -296,7 +292,7 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (change Change, err error) {
 		return change, nil
 	}
 	if ca.key == nil {
-		if clockAhead {
+		if len(chain) > 0 && s.now().Before(chain[0].NotBefore) {
 			return change, fmt.Errorf("%s is not valid before %s, and the clock has %s: correct the clock, or place a certificate that is valid",
 				s.Cert(l.name), chain[0].NotBefore.Format(time.RFC3339), s.now().Format(time.RFC3339))
 		}
@@ -311,7 +307,7 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (change Change, err error) {
 			return change, err
 		}
 	}
-	return Change{l.name, reason, clockAhead}, s.issue(l, key.Public(), ca)
+	return Change{l.name, reason}, s.issue(l, key.Public(), ca)
 }
 
 // issue signs the certificate and writes it with the other certificates that its peers

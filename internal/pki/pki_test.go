@@ -117,8 +117,8 @@ func TestRenewalKeepsTheKey(t *testing.T) {
 		left time.Duration
 		want bool
 	}{
-		{"more than a third left", leafLife/3 + time.Hour, false},
-		{"a third left", leafLife/3 - time.Hour, true}, // last: time does not go back
+		{"more than a third left", (leafLife+backdate)/3 + time.Hour, false},
+		{"a third left", (leafLife+backdate)/3 - time.Hour, true}, // last: time does not go back
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.now = func() time.Time { return before.NotAfter.Add(-test.left) }

@@ -13,32 +13,17 @@ const (
 	retryWait = time.Minute
 )
 
-// Expiry maps each certificate, authorities included, to the end of its validity.
+// Expiry maps each certificate to the end of its validity, and each authority to that of the
+// certificate that signs.
 func (s *Store) Expiry() (map[string]time.Time, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	list, err := s.List()
 	ends := map[string]time.Time{}
-	for _, a := range s.authorities {
-		ca, err := s.loadAuthority(a.name)
-		if err != nil {
-			return nil, err
-		}
-		if ca.cert != nil {
-			ends[a.name] = ca.cert.NotAfter
-		} else if len(ca.trusted) > 0 {
-			ends[a.name] = ca.trusted[0].NotAfter
+	for _, e := range list {
+		if _, found := ends[e.Name]; !e.Until.IsZero() && (!found || !e.TrustedOnly) {
+			ends[e.Name] = e.Until
 		}
 	}
-	for _, l := range s.leaves {
-		crt, err := s.readCert(l.name)
-		if err != nil {
-			return nil, err
-		}
-		if crt != nil {
-			ends[l.name] = crt.NotAfter
-		}
-	}
-	return ends, nil
+	return ends, err
 }
 
 // Renew calls [Store.Ensure] as certificates come due and overlaps end, after changes of

@@ -41,16 +41,18 @@ func (s *Store) isRevoked(key crypto.PublicKey) bool {
 	return found
 }
 
-// loadRevoked reads the list, and adds what [Store.Revoke] could not write. After an
-// error, what was refused before is still refused.
+// loadRevoked reads the list. What was refused before is still refused, also after an error.
 func (s *Store) loadRevoked() error {
 	revoked, err := s.readRevoked()
-	if err != nil {
-		revoked = maps.Clone(s.known())
-	}
-	maps.Copy(revoked, s.unwritten)
-	s.revoked.Store(&revoked)
+	s.refuse(revoked)
 	return err
+}
+
+// refuse adds revoked keys.
+func (s *Store) refuse(keys map[string]string) {
+	revoked := maps.Clone(s.known())
+	maps.Copy(revoked, keys)
+	s.revoked.Store(&revoked)
 }
 
 // known returns the revoked keys that were loaded last.
@@ -117,14 +119,8 @@ func (s *Store) Revoke(keys map[string]string) ([]Change, error) {
 	if len(added) == 0 {
 		return nil, nil
 	}
-	maps.Copy(s.unwritten, added)
-	err := s.loadRevoked()
-	if err == nil {
-		err = s.addRevoked(added)
-	}
-	if err == nil {
-		maps.DeleteFunc(s.unwritten, func(print, _ string) bool { _, written := added[print]; return written })
-	}
+	s.refuse(added)
+	err := s.addRevoked(added)
 	changes, ensureErr := s.ensure(false) // a revoked key is replaced
 	return changes, errors.Join(err, ensureErr, s.checkAdmin())
 }

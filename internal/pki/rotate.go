@@ -81,19 +81,6 @@ func (s *Store) ensureOrUndo(name string) ([]Change, error) {
 	return changes, errors.Join(err, undoErr)
 }
 
-// Prepared reports whether [Store.Prepare] has been done and [Store.Switch] has
-// not.
-func (s *Store) Prepared(kind string) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name, err := fileOf(kind)
-	if err != nil {
-		return false, err
-	}
-	j, err := s.readJournal()
-	return err == nil && j.Rotations[name] != nil && j.Rotations[name].Phase == prepared, err
-}
-
 // replaceable returns the fingerprint of the key in use, or an error if the server
 // cannot replace the key.
 func (s *Store) replaceable(name string) (string, error) {
@@ -170,19 +157,20 @@ func (s *Store) changeRotation(kind string, change func(*rotation) error) (name 
 	return name, s.writeJournal(j)
 }
 
-// Until returns when the overlap of a rotation ends, or zero.
-func (s *Store) Until(kind string) (time.Time, error) {
+// Rotation reports whether [Store.Prepare] has been done and [Store.Switch] has not, and
+// when the overlap of a rotation ends, or zero.
+func (s *Store) Rotation(kind string) (isPrepared bool, until time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name, err := fileOf(kind)
 	if err != nil {
-		return time.Time{}, err
+		return false, time.Time{}, err
 	}
 	j, err := s.readJournal()
 	if err != nil || j.Rotations[name] == nil {
-		return time.Time{}, err
+		return false, time.Time{}, err
 	}
-	return j.Rotations[name].Until, nil
+	return j.Rotations[name].Phase == prepared, j.Rotations[name].Until, nil
 }
 
 // Retired reports whether a rotation has replaced the authority for good.

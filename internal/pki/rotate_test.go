@@ -363,9 +363,6 @@ func TestSigningPairBelongsTogether(t *testing.T) {
 	if read() == before {
 		t.Error("the old authority signs after the rotation")
 	}
-	if found, err := exists(s.Cert(ClientCA + "-signing")); err != nil || found {
-		t.Errorf("the certificate of earlier versions is there: %t, %v", found, err)
-	}
 }
 
 // TestRotationOfExpiredAuthorities: a rotation without an overlap replaces each, as the

@@ -13,7 +13,7 @@ import (
 )
 
 // Datastore stores the objects. Call its methods other than Run, Shared and
-// ClaimIdentity when it is ready, from any goroutine.
+// ReserveIdentity when it is ready, from any goroutine.
 type Datastore interface {
 	// Run is the function of a [lifecycle.Part].
 	Run(ctx context.Context, ready func()) error
@@ -29,11 +29,11 @@ type Datastore interface {
 	// Shared reports whether other servers can use the store, now or later. The
 	// election of the controllers depends on it.
 	Shared() bool
-	// ClaimIdentity reports whether the server of this process may make new authorities
+	// ReserveIdentity reports whether the server of this process may make new authorities
 	// and keys: no other server has published its own in the store. The error is
-	// [fleet.ErrClaimed] if one is about to. It may be called before Run is ready, and then
+	// [fleet.ErrReserved] if one is about to. It may be called before Run is ready, and then
 	// waits for it.
-	ClaimIdentity(ctx context.Context) (bool, error)
+	ReserveIdentity(ctx context.Context) (bool, error)
 	// Register adds the server of this process to those that use the store. Call
 	// it before the server's first read.
 	Register(ctx context.Context) error

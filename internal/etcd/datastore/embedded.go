@@ -143,8 +143,8 @@ func (e *Embedded) Maintenance() *maintenance.Keeper { return e.keeper }
 // Shared implements [Datastore].
 func (e *Embedded) Shared() bool { return false }
 
-// ClaimIdentity implements [Datastore].
-func (e *Embedded) ClaimIdentity(context.Context) (bool, error) { return true, nil }
+// ReserveIdentity implements [Datastore].
+func (e *Embedded) ReserveIdentity(context.Context) (bool, error) { return true, nil }
 
 // Register implements [Datastore].
 func (e *Embedded) Register(context.Context) error { return nil }

@@ -134,14 +134,14 @@ func (e *External) Maintenance() *maintenance.Keeper { return nil }
 // Shared implements [Datastore].
 func (e *External) Shared() bool { return true }
 
-// ClaimIdentity implements [Datastore].
-func (e *External) ClaimIdentity(ctx context.Context) (bool, error) {
+// ReserveIdentity implements [Datastore].
+func (e *External) ReserveIdentity(ctx context.Context) (bool, error) {
 	select {
 	case <-e.connected:
 	case <-ctx.Done():
 		return false, fmt.Errorf("wait for etcd: %w", context.Cause(ctx))
 	}
-	return fleet.ClaimIdentity(ctx, e.client, e.config.Prefix)
+	return fleet.ReserveIdentity(ctx, e.client, e.config.Prefix)
 }
 
 // Register implements [Datastore].

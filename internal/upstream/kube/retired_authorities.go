@@ -27,11 +27,11 @@ import (
 const AuthenticationConfigMap = "extension-apiserver-authentication"
 
 // DropAuthorities removes the retired certificates from the config map for aggregated API
-// servers, and reports whether there were any. The last certificate of a list stays.
-func DropAuthorities(ctx context.Context, client kubernetes.Interface, retired func(*x509.Certificate) bool) (dropped bool, err error) {
+// servers. The last certificate of a list stays.
+func DropAuthorities(ctx context.Context, client kubernetes.Interface, retired func(*x509.Certificate) bool) error {
 	maps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		dropped = false
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		dropped := false
 		found, err := maps.Get(ctx, AuthenticationConfigMap, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -61,7 +61,7 @@ func DropAuthorities(ctx context.Context, client kubernetes.Interface, retired f
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("remove replaced authorities from config map %s/%s: %w", metav1.NamespaceSystem, AuthenticationConfigMap, err)
+		return fmt.Errorf("remove replaced authorities from config map %s/%s: %w", metav1.NamespaceSystem, AuthenticationConfigMap, err)
 	}
-	return dropped, nil
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -15,16 +14,16 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/cert"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // checkNew returns an error if this start would make authorities or keys for a store that
 // servers with other ones have used: the clients and tokens of those would be refused.
 func (i *Identity) checkNew(ctx context.Context) error {
-	if i.config.Claim == nil {
+	if i.config.Reserve == nil {
 		return nil
 	}
 	var missing *pki.MissingError
@@ -32,8 +31,8 @@ func (i *Identity) checkNew(ctx context.Context) error {
 		return err
 	}
 	users := "is or was used by servers with other certificates and keys"
-	unused, err := i.config.Claim(ctx)
-	if errors.Is(err, fleet.ErrClaimed) {
+	unused, err := i.config.Reserve(ctx)
+	if errors.Is(err, fleet.ErrReserved) {
 		users = "is used by another new server, which began to make its certificates and keys less than a minute ago"
 	} else if err != nil || unused {
 		return err
@@ -49,20 +48,22 @@ func (i *Identity) checkNew(ctx context.Context) error {
 // etcd names the external etcd for messages.
 func (i *Identity) etcd() string { return strings.Join(i.config.External.Endpoints, ", ") }
 
-// warnForeign logs a warning if servers have published authorities in the store, and none
+// warnOfOthers logs a warning if servers have published authorities in the store, and none
 // of them is an authority of this server. That is no error: the store may have been
-// restored from before a rotation.
-func (i *Identity) warnForeign(ctx context.Context, client clientv3.KV) error {
+// restored from before a rotation. An encrypted config map is not read.
+func (i *Identity) warnOfOthers(ctx context.Context, client clientv3.KV) error {
 	key, stored, err := fleet.Authorities(ctx, client, i.config.External.Prefix)
 	if err != nil || stored == nil {
 		return err
 	}
-	published, err := i.readAuthorities(ctx, key, stored)
-	if err != nil {
-		i.config.Log.Debug("the authorities of other servers in etcd are unknown", "key", key, "error", err)
+	if store.IsEncrypted(stored) {
 		return nil
 	}
-	own, err := readChain(i.certificates.Cert(pki.ClientCA))
+	published, err := readAuthorities(stored)
+	if err != nil {
+		return fmt.Errorf("read the authorities of other servers in etcd (%s): %w", key, err)
+	}
+	own, err := cert.CertsFromFile(i.certificates.Cert(pki.ClientCA))
 	if err != nil {
 		return err
 	}
@@ -79,24 +80,10 @@ func (i *Identity) warnForeign(ctx context.Context, client clientv3.KV) error {
 }
 
 // readAuthorities returns the client CAs in a stored config map of [fleet.Authorities].
-func (i *Identity) readAuthorities(ctx context.Context, key string, stored []byte) ([]*x509.Certificate, error) {
-	keys := encryption.Decrypter{}
-	if file := i.encryptionFile(); file != "" {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("read the encryption keys: %w", err)
-		}
-		if err := keys.Add(file, content); err != nil {
-			return nil, err
-		}
-	}
-	plain, err := keys.Decrypt(ctx, key, stored)
-	if err != nil {
-		return nil, err
-	}
+func readAuthorities(stored []byte) ([]*x509.Certificate, error) {
 	published := &corev1.ConfigMap{}
-	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(plain, nil, published); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", key, err)
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(stored, nil, published); err != nil {
+		return nil, err
 	}
 	return cert.ParseCertsPEM([]byte(published.Data["client-ca-file"]))
 }
