@@ -132,12 +132,6 @@ func (s *Server) installPolicy(ctx context.Context, client kubernetes.Interface)
 	if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
 		return nil // the configuration disables RBAC
 	}
-	stores, err := kube.NewPolicyStores(s.uncached, s.resources)
-	if err != nil {
-		return err
-	}
-	defer stores.Destroy()
-	client = stores.Client(ctx, client)
 	if err := kube.EnsureRBAC(ctx, client, s.log, append(servedtypes.Roles(), endpoints.ViewRole())...); err != nil {
 		return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
 	}

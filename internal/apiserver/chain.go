@@ -13,7 +13,6 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
-	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -80,7 +79,6 @@ type builder struct {
 	loopback  *kube.Loopback
 	remote    remote
 	cached    storage.CachePolicy
-	uncached  generic.RESTOptionsGetter // of stores of the native types without a watch cache
 	caches    *caches
 	writes    *namespaceWrites
 	drain     *drain
@@ -260,7 +258,6 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		openAPI:    documents.openAPI,
 		mutating:   policies,
 		encryption: b.generic.ResourceTransformers,
-		uncached:   b.uncached,
 		namespaces: b.options.SystemNamespaces,
 		damage:     b.config.Storage.Damage,
 		log:        b.config.Log,

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
@@ -78,7 +77,6 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 // connectStores replaces the way to etcd that the storage options have set.
 func (b *builder) connectStores(factory *serverstorage.DefaultStorageFactory, c *genericapiserver.Config) {
 	b.profile.connectStores(factory, b.config.Storage.Dial, b.settings.External)
-	b.uncached = b.config.Storage.RESTOptionsGetter(c.RESTOptionsGetter, func(schema.GroupResource) bool { return false })
 	b.store(c)
 }
 

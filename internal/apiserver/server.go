@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/value"
@@ -48,7 +47,6 @@ type Server struct {
 	openAPI              *lazyOpenAPI
 	mutating             *mutatingPolicies
 	encryption           value.ResourceTransformers // nil without encryption
-	uncached             generic.RESTOptionsGetter  // of stores without a watch cache
 	log                  *slog.Logger
 	progress             progress
 	servedtypes.Follower // of the CRDs and APIServices

@@ -135,7 +135,7 @@ kubectl, history and undelete use KUBECONFIG.`,
 	root.SetFlagErrorFunc(flagError)
 	root.Version = version.Release() // --version
 	root.AddCommand(
-		newServer(), newRun(), newGuard(), newKubectl(), newAPIServer(), newControllers(), newEtcd(),
+		newServer(), newRun(), newGuard(), newCheckDatabase(), newKubectl(), newAPIServer(), newControllers(), newEtcd(),
 		newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(),
 		newDefrag(), newDoctor(), newEncryption(), newEnvtest(), newHistory(), newInCluster(),
 		newInClusterEnter(), newReset(), newUndelete(), newVersion(), newMan(),

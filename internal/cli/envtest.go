@@ -11,6 +11,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/envtest"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
@@ -18,6 +19,9 @@ import (
 // RunAs is Run for a process that was started as program: kube-apiserver, etcd and
 // kubectl of envtest are this program under other names.
 func RunAs(ctx context.Context, program string, args []string, streams Streams) int {
+	if self, err := os.Executable(); err == nil { // otherwise databases are not checked after a crash
+		etcd.CheckWith(self)
+	}
 	switch envtest.Program(program) {
 	case envtest.KubeAPIServer:
 		cmd := newEnvtestAPIServer()

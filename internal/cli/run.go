@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
 
@@ -148,5 +149,16 @@ func newGuard() *cobra.Command {
 		Short:  "Clean up after the process at the other end of standard input",
 		Hidden: true,
 		RunE:   func(cmd *cobra.Command, _ []string) error { return testplane.Watch(cmd.InOrStdin()) },
+	}
+}
+
+// newCheckDatabase is for package etcd, which starts this program with it.
+func newCheckDatabase() *cobra.Command {
+	return &cobra.Command{
+		Use:    etcd.CheckCommand + " FILE",
+		Short:  "Print what is wrong with a database of etcd that nobody uses",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(cmd *cobra.Command, args []string) error { return etcd.CheckDatabase(args[0], cmd.OutOrStdout()) },
 	}
 }

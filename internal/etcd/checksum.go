@@ -11,17 +11,21 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 const (
 	// checksumTimeout bounds the time that writing the checksum adds to a stop.
-	// Without a checksum the next start checks the pages instead.
+	// Without a checksum the next start checks the database instead.
 	checksumTimeout = 5 * time.Second
 	// checksumPiece is the number of bytes that are read at a time. Of a database
 	// that is larger than maxChecked, evenly spread pieces are read.
 	checksumPiece = 1 << 20
+	// maxChecked bounds the bytes of the database that a start reads for the checksum. A disk
+	// with 600 MB/s delivers 256 MiB in less than half a second.
+	maxChecked = 256 << 20
 )
 
 // checksum describes the database after the member was stopped. bbolt has no
@@ -40,7 +44,7 @@ func checksumFile(dir string) string { return filepath.Join(dir, "seal.json") }
 
 // WriteChecksum writes the checksum of the database in the directory of a stopped member,
 // which its next start verifies, unless that takes longer than checksumTimeout. Without it,
-// the start checks each page.
+// the start checks the database.
 func WriteChecksum(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, checksumTimeout)
 	defer cancel()
@@ -110,7 +114,7 @@ func sum(ctx context.Context, path string, bound int64) (*checksum, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, err := etcdfiles.UsedBytes(file)
+	used, err := usedBytes(path)
 	if err != nil {
 		return nil, err
 	}
@@ -128,4 +132,17 @@ func sum(ctx context.Context, path string, bound int64) (*checksum, error) {
 		}
 	}
 	return &checksum{Size: info.Size(), Used: used, Sum: digest.Sum32()}, nil
+}
+
+// usedBytes returns the size of the part of a database, from its start, that was written to.
+func usedBytes(path string) (used int64, err error) {
+	db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
+	if err != nil {
+		return 0, err
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		used = tx.Size()
+		return nil
+	})
+	return used, errors.Join(err, db.Close())
 }

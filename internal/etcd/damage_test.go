@@ -115,8 +115,24 @@ func flip(t *testing.T, file string, at int) {
 	}
 }
 
+// TestMain is the program that checks databases, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == CheckCommand {
+		if err := CheckDatabase(os.Args[2], os.Stdout); err != nil {
+			panic(err)
+		}
+		return
+	}
+	program, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	CheckWith(program)
+	os.Exit(m.Run())
+}
+
 // TestDamageIsFoundAfterACrash: without a checksum, damaged data is refused and sound data
-// is not. Which damage is found is tested with the reader of the pages.
+// is not, whether bbolt reports the damage or ends the process.
 func TestDamageIsFoundAfterACrash(t *testing.T) {
 	dir, content := populated(t)
 	dropChecksum(t, dir)

@@ -5,10 +5,9 @@
 // process of its own ([Listener]), and never for peers.
 //
 // A start looks for damage before etcd opens the database. bbolt has no checksums:
-// a stop writes a checksum of the database, and the next start verifies it. After a
-// crash there is no checksum, and the start checks the pages and the records of
-// etcd. Of a database above 256 MiB, both checks read evenly spread parts of
-// together 256 MiB.
+// a stop writes a checksum of the database, of evenly spread parts if it has more than
+// 256 MiB, and the next start verifies it. After a crash there is no checksum, and the
+// start checks the database with bbolt, in another process (see [CheckDatabase]).
 //
 // Package datastore makes either etcd a part of the server; package maintenance
 // keeps the database of the embedded one within its quota.

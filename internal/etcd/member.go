@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/storage/datadir"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
@@ -32,7 +33,13 @@ const (
 	snapshotCount = 1000
 	// logFiles is the number of log files that etcd keeps after a snapshot.
 	logFiles = 1
+	// logFile is the size, in bytes, of each file of the log; etcd takes the room of the next
+	// one in advance. The default of 64 MB would take that of a disk in memory from servers for
+	// tests, and a full disk has no room for the next file sooner.
+	logFile = 16 << 20
 )
+
+func init() { wal.SegmentSizeBytes = logFile }
 
 // quotaReserve is the room, in bytes, for writes in flight when the quota is reached.
 const quotaReserve = 64 << 20
@@ -136,10 +143,8 @@ func (m *Member) prepare(ctx context.Context) (*embed.Config, error) {
 	if err := Verify(ctx, m.config.Dir); err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
-	for _, step := range []func(string) error{removeUninitialized, removeChecksum} {
-		if err := step(m.config.Dir); err != nil {
-			return nil, fmt.Errorf("start etcd: %w", err)
-		}
+	if err := removeChecksum(m.config.Dir); err != nil {
+		return nil, fmt.Errorf("start etcd: %w", err)
 	}
 	return embedCfg, nil
 }
@@ -240,11 +245,11 @@ func (m *Member) Err() error {
 	return errors.New("etcd stopped: see its messages above")
 }
 
-// close closes the client and the member, and writes the checksum. It does nothing for a
+// close closes the client and the member, and writes the checksum. It does not close a
 // member that has failed, and does not wait for one that fails meanwhile.
 func (m *Member) close(ctx context.Context) error {
-	if m.failure.Err() != nil {
-		return nil
+	if err := m.failure.Err(); err != nil {
+		return err
 	}
 	closed := make(chan error, 1)
 	go func() {

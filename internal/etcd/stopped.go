@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // StoppedSize returns the size, in bytes, of the data of a member that is not running.
@@ -49,7 +48,7 @@ func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logge
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
-	logged, err := etcdfiles.LastLogged(etcddatadir.ToWALDir(dir))
+	logged, err := lastLogged(etcddatadir.ToWALDir(dir))
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}

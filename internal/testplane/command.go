@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane/early"
 )
 
 // The exit codes of a command that cannot be started, as a shell has them.
@@ -21,7 +19,7 @@ const (
 )
 
 // FirstFile is the file descriptor of the first of a command's Files.
-const FirstFile = early.FreeFile
+const FirstFile = 3
 
 // CommandError means that a command could not be started.
 type CommandError struct {
@@ -72,8 +70,8 @@ type CommandOptions struct {
 	// its files from [FirstFile] on. Windows ignores both.
 	System *syscall.SysProcAttr
 	Files  []*os.File
-	// Announce is called with the process group (0 on Windows) before the program runs in
-	// it. After an error the program does not run.
+	// Announce is called with the process group (0 on Windows) as soon as there is one.
+	// After an error the group is killed.
 	Announce func(group int) error
 }
 

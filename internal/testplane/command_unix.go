@@ -5,6 +5,7 @@ package testplane
 import (
 	"errors"
 	"os"
+	"os/signal"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,14 +24,30 @@ type process struct {
 	reaped     atomic.Bool
 }
 
-// system returns the settings of a process that leads a process group.
-func (o *CommandOptions) system() *syscall.SysProcAttr {
+// startProcess starts the program as the leader of a process group, which gets the terminal
+// if this process has it.
+func startProcess(options CommandOptions) (*process, error) {
 	system := &syscall.SysProcAttr{}
-	if o.System != nil {
-		*system = *o.System
+	if options.System != nil {
+		*system = *options.System
 	}
-	system.Setpgid = true
-	return system
+	system.Setpgid, system.Foreground, system.Ctty = true, ownsTerminal(), stdin
+	if system.Foreground {
+		signal.Ignore(syscall.SIGTTOU) // otherwise taking back the terminal would stop this process
+	}
+	started, err := os.StartProcess(options.Path, options.Args, &os.ProcAttr{
+		Env: options.Env, Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, options.Files...), Sys: system,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &process{pid: started.Pid, foreground: system.Foreground}
+	if err := errors.Join(started.Release(), options.Announce(p.pid)); err != nil { // wait uses the pid
+		p.kill()
+		p.wait()
+		return nil, err
+	}
+	return p, nil
 }
 
 // ownsTerminal reports whether standard input is a terminal whose foreground process

@@ -2,7 +2,6 @@ package testplane
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane/early"
 )
 
 // GuardCommand is the hidden command of this program that calls [Watch].
@@ -21,14 +18,14 @@ const GuardCommand = "guard"
 
 // The lines that a guard reads.
 const (
-	guardDirectory = "directory "  // with a path: remove it
-	guardGroup     = "group "      // with a process group: end it; 0 forgets it
-	guardGrace     = "grace "      // with a duration: how long the group has after SIGTERM
-	guardRelease   = early.Release // this process has cleaned up itself
+	guardDirectory = "directory " // with a path: remove it
+	guardGroup     = "group "     // with a process group: end it; 0 forgets it
+	guardGrace     = "grace "     // with a duration: how long the group has after SIGTERM
+	guardRelease   = "release"    // this process has cleaned up itself
 )
 
 // Guard is a process that removes the files of this process if this is killed. It reads
-// a pipe, which ends with this process, in package early.
+// a pipe, which ends with this process.
 type Guard struct {
 	cmd *exec.Cmd
 
@@ -49,8 +46,7 @@ func StartGuard(directory string) (*Guard, error) {
 	}
 	g := &Guard{cmd: exec.Command(program, GuardCommand), pipe: write}
 	g.cmd.Args[0] = "kube-hyper-mini" // the program may have been started under another name
-	g.cmd.Env = append(os.Environ(), early.Guard)
-	g.cmd.Dir = os.TempDir() // not the working directory, which it would hold
+	g.cmd.Dir = os.TempDir()          // not the working directory, which it would hold
 	g.cmd.Stdin = read
 	g.cmd.SysProcAttr = detached()
 	err = g.cmd.Start()
@@ -123,13 +119,12 @@ func (o *orders) take(line string) (err error) {
 	return nil
 }
 
-// Watch is the work of the guard process: it reads orders, those that package early has
-// read and the rest of the input, and then ends the process group and removes the
-// directory, unless it was released.
+// Watch is the work of the guard process: it reads orders to the end of the input, and then
+// ends the process group and removes the directory, unless it was released.
 func Watch(in io.Reader) error {
 	ignoreSignals()
 	var o orders
-	if err := o.read(io.MultiReader(bytes.NewReader(early.Orders()), in)); err != nil {
+	if err := o.read(in); err != nil {
 		return err
 	}
 	if o.released {
