@@ -24,7 +24,8 @@
 // The test of this package compares the source of every mirrored symbol with
 // the hash in symbols.sum. It reads the sources only, so that it also runs when
 // the rest does not compile. After a bump of a library it fails and lists the
-// facts to check; `make bump` does both. When they are checked,
+// facts to check; `make bump` does both, and prints what has changed in each symbol.
+// When they are checked,
 //
 //	go test ./internal/upstream -update
 //

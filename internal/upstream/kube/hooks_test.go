@@ -2,32 +2,28 @@ package kube
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
 // TestHooksExist: Kubernetes ignores the name of a hook that it does not
 // have.
 func TestHooksExist(t *testing.T) {
-	modules, err := upstream.Modules(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for hook, symbol := range map[string]string{
-		identityLeaseHook:   "k8s.io/kubernetes/pkg/controlplane/apiserver.completedConfig.New",
-		identityLeaseGCHook: "k8s.io/kubernetes/pkg/controlplane/apiserver.completedConfig.New",
-		discoveryHook:       "k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate",
-		DocumentsHook:       "k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate",
-		RemoteHook:          "k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate",
+	for hook, path := range map[string]string{
+		identityLeaseHook:   "k8s.io/kubernetes/pkg/controlplane/apiserver",
+		identityLeaseGCHook: "k8s.io/kubernetes/pkg/controlplane/apiserver",
+		discoveryHook:       "k8s.io/kube-aggregator/pkg/apiserver",
+		DocumentsHook:       "k8s.io/kube-aggregator/pkg/apiserver",
+		RemoteHook:          "k8s.io/kube-aggregator/pkg/apiserver",
 	} {
-		_, dir, _, err := upstream.Locate(modules, symbol)
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", path).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
+		dir := strings.TrimSpace(string(out))
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %v", dir, files, err)

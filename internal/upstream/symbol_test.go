@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -96,39 +97,105 @@ func Locate(modules []Module, symbol string) (module Module, dir, name string, e
 }
 
 // Hash returns the hash of a declaration in the package directory dir: of its
-// tokens, so that comments and layout do not count. Name is a function, a type,
-// a variable, a constant or Type.Method. Files of all platforms are read; a
-// symbol that several of them declare is hashed as a whole.
+// tokens, so that comments and layout do not count. See [Declarations].
 func Hash(dir, name string) (string, error) {
-	entries, err := os.ReadDir(dir)
+	texts, err := Declarations(dir, name)
 	if err != nil {
 		return "", err
 	}
-	sum, found := sha256.New(), false
+	sum := sha256.New()
+	for _, text := range texts {
+		writeTokens(sum, text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}
+
+// Declarations returns the source of a declaration in the package directory dir. Name is a
+// function, a type, a variable, a constant or Type.Method. Files of all platforms are read:
+// several of them may declare a symbol.
+func Declarations(dir, name string) (texts [][]byte, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
 	for _, entry := range entries {
 		if filepath.Ext(entry.Name()) != ".go" || strings.HasSuffix(entry.Name(), "_test.go") {
 			continue
 		}
 		source, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		files := token.NewFileSet()
 		file, err := parser.ParseFile(files, entry.Name(), source, parser.SkipObjectResolution)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		for _, declaration := range file.Decls {
 			for _, node := range declared(declaration, name) {
-				found = true
-				writeTokens(sum, source[files.Position(node.Pos()).Offset:files.Position(node.End()).Offset])
+				texts = append(texts, source[files.Position(node.Pos()).Offset:files.Position(node.End()).Offset])
 			}
 		}
 	}
-	if !found {
-		return "", errors.New("does not exist")
+	if len(texts) == 0 {
+		return nil, errors.New("does not exist")
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+	return texts, nil
+}
+
+// Former returns the module that has the package of the symbol, in the version that an earlier
+// go.mod names. It downloads that where the module cache does not have it.
+func Former(gomod string, modules []Module, symbol string) (dir, name string, err error) {
+	module, _, _, err := Locate(modules, symbol)
+	if err != nil || module.Path == "" {
+		return "", "", errors.Join(err, errors.New("only modules have a former version here"))
+	}
+	file, err := goTool(".", "mod", "edit", "-json", gomod)
+	if err != nil {
+		return "", "", err
+	}
+	var required struct {
+		Require []struct{ Path, Version string }
+	}
+	if err := json.Unmarshal([]byte(file), &required); err != nil {
+		return "", "", fmt.Errorf("read %s: %w", gomod, err)
+	}
+	for _, former := range required.Require {
+		if former.Path != module.Path {
+			continue
+		}
+		text, err := goTool(os.TempDir(), "mod", "download", "-json", former.Path+"@"+former.Version)
+		if err != nil {
+			return "", "", err
+		}
+		if err := json.Unmarshal([]byte(text), &module); err != nil {
+			return "", "", fmt.Errorf("read the output of go mod download: %w", err)
+		}
+		_, dir, name, err := Locate([]Module{module}, symbol)
+		return dir, name, err
+	}
+	return "", "", fmt.Errorf("%s does not require %s", gomod, module.Path)
+}
+
+// Diff returns what has changed in a declaration between two package directories.
+func Diff(scratch, before, after, name string) (string, error) {
+	paths := [2]string{}
+	for i, dir := range []string{before, after} {
+		texts, err := Declarations(dir, name)
+		if err != nil && i == 0 {
+			return "", err
+		}
+		paths[i] = filepath.Join(scratch, []string{"before", "after"}[i])
+		if err := os.WriteFile(paths[i], append(bytes.Join(texts, []byte("\n")), '\n'), 0o600); err != nil {
+			return "", err
+		}
+	}
+	out, err := exec.Command("git", "diff", "--no-index", "--no-color", paths[0], paths[1]).Output()
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		return "", fmt.Errorf("compare two versions of %s: %w", name, err)
+	}
+	_, changes, _ := strings.Cut(string(out), "\n@@")
+	return "@@" + strings.TrimRight(changes, "\n"), nil
 }
 
 // declared returns the parts of a declaration that declare the name.

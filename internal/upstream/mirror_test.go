@@ -13,7 +13,10 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "record the hashes of the mirrored symbols as they are now")
+var (
+	update = flag.Bool("update", false, "record the hashes of the mirrored symbols as they are now")
+	before = flag.String("before", "", "path of an earlier go.mod: print what has changed in each symbol since its versions")
+)
 
 const (
 	sums = "symbols.sum"
@@ -66,7 +69,7 @@ func TestMirroredSymbols(t *testing.T) {
 			case recorded[symbol] == "":
 				changes = append(changes, fmt.Sprintf("%s of %s %s: not recorded", symbol, module.Path, module.Version))
 			case recorded[symbol] != hash:
-				changes = append(changes, fmt.Sprintf("%s of %s %s: changed", symbol, module.Path, module.Version))
+				changes = append(changes, fmt.Sprintf("%s of %s %s: changed", symbol, module.Path, module.Version)+difference(t, modules, symbol, dir))
 			}
 			if err == nil {
 				current[symbol] = hash
@@ -87,6 +90,38 @@ func TestMirroredSymbols(t *testing.T) {
 		if current[symbol] == "" && !slices.ContainsFunc(facts, func(f Fact) bool { return slices.Contains(f.Mirrors, symbol) }) {
 			t.Errorf("%s has %s, which no fact mirrors: run this test with -update", sums, symbol)
 		}
+	}
+}
+
+// difference returns the changes of a symbol since the versions of the flag before, or why they
+// are not known; nothing without the flag. The declaration is in dir now.
+func difference(t *testing.T, modules []Module, symbol, dir string) string {
+	t.Helper()
+	if *before == "" {
+		return ""
+	}
+	former, name, err := Former(*before, modules, symbol)
+	text := ""
+	if err == nil {
+		text, err = Diff(t.TempDir(), former, dir, name)
+	}
+	if err != nil {
+		text = err.Error()
+	}
+	return "\n      " + strings.ReplaceAll(text, "\n", "\n      ")
+}
+
+// TestDiff: the changes of a declaration are lines of a diff.
+func TestDiff(t *testing.T) {
+	dirs := [2]string{t.TempDir(), t.TempDir()}
+	for i, source := range []string{"package x\n\nfunc F() {\n\twait(5)\n}\n", "package x\n\nfunc F() {\n\twait(6)\n}\n"} {
+		if err := os.WriteFile(filepath.Join(dirs[i], "x.go"), []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Diff(t.TempDir(), dirs[0], dirs[1], "F")
+	if err != nil || !strings.Contains(got, "\n-\twait(5)\n+\twait(6)\n") {
+		t.Errorf("%v:\n%s", err, got)
 	}
 }
 
