@@ -92,7 +92,7 @@ func lastLogged(dir string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, _, entries, err := log.ReadAll() // it closes the files
+	_, _, entries, err := log.ReadAll()                         // it closes the files
 	if err != nil && !errors.Is(err, wal.ErrSnapshotNotFound) { // the log ends before the snapshot
 		return 0, err
 	}
