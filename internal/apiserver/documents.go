@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
@@ -48,9 +47,7 @@ func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken 
 		lazy.v2, lazy.v3, err = kube.MergeOpenAPI(server, taken, lazy.mux)
 		return err
 	}
-	// A group version that is not served at a path of its own is one of CRDs.
-	inBase := func(groupVersion string) bool { return slices.Contains(server.ListedPaths(), "/"+groupVersion) }
-	handler := crdopenapi.NewHandler(lazy, inBase, definitions, version.Kubernetes(), log)
+	handler := crdopenapi.NewHandler(lazy, definitions, version.Kubernetes(), log)
 	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(lazy, handler, func(r *http.Request) string {
 		current, err := handler.ListVersion(r)
 		if err != nil {

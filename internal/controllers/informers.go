@@ -96,7 +96,7 @@ func (s *informerSet) lister(resource schema.GroupVersionResource) cache.Generic
 	if known := s.watched[resource]; known != nil && known.informer.Informer().HasSynced() {
 		return known.informer.Lister()
 	}
-	return liveLister{s.ctx, s.client.Resource(resource)}
+	return newLiveLister(s.ctx, s.client.Resource(resource))
 }
 
 func (s *informerSet) newWatchedType(resource schema.GroupVersionResource) *watchedType {

@@ -13,34 +13,18 @@ import (
 // liveLister is a [cache.GenericLister] without a cache: it reads the metadata of the
 // objects from the API server. ctx ends its requests; the interface has none.
 type liveLister struct {
-	ctx    context.Context
-	client metadata.Getter
+	ctx       context.Context
+	objects   metadata.ResourceInterface
+	namespace func(string) metadata.ResourceInterface
+}
+
+func newLiveLister(ctx context.Context, client metadata.Getter) liveLister {
+	return liveLister{ctx, client, client.Namespace}
 }
 
 // List implements [cache.GenericLister].
 func (l liveLister) List(selector labels.Selector) ([]runtime.Object, error) {
-	return liveNamespaceLister{l.ctx, l.client}.List(selector)
-}
-
-// Get implements [cache.GenericLister], for cluster-scoped objects.
-func (l liveLister) Get(name string) (runtime.Object, error) {
-	return liveNamespaceLister{l.ctx, l.client}.Get(name)
-}
-
-// ByNamespace implements [cache.GenericLister].
-func (l liveLister) ByNamespace(namespace string) cache.GenericNamespaceLister {
-	return liveNamespaceLister{l.ctx, l.client.Namespace(namespace)}
-}
-
-// liveNamespaceLister is a [cache.GenericNamespaceLister] without a cache.
-type liveNamespaceLister struct {
-	ctx    context.Context
-	client metadata.ResourceInterface
-}
-
-// List implements [cache.GenericNamespaceLister].
-func (l liveNamespaceLister) List(selector labels.Selector) ([]runtime.Object, error) {
-	list, err := l.client.List(l.ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	list, err := l.objects.List(l.ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +35,12 @@ func (l liveNamespaceLister) List(selector labels.Selector) ([]runtime.Object, e
 	return objects, nil
 }
 
-// Get implements [cache.GenericNamespaceLister].
-func (l liveNamespaceLister) Get(name string) (runtime.Object, error) {
-	return l.client.Get(l.ctx, name, metav1.GetOptions{})
+// Get implements [cache.GenericLister].
+func (l liveLister) Get(name string) (runtime.Object, error) {
+	return l.objects.Get(l.ctx, name, metav1.GetOptions{})
+}
+
+// ByNamespace implements [cache.GenericLister].
+func (l liveLister) ByNamespace(namespace string) cache.GenericNamespaceLister {
+	return liveLister{ctx: l.ctx, objects: l.namespace(namespace)}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +41,10 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	if err != nil {
 		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
 	}
-	evaluators := &evaluators{types: env.types, named: env.visible.named, informers: env.monitorInformers, ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators())}
+	evaluators := &evaluators{
+		types: env.types, informers: env.monitorInformers,
+		ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators()),
+	}
 	quotas := &kube.QuotaInformer{
 		ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas(),
 		Before:                func(quota any) { evaluators.require(typesNamedBy(quota)) },
@@ -84,13 +86,9 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 // that type.
 type evaluators struct {
 	types     *discoverer
-	named     *namedTypes
 	informers *informerSet
 	ignored   map[schema.GroupResource]struct{}
 	registry  quota.Registry
-
-	mu    sync.Mutex
-	added map[schema.GroupResource]quota.Evaluator // by add; nil before the first one
 }
 
 // run adds evaluators of new types until ctx ends.
@@ -121,44 +119,18 @@ func (e *evaluators) require(resources map[schema.GroupResource]bool) {
 func (e *evaluators) add(lists []*metav1.APIResourceList) {
 	// An error means an invalid group version, which has no types.
 	types, _ := resourcequota.GetQuotableResources(func() ([]*metav1.APIResourceList, error) { return lists, nil })
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.added == nil {
-		e.added = map[schema.GroupResource]quota.Evaluator{}
-	}
 	for gvr := range types {
 		resource := gvr.GroupResource()
 		if _, ignored := e.ignored[resource]; !ignored && e.registry.Get(resource) == nil {
-			e.added[resource] = generic.NewObjectCountEvaluator(resource, generic.ListResourceUsingListerFunc(e.lister, gvr), "")
-			e.registry.Add(e.added[resource])
+			e.registry.Add(generic.NewObjectCountEvaluator(resource, generic.ListResourceUsingListerFunc(e.lister, gvr), ""))
 		}
 	}
 }
 
-// removeAbsent removes the evaluators of types that are not served any more. The usage of
-// a type that a quota names is still calculated: it has no objects.
-func (e *evaluators) removeAbsent() {
-	named := e.named.current()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	lists, _, _ := e.types.snapshot() // with mu: no older than the lists that add had
-	served := map[schema.GroupResource]bool{}
-	for resource := range resourcesOf(lists) {
-		served[resource.GroupResource()] = true
-	}
-	for resource, evaluator := range e.added {
-		if !served[resource] && !named[resource] {
-			e.registry.Remove(evaluator)
-			delete(e.added, resource)
-		}
-	}
-}
-
-// addAll adds the evaluators of all types, and removes those of absent ones.
+// addAll adds the evaluators of all types. Those of types that are gone stay, as upstream's.
 func (e *evaluators) addAll() {
 	lists, _, _ := e.types.snapshot()
 	e.add(onlyNamespaced(lists))
-	e.removeAbsent()
 }
 
 // lister returns the lister of a type in the version that controllers monitor now, not in

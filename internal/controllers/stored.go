@@ -37,21 +37,6 @@ type Feed interface {
 	Close()
 }
 
-// Feeds returns follow with a nil interface as the result where that of follow is a nil
-// pointer.
-func Feeds[F interface {
-	comparable
-	Feed
-}](follow func(schema.GroupResource) (F, error)) func(schema.GroupResource) (Feed, error) {
-	return func(resource schema.GroupResource) (Feed, error) {
-		feed, err := follow(resource)
-		if none := *new(F); feed == none {
-			return nil, err
-		}
-		return feed, nil
-	}
-}
-
 // storedInformer is a [cache.SharedIndexInformer] of the objects of a custom resource
 // over a [Feed]. It takes one goroutine: handlers are called from it and must not block.
 // Those of the garbage collector and the quota controller fill queues. There is no resync,

@@ -34,12 +34,10 @@ type encodingKey struct {
 type encodings struct {
 	encoding singleflight.Group
 
-	mu sync.Mutex
-	// recent and older have compressed encodings. When recent has half of
-	// maxEncodings, it becomes older, and what was there is dropped.
-	recent, older map[encodingKey][]byte
-	size          int // of recent, in bytes
-	idle          *time.Timer
+	mu    sync.Mutex
+	known map[encodingKey][]byte // compressed; all are dropped when there is no room for another
+	size  int                    // in bytes
+	idle  *time.Timer
 }
 
 // write writes the encoding of the key to w in one call. If it is not kept, encode
@@ -91,14 +89,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 func (e *encodings) get(key encodingKey) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if known := e.recent[key]; known != nil {
-		return known
-	}
-	known := e.older[key]
-	if known != nil {
-		e.keep(key, known)
-	}
-	return known
+	return e.known[key]
 }
 
 func (e *encodings) add(key encodingKey, compressed []byte) {
@@ -109,20 +100,15 @@ func (e *encodings) add(key encodingKey, compressed []byte) {
 	} else {
 		e.idle.Reset(encodingsIdle)
 	}
-	e.keep(key, compressed)
-}
-
-// keep is called with mu held.
-func (e *encodings) keep(key encodingKey, compressed []byte) {
-	if e.size+len(compressed) > maxEncodings/2 || e.recent == nil {
-		e.recent, e.older, e.size = map[encodingKey][]byte{}, e.recent, 0
+	if e.size+len(compressed) > maxEncodings || e.known == nil {
+		e.known, e.size = map[encodingKey][]byte{}, 0
 	}
-	e.recent[key] = compressed
+	e.known[key] = compressed
 	e.size += len(compressed)
 }
 
 func (e *encodings) clear() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.recent, e.older, e.size = nil, nil, 0
+	e.known, e.size = nil, 0
 }

@@ -515,8 +515,8 @@ func TestAppliedDefinitionsAreEstablished(t *testing.T) {
 	if !apiextensions.IsCRDConditionTrue(applied.(*apiextensions.CustomResourceDefinition), apiextensions.Established) {
 		t.Errorf("not established: %+v", applied)
 	}
-	if len(s.registry.names.claimed) != 0 {
-		t.Error("names are still claimed")
+	if len(s.registry.names.reserved) != 0 {
+		t.Error("names are still reserved")
 	}
 	if _, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{}); err != nil {
 		t.Error(err)

@@ -25,92 +25,92 @@ type names struct {
 	filled func() bool
 
 	mu sync.Mutex
-	// claimed are the names that writes in progress accept, by group.
-	claimed map[string]map[*claim]bool
+	// reserved are the names that writes in progress accept, by group.
+	reserved map[string]map[*reservation]bool
 }
 
 func newNames(catalog *catalog, exists func(context.Context, string) (bool, error), filled func() bool) *names {
-	return &names{catalog: catalog, exists: exists, filled: filled, claimed: map[string]map[*claim]bool{}}
+	return &names{catalog: catalog, exists: exists, filled: filled, reserved: map[string]map[*reservation]bool{}}
 }
 
-// claim holds names from before a write until the catalog has its result.
-type claim struct {
+// reservation holds names from before a write until the catalog has its result.
+type reservation struct {
 	names *names
-	owner string // the CRD
+	owner string // the name of the CRD
 	group string
 	held  customresources.Names
 }
 
-// claimKey is the context key of the claim of a creation.
-type claimKey struct{}
+// reservationKey is the context key of the reservation of a creation.
+type reservationKey struct{}
 
 // begin returns a context for one write, and the function that ends it.
 func (n *names) begin(ctx context.Context) (context.Context, func()) {
-	c := &claim{names: n}
-	return context.WithValue(ctx, claimKey{}, c), c.release
+	r := &reservation{names: n}
+	return context.WithValue(ctx, reservationKey{}, r), r.release
 }
 
-func (c *claim) release() {
-	c.names.mu.Lock()
-	defer c.names.mu.Unlock()
-	c.drop()
+func (r *reservation) release() {
+	r.names.mu.Lock()
+	defer r.names.mu.Unlock()
+	r.drop()
 }
 
 // drop is called with mu held.
-func (c *claim) drop() {
-	delete(c.names.claimed[c.group], c)
-	if len(c.names.claimed[c.group]) == 0 {
-		delete(c.names.claimed, c.group)
+func (r *reservation) drop() {
+	delete(r.names.reserved[r.group], r)
+	if len(r.names.reserved[r.group]) == 0 {
+		delete(r.names.reserved, r.group)
 	}
 }
 
 // take holds the names of a CRD if no other CRD of its group has accepted, or is
-// accepting, any of them. It replaces what c held before. During a start, until the
+// accepting, any of them. It replaces what r held before. During a start, until the
 // catalog has all CRDs, it returns false.
-func (c *claim) take(ctx context.Context, owner, group string, names apiextensions.CustomResourceDefinitionNames) bool {
-	if !c.names.filled() {
+func (r *reservation) take(ctx context.Context, owner, group string, names apiextensions.CustomResourceDefinitionNames) bool {
+	if !r.names.filled() {
 		return false
 	}
-	if !c.add(owner, group, customresources.NamesOf(names)) {
+	if !r.add(owner, group, customresources.NamesOf(names)) {
 		return false
 	}
-	// With the claim: a write that ends meanwhile has its result in the catalog.
-	if c.accepted(ctx) {
-		c.release()
+	// With the reservation: a write that ends meanwhile has its result in the catalog.
+	if r.accepted(ctx) {
+		r.release()
 		return false
 	}
 	return true
 }
 
-// add holds the names unless another claim has any of them.
-func (c *claim) add(owner, group string, held customresources.Names) bool {
-	c.names.mu.Lock()
-	defer c.names.mu.Unlock()
-	c.drop()
-	c.owner, c.group, c.held = owner, group, held
-	for other := range c.names.claimed[group] {
+// add holds the names unless another reservation has any of them.
+func (r *reservation) add(owner, group string, held customresources.Names) bool {
+	r.names.mu.Lock()
+	defer r.names.mu.Unlock()
+	r.drop()
+	r.owner, r.group, r.held = owner, group, held
+	for other := range r.names.reserved[group] {
 		if other.owner != owner && held.Overlap(other.held) {
 			return false
 		}
 	}
-	if c.names.claimed[group] == nil {
-		c.names.claimed[group] = map[*claim]bool{}
+	if r.names.reserved[group] == nil {
+		r.names.reserved[group] = map[*reservation]bool{}
 	}
-	c.names.claimed[group][c] = true
+	r.names.reserved[group][r] = true
 	return true
 }
 
 // accepted reports whether another CRD has accepted any of the names.
-func (c *claim) accepted(ctx context.Context) bool {
-	for _, crd := range c.names.catalog.group(c.group) {
-		if crd.Name == c.owner {
+func (r *reservation) accepted(ctx context.Context) bool {
+	for _, crd := range r.names.catalog.group(r.group) {
+		if crd.Name == r.owner {
 			continue
 		}
-		if !c.held.Collide(crd.Status.AcceptedNames) {
+		if !r.held.Collide(crd.Status.AcceptedNames) {
 			continue
 		}
 		// The catalog may not have received a deletion yet.
-		if exists, err := c.names.exists(ctx, crd.Name); exists || err != nil {
+		if exists, err := r.names.exists(ctx, crd.Name); exists || err != nil {
 			return true
 		}
 	}
@@ -126,8 +126,8 @@ type establishing struct{ rest.RESTCreateStrategy }
 func (e establishing) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	e.RESTCreateStrategy.PrepareForCreate(ctx, obj)
 	crd, isCRD := obj.(*apiextensions.CustomResourceDefinition)
-	c, claims := ctx.Value(claimKey{}).(*claim)
-	if !isCRD || !claims || !c.take(ctx, crd.Name, crd.Spec.Group, crd.Spec.Names) {
+	r, reserves := ctx.Value(reservationKey{}).(*reservation)
+	if !isCRD || !reserves || !r.take(ctx, crd.Name, crd.Spec.Group, crd.Spec.Names) {
 		return
 	}
 	customresources.Establish(crd)
@@ -135,7 +135,7 @@ func (e establishing) PrepareForCreate(ctx context.Context, obj runtime.Object) 
 
 // guard refuses a status update that accepts names which another CRD has. Upstream's
 // naming controller, which reads them from its informer, tries again.
-func (c *claim) guard(ctx context.Context, updated, old runtime.Object) (runtime.Object, error) {
+func (r *reservation) guard(ctx context.Context, updated, old runtime.Object) (runtime.Object, error) {
 	crd, ok := updated.(*apiextensions.CustomResourceDefinition)
 	before, isCRD := old.(*apiextensions.CustomResourceDefinition)
 	if !ok || !isCRD {
@@ -145,10 +145,10 @@ func (c *claim) guard(ctx context.Context, updated, old runtime.Object) (runtime
 	if len(added.ShortNames) == 0 && added.Plural+added.Singular+added.Kind+added.ListKind == "" {
 		return updated, nil
 	}
-	if !c.names.filled() {
+	if !r.names.filled() {
 		return nil, apierrors.NewServiceUnavailable("the server is still reading the CustomResourceDefinitions, one of which may have accepted the same names; try again")
 	}
-	if c.take(ctx, before.Name, before.Spec.Group, added) {
+	if r.take(ctx, before.Name, before.Spec.Group, added) {
 		return updated, nil
 	}
 	return nil, apierrors.NewInvalid(apiextensions.Kind("CustomResourceDefinition"), before.Name, field.ErrorList{

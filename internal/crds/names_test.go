@@ -52,15 +52,15 @@ func TestNamesInUse(t *testing.T) {
 			if got := test.crd.Status.AcceptedNames.Plural != ""; got != test.established {
 				t.Errorf("accepted names: %+v", test.crd.Status.AcceptedNames)
 			}
-			if release(); len(n.claimed) != 0 {
-				t.Error("names are still claimed")
+			if release(); len(n.reserved) != 0 {
+				t.Error("names are still reserved")
 			}
 		})
 	}
 }
 
-// TestReadOfOneCRDDelaysNoOther: while a claim waits for etcd, other CRDs are created, and
-// none takes the names of the claim.
+// TestReadOfOneCRDDelaysNoOther: while a reservation waits for etcd, other CRDs are created, and
+// none takes its names.
 func TestReadOfOneCRDDelaysNoOther(t *testing.T) {
 	c := newCatalog()
 	c.wrote(light("widgets", "example.com", "1", 5))
@@ -70,15 +70,15 @@ func TestReadOfOneCRDDelaysNoOther(t *testing.T) {
 		<-read
 		return false, nil // it is gone
 	}, filled)
-	first, taken := &claim{names: n}, make(chan bool)
+	first, taken := &reservation{names: n}, make(chan bool)
 	kind := apiextensions.CustomResourceDefinitionNames{Plural: "gears", Kind: "Widget"}
 	go func() { taken <- first.take(t.Context(), "gears.example.com", "example.com", kind) }()
 	<-reading
-	other := &claim{names: n}
+	other := &reservation{names: n}
 	if !other.take(t.Context(), "nuts.example.com", "example.com", apiextensions.CustomResourceDefinitionNames{Plural: "nuts", Kind: "Nut"}) {
 		t.Error("other names are not free")
 	}
-	rival := &claim{names: n}
+	rival := &reservation{names: n}
 	if rival.take(t.Context(), "cogs.example.com", "example.com", apiextensions.CustomResourceDefinitionNames{Plural: "cogs", Singular: "gears", Kind: "Cog"}) {
 		t.Error("two CRDs take a name")
 	}
@@ -86,11 +86,11 @@ func TestReadOfOneCRDDelaysNoOther(t *testing.T) {
 	if !<-taken {
 		t.Error("the names of a CRD that is gone are not free")
 	}
-	for _, claim := range []*claim{first, other, rival} {
-		claim.release()
+	for _, r := range []*reservation{first, other, rival} {
+		r.release()
 	}
-	if len(n.claimed) != 0 {
-		t.Error("names are still claimed")
+	if len(n.reserved) != 0 {
+		t.Error("names are still reserved")
 	}
 }
 
@@ -109,7 +109,7 @@ func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
 		release()
 		updated := crd.DeepCopy()
 		updated.Status.AcceptedNames = apiextensions.CustomResourceDefinitionNames{Kind: "Other"}
-		c := &claim{names: n}
+		c := &reservation{names: n}
 		if _, err := c.guard(t.Context(), updated, crd); known && err != nil || !known && !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("all known %t: accept another name: %v", known, err)
 		}
@@ -165,11 +165,11 @@ func TestStatusUpdatesDoNotTakeNames(t *testing.T) {
 	} {
 		updated := old.DeepCopy()
 		updated.Status.AcceptedNames = test.names
-		claim := &claim{names: n}
-		_, err := claim.guard(t.Context(), updated, old)
+		r := &reservation{names: n}
+		_, err := r.guard(t.Context(), updated, old)
 		if apierrors.IsInvalid(err) != test.refused || err != nil && !test.refused {
 			t.Errorf("%s: %v", test.name, err)
 		}
-		claim.release()
+		r.release()
 	}
 }

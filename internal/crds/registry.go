@@ -27,10 +27,10 @@ type registry struct {
 	alone func(context.Context) (bool, error)
 }
 
-// claim returns a context for the creation of a CRD, and the function that ends it. The
+// reserve returns a context for the creation of a CRD, and the function that ends it. The
 // creation accepts the names of the CRD and establishes it if this server is the only
 // one. After an error it assumes other servers.
-func (r *registry) claim(ctx context.Context) (context.Context, func()) {
+func (r *registry) reserve(ctx context.Context) (context.Context, func()) {
 	if alone, err := r.alone(ctx); err != nil || !alone {
 		return ctx, func() {}
 	}
@@ -66,7 +66,7 @@ type listWatcher interface {
 
 // Create implements [rest.Creater].
 func (r *registry) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	ctx, release := r.claim(ctx)
+	ctx, release := r.reserve(ctx)
 	defer release()
 	created, err := r.REST.Create(ctx, obj, validate, options)
 	if err != nil || dryrun.IsDryRun(options.DryRun) {
@@ -80,7 +80,7 @@ func (r *registry) Update(ctx context.Context, name string, info rest.UpdatedObj
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if forceAllowCreate { // server-side apply, which creates what does not exist
 		var release func()
-		ctx, release = r.claim(ctx)
+		ctx, release = r.reserve(ctx)
 		defer release()
 	}
 	updated, created, err := r.REST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate, options)
@@ -121,9 +121,9 @@ type statusRegistry struct {
 // Update implements [rest.Updater].
 func (s *statusRegistry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	c := &claim{names: s.registry.names}
-	defer c.release()
-	info = rest.WrapUpdatedObjectInfo(info, c.guard)
+	reserved := &reservation{names: s.registry.names}
+	defer reserved.release()
+	info = rest.WrapUpdatedObjectInfo(info, reserved.guard)
 	updated, created, err := s.StatusREST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate, options)
 	if err != nil || dryrun.IsDryRun(options.DryRun) {
 		return updated, created, err

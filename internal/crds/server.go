@@ -172,9 +172,7 @@ func (s *Server) Definitions() informers.CustomResourceDefinitionInformer { retu
 // List returns all CRDs, without what [Server.Definitions] leaves out. They are
 // read-only. What this server has written is included as soon as the write is
 // answered.
-func (s *Server) List() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return s.catalog.all(), nil
-}
+func (s *Server) List() []*apiextensionsv1.CustomResourceDefinition { return s.catalog.all() }
 
 // OnChange calls changed after each change of a CRD, until remove is called. A
 // change that was written through this server is served already, and not yet

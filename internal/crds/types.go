@@ -75,44 +75,29 @@ func (f *front) resident() int {
 	return count
 }
 
+// countTimeout bounds how long a scrape waits for the first count.
+const countTimeout = time.Second
+
 // Metrics are the numbers of types that are installed, that have objects, and whose
 // serving machinery is built.
 func (s *Server) Metrics() []prometheus.Collector {
 	gauge := func(state, help string, value func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: typesMetric + state, Help: help}, func() float64 { return float64(value()) })
+		options := prometheus.GaugeOpts{Name: "kube_hyper_mini_custom_types_" + state, Help: help}
+		return prometheus.NewGaugeFunc(options, func() float64 { return float64(value()) })
 	}
 	return []prometheus.Collector{
 		gauge("installed", "CustomResourceDefinitions that are stored.", s.catalog.size),
 		gauge("resident", "Types of custom resources whose serving machinery is in memory: those with recent requests.", s.front.resident),
-		populatedTypes{prometheus.NewDesc(typesMetric+"populated", "Types of custom resources that have objects.", nil, nil), s.Types},
+		gauge("populated", "Types of custom resources that have objects; -1 while they cannot be counted.", s.populated),
 	}
 }
 
-const (
-	typesMetric = "kube_hyper_mini_custom_types_"
-	// countTimeout bounds how long a scrape waits for the first count.
-	countTimeout = time.Second
-)
-
-// populatedTypes is the metric of the types that have objects. It is absent while they
-// cannot be counted.
-type populatedTypes struct {
-	desc  *prometheus.Desc
-	types func(context.Context) (Types, error)
-}
-
-// Describe implements [prometheus.Collector].
-func (p populatedTypes) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- p.desc }
-
-// Collect implements [prometheus.Collector].
-func (p populatedTypes) Collect(metrics chan<- prometheus.Metric) {
+func (s *Server) populated() int {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
-	types, err := p.types(ctx)
+	types, err := s.Types(ctx)
 	if err != nil {
-		return
+		return -1
 	}
-	if metric, err := prometheus.NewConstMetric(p.desc, prometheus.GaugeValue, float64(types.Populated)); err == nil {
-		metrics <- metric
-	}
+	return types.Populated
 }

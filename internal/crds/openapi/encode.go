@@ -17,25 +17,14 @@ type part struct {
 	protobuf func() ([]byte, error)
 }
 
-// claims prevents duplicate members in a document: definitions share schemas, such as
-// ObjectMeta. It is safe for concurrent use.
-type claims struct {
-	mu    sync.Mutex
-	taken map[string]bool
-}
+// memberSet has the members of a document, so that none is added twice: definitions share
+// schemas, such as ObjectMeta. It is safe for concurrent use.
+type memberSet struct{ known sync.Map }
 
-func newClaims() *claims { return &claims{taken: map[string]bool{}} }
-
-// claim reports whether the caller is the first to claim the member.
-func (c *claims) claim(section int, name string) bool {
-	key := fmt.Sprint(section, " ", name)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.taken[key] {
-		return false
-	}
-	c.taken[key] = true
-	return true
+// add reports whether the document did not have the member before.
+func (m *memberSet) add(section int, name string) bool {
+	_, before := m.known.LoadOrStore(fmt.Sprint(section, " ", name), true)
+	return !before
 }
 
 // encoder builds a document of parts. add is safe for concurrent use.

@@ -38,7 +38,6 @@ const (
 // use.
 type Handler struct {
 	base    http.Handler
-	inBase  func(groupVersion string) bool // whether base may serve it
 	source  Source
 	release string
 	log     *slog.Logger
@@ -56,23 +55,16 @@ type Handler struct {
 }
 
 // NewHandler adds the custom resources of source to the documents of base. A
-// group version that base serves is left to base. inBase reports whether base may
-// serve a group version, such as "apis/example.com/v1": only then a request for its v3
-// document waits for the list of base, which takes longer than the document. release
-// names the program that builds the documents, for their hashes.
-func NewHandler(base http.Handler, inBase func(groupVersion string) bool, source Source, release string, log *slog.Logger) *Handler {
-	return &Handler{base: base, inBase: inBase, source: source, release: release, log: log, cache: newCache(), building: make(chan struct{}, 1)}
+// group version that base serves is left to base. release names the program that builds
+// the documents, for their hashes.
+func NewHandler(base http.Handler, source Source, release string, log *slog.Logger) *Handler {
+	return &Handler{base: base, source: source, release: release, log: log, cache: newCache(), building: make(chan struct{}, 1)}
 }
 
 // ServeHTTP implements [http.Handler] as kube-openapi's handler and handler3
 // packages do.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	known, err := h.index()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	switch {
+	switch known := h.index(); {
 	case len(known) == 0:
 		h.base.ServeHTTP(w, r)
 	case r.URL.Path == v3Path:
@@ -86,19 +78,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // index returns the index of the definitions, which is read-only. It is kept until a
 // definition changes: the hashes of 2,452 take 10 ms.
-func (h *Handler) index() (index, error) {
+func (h *Handler) index() index {
 	changes := h.source.Changes() // before the list: a change after it counts the next time
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.known != nil && h.changes == changes {
-		return h.known, nil
+		return h.known
 	}
-	definitions, err := h.source.List()
-	if err != nil {
-		return nil, fmt.Errorf("list custom resource definitions: %w", err)
-	}
-	h.known, h.changes = newIndex(definitions, h.release), changes
-	return h.known, nil
+	h.known, h.changes = newIndex(h.source.List(), h.release), changes
+	return h.known
 }
 
 // ListVersion returns a text that differs after each change of the list of v3 documents,
@@ -175,16 +163,14 @@ func (h *Handler) serveGroupVersion(w http.ResponseWriter, r *http.Request, know
 		h.base.ServeHTTP(w, r)
 		return
 	}
-	if h.inBase(path) {
-		list, err := h.baseIndex(r)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		if _, other := list.Paths[path]; other {
-			h.base.ServeHTTP(w, r)
-			return
-		}
+	list, err := h.baseIndex(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	if _, other := list.Paths[path]; other {
+		h.base.ServeHTTP(w, r)
+		return
 	}
 	encoding := customresources.Negotiate(r, customresources.V3Encodings)
 	if encoding == nil {
@@ -297,7 +283,7 @@ func (h *Handler) buildV3(ctx context.Context, gv *groupVersion, e *customresour
 	if err != nil {
 		return nil, err
 	}
-	taken := newClaims()
+	taken := &memberSet{}
 	return h.build(ctx, gv.names, out, func(d *apiextensionsv1.CustomResourceDefinition) ([]*part, error) {
 		p, err := v3Part(d, gv.version, taken)
 		return []*part{p}, err

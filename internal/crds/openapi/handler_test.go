@@ -45,7 +45,7 @@ type definitions struct {
 
 func (d *definitions) Changes() uint64 { return d.changes.Load() }
 
-func (d *definitions) List() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func (d *definitions) List() []*apiextensionsv1.CustomResourceDefinition {
 	d.lists.Add(1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,7 +57,7 @@ func (d *definitions) List() ([]*apiextensionsv1.CustomResourceDefinition, error
 		}
 		light = append(light, definition)
 	}
-	return light, nil
+	return light
 }
 
 func (d *definitions) Get(_ context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
@@ -123,7 +123,7 @@ func others(t *testing.T) http.Handler {
 
 func newTestHandler(t *testing.T, source Source) http.Handler {
 	t.Helper()
-	return NewHandler(others(t), func(string) bool { return true }, source, "v1", slog.New(slog.NewTextHandler(t.Output(), nil)))
+	return NewHandler(others(t), source, "v1", slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
 func get(t *testing.T, h http.Handler, target string, header ...string) *httptest.ResponseRecorder {
@@ -216,23 +216,6 @@ func TestV3DescribesAllDefinitionsOfTheGroupVersion(t *testing.T) {
 		if count > 1 {
 			t.Errorf("protobuf has schema %s %d times", name, count)
 		}
-	}
-}
-
-// TestDocumentsDoNotWaitForOthers: a document of custom resources is served while those of
-// other types cannot be built.
-func TestDocumentsDoNotWaitForOthers(t *testing.T) {
-	source := &definitions{whole: []*apiextensionsv1.CustomResourceDefinition{definition("Widget", "example.com", "v1"), definition("Taken", "other.example.com", "v1")}}
-	broken := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "not built", http.StatusServiceUnavailable)
-	})
-	h := NewHandler(broken, func(groupVersion string) bool { return groupVersion == "apis/other.example.com/v1" }, source, "v1", slog.New(slog.DiscardHandler))
-	document := decode[spec3.OpenAPI](t, get(t, h, v3Path+"/apis/example.com/v1"))
-	if document.Components.Schemas["com.example.v1.Widget"] == nil {
-		t.Errorf("got %v", document.Components.Schemas)
-	}
-	if w := get(t, h, v3Path+"/apis/other.example.com/v1"); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("a group version that another server may have: %d", w.Code)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // Source reads CustomResourceDefinitions. Its methods are called concurrently.
 type Source interface {
 	// List returns all definitions. Their schemas are not read.
-	List() ([]*apiextensionsv1.CustomResourceDefinition, error)
+	List() []*apiextensionsv1.CustomResourceDefinition
 	// Get returns a definition with its schemas, or a NotFound error.
 	Get(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error)
 	// Changes returns a number that grows with each change of a definition.

@@ -19,19 +19,19 @@ const (
 	parametersSection
 )
 
-// v3Part builds the v3 document of one version of a definition, less the members that
-// other definitions of the document have claimed.
-func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *claims) (*part, error) {
+// v3Part builds the v3 document of one version of a definition, without the members that the
+// document has already.
+func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *memberSet) (*part, error) {
 	built, err := customresources.BuildV3(definition, version)
 	if err != nil {
 		return nil, err
 	}
 	var paths, schemas map[string]json.Marshaler
 	if built.Paths != nil {
-		paths = claimed(built.Paths.Paths, pathsSection, taken)
+		paths = newMembers(built.Paths.Paths, pathsSection, taken)
 	}
 	if built.Components != nil {
-		schemas = claimed(built.Components.Schemas, schemasSection, taken)
+		schemas = newMembers(built.Components.Schemas, schemasSection, taken)
 	}
 	return &part{
 		sections: []map[string]json.Marshaler{paths, schemas},
@@ -61,23 +61,23 @@ func newV3Encoder(e *customresources.Encoding) (encoder, error) {
 	return newJSONEncoder([]string{strings.TrimSuffix(string(head), "}") + `,"paths":{`, `},"components":{"schemas":{`}, "}}}")
 }
 
-// v2Part builds the v2 document of one version of a definition, less the members that
-// other types of the document have claimed.
-func v2Part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *claims) (*part, error) {
+// v2Part builds the v2 document of one version of a definition, without the members that the
+// document has already.
+func v2Part(definition *apiextensionsv1.CustomResourceDefinition, version string, taken *memberSet) (*part, error) {
 	built, err := customresources.BuildV2(definition, version)
 	if err != nil {
 		return nil, err
 	}
 	var paths map[string]json.Marshaler
 	if built.Paths != nil {
-		paths = claimed(built.Paths.Paths, pathsSection, taken)
+		paths = newMembers(built.Paths.Paths, pathsSection, taken)
 	}
-	schemas := claimed(built.Definitions, schemasSection, taken)
+	schemas := newMembers(built.Definitions, schemasSection, taken)
 	built.Definitions = handler.PruneDefaults(built.Definitions)
 	for name, schema := range built.Definitions {
 		schemas[name] = schema
 	}
-	parameters := claimed(built.Parameters, parametersSection, taken)
+	parameters := newMembers(built.Parameters, parametersSection, taken)
 	return &part{
 		sections: []map[string]json.Marshaler{paths, schemas, parameters},
 		protobuf: func() ([]byte, error) {
@@ -90,12 +90,12 @@ func v2Part(definition *apiextensionsv1.CustomResourceDefinition, version string
 	}, nil
 }
 
-// claimed removes the members that are taken already from a section, and
+// newMembers removes the members from a section that the document has already, and
 // returns the others.
-func claimed[V json.Marshaler](members map[string]V, section int, taken *claims) map[string]json.Marshaler {
+func newMembers[V json.Marshaler](members map[string]V, section int, taken *memberSet) map[string]json.Marshaler {
 	kept := make(map[string]json.Marshaler, len(members))
 	for name, member := range members {
-		if taken.claim(section, name) {
+		if taken.add(section, name) {
 			kept[name] = member
 		} else {
 			delete(members, name)

@@ -21,7 +21,7 @@ func (h *Handler) buildV2(r *http.Request, known index, e *customresources.Encod
 	if err != nil {
 		return nil, err
 	}
-	taken := newClaims()
+	taken := &memberSet{}
 	prefixes, err := v2Prefixes(base, taken)
 	if err != nil {
 		return nil, fmt.Errorf("read %s of the other API types: %w", v2Path, err)
@@ -56,8 +56,8 @@ func (h *Handler) buildV2(r *http.Request, known index, e *customresources.Encod
 }
 
 // v2Prefixes splits a v2 document at the end of each section, so that members
-// can be added there, and claims the members that it has.
-func v2Prefixes(document []byte, taken *claims) ([]string, error) {
+// can be added there, and records the members that it has.
+func v2Prefixes(document []byte, taken *memberSet) ([]string, error) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(document, &top); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func v2Prefixes(document []byte, taken *claims) ([]string, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for member := range members {
-			taken.claim(i, member)
+			taken.add(i, member)
 		}
 		sections[i] = strings.TrimSuffix(strings.TrimSpace(string(top[name])), "}")
 		delete(top, name)
