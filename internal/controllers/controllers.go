@@ -168,7 +168,8 @@ func run(ctx context.Context, cfg Config, started func(names []string)) error {
 }
 
 // build returns the names and the functions of the selected controllers that run.
-func build(ctx context.Context, cfg Config, env *environment, selected []string) (names []string, runs []func(context.Context), err error) {
+func build(ctx context.Context, cfg Config, env *environment,
+	selected []string) (names []string, runs []func(context.Context), err error) {
 	for _, c := range table {
 		if !slices.Contains(selected, c.name) {
 			continue
@@ -210,7 +211,8 @@ func Select(list []string) ([]string, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("no such controller: %s; the controllers are: %s", strings.Join(unknown, ", "), strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("no such controller: %s; the controllers are: %s", strings.Join(unknown, ", "),
+			strings.Join(Names(), ", "))
 	}
 	var selected []string
 	for _, c := range table {

@@ -43,7 +43,8 @@ func buildServiceAccounts(ctx context.Context, env *environment) (func(context.C
 		return nil, "", err
 	}
 	core := env.config.Informers.Core().V1()
-	c, err := serviceaccountcontroller.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(), client,
+	c, err := serviceaccountcontroller.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(),
+		core.Namespaces(), client,
 		serviceaccountcontroller.DefaultServiceAccountsControllerOptions())
 	if err != nil {
 		return nil, "", err
@@ -86,7 +87,8 @@ func buildTokens(ctx context.Context, env *environment) (func(context.Context), 
 		return nil, "", err
 	}
 	core := env.config.Informers.Core().V1()
-	c, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(), client,
+	c, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(),
+		core.Secrets(), client,
 		serviceaccountcontroller.TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
 	if err != nil {
 		return nil, "", err
@@ -101,8 +103,10 @@ func buildLegacyTokenCleaner(_ context.Context, env *environment) (func(context.
 	}
 	core := env.config.Informers.Core().V1()
 	pods := kube.NewNoPods()
-	c, err := serviceaccountcontroller.NewLegacySATokenCleaner(core.ServiceAccounts(), core.Secrets(), pods, client, clock.RealClock{},
-		serviceaccountcontroller.LegacySATokenCleanerOptions{CleanUpPeriod: legacyTokenCleanPeriod, SyncInterval: serviceaccountcontroller.DefaultCleanerSyncInterval})
+	c, err := serviceaccountcontroller.NewLegacySATokenCleaner(core.ServiceAccounts(), core.Secrets(), pods, client,
+		clock.RealClock{},
+		serviceaccountcontroller.LegacySATokenCleanerOptions{CleanUpPeriod: legacyTokenCleanPeriod,
+			SyncInterval: serviceaccountcontroller.DefaultCleanerSyncInterval})
 	if err != nil {
 		return nil, "", err
 	}
@@ -137,7 +141,8 @@ func buildCSRSigning(ctx context.Context, env *environment) (func(context.Contex
 	if err != nil {
 		return nil, "", err
 	}
-	c, err := kube.NewClientCSRSigner(ctx, client, env.config.Informers.Certificates().V1().CertificateSigningRequests(), pair, certificateLife)
+	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
+	c, err := kube.NewClientCSRSigner(ctx, client, requests, pair, certificateLife)
 	if err != nil {
 		return nil, "", err
 	}
@@ -149,7 +154,8 @@ func buildCSRApproving(ctx context.Context, env *environment) (func(context.Cont
 	if err != nil {
 		return nil, "", err
 	}
-	c := approver.NewCSRApprovingController(ctx, client, env.config.Informers.Certificates().V1().CertificateSigningRequests())
+	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
+	c := approver.NewCSRApprovingController(ctx, client, requests)
 	return func(ctx context.Context) { c.Run(ctx, csrWorkers) }, "", nil
 }
 
@@ -158,7 +164,8 @@ func buildCSRCleaner(_ context.Context, env *environment) (func(context.Context)
 	if err != nil {
 		return nil, "", err
 	}
-	c := cleaner.NewCSRCleanerController(client.CertificatesV1().CertificateSigningRequests(), env.config.Informers.Certificates().V1().CertificateSigningRequests())
+	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
+	c := cleaner.NewCSRCleanerController(client.CertificatesV1().CertificateSigningRequests(), requests)
 	return func(ctx context.Context) { c.Run(ctx, 1) }, "", nil
 }
 
@@ -189,7 +196,8 @@ func buildTokenCleaner(_ context.Context, env *environment) (func(context.Contex
 	if err != nil {
 		return nil, "", err
 	}
-	c, err := bootstrap.NewTokenCleaner(client, env.config.Informers.Core().V1().Secrets(), bootstrap.DefaultTokenCleanerOptions())
+	c, err := bootstrap.NewTokenCleaner(client, env.config.Informers.Core().V1().Secrets(),
+		bootstrap.DefaultTokenCleanerOptions())
 	if err != nil {
 		return nil, "", err
 	}

@@ -41,7 +41,8 @@ func buildCustomRoles(_ context.Context, env *environment) (func(context.Context
 	if err != nil {
 		return nil, "", err
 	}
-	c := &customRoles{definitions: env.config.Types.Definitions, roles: client.RbacV1().ClusterRoles(), wake: make(chan struct{}, 1)}
+	c := &customRoles{definitions: env.config.Types.Definitions, roles: client.RbacV1().ClusterRoles(),
+		wake: make(chan struct{}, 1)}
 	env.atEnd(env.config.Types.OnChange(c.changed))
 	return func(ctx context.Context) {
 		failed := false // a failure is logged once until an update succeeds
@@ -115,7 +116,8 @@ func customRules(definitions []string) (view, edit []rbacv1.PolicyRule) {
 			written = append(written, plural, plural+"/scale")
 			read = append(read, plural, plural+"/scale", plural+"/status")
 		}
-		view = append(view, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: read, Verbs: []string{"get", "list", "watch"}})
+		view = append(view, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: read,
+			Verbs: []string{"get", "list", "watch"}})
 		edit = append(edit, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: written,
 			Verbs: []string{"create", "delete", "deletecollection", "patch", "update"}})
 	}

@@ -64,7 +64,8 @@ type discoverer struct {
 	next     chan struct{} // closed when groups or remotes change
 }
 
-func newDiscoverer(client discovery.DiscoveryInterface, remote func(schema.GroupVersion) bool, log *slog.Logger) *discoverer {
+func newDiscoverer(client discovery.DiscoveryInterface, remote func(schema.GroupVersion) bool,
+	log *slog.Logger) *discoverer {
 	return &discoverer{client: client, remote: remote, log: log, wake: make(chan struct{}, 1), next: make(chan struct{})}
 }
 
@@ -315,7 +316,8 @@ func (d *discoverer) namespaced() ([]*metav1.APIResourceList, error) {
 }
 
 func onlyNamespaced(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
-	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool { return r.Namespaced }), lists)
+	namespaced := func(_ string, r *metav1.APIResource) bool { return r.Namespaced }
+	return discovery.FilteredBy(discovery.ResourcePredicateFunc(namespaced), lists)
 }
 
 // resourcesOf returns the resources of lists of discovery. It ignores group versions that
@@ -345,7 +347,8 @@ func verbsByType(groups []*restmapper.APIGroupResources) map[string][]string {
 		types[group.Group.Name] = []string{group.Group.PreferredVersion.Version}
 		for version, resources := range group.VersionedResources {
 			for _, resource := range resources {
-				types[group.Group.Name+"/"+version+"/"+resource.Name] = append([]string{resource.Kind, strconv.FormatBool(resource.Namespaced)}, resource.Verbs...)
+				scope := strconv.FormatBool(resource.Namespaced)
+				types[group.Group.Name+"/"+version+"/"+resource.Name] = append([]string{resource.Kind, scope}, resource.Verbs...)
 			}
 		}
 	}

@@ -64,8 +64,9 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	}
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.monitorInformers = newInformerSet(ctx, cfg.Informers, informerClient)
-	env.monitorInformers.typedStop, env.monitorInformers.log, env.monitorInformers.content = cfg.informersStop, cfg.Log, cfg.Population
-	env.monitorInformers.follow, env.monitorInformers.remote = cfg.Objects, cfg.Types.Remote
+	set := env.monitorInformers
+	set.typedStop, set.log, set.content = cfg.informersStop, cfg.Log, cfg.Population
+	set.follow, set.remote = cfg.Objects, cfg.Types.Remote
 	env.mapper = &typeMapper{types: env.types}
 	if err := env.chooseTypes(); err != nil {
 		env.end()
@@ -80,19 +81,23 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 // chooseTypes sets up the types that garbage collector and quota monitor.
 func (e *environment) chooseTypes() error {
 	named := newNamedTypes()
-	if e.config.Types.Serves(resourceQuotas) {
-		if err := e.watch(e.config.Informers.Core().V1().ResourceQuotas().Informer(), named.handler()); err != nil {
-			return fmt.Errorf("watch resource quotas: %w", err)
+	for _, resource := range needs(resourceQuotas, migrations) {
+		if !e.config.Types.Serves(resource) {
+			continue
 		}
-	}
-	if e.config.Types.Serves(migrations) {
-		if err := e.watch(e.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations().Informer(), named.handler()); err != nil {
-			return fmt.Errorf("watch storage version migrations: %w", err)
+		informer, err := e.config.Informers.ForResource(resource)
+		if err == nil {
+			err = e.watch(informer.Informer(), named.handler())
+		}
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
 	}
 	e.visible = newVisibleTypes(e.types, e.config, named)
 	e.graphMonitors = e.newMonitors()
-	e.background = []func(context.Context){e.types.run, e.visible.run, e.monitorInformers.run, e.restartAfterMove, e.restartAfterRotation}
+	e.background = []func(context.Context){
+		e.types.run, e.visible.run, e.monitorInformers.run, e.restartAfterMove, e.restartAfterRotation,
+	}
 	if e.config.Population != nil {
 		order := newDeletionOrder(e.visible, e.graphMonitors.synced)
 		e.graphMonitors.wrap = order.handler

@@ -58,7 +58,8 @@ type watchedType struct {
 	monitors int                // not released yet
 }
 
-func newInformerSet(ctx context.Context, typed informers.SharedInformerFactory, client metadata.Interface) *informerSet {
+func newInformerSet(ctx context.Context, typed informers.SharedInformerFactory,
+	client metadata.Interface) *informerSet {
 	return &informerSet{ctx: ctx, typed: typed, client: client, watched: map[schema.GroupVersionResource]*watchedType{}}
 }
 
@@ -141,7 +142,8 @@ func (s *informerSet) feed(resource schema.GroupVersionResource, remote bool) Fe
 	}
 	feed, err := s.follow(resource.GroupResource())
 	if err != nil {
-		s.log.Warn("cannot follow the objects of a type in etcd, watching them by the API", "type", resource.GroupResource().String(), "error", err)
+		s.log.Warn("cannot follow the objects of a type in etcd, watching them by the API", "type",
+			resource.GroupResource().String(), "error", err)
 		return nil
 	}
 	return feed

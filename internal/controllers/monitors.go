@@ -133,8 +133,10 @@ func (m *monitor) revision() string {
 
 // AddEventHandlerWithResyncPeriod implements [cache.SharedInformer]. Upstream
 // adds one handler to each monitor.
-func (m *monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	registration, err := m.SharedIndexInformer.AddEventHandlerWithResyncPeriod(m.monitors.wrap(m.shared.resource, handler), period)
+func (m *monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
+	period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	handler = m.monitors.wrap(m.shared.resource, handler)
+	registration, err := m.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
 	if err != nil {
 		return nil, err
 	}

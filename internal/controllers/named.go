@@ -110,9 +110,11 @@ func quotaTypes(quota *corev1.ResourceQuota) map[schema.GroupResource]bool {
 // done reports whether a migration has ended.
 func done(migration *migrationv1beta1.StorageVersionMigration) bool {
 	for _, condition := range migration.Status.Conditions {
-		ended := condition.Type == string(migrationv1beta1.MigrationSucceeded) || condition.Type == string(migrationv1beta1.MigrationFailed)
-		if ended && condition.Status == metav1.ConditionTrue {
-			return true
+		switch migrationv1beta1.MigrationConditionType(condition.Type) {
+		case migrationv1beta1.MigrationSucceeded, migrationv1beta1.MigrationFailed:
+			if condition.Status == metav1.ConditionTrue {
+				return true
+			}
 		}
 	}
 	return false

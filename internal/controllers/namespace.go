@@ -65,7 +65,8 @@ func buildNamespaces(_ context.Context, env *environment) (func(context.Context)
 		terminating: map[types.UID]time.Time{},
 	}
 	n.loop = reconcile.New(reconcile.Config[string]{
-		Name: "namespace", Workers: namespaceWorkers, MinRetry: minNamespaceRetry, MaxRetry: maxNamespaceRetry, Handle: n.handle,
+		Name: "namespace", Workers: namespaceWorkers, Handle: n.handle,
+		MinRetry: minNamespaceRetry, MaxRetry: maxNamespaceRetry,
 	})
 	informer := env.config.Informers.Core().V1().Namespaces().Informer()
 	err = env.watch(informer, cache.ResourceEventHandlerFuncs{
@@ -157,7 +158,8 @@ func (n *namespaces) delete(ctx context.Context, name string) error {
 	if err := n.env.types.refresh(); err != nil {
 		return fmt.Errorf("delete the content of namespace %s: %w", name, err)
 	}
-	return kube.DeleteContent(ctx, n.client, n.objects, name, func() ([]*metav1.APIResourceList, error) { return n.types(ctx, name) })
+	return kube.DeleteContent(ctx, n.client, n.objects, name,
+		func() ([]*metav1.APIResourceList, error) { return n.types(ctx, name) })
 }
 
 // types lists the types to visit: all types of aggregated API servers, the types of

@@ -146,7 +146,8 @@ func (o *deletionOrder) complete(revision int64) bool {
 }
 
 // handler returns a handler that delays deletions and then calls next.
-func (o *deletionOrder) handler(resource schema.GroupVersionResource, next cache.ResourceEventHandler) cache.ResourceEventHandler {
+func (o *deletionOrder) handler(resource schema.GroupVersionResource,
+	next cache.ResourceEventHandler) cache.ResourceEventHandler {
 	if _, ignored := garbagecollector.DefaultIgnoredResources()[resource.GroupResource()]; ignored {
 		return next
 	}

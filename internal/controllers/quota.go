@@ -141,7 +141,8 @@ func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.Generic
 
 // recalculate makes the controller calculate quotas again when the types that they name
 // have got monitors, until ctx ends.
-func recalculate(ctx context.Context, quotas *kube.QuotaInformer, visible *visibleTypes, synced func(schema.GroupVersionResource) bool) {
+func recalculate(ctx context.Context, quotas *kube.QuotaInformer, visible *visibleTypes,
+	synced func(schema.GroupVersionResource) bool) {
 	monitored := map[schema.GroupResource]bool{}
 	for ctx.Err() == nil {
 		namedChanged := visible.named.changed()
@@ -200,6 +201,7 @@ func servedListers(env *environment) quota.ListerForResourceFunc {
 		if env.config.Types.Serves(resource) {
 			return served(resource)
 		}
-		return cache.NewGenericLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), resource.GroupResource()), nil
+		return cache.NewGenericLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+			resource.GroupResource()), nil
 	}
 }

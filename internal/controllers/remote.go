@@ -50,7 +50,8 @@ func (t *remoteTypes) follow(ctx context.Context, client *rest.Config) error {
 		return fmt.Errorf("make the client for APIServices: %w", err)
 	}
 	crds := metadatainformer.NewSharedInformerFactory(metadataClient, 0)
-	definitions := crds.ForResource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Informer()
+	resource := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	definitions := crds.ForResource(resource).Informer()
 	t.CRDs = servedtypes.Informer{SharedIndexInformer: definitions}
 	apiServices := aggregatorinformers.NewSharedInformerFactory(aggregator, 0)
 	t.APIServices = apiServices.Apiregistration().V1().APIServices().Informer()

@@ -22,7 +22,8 @@ func (e *environment) restartAfterMove(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, changed, _ := e.types.snapshot()
 		if moved := e.monitorInformers.moved(); !moved.Empty() {
-			e.config.Log.Info("another API server serves a type: the controllers start again", "type", moved.GroupResource().String())
+			e.config.Log.Info("another API server serves a type: the controllers start again", "type",
+				moved.GroupResource().String())
 			e.restart()
 		}
 		select {
@@ -49,7 +50,8 @@ func (e *environment) restartAfterRotation(ctx context.Context) {
 		now, err := e.config.Files.content()
 		switch {
 		case err != nil:
-			e.config.Log.Error("reading new certificates and keys failed, trying again in a minute: the controllers continue with the old ones", "error", err)
+			e.config.Log.Error("reading new certificates and keys failed, trying again in a minute: the controllers "+
+				"continue with the old ones", "error", err)
 			retry = time.After(filesRetry)
 		case now != e.filesContent:
 			e.config.Log.Info("certificates or keys were replaced: the controllers start again")

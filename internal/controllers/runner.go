@@ -210,7 +210,9 @@ func newElector(cfg Config, elected func()) (*leaderelection.LeaderElector, erro
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		ReleaseOnCancel: true,
 		Name:            leaseName,
-		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { elected() }, OnStoppedLeading: func() {}},
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { elected() }, OnStoppedLeading: func() {},
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("configure the election: %w", err)

@@ -64,7 +64,8 @@ var _ cache.SharedIndexInformer = (*storedInformer)(nil)
 func newStoredInformer(resource schema.GroupVersionResource, feed Feed, log *slog.Logger) *storedInformer {
 	return &storedInformer{
 		resource: resource, feed: feed, log: log, retry: storedRetry, synced: make(chan struct{}),
-		indexer: cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
+		indexer: cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 }
 
@@ -109,7 +110,8 @@ func (i *storedInformer) RunWithContext(ctx context.Context) {
 		if listed {
 			logged.Forget(resource) // changes were missed: the storage logs it once for all types
 		} else if logged.Changed(resource, err.Error()) {
-			i.log.Warn("reading the objects of a type from etcd failed, trying again: the garbage collector and quotas miss their changes", "type", resource, "error", err)
+			i.log.Warn("reading the objects of a type from etcd failed, trying again: the garbage collector and quotas "+
+				"miss their changes", "type", resource, "error", err)
 		}
 		reconcile.Pause(ctx, i.retry)
 	}
@@ -207,7 +209,8 @@ func (i *storedInformer) change(kind watch.EventType, object *metav1.PartialObje
 
 // AddEventHandler implements [cache.SharedInformer]. The handler gets the objects that
 // are known before it returns.
-func (i *storedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (i *storedInformer) AddEventHandler(handler cache.ResourceEventHandler) (
+	cache.ResourceEventHandlerRegistration, error) {
 	if i.stopped.Load() {
 		return nil, errors.New("the informer of " + i.resource.String() + " has stopped")
 	}
@@ -227,12 +230,14 @@ func (i *storedInformer) AddEventHandler(handler cache.ResourceEventHandler) (ca
 }
 
 // AddEventHandlerWithResyncPeriod implements [cache.SharedInformer], without resync.
-func (i *storedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (i *storedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
+	_ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(handler)
 }
 
 // AddEventHandlerWithOptions implements [cache.SharedInformer], without resync.
-func (i *storedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (i *storedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler,
+	_ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(handler)
 }
 
@@ -240,7 +245,8 @@ func (i *storedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventH
 func (i *storedInformer) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.handlers = slices.DeleteFunc(slices.Clone(i.handlers), func(handler *storedHandler) bool { return handler == registration })
+	i.handlers = slices.DeleteFunc(slices.Clone(i.handlers),
+		func(handler *storedHandler) bool { return handler == registration })
 	return nil
 }
 

@@ -30,10 +30,11 @@ func buildPolicyStatus(_ context.Context, env *environment) (func(context.Contex
 		return nil, "", err
 	}
 	policies := env.config.Informers.Admissionregistration().V1().ValidatingAdmissionPolicies()
-	c, err := validatingadmissionpolicystatus.NewController(policies, client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &validating.TypeChecker{
-		SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: client.Discovery()},
-		RestMapper:     env.mapper,
-	})
+	c, err := validatingadmissionpolicystatus.NewController(policies,
+		client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &validating.TypeChecker{
+			SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: client.Discovery()},
+			RestMapper:     env.mapper,
+		})
 	if err != nil {
 		return nil, "", err
 	}
@@ -68,8 +69,10 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment) (func(co
 		return nil, "", fmt.Errorf("make the dynamic client: %w", err)
 	}
 	migrate := storageversionmigrator.NewSVMController(ctx, client, dynamicClient, informer, name, env.mapper, env.graph)
-	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(), objects, informer, env.mapper)
-	customResources := storageversionmigrator.NewCustomResourceController(ctx, client, informer, crds.ApiextensionsV1().CustomResourceDefinitions())
+	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(), objects, informer,
+		env.mapper)
+	customResources := storageversionmigrator.NewCustomResourceController(ctx, client, informer,
+		crds.ApiextensionsV1().CustomResourceDefinitions())
 	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run) }, "", nil
 }
 
@@ -84,6 +87,7 @@ func buildStorageVersionGC(ctx context.Context, env *environment) (func(context.
 		return nil, "", err
 	}
 	informers := env.config.Informers
-	c := storageversiongc.NewStorageVersionGC(ctx, client, informers.Coordination().V1().Leases(), informers.Internal().V1alpha1().StorageVersions())
+	c := storageversiongc.NewStorageVersionGC(ctx, client, informers.Coordination().V1().Leases(),
+		informers.Internal().V1alpha1().StorageVersions())
 	return c.Run, "", nil
 }

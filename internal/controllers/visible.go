@@ -31,7 +31,8 @@ const (
 type Population interface {
 	// Populated returns the given resources that have objects, and the key prefixes of
 	// objects of other resources.
-	Populated(ctx context.Context, resources []schema.GroupResource) (populated map[schema.GroupResource]bool, others []string, err error)
+	Populated(ctx context.Context, resources []schema.GroupResource) (
+		populated map[schema.GroupResource]bool, others []string, err error)
 	// Changed returns a channel that is closed when a resource gets its first
 	// object or loses its last one.
 	Changed() <-chan struct{}
@@ -105,7 +106,8 @@ func (v *visibleTypes) run(ctx context.Context) {
 			failures++
 		}
 		if failures == warnAfter && ctx.Err() == nil {
-			v.log.Warn("reading the types with objects failed, trying again: garbage collector and quota do not monitor new types", "error", err)
+			v.log.Warn("reading the types with objects failed, trying again: garbage collector and quota do not monitor "+
+				"new types", "error", err)
 		}
 		reconcile.Pause(ctx, updateCostFactor*time.Since(began))
 		select {
@@ -176,7 +178,8 @@ func (v *visibleTypes) ownResources(lists []*metav1.APIResourceList) []schema.Gr
 
 // choose returns the visible types. A type stays visible until it is not served any more. The
 // caller holds mu.
-func (v *visibleTypes) choose(lists []*metav1.APIResourceList, populated map[schema.GroupResource]bool) (visible []*metav1.APIResourceList) {
+func (v *visibleTypes) choose(lists []*metav1.APIResourceList,
+	populated map[schema.GroupResource]bool) (visible []*metav1.APIResourceList) {
 	named, own := v.named.current(), map[schema.GroupVersionResource]*ownType{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)

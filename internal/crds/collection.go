@@ -13,7 +13,8 @@ import (
 
 // DeleteCollection implements [rest.CollectionDeleter]. Whole CRDs are read page by page:
 // for the deletion, and again for the response, at the same revision.
-func (r *registry) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
+func (r *registry) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
 	if !readsAs(ctx, readWhole) {
 		return r.REST.DeleteCollection(ctx, validate, options, listOptions)
 	}

@@ -23,7 +23,8 @@ const workers = 5
 // controllers are upstream's, over light CRDs.
 type controllers struct{ run []func(context.Context) }
 
-func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, alone func(context.Context) (bool, error)) (*controllers, *establish.EstablishingController, error) {
+func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter,
+	alone func(context.Context) (bool, error)) (*controllers, *establish.EstablishingController, error) {
 	reader := customresources.LightDefinitions{Metadata: s.definitions.getMetadata, Whole: s.front.whole, Lighten: lighten}
 	crds = reader.StatusClient(crds)
 	informer := s.informer
@@ -33,7 +34,8 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter, alo
 	nonStructural := nonstructuralschema.NewConditionController(reader.MaybeNonStructural(informer.Informer()), crds)
 	finalizing := finalizer.NewCRDFinalizer(informer, crds, s.front)
 
-	if err := customresources.EstablishAccepted(informer, establishing, func() time.Duration { return delayOf(alone) }); err != nil {
+	if err := customresources.EstablishAccepted(informer, establishing,
+		func() time.Duration { return delayOf(alone) }); err != nil {
 		return nil, nil, err
 	}
 	return &controllers{run: []func(context.Context){

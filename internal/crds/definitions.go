@@ -40,13 +40,15 @@ type definitions struct {
 
 // newDefinitions reads over the connection of the API's storage, with codecs of its
 // own.
-func newDefinitions(getter genericregistry.RESTOptionsGetter, whole *customresourcedefinition.REST) (*definitions, error) {
+func newDefinitions(getter genericregistry.RESTOptionsGetter,
+	whole *customresourcedefinition.REST) (*definitions, error) {
 	resource := apiextensions.Resource("customresourcedefinitions")
 	options, err := getter.GetRESTOptions(resource, &apiextensions.CustomResourceDefinition{})
 	if err != nil {
 		return nil, fmt.Errorf("find the storage of %s: %w", resource, err)
 	}
-	d := &definitions{whole: whole, prefix: whole.KeyRootFunc(context.Background()), below: store.NamespaceKeys("", options.ResourcePrefix, "")}
+	d := &definitions{whole: whole, prefix: whole.KeyRootFunc(context.Background()),
+		below: store.NamespaceKeys("", options.ResourcePrefix, "")}
 	if d.metadata, err = d.metadataStore(options); err != nil {
 		return nil, err
 	}

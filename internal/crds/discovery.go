@@ -58,7 +58,8 @@ func (g *groups) flush() {
 			continue
 		}
 		g.manager.AddGroupVersion(gv.Group, customresources.AggregatedVersion(gv, served))
-		g.manager.SetGroupVersionPriority(metav1.GroupVersion(gv), customresources.GroupPriority, customresources.VersionPriority)
+		g.manager.SetGroupVersionPriority(metav1.GroupVersion(gv), customresources.GroupPriority,
+			customresources.VersionPriority)
 	}
 }
 
@@ -83,9 +84,10 @@ func (g *groups) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case 3:
 		gv := schema.GroupVersion{Group: parts[1], Version: parts[2]}
 		if served := g.served(gv); len(served) > 0 {
-			discovery.NewAPIVersionHandler(apiextensionsapiserver.Codecs, gv, discovery.APIResourceListerFunc(func() []metav1.APIResource {
-				return customresources.Resources(gv, served)
-			})).ServeHTTP(w, r)
+			discovery.NewAPIVersionHandler(apiextensionsapiserver.Codecs, gv,
+				discovery.APIResourceListerFunc(func() []metav1.APIResource {
+					return customresources.Resources(gv, served)
+				})).ServeHTTP(w, r)
 			return
 		}
 	}

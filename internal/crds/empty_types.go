@@ -29,7 +29,8 @@ type emptyTypes struct {
 
 // serve answers the request if it is a plain one of a type without objects. It returns
 // false if upstream's handler must answer.
-func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, crd *apiextensionsv1.CustomResourceDefinition) bool {
+func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo,
+	crd *apiextensionsv1.CustomResourceDefinition) bool {
 	p := customresources.NewPlainRequest(r, info, crd)
 	if p == nil {
 		return e.serveAbsent(w, r, info, crd)
@@ -66,13 +67,15 @@ func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request
 
 // serveAbsent answers a request for one object of a type without objects with 404. A type
 // in memory needs no answer from here: upstream's handler reads the object at once.
-func (e *emptyTypes) serveAbsent(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, crd *apiextensionsv1.CustomResourceDefinition) bool {
+func (e *emptyTypes) serveAbsent(w http.ResponseWriter, r *http.Request, info *request.RequestInfo,
+	crd *apiextensionsv1.CustomResourceDefinition) bool {
 	if e.front.isResident(crd.Name) || !customresources.NamesObject(r, info, crd) {
 		return false
 	}
 	holding, cancel := holdContext(r.Context())
 	defer cancel()
-	empty, _, err := e.population.HoldEmpty(holding, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, storage.Current)
+	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	empty, _, err := e.population.HoldEmpty(holding, resource, storage.Current)
 	if err != nil {
 		return false
 	}
@@ -83,7 +86,8 @@ func (e *emptyTypes) serveAbsent(w http.ResponseWriter, r *http.Request, info *r
 
 // list answers with no objects as of the revision. It returns false if it does not
 // answer: upstream's handler answers with the error.
-func (e *emptyTypes) list(w http.ResponseWriter, r *http.Request, p *customresources.PlainRequest, revision int64) bool {
+func (e *emptyTypes) list(w http.ResponseWriter, r *http.Request, p *customresources.PlainRequest,
+	revision int64) bool {
 	if p.Table == nil {
 		p.WriteList(w, r, revision)
 		return true

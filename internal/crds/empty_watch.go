@@ -57,7 +57,8 @@ func (w *definitionChanges) changed(before, after *apiextensionsv1.CustomResourc
 }
 
 // watch waits for the first object; then upstream's handler continues the watch.
-func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *customresources.PlainRequest, empty *storage.EmptyResource, revision int64) {
+func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *customresources.PlainRequest,
+	empty *storage.EmptyResource, revision int64) {
 	release := sync.OnceFunc(empty.Release)
 	defer release()
 	ended := e.changes.end(p.CRD.Name)

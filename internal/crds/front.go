@@ -149,7 +149,8 @@ func (f *front) load(ctx context.Context, name string, t *servedType) error {
 	defer cancel()
 	crd, err := f.definitions.get(reading, name)
 	if err != nil && ctx.Err() == nil && reading.Err() != nil {
-		err = apierrors.NewTimeoutError(fmt.Sprintf("read CustomResourceDefinition %s: etcd has not answered for %s, try again", name, fetchTimeout), 1)
+		text := fmt.Sprintf("read CustomResourceDefinition %s: etcd has not answered for %s, try again", name, fetchTimeout)
+		err = apierrors.NewTimeoutError(text, 1)
 	}
 	if err != nil {
 		return err
@@ -221,7 +222,8 @@ func (f *front) source(name string) (*apiextensionsv1.CustomResourceDefinition, 
 	if t := f.types[name]; t != nil && t.whole != nil {
 		return t.whole, nil
 	}
-	return nil, apierrors.NewInternalError(fmt.Errorf("build the type %s: its CustomResourceDefinition is not loaded", name))
+	return nil, apierrors.NewInternalError(fmt.Errorf("build the type %s: its CustomResourceDefinition is not loaded",
+		name))
 }
 
 // routingView returns the CRD by which the handler routes a request.
@@ -298,7 +300,8 @@ func (f *front) drop(uid types.UID) {
 
 // GetCustomResourceListerCollectionDeleter implements [finalizer.CRClientGetter]. It
 // does not build a type without objects.
-func (f *front) GetCustomResourceListerCollectionDeleter(crd *apiextensionsv1.CustomResourceDefinition) (finalizer.ListerCollectionDeleter, error) {
+func (f *front) GetCustomResourceListerCollectionDeleter(
+	crd *apiextensionsv1.CustomResourceDefinition) (finalizer.ListerCollectionDeleter, error) {
 	f.mu.Lock()
 	t := f.types[crd.Name]
 	idle := t == nil || t.users == 0 && t.busy == nil && t.whole == nil

@@ -39,6 +39,7 @@ func (noObjects) ConvertToTable(context.Context, runtime.Object, runtime.Object)
 }
 
 // DeleteCollection implements [rest.CollectionDeleter].
-func (noObjects) DeleteCollection(context.Context, rest.ValidateObjectFunc, *metav1.DeleteOptions, *metainternalversion.ListOptions) (runtime.Object, error) {
+func (noObjects) DeleteCollection(context.Context, rest.ValidateObjectFunc, *metav1.DeleteOptions,
+	*metainternalversion.ListOptions) (runtime.Object, error) {
 	return &unstructured.UnstructuredList{}, nil
 }

@@ -33,7 +33,8 @@ func dropSchemas(crd *apiextensions.CustomResourceDefinition) {
 // toV1 converts what the storage holds. The result shares memory with crd.
 func toV1(crd *apiextensions.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	out := &apiextensionsv1.CustomResourceDefinition{}
-	if err := apiextensionsv1.Convert_apiextensions_CustomResourceDefinition_To_v1_CustomResourceDefinition(crd, out, nil); err != nil {
+	if err := apiextensionsv1.Convert_apiextensions_CustomResourceDefinition_To_v1_CustomResourceDefinition(crd, out,
+		nil); err != nil {
 		return nil, fmt.Errorf("convert CustomResourceDefinition %s to v1: %w", crd.Name, err)
 	}
 	return out, nil

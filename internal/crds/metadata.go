@@ -53,7 +53,8 @@ func NegotiateLists(next http.Handler) http.Handler {
 
 func listsDefinitions(r *http.Request) bool {
 	info, ok := request.RequestInfoFrom(r.Context())
-	return ok && info.APIGroup == apiextensions.GroupName && info.Resource == "customresourcedefinitions" && info.Subresource == "" &&
+	return ok && info.APIGroup == apiextensions.GroupName &&
+		info.Resource == "customresourcedefinitions" && info.Subresource == "" &&
 		(info.Verb == "list" || info.Verb == "watch" || info.Verb == "deletecollection")
 }
 
@@ -61,7 +62,8 @@ func listsDefinitions(r *http.Request) bool {
 type metadataCodec struct{ runtime.Codec }
 
 // Decode implements [runtime.Decoder].
-func (c metadataCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c metadataCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, kind, err := c.Codec.Decode(customresources.WithoutSchemas(data), defaults, into)
 	if crd, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
 		dropSchemas(crd) // of a CRD that is stored in JSON

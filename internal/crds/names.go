@@ -67,7 +67,8 @@ func (r *reservation) drop() {
 // take holds the names of a CRD if no other CRD of its group has accepted, or is
 // accepting, any of them. It replaces what r held before. During a start, until the
 // catalog has all CRDs, it returns false.
-func (r *reservation) take(ctx context.Context, owner, group string, names apiextensions.CustomResourceDefinitionNames) bool {
+func (r *reservation) take(ctx context.Context, owner, group string,
+	names apiextensions.CustomResourceDefinitionNames) bool {
 	if !r.names.filled() {
 		return false
 	}
@@ -146,7 +147,8 @@ func (r *reservation) guard(ctx context.Context, updated, old runtime.Object) (r
 		return updated, nil
 	}
 	if !r.names.filled() {
-		return nil, apierrors.NewServiceUnavailable("the server is still reading the CustomResourceDefinitions, one of which may have accepted the same names; try again")
+		return nil, apierrors.NewServiceUnavailable("the server is still reading the CustomResourceDefinitions, one of " +
+			"which may have accepted the same names; try again")
 	}
 	if r.take(ctx, before.Name, before.Spec.Group, added) {
 		return updated, nil
@@ -168,6 +170,7 @@ func newNamesOf(now, before apiextensions.CustomResourceDefinitionNames) apiexte
 	return apiextensions.CustomResourceDefinitionNames{
 		Plural: unless(now.Plural, before.Plural), Singular: unless(now.Singular, before.Singular),
 		Kind: unless(now.Kind, before.Kind), ListKind: unless(now.ListKind, before.ListKind),
-		ShortNames: slices.DeleteFunc(slices.Clone(now.ShortNames), func(name string) bool { return slices.Contains(before.ShortNames, name) }),
+		ShortNames: slices.DeleteFunc(slices.Clone(now.ShortNames),
+			func(name string) bool { return slices.Contains(before.ShortNames, name) }),
 	}
 }

@@ -65,7 +65,8 @@ type listWatcher interface {
 }
 
 // Create implements [rest.Creater].
-func (r *registry) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (r *registry) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	options *metav1.CreateOptions) (runtime.Object, error) {
 	ctx, release := r.reserve(ctx)
 	defer release()
 	created, err := r.REST.Create(ctx, obj, validate, options)
@@ -76,8 +77,9 @@ func (r *registry) Create(ctx context.Context, obj runtime.Object, validate rest
 }
 
 // Update implements [rest.Updater].
-func (r *registry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
-	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r *registry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc,
+	forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if forceAllowCreate { // server-side apply, which creates what does not exist
 		var release func()
 		ctx, release = r.reserve(ctx)
@@ -91,7 +93,8 @@ func (r *registry) Update(ctx context.Context, name string, info rest.UpdatedObj
 }
 
 // Delete implements [rest.GracefulDeleter].
-func (r *registry) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (r *registry) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	deleted, gone, err := r.REST.Delete(ctx, name, validate, options)
 	if err != nil || gone || options != nil && dryrun.IsDryRun(options.DryRun) {
 		return deleted, gone, err
@@ -119,12 +122,14 @@ type statusRegistry struct {
 }
 
 // Update implements [rest.Updater].
-func (s *statusRegistry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
-	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (s *statusRegistry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc,
+	forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	reserved := &reservation{names: s.registry.names}
 	defer reserved.release()
 	info = rest.WrapUpdatedObjectInfo(info, reserved.guard)
-	updated, created, err := s.StatusREST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate, options)
+	updated, created, err := s.StatusREST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate,
+		options)
 	if err != nil || dryrun.IsDryRun(options.DryRun) {
 		return updated, created, err
 	}

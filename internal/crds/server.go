@@ -88,8 +88,10 @@ func New(config Config, delegate genericapiserver.DelegationTarget) (*Server, er
 }
 
 // installAPI serves CustomResourceDefinitions.
-func (s *Server) installAPI(config Config, generic genericapiserver.CompletedConfig) (*genericapiserver.APIGroupInfo, error) {
-	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, apiextensionsapiserver.Scheme, metav1.ParameterCodec, apiextensionsapiserver.Codecs)
+func (s *Server) installAPI(config Config,
+	generic genericapiserver.CompletedConfig) (*genericapiserver.APIGroupInfo, error) {
+	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, apiextensionsapiserver.Scheme,
+		metav1.ParameterCodec, apiextensionsapiserver.Codecs)
 	getter, err := customresources.NewProtobufStorage(generic.RESTOptionsGetter)
 	if err != nil {
 		return nil, err
@@ -105,12 +107,18 @@ func (s *Server) installAPI(config Config, generic genericapiserver.CompletedCon
 	if s.filled, err = s.informer.Informer().AddEventHandler(s.catalog); err != nil {
 		return nil, fmt.Errorf("follow CustomResourceDefinitions: %w", err)
 	}
-	registry := &registry{REST: store, metadata: s.definitions.metadataRegistry(store.Store), whole: s.definitions.reader, catalog: s.catalog, alone: config.Alone, names: newNames(s.catalog, s.exists, s.filled.HasSynced)}
+	registry := &registry{
+		REST: store, metadata: s.definitions.metadataRegistry(store.Store), whole: s.definitions.reader,
+		catalog: s.catalog, alone: config.Alone, names: newNames(s.catalog, s.exists, s.filled.HasSynced),
+	}
 	store.CreateStrategy = establishing{store.CreateStrategy}
-	if generic.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
+	resource := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	if generic.MergedResourceConfig.ResourceEnabled(resource) {
 		group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-			"customresourcedefinitions":        registry,
-			"customresourcedefinitions/status": &statusRegistry{customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, store), registry},
+			resource.Resource: registry,
+			resource.Resource + "/status": &statusRegistry{
+				customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, store), registry,
+			},
 		}
 	}
 	if err := s.GenericAPIServer.InstallAPIGroup(&group); err != nil {
@@ -128,22 +136,24 @@ func (s *Server) exists(ctx context.Context, name string) (bool, error) {
 }
 
 // serve serves custom resources and their discovery, and makes the controllers.
-func (s *Server) serve(config Config, assembly *customresources.Assembly, group *genericapiserver.APIGroupInfo, delegate http.Handler, crdClient clientset.Interface) (*controllers, error) {
+func (s *Server) serve(config Config, assembly *customresources.Assembly, group *genericapiserver.APIGroupInfo,
+	delegate http.Handler, crdClient clientset.Interface) (*controllers, error) {
 	groups := &groups{catalog: s.catalog, delegate: delegate, dirty: map[schema.GroupVersion]bool{}}
 	s.front = &front{
 		catalog: s.catalog, definitions: s.definitions, discovery: groups, delegate: delegate,
-		alone: config.Alone, populated: config.Populated, types: map[string]*servedType{}, changedTypes: make(chan struct{}, 1),
-		idleBytes: config.IdleTypeBytes,
+		alone: config.Alone, populated: config.Populated, idleBytes: config.IdleTypeBytes,
+		types: map[string]*servedType{}, changedTypes: make(chan struct{}, 1),
 	}
 	s.front.empty = &emptyTypes{
-		front: s.front, population: config.Population, minTimeout: time.Duration(assembly.Generic.MinRequestTimeout) * time.Second,
-		bookmarkInterval: customresources.BookmarkInterval,
+		front: s.front, population: config.Population, bookmarkInterval: customresources.BookmarkInterval,
+		minTimeout: time.Duration(assembly.Generic.MinRequestTimeout) * time.Second,
 	}
 	controllers, establishing, err := s.newControllers(crdClient.ApiextensionsV1(), config.Alone)
 	if err != nil {
 		return nil, err
 	}
-	handler, err := assembly.NewHandler(s.front.informer(), delegate, config.Upstream.ExtraConfig.CRDRESTOptionsGetter, establishing, group)
+	handler, err := assembly.NewHandler(s.front.informer(), delegate, config.Upstream.ExtraConfig.CRDRESTOptionsGetter,
+		establishing, group)
 	if err != nil {
 		return nil, err
 	}
@@ -208,6 +218,7 @@ func (s *Server) Start(stop <-chan struct{}) {
 // WaitForCacheSync waits until all CRDs have been read or stop is closed.
 func (s *Server) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	return map[reflect.Type]bool{
-		reflect.TypeFor[*apiextensionsv1.CustomResourceDefinition](): cache.WaitFor(wait.ContextForChannel(stop), "", s.filled.HasSyncedChecker()),
+		reflect.TypeFor[*apiextensionsv1.CustomResourceDefinition](): cache.WaitFor(wait.ContextForChannel(stop), "",
+			s.filled.HasSyncedChecker()),
 	}
 }

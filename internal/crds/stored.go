@@ -32,7 +32,8 @@ func (d *storedDefinition) DeepCopyObject() runtime.Object {
 func (d *storedDefinition) GetObject() runtime.Object { return d.DeepCopy() }
 
 // CacheEncode implements [runtime.CacheableObject].
-func (d *storedDefinition) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+func (d *storedDefinition) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,
+	w io.Writer) error {
 	if d.codec == nil {
 		return encode(&d.CustomResourceDefinition, w)
 	}
@@ -66,7 +67,8 @@ type storedCodec struct {
 }
 
 // Decode implements [runtime.Decoder].
-func (c *storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c *storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	stored, ok := into.(*storedDefinition)
 	if into == nil { // for a watch
 		stored, ok = &storedDefinition{}, true
@@ -134,7 +136,8 @@ func (l *storedDefinitionList) each(ctx context.Context, visit func(*storedDefin
 
 // CacheEncode implements [runtime.CacheableObject]. Each CRD is encoded in a list of its
 // own, from which its item is cut out: it then looks as in one list of all.
-func (l *storedDefinitionList) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+func (l *storedDefinitionList) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,
+	w io.Writer) error {
 	head, ok, err := customresources.ListHead(l.ListMeta, encode)
 	if err != nil {
 		return err
@@ -152,7 +155,8 @@ func (l *storedDefinitionList) CacheEncode(id runtime.Identifier, encode func(ru
 }
 
 // encodeItems writes the list to out, page by page. head precedes the items.
-func (l *storedDefinitionList) encodeItems(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, out *bufio.Writer, head []byte) error {
+func (l *storedDefinitionList) encodeItems(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,
+	out *bufio.Writer, head []byte) error {
 	itemHead, _, err := customresources.ListHead(metav1.ListMeta{}, encode)
 	if err != nil {
 		return err
@@ -187,7 +191,8 @@ func (l *storedDefinitionList) encodeItems(id runtime.Identifier, encode func(ru
 
 // encodeWhole encodes all CRDs at once, as upstream does.
 func (l *storedDefinitionList) encodeWhole(encode func(runtime.Object, io.Writer) error, w io.Writer) error {
-	list := &apiextensions.CustomResourceDefinitionList{ListMeta: l.ListMeta, Items: []apiextensions.CustomResourceDefinition{}}
+	list := &apiextensions.CustomResourceDefinitionList{ListMeta: l.ListMeta,
+		Items: []apiextensions.CustomResourceDefinition{}}
 	if err := l.each(l.ctx, func(d *storedDefinition) error {
 		whole, err := d.whole()
 		if err == nil {

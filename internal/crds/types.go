@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -41,7 +40,7 @@ func (s *Server) ConversionWebhooks() map[string]string {
 	servers := map[string]string{}
 	for _, crd := range s.catalog.all() {
 		conversion := crd.Spec.Conversion
-		if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {
+		if conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {
 			continue
 		}
 		switch client := conversion.Webhook.ClientConfig; {
@@ -87,7 +86,8 @@ func (s *Server) Metrics() []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		gauge("installed", "CustomResourceDefinitions that are stored.", s.catalog.size),
-		gauge("resident", "Types of custom resources whose serving machinery is in memory: those with recent requests.", s.front.resident),
+		gauge("resident", "Types of custom resources whose serving machinery is in memory: those with recent requests.",
+			s.front.resident),
 		gauge("populated", "Types of custom resources that have objects; -1 while they cannot be counted.", s.populated),
 	}
 }

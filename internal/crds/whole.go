@@ -71,7 +71,8 @@ func (r *wholeReader) List(ctx context.Context, options *metainternalversion.Lis
 
 // pages returns the first page of a list that is at least as new as the options require.
 // The page reads the following ones.
-func (r *wholeReader) pages(ctx context.Context, options *metainternalversion.ListOptions) (*storedDefinitionList, error) {
+func (r *wholeReader) pages(ctx context.Context,
+	options *metainternalversion.ListOptions) (*storedDefinitionList, error) {
 	first := options.DeepCopy()
 	first.Limit = listPage
 	if version := first.ResourceVersion; version != "" && version != "0" {
@@ -103,7 +104,8 @@ func (r *wholeReader) chain(list *storedDefinitionList, options *metainternalver
 	}
 }
 
-func (r *wholeReader) page(ctx context.Context, options *metainternalversion.ListOptions) (*storedDefinitionList, error) {
+func (r *wholeReader) page(ctx context.Context,
+	options *metainternalversion.ListOptions) (*storedDefinitionList, error) {
 	obj, err := r.store.List(ctx, options)
 	if err != nil {
 		return nil, err // an API status
@@ -159,9 +161,12 @@ func (w *wholeWatch) Stop() {
 func (w *wholeWatch) ResultChan() <-chan watch.Event { return w.events }
 
 // run sends the list, and then what changes after it.
-func (w *wholeWatch) run(ctx context.Context, store *genericstore.Store, list *storedDefinitionList, options *metainternalversion.ListOptions) {
+func (w *wholeWatch) run(ctx context.Context, store *genericstore.Store, list *storedDefinitionList,
+	options *metainternalversion.ListOptions) {
 	version := list.ResourceVersion
-	err := list.each(ctx, func(d *storedDefinition) error { return w.send(ctx, watch.Event{Type: watch.Added, Object: d}) })
+	err := list.each(ctx, func(d *storedDefinition) error {
+		return w.send(ctx, watch.Event{Type: watch.Added, Object: d})
+	})
 	if err == nil && options.SendInitialEvents != nil && options.AllowWatchBookmarks {
 		err = w.sendInitialEventsEnd(ctx, version)
 	}

@@ -12,7 +12,8 @@ import (
 
 func supported() error {
 	return errors.New("in-cluster needs the mount namespaces of Linux, and this is " + runtime.GOOS +
-		": give COMMAND a kubeconfig (kube-hyper-mini kubeconfig create), or run it in a container that has the directory of kubeconfig create --in-cluster-env at " + kubeconfig.InClusterMount)
+		": give COMMAND a kubeconfig (kube-hyper-mini kubeconfig create), or run it in a container that has the " +
+		"directory of kubeconfig create --in-cluster-env at " + kubeconfig.InClusterMount)
 }
 
 func namespaces() []*syscall.SysProcAttr { return nil }

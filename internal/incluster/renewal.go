@@ -62,7 +62,9 @@ func due(account *Account) time.Duration {
 // report logs a failure, unless it is the same as the one before.
 func (r *renewal) report(err error) {
 	if text := err.Error(); r.logged.Changed(r.dir, text) {
-		_, _ = fmt.Fprintf(r.log, "kube-hyper-mini in-cluster: renew the token: %s; trying again every %s\n", text, retryDelay) // there is nowhere else to report it
+		// There is nowhere else to report an error of the log.
+		_, _ = fmt.Fprintf(r.log, "kube-hyper-mini in-cluster: renew the token: %s; trying again every %s\n", text,
+			retryDelay)
 	}
 }
 

@@ -83,7 +83,8 @@ func Run(ctx context.Context, options Options) (code int, err error) {
 	}
 	r := &runner{options: options, path: path, dir: dir.Path(), guard: guard}
 	code, err = r.run(ctx, account)
-	return code, errors.Join(err, dir.Remove(ctx), guard.Release()) // the guard last: it removes what a killed process has left
+	// The guard is the last: it removes what a killed process has left.
+	return code, errors.Join(err, dir.Remove(ctx), guard.Release())
 }
 
 // runner is a Run under way.
@@ -236,9 +237,11 @@ func refusal(err error) error {
 	switch {
 	case errors.Is(err, errChroot):
 		return fmt.Errorf("make a mount namespace for COMMAND: %w. Run this outside of it, or %s", err, remedy)
-	case errors.Is(err, errMount), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSYS):
-		return fmt.Errorf("make a mount namespace for COMMAND: %w: this user may not make user namespaces (see the sysctls user.max_user_namespaces, "+
-			"kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns; a container needs the right to clone and mount). "+
+	case errors.Is(err, errMount), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC),
+		errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSYS):
+		return fmt.Errorf("make a mount namespace for COMMAND: %w: this user may not make user namespaces "+
+			"(see the sysctls user.max_user_namespaces, kernel.unprivileged_userns_clone and "+
+			"kernel.apparmor_restrict_unprivileged_userns; a container needs the right to clone and mount). "+
 			"Allow them, run this as root, or %s", err, remedy)
 	}
 	return err

@@ -132,7 +132,8 @@ func (a *Applier) pruneAndRecord(ctx context.Context, objects []object, settled 
 	case a.prunes && !settled && slices.ContainsFunc(inventory, removed):
 		return true, nil
 	case a.prunes && len(current) == 0:
-		return false, fmt.Errorf("%s has no manifests: no object is pruned, because an empty directory is usually a mistake; delete the objects with kubectl, or keep one manifest", a.dir)
+		return false, fmt.Errorf("%s has no manifests: no object is pruned, because an empty directory is usually a "+
+			"mistake; delete the objects with kubectl, or keep one manifest", a.dir)
 	}
 	if a.prunes {
 		if err := a.prune(ctx, inventory, current); err != nil {
@@ -226,7 +227,8 @@ func isNoMatch(err error) bool {
 // awaitCRDs waits until each CRD is served.
 func (a *Applier) awaitCRDs(ctx context.Context, crds []object) (errs []error) {
 	refused := time.Now().Add(conflictTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("not established within %s", establishTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout,
+		fmt.Errorf("not established within %s", establishTimeout))
 	defer cancel()
 	ticker := time.NewTicker(establishedPoll)
 	defer ticker.Stop()
@@ -253,7 +255,8 @@ func (a *Applier) awaitCRDs(ctx context.Context, crds []object) (errs []error) {
 }
 
 // errNamesRefused is the remedy for a CRD whose names are not accepted.
-var errNamesRefused = errors.New("another CRD of the group has one of its names; change the names, or delete the other CRD")
+var errNamesRefused = errors.New(
+	"another CRD of the group has one of its names; change the names, or delete the other CRD")
 
 // notEstablished returns why a CRD is not established yet, or nil.
 func (a *Applier) notEstablished(ctx context.Context, crd object) error {

@@ -44,7 +44,8 @@ var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmap
 
 // loadInventory returns the objects that were applied last.
 func (a *Applier) loadInventory(ctx context.Context) ([]reference, error) {
-	stored, err := a.client.Resource(configMaps).Namespace(metav1.NamespaceSystem).Get(ctx, inventoryName, metav1.GetOptions{})
+	stored, err := a.client.Resource(configMaps).Namespace(metav1.NamespaceSystem).Get(ctx, inventoryName,
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -57,7 +58,8 @@ func (a *Applier) loadInventory(ctx context.Context) ([]reference, error) {
 	}
 	var inventory []reference
 	if err := json.Unmarshal([]byte(text), &inventory); err != nil {
-		return nil, fmt.Errorf("read the inventory in config map %s/%s: %w; delete the config map to start a new one: no object is pruned then", metav1.NamespaceSystem, inventoryName, err)
+		return nil, fmt.Errorf("read the inventory in config map %s/%s: %w; delete the config map to start a new one: "+
+			"no object is pruned then", metav1.NamespaceSystem, inventoryName, err)
 	}
 	return inventory, nil
 }
@@ -113,7 +115,8 @@ func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
 	if !slices.ContainsFunc(found.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager == FieldManager && f.Operation == metav1.ManagedFieldsOperationApply
 	}) {
-		a.log.Info("a manifest was removed: its object is kept because other field managers own its fields", "object", ref.String())
+		a.log.Info("a manifest was removed: its object is kept because other field managers own its fields", "object",
+			ref.String())
 		return nil
 	}
 	uid, background := found.GetUID(), metav1.DeletePropagationBackground

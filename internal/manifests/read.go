@@ -91,7 +91,8 @@ func read(dir string, files map[string]fileState, only Only) (objects []object, 
 		}
 		if chart := chartOf(path, data); chart != "" {
 			if only.mayBeIn(data) {
-				errs = append(errs, fmt.Errorf("%s is a template of the Helm chart %s: apply the output of \"helm template %s\" instead", name, chart, chart))
+				errs = append(errs, fmt.Errorf("%s is a template of the Helm chart %s: apply the output of "+
+					"\"helm template %s\" instead", name, chart, chart))
 			} else {
 				skipped = append(skipped, path)
 			}
@@ -169,7 +170,8 @@ func decode(origin string, document []byte, keep func(map[string]any) bool) ([]o
 // checked returns an error for an object that cannot be applied or pruned.
 func checked(o object) ([]object, error) {
 	if o.GetName() == "" {
-		return nil, fmt.Errorf("%s has no metadata.name; with metadata.generateName each start would create another object", o.GetKind())
+		return nil, fmt.Errorf("%s has no metadata.name; with metadata.generateName each start would create another "+
+			"object", o.GetKind())
 	}
 	if o.GetAPIVersion() == "" || o.GetKind() == "" {
 		return nil, errors.New("apiVersion or kind is missing")

@@ -46,7 +46,8 @@ type Loop[K comparable] struct {
 // New returns a loop that does not run yet; keys may be added.
 func New[K comparable](config Config[K]) *Loop[K] {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[K](config.MinRetry, config.MaxRetry)
-	return &Loop[K]{config: config, queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name})}
+	return &Loop[K]{config: config, queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name})}
 }
 
 // Add queues the key. It does nothing when the loop has ended.

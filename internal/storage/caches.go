@@ -22,7 +22,8 @@ type watchCaches struct {
 }
 
 // withCache adds a watch cache to the store of a built-in resource.
-func (c *watchCaches) withCache(_ storage.Interface, destroy factory.DestroyFunc, add store.AddCache) (storage.Interface, factory.DestroyFunc, error) {
+func (c *watchCaches) withCache(_ storage.Interface, destroy factory.DestroyFunc,
+	add store.AddCache) (storage.Interface, factory.DestroyFunc, error) {
 	cached, stop, err := add()
 	if err != nil {
 		destroy()

@@ -26,7 +26,8 @@ func (s *Storage) recordPrefix(resource schema.GroupResource, prefix string, bui
 // It does not include the objects of aggregated API servers.
 func (s *Storage) HasObjects(ctx context.Context, resource schema.GroupResource, namespace string) (bool, error) {
 	prefix := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace)
-	response, err := s.connection.Client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1))
+	response, err := s.connection.Client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+		clientv3.WithLimit(1))
 	if err != nil {
 		return false, fmt.Errorf("read the keys of %s in namespace %s: %w", resource, namespace, err)
 	}

@@ -103,7 +103,8 @@ func (p *Population) countEach(ctx context.Context, prefixes []string, revision 
 	requests.SetLimit(parallelCounts)
 	for i, prefix := range prefixes {
 		requests.Go(func() error {
-			response, err := p.storage.connection.Client.Get(ctx, p.root()+prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision))
+			response, err := p.storage.connection.Client.Get(ctx, p.root()+prefix+"/", clientv3.WithPrefix(),
+				clientv3.WithCountOnly(), clientv3.WithRev(revision))
 			if err != nil {
 				return err
 			}

@@ -32,7 +32,8 @@ type customStores struct {
 }
 
 // withCacheOnUse makes the store of one version of a custom resource.
-func (c *customStores) withCacheOnUse(below storage.Interface, destroy factory.DestroyFunc, add store.AddCache) (storage.Interface, factory.DestroyFunc, error) {
+func (c *customStores) withCacheOnUse(below storage.Interface, destroy factory.DestroyFunc,
+	add store.AddCache) (storage.Interface, factory.DestroyFunc, error) {
 	opened := &customStore{Interface: below, destroy: destroy, add: add}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,8 @@ func (s *Storage) Damage() error {
 	if damaged == nil {
 		return nil
 	}
-	return fmt.Errorf("the damaged object with the key %q in etcd to be replaced or deleted: %w; restore a backup, with \"kube-hyper-mini backup restore FILE\", "+
+	return fmt.Errorf("the damaged object with the key %q in etcd to be replaced or deleted: %w; restore a backup, "+
+		"with \"kube-hyper-mini backup restore FILE\", "+
 		"or start with apiServer.featureGates: {AllowUnsafeMalformedObjectDeletion: true} and delete it with "+
 		"\"kubectl delete --raw PATH?ignoreStoreReadErrorWithClusterBreakingPotential=true\"", damaged.key, damaged.err)
 }

@@ -47,7 +47,8 @@ type EmptyResource struct {
 // The error is [ErrHasObjects] for a resource with objects, [ErrFuture] if the store has not
 // reached since, and [ErrUnknownHistory] if the history from since on is not known; the
 // revision is the oldest one with a known history then. Other errors are those of the store.
-func (p *Population) HoldEmpty(ctx context.Context, resource schema.GroupResource, since int64) (*EmptyResource, int64, error) {
+func (p *Population) HoldEmpty(ctx context.Context, resource schema.GroupResource,
+	since int64) (*EmptyResource, int64, error) {
 	if since == Current || since > p.Counted() {
 		revision, err := p.Revision(ctx)
 		if err != nil {
@@ -147,10 +148,10 @@ func (v *EmptyResource) end(last int64) {
 	}
 }
 
-// cacheStart is the [store.CacheStart] of custom resources. If watches hold the
-// EmptyResource of the resource, or held it until its first object was stored, a new watch
-// cache begins at a revision without objects that is not newer than they are: it has all
-// events for them. Its reads have the objects of the last known creation or deletion.
+// cacheStart is the [store.CacheStart] of custom resources. Watches that hold the EmptyResource,
+// or held it in the last minute, continue in a new watch cache: that begins empty, at a revision
+// which none of them has passed, and so has each event that they need. minimum is the revision
+// of the last creation or deletion, which reads of the cache wait for.
 func (p *Population) cacheStart(resource schema.GroupResource) (empty, minimum int64) {
 	prefix := p.storage.prefix(resource)
 	p.mu.Lock()

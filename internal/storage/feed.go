@@ -139,7 +139,8 @@ func (f *Feed) List(ctx context.Context) ([]*metav1.PartialObjectMetadata, int64
 
 // readPage reads objects from the key on, at the revision, or at the current one if that
 // is 0. next is the key of the next page; it is empty after the last page.
-func (f *Feed) readPage(ctx context.Context, key string, limit, revision int64) (page feedPage, next string, err error) {
+func (f *Feed) readPage(ctx context.Context, key string, limit,
+	revision int64) (page feedPage, next string, err error) {
 	p := f.population
 	select {
 	case p.pages <- struct{}{}:
@@ -243,7 +244,8 @@ func (f *Feed) change(ctx context.Context, event *clientv3.Event) (watch.Event, 
 			namespace, name = "", namespace
 		}
 		return watch.Event{Type: watch.Deleted, Object: &metav1.PartialObjectMetadata{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: formatRevision(event.Kv.ModRevision)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+				ResourceVersion: formatRevision(event.Kv.ModRevision)},
 		}}, nil
 	}
 	object, err := f.decode(ctx, event.Kv)

@@ -53,7 +53,9 @@ func (c *Connection) gate() Gate {
 func (c *Connection) GatedKV() clientv3.KV { return c.gated(c.Client.KV) }
 
 func (c *Connection) gated(kv clientv3.KV) clientv3.KV {
-	return store.GuardTransactions(kv, func(ctx context.Context, puts []clientv3.Op) (func(), error) { return c.beginWrite(ctx, len(puts) > 0) }, c.explain)
+	return store.GuardTransactions(kv, func(ctx context.Context, puts []clientv3.Op) (func(), error) {
+		return c.beginWrite(ctx, len(puts) > 0)
+	}, c.explain)
 }
 
 // gatedLease grants leases, with which events expire, as GatedKV writes.
@@ -94,7 +96,8 @@ func (c *Connection) explain(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
-	message := "the database of etcd is full: reads and deletions are served, other writes are refused; delete objects, or raise the quota of etcd"
+	message := "the database of etcd is full: reads and deletions are served, other writes are refused; delete " +
+		"objects, or raise the quota of etcd"
 	if refusal := c.gate().Refusal(); refusal != "" {
 		message = refusal
 	}
@@ -103,6 +106,7 @@ func (c *Connection) explain(err error) error {
 
 func noRoom(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: ReasonInsufficientStorage, Message: message,
+		Status: metav1.StatusFailure, Message: message,
+		Code: http.StatusInsufficientStorage, Reason: ReasonInsufficientStorage,
 	}}
 }

@@ -70,8 +70,10 @@ func (q *namespaceQuota) check(ctx context.Context, key string, size int) error 
 		return nil
 	}
 	quantity := func(bytes int64) *resource.Quantity { return resource.NewQuantity(bytes>>20<<20, resource.BinarySI) }
-	return apierrors.NewForbidden(named, name, fmt.Errorf("exceeded quota: the objects of namespace %s take %s of the database with their versions of the last minutes, "+
-		"of at most %s (limits.namespacePercent of the server's configuration): delete objects, wait some minutes for old versions to go, or raise the limit",
+	return apierrors.NewForbidden(named, name, fmt.Errorf("exceeded quota: the objects of namespace %s take %s of "+
+		"the database with their versions of the last minutes, "+
+		"of at most %s (limits.namespacePercent of the server's configuration): delete objects, wait some minutes for "+
+		"old versions to go, or raise the limit",
 		namespace, quantity(used), quantity(q.bytes)))
 }
 

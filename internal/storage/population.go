@@ -70,7 +70,10 @@ func (s *Storage) newPopulation(log *slog.Logger) *Population {
 	if interval := s.config.CompactionInterval; interval > 0 {
 		refresh = min(refresh, max(interval/2, time.Second)) // a compaction leaves the revisions of the last interval
 	}
-	return &Population{storage: s, log: log, refresh: refresh, pages: make(chan struct{}, maxFeedPages), counting: make(chan struct{}, 1), feeds: map[string][]*Feed{}, change: make(chan struct{}), progress: make(chan struct{})}
+	return &Population{
+		storage: s, log: log, refresh: refresh, pages: make(chan struct{}, maxFeedPages), counting: make(chan struct{}, 1),
+		feeds: map[string][]*Feed{}, change: make(chan struct{}), progress: make(chan struct{}),
+	}
 }
 
 // start begins to follow the store, unless that has begun.
@@ -155,7 +158,8 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *e
 	p.watching, p.watcher = ctx, watcher
 	if anew {
 		if types := len(p.feeds); types > 0 {
-			p.log.Warn("etcd no longer has all changes since the last watch: reading the objects of the followed types again", "types", types)
+			p.log.Warn("etcd no longer has all changes since the last watch: reading the objects of the followed types again",
+				"types", types)
 		}
 		p.beginnings++
 		p.cluster, p.lost, p.revision = now.ClusterId, false, now.Revision
@@ -265,7 +269,8 @@ func (p *Population) Changed() <-chan struct{} {
 // known objects of other resources, so that a caller learns of resources that are
 // new to it. It waits for the watch and counts the resources that were in no earlier
 // call.
-func (p *Population) Populated(ctx context.Context, resources []schema.GroupResource) (populated map[schema.GroupResource]bool, others []string, err error) {
+func (p *Population) Populated(ctx context.Context, resources []schema.GroupResource) (
+	populated map[schema.GroupResource]bool, others []string, err error) {
 	prefixes := make([]string, len(resources))
 	for i, resource := range resources {
 		prefixes[i] = p.storage.prefix(resource)
@@ -304,7 +309,8 @@ func (p *Population) Counts(ctx context.Context) (map[schema.GroupResource]int64
 		}
 	}
 	for prefix, n := range p.counts {
-		if group, resource, isCustom := strings.Cut(prefix, "/"); n > 0 && isCustom && p.counted[prefix] && !used.Has(prefix) {
+		if group, resource, isCustom := strings.Cut(prefix,
+			"/"); n > 0 && isCustom && p.counted[prefix] && !used.Has(prefix) {
 			found[schema.GroupResource{Group: group, Resource: resource}] = n
 		}
 	}

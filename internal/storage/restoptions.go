@@ -34,7 +34,8 @@ func (s *Storage) newGetter(upstream generic.RESTOptionsGetter, cached CachePoli
 // CustomResourceGetter is RESTOptionsGetter for custom resources. It returns an error if
 // their key prefixes differ from those that [Storage.HasObjects] uses for resources that
 // were not served yet.
-func (s *Storage) CustomResourceGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) (generic.RESTOptionsGetter, error) {
+func (s *Storage) CustomResourceGetter(upstream generic.RESTOptionsGetter,
+	cached CachePolicy) (generic.RESTOptionsGetter, error) {
 	if err := store.CheckCustomResourcePrefix(upstream); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,8 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 }
 
 // newStore makes the store of one resource over the shared client.
-func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object,
+	resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	// A copy of the client with its own watcher and latency tracker. It shares the
 	// connection and is not closed.
 	s := g.storage
@@ -84,7 +86,8 @@ func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, new
 }
 
 // newPromptStore is newStore for a resource without a watch cache.
-func (g *getter) newPromptStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+func (g *getter) newPromptStore(config *storagebackend.ConfigForResource, newFunc,
+	newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	made, destroy, err := g.newStore(config, newFunc, newListFunc, resourcePrefix)
 	if err != nil {
 		return nil, nil, err

@@ -158,7 +158,8 @@ func (p *Population) readSizes(prefix string) error {
 	}
 	limit, revision := int64(feedFirstPage), int64(0)
 	for key := root; ; {
-		response, err := p.storage.connection.Client.Get(p.storage.background, key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(root)),
+		response, err := p.storage.connection.Client.Get(p.storage.background, key,
+			clientv3.WithRange(clientv3.GetPrefixRangeEnd(root)),
 			clientv3.WithLimit(limit), clientv3.WithRev(revision))
 		if err != nil {
 			return fmt.Errorf("read the sizes of the objects below %q: %w", root, err)

@@ -37,7 +37,8 @@ func NewGroups(source Source, aggregator *aggregatorapiserver.APIAggregator) *Gr
 	mux.Unregister("/apis")
 	mux.Unregister("/apis/")
 	list := http.HandlerFunc(g.list)
-	mux.Handle("/apis", aggregated.WrapAggregatedDiscoveryToHandler(list, server.AggregatedDiscoveryGroupManager, server.PeerAggregatedDiscoveryManager))
+	mux.Handle("/apis", aggregated.WrapAggregatedDiscoveryToHandler(list, server.AggregatedDiscoveryGroupManager,
+		server.PeerAggregatedDiscoveryManager))
 	mux.UnlistedHandle("/apis/", list)
 	return g
 }
@@ -49,8 +50,8 @@ func (g *Groups) list(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	own := v1.SchemeGroupVersion // has no APIService, and comes first
-	answer := &metav1.APIGroupList{Groups: []metav1.APIGroup{kube.DiscoveryGroup([]*v1.APIService{kube.CRDAPIService(own)})}}
+	own := kube.DiscoveryGroup([]*v1.APIService{kube.CRDAPIService(v1.SchemeGroupVersion)}) // it has no APIService
+	answer := &metav1.APIGroupList{Groups: []metav1.APIGroup{own}}
 	for _, services := range helper.SortedByGroupAndVersion(all) {
 		if services[0].Spec.Group != "" {
 			answer.Groups = append(answer.Groups, kube.DiscoveryGroup(services))
@@ -119,5 +120,6 @@ func (g *Groups) services(versions []schema.GroupVersion) ([]*v1.APIService, err
 }
 
 func write(w http.ResponseWriter, r *http.Request, answer runtime.Object) {
-	responsewriters.WriteObjectNegotiated(aggregatorscheme.Codecs, negotiation.DefaultEndpointRestrictions, schema.GroupVersion{}, w, r, http.StatusOK, answer, false)
+	responsewriters.WriteObjectNegotiated(aggregatorscheme.Codecs, negotiation.DefaultEndpointRestrictions,
+		schema.GroupVersion{}, w, r, http.StatusOK, answer, false)
 }

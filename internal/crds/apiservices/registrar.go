@@ -59,7 +59,8 @@ type Registrar struct {
 
 // NewRegistrar returns a registrar that does not run yet. others is the informer of
 // the APIServices without that label, config is for a client of the server itself.
-func NewRegistrar(source Source, others cache.SharedIndexInformer, config *rest.Config, log *slog.Logger) (*Registrar, error) {
+func NewRegistrar(source Source, others cache.SharedIndexInformer, config *rest.Config,
+	log *slog.Logger) (*Registrar, error) {
 	clients, err := clientset.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("create the client for APIServices: %w", err)
@@ -67,15 +68,15 @@ func NewRegistrar(source Source, others cache.SharedIndexInformer, config *rest.
 	return newRegistrar(source, others, clients, log)
 }
 
-func newRegistrar(source Source, others cache.SharedIndexInformer, clients clientset.Interface, log *slog.Logger) (*Registrar, error) {
+func newRegistrar(source Source, others cache.SharedIndexInformer, clients clientset.Interface,
+	log *slog.Logger) (*Registrar, error) {
 	r := &Registrar{source: source, client: clients.ApiregistrationV1(), log: log}
 	r.loop = reconcile.New(reconcile.Config[schema.GroupVersion]{
 		Name: queueName, Workers: workers, MinRetry: minRetry, MaxRetry: maxRetry, Handle: r.handle,
 	})
 	selector := labels.SelectorFromSet(kube.CRDAPIServices()).String()
-	r.managed = informers.NewFilteredAPIServiceInformer(clients, resync, cache.Indexers{}, func(options *metav1.ListOptions) {
-		options.LabelSelector = selector
-	})
+	selectManaged := func(options *metav1.ListOptions) { options.LabelSelector = selector }
+	r.managed = informers.NewFilteredAPIServiceInformer(clients, resync, cache.Indexers{}, selectManaged)
 	if err := r.managed.SetTransform(comparedFields); err != nil {
 		return nil, fmt.Errorf("follow APIServices: %w", err)
 	}
@@ -131,7 +132,8 @@ func (r *Registrar) handle(ctx context.Context, gv schema.GroupVersion) reconcil
 		r.logged.Forget(kube.APIServiceName(gv))
 		return reconcile.Done()
 	case ctx.Err() == nil && r.logged.Changed(kube.APIServiceName(gv), err.Error()):
-		r.log.Warn("writing the APIService of a custom resource failed, trying again", "apiservice", kube.APIServiceName(gv), "error", err)
+		r.log.Warn("writing the APIService of a custom resource failed, trying again", "apiservice",
+			kube.APIServiceName(gv), "error", err)
 	}
 	return reconcile.Retry()
 }
@@ -148,7 +150,8 @@ func (r *Registrar) register(ctx context.Context, gv schema.GroupVersion) error 
 		_, err = r.client.APIServices().Create(ctx, kube.CRDAPIService(gv), metav1.CreateOptions{})
 	case stored && !served:
 		uid := obj.(*v1.APIService).UID
-		err = r.client.APIServices().Delete(ctx, kube.APIServiceName(gv), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uid))})
+		err = r.client.APIServices().Delete(ctx, kube.APIServiceName(gv),
+			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uid))})
 	case stored && !reflect.DeepEqual(obj.(*v1.APIService).Spec, kube.CRDAPIService(gv).Spec):
 		corrected := obj.(*v1.APIService).DeepCopy()
 		corrected.Spec = kube.CRDAPIService(gv).Spec

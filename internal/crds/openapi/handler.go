@@ -58,7 +58,8 @@ type Handler struct {
 // group version that base serves is left to base. release names the program that builds
 // the documents, for their hashes.
 func NewHandler(base http.Handler, source Source, release string, log *slog.Logger) *Handler {
-	return &Handler{base: base, source: source, release: release, log: log, cache: newCache(), building: make(chan struct{}, 1)}
+	return &Handler{base: base, source: source, release: release, log: log, cache: newCache(),
+		building: make(chan struct{}, 1)}
 }
 
 // ServeHTTP implements [http.Handler] as kube-openapi's handler and handler3
@@ -108,7 +109,8 @@ func (h *Handler) fromBase(r *http.Request, method, path, accept string) (conten
 	answer := responsewriter.NewInMemoryResponseWriter()
 	h.base.ServeHTTP(answer, request)
 	if answer.RespCode() != http.StatusOK {
-		return nil, "", fmt.Errorf("read %s of the other API types: %d %s", path, answer.RespCode(), strings.TrimSpace(string(answer.Data())))
+		return nil, "", fmt.Errorf("read %s of the other API types: %d %s", path, answer.RespCode(),
+			strings.TrimSpace(string(answer.Data())))
 	}
 	return answer.Data(), answer.Header().Get("Etag"), nil
 }
@@ -208,7 +210,8 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, known index) {
 
 // serve answers with the document of that ETag, which is built once if it is not
 // cached, however many clients request it.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *customresources.Encoding, etag string, build func(context.Context) ([]byte, error)) {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *customresources.Encoding, etag string,
+	build func(context.Context) ([]byte, error)) {
 	key := e.SubType + " " + r.URL.Path + " " + etag
 	d := h.cache.get(key)
 	if d == nil && r.Header.Get("If-None-Match") == strconv.Quote(etag) {
@@ -237,7 +240,8 @@ var errAbandoned = errors.New("the request has ended")
 // built waits until build has ended, which is called once for all requests of the key,
 // or until ctx ends. A build that has begun then continues, since other requests may wait for
 // it; one that waits for other builds does not begin.
-func (h *Handler) built(ctx context.Context, key string, build func(context.Context) (*document, error)) (*document, error) {
+func (h *Handler) built(ctx context.Context, key string,
+	build func(context.Context) (*document, error)) (*document, error) {
 	for {
 		d, err := h.builtOnce(ctx, key, build)
 		if !errors.Is(err, errAbandoned) || ctx.Err() != nil {
@@ -246,7 +250,8 @@ func (h *Handler) built(ctx context.Context, key string, build func(context.Cont
 	}
 }
 
-func (h *Handler) builtOnce(ctx context.Context, key string, build func(context.Context) (*document, error)) (*document, error) {
+func (h *Handler) builtOnce(ctx context.Context, key string,
+	build func(context.Context) (*document, error)) (*document, error) {
 	result := h.builds.DoChan(key, func() (_ any, err error) {
 		defer func() { // there is no request above whose handler would do it
 			if cause := recover(); cause != nil {
@@ -292,7 +297,8 @@ func (h *Handler) buildV3(ctx context.Context, gv *groupVersion, e *customresour
 
 // build adds the parts of the definitions to a document, on half of the processors: other
 // requests need the rest.
-func (h *Handler) build(ctx context.Context, names []string, out encoder, parts func(*apiextensionsv1.CustomResourceDefinition) ([]*part, error)) ([]byte, error) {
+func (h *Handler) build(ctx context.Context, names []string, out encoder,
+	parts func(*apiextensionsv1.CustomResourceDefinition) ([]*part, error)) ([]byte, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, runtime.GOMAXPROCS(0)/2))
 	for _, name := range names {

@@ -58,7 +58,8 @@ func newV3Encoder(e *customresources.Encoding) (encoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the head of an OpenAPI document: %w", err)
 	}
-	return newJSONEncoder([]string{strings.TrimSuffix(string(head), "}") + `,"paths":{`, `},"components":{"schemas":{`}, "}}}")
+	paths := strings.TrimSuffix(string(head), "}") + `,"paths":{`
+	return newJSONEncoder([]string{paths, `},"components":{"schemas":{`}, "}}}")
 }
 
 // v2Part builds the v2 document of one version of a definition, without the members that the
