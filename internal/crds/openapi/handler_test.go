@@ -382,7 +382,7 @@ func TestBuildsHaveDeadlines(t *testing.T) {
 func TestAbandonedBuildsDoNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &definitions{whole: []*apiextensionsv1.CustomResourceDefinition{definition("Widget", "example.com", "v1")}}
-		h := NewHandler(others(t), func(string) bool { return false }, source, "v1", slog.New(slog.DiscardHandler))
+		h := NewHandler(others(t), source, "v1", slog.New(slog.DiscardHandler))
 		path := v3Path + "/apis/example.com/v1"
 		h.building <- struct{}{} // another document
 		ctx, cancel := context.WithCancel(t.Context())
