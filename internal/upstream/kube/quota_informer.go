@@ -25,7 +25,7 @@ import (
 // Gain: quotas of types without monitors (bench, crds); without it a quota on a
 //   new type is wrong for minutes.
 // Breaks: a quota that names a type without a monitor refuses its objects, or is not
-//   calculated again. Tests: TestEvaluatorsFollowTheTypes, TestResourceQuota.
+//   calculated again. Tests: TestEvaluatorFollowsTheServedVersion, TestResourceQuota.
 
 // QuotaInformer is the informer of resource quotas for the quota controller. It can make
 // the controller calculate a quota again. The controller calculates a quota without types
