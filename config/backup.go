@@ -10,19 +10,19 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Backup configures archives: where they are written, and the schedule of the server.
+// Backup configures backups: where they are written, and the schedule of the server.
 type Backup struct {
-	// Dir has the archives; empty means <dataDir>/backups.
+	// Dir has the backups; empty means <dataDir>/backups.
 	Dir string `json:"dir"`
 	// Schedule is a cron expression in local time; empty means never.
 	Schedule string `json:"schedule"`
-	// Keep is how many scheduled archives stay.
+	// Keep is how many scheduled backups stay.
 	Keep int `json:"keep"`
-	// EncryptTo are age recipients that archives are encrypted to.
+	// EncryptTo are age recipients that backups are encrypted to.
 	EncryptTo []string `json:"encryptTo"`
-	// Endpoint enables archives through the API.
+	// Endpoint enables backups through the API.
 	Endpoint Switch `json:"endpoint"`
-	// BeforeUpgrade makes an archive before another release takes over.
+	// BeforeUpgrade makes a backup before another release takes over.
 	BeforeUpgrade bool `json:"beforeUpgrade"`
 }
 

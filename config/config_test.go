@@ -248,7 +248,7 @@ func TestHomeDirectory(t *testing.T) {
 // TestDurations: days, weeks and years are understood, and print as Go prints durations.
 func TestDurations(t *testing.T) {
 	for text, want := range map[string]string{"7d": "168h0m0s", "1y": "8760h0m0s", "2w": "336h0m0s", "1d12h": "36h0m0s", "1.5h": "1h30m0s", "90s": "1m30s"} {
-		cfg, _, err := Load(write(t, header+"archive: {retention: "+text+"}\n"))
+		cfg, _, err := Load(write(t, header+"journal: {retention: "+text+"}\n"))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -258,7 +258,7 @@ func TestDurations(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`""`, "30", "d", "-1d", "month", "1.5d"} {
-		if _, _, err := Load(write(t, header+"archive: {retention: "+text+"}\n")); err == nil || !strings.Contains(err.Error(), "archive.retention") {
+		if _, _, err := Load(write(t, header+"journal: {retention: "+text+"}\n")); err == nil || !strings.Contains(err.Error(), "journal.retention") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

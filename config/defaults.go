@@ -48,7 +48,7 @@ func Default() *ServerConfiguration {
 		},
 		Manifests: Manifests{WaitForReady: true},
 		Backup:    Backup{Keep: 7, EncryptTo: []string{}, Endpoint: On, BeforeUpgrade: true},
-		Archive: Archive{
+		Journal: Journal{
 			Interval: Duration{time.Second}, Retention: Duration{7 * 24 * time.Hour},
 			MaxSpool: resource.MustParse("1Gi"),
 		},

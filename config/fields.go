@@ -14,10 +14,10 @@ type Field struct {
 	// Value is the named path; empty if the field is not set.
 	Value string
 	// Secret is set if the named file has, or may have, private keys or credentials:
-	// archives made without keys leave it out.
+	// backups made without keys leave it out.
 	Secret bool
 	// EncryptsObjects is set if the named file has the keys that encrypt objects in etcd:
-	// the continuous archive has each version of it.
+	// the journal has each version of it.
 	EncryptsObjects bool
 
 	path  *string
@@ -34,7 +34,7 @@ func (c *ServerConfiguration) Fields() []Field {
 		output("kubeconfig.path", &c.Kubeconfig.Path),
 		output("backup.dir", &c.Backup.Dir),
 		output("manifests.dir", &c.Manifests.Dir),
-		secret("archive.credentialsFile", &c.Archive.CredentialsFile),
+		secret("journal.credentialsFile", &c.Journal.CredentialsFile),
 		input("serving.certFile", &c.Serving.CertFile),
 		secret("serving.keyFile", &c.Serving.KeyFile),
 		input("serving.caFile", &c.Serving.CAFile),

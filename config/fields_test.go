@@ -19,12 +19,12 @@ func withFiles() *ServerConfiguration {
 }
 
 // TestSecretFiles decides for each file that the server reads whether it may have private
-// keys or credentials. Archives made without keys have the others: a new field needs a
+// keys or credentials. Backups made without keys have the others: a new field needs a
 // decision here.
 func TestSecretFiles(t *testing.T) {
 	t.Parallel()
 	want := map[string]bool{
-		"archive.credentialsFile":               true,
+		"journal.credentialsFile":               true,
 		"etcd.external.caFile":                  false,
 		"etcd.external.certFile":                false,
 		"etcd.external.keyFile":                 true,
@@ -56,7 +56,7 @@ func TestSecretFiles(t *testing.T) {
 }
 
 // TestFieldsListsAllFiles: a field whose name says that it is a path is in Fields, or the
-// file would be neither archived nor kept from a removal of the data directory.
+// file would be neither journaled nor kept from a removal of the data directory.
 func TestFieldsListsAllFiles(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{}

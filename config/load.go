@@ -139,8 +139,8 @@ func (c *ServerConfiguration) resolve(dir string) {
 	for _, field := range c.Fields() {
 		makeAbsolute(field.path, dir)
 	}
-	if !c.Archive.isURL() {
-		makeAbsolute(&c.Archive.Destination, dir)
+	if !c.Journal.isURL() {
+		makeAbsolute(&c.Journal.Destination, dir)
 	}
 }
 
@@ -155,6 +155,7 @@ func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
 	if root == nil {
 		return Default(), source, nil
 	}
+	former := renameKey(root, "archive", "journal")
 	walk := &walker{source: source, wrong: map[*yamlv3.Node]bool{}}
 	walk.typeMeta(root)
 	another := len(walk.errs) > 0
@@ -163,7 +164,7 @@ func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
 	if another {
 		return nil, source, form
 	}
-	if form != nil {
+	if form != nil || former {
 		if data, err = yamlv3.Marshal(without(root, walk.wrong)); err != nil {
 			return nil, source, form
 		}
@@ -176,7 +177,27 @@ func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
 	if err := json.Unmarshal(asJSON, cfg); err != nil {
 		return nil, source, errors.Join(form, &FieldError{File: file, Message: err.Error()})
 	}
+	cfg.former = former
 	return cfg, source, form
+}
+
+// renameKey gives a key of a mapping its present name, and reports whether it was there.
+func renameKey(mapping *yamlv3.Node, former, name string) (found bool) {
+	for i := 0; i < len(mapping.Content); i += 2 {
+		if key := mapping.Content[i]; key.Value == former {
+			key.Value, found = name, true
+		}
+	}
+	return found
+}
+
+// Note returns what a server says about the configuration at its start; empty if there is
+// nothing to say.
+func (c *ServerConfiguration) Note() string {
+	if !c.former {
+		return ""
+	}
+	return "the field archive is called journal now: rename it in " + c.file
 }
 
 // parse returns the mapping at the top of the only document in data, or nil if

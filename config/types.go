@@ -37,7 +37,7 @@ type ServerConfiguration struct {
 	ServiceEndpointPolicy ServiceEndpointPolicy `json:"serviceEndpointPolicy"`
 	Manifests             Manifests             `json:"manifests"`
 	Backup                Backup                `json:"backup"`
-	Archive               Archive               `json:"archive"`
+	Journal               Journal               `json:"journal"`
 	Limits                Limits                `json:"limits"`
 	Logging               Logging               `json:"logging"`
 
@@ -45,6 +45,7 @@ type ServerConfiguration struct {
 	file      string
 	arguments []Argument
 	record    []byte // see Record
+	former    bool   // a section has its former name; see Note
 }
 
 // Serving configures the address of the API and its names.

@@ -30,7 +30,7 @@ func (c *ServerConfiguration) Validate() error {
 	c.validateEtcd(fail)
 	c.Manifests.validate(fail)
 	c.Backup.validate(fail)
-	c.Archive.validate(c.DataDir, fail)
+	c.Journal.validate(c.DataDir, fail)
 	c.validateServiceEndpoints(fail)
 	c.ServiceEndpointPolicy.validate(fail)
 	c.Limits.validate(fail)

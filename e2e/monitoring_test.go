@@ -53,7 +53,7 @@ func TestMonitoringKit(t *testing.T) {
 			}
 		}
 	}
-	s := harness.Start(t, "--config", harness.ConfigFile(t, "archive: {destination: "+t.TempDir()+"}"))
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "journal: {destination: "+t.TempDir()+"}"))
 	s.Kubectl(failing, "apply", "-f", "-")
 	harness.Eventually(t, "every metric is served", func() error {
 		if out, err := s.TryKubectl("", "create", "configmap", "-n", "default", "refused", "--dry-run=server"); err == nil {

@@ -52,7 +52,7 @@ func TestRunFromAnUnusableArchive(t *testing.T) {
 		says   string
 	}{
 		"of a newer release": {func(data []byte) []byte { return newerArchive(t, data) }, "it was made by kube-hyper-mini"},
-		"truncated":          {func(data []byte) []byte { return data[:len(data)/2] }, "the archive is damaged"},
+		"truncated":          {func(data []byte) []byte { return data[:len(data)/2] }, "the backup is damaged"},
 	} {
 		data, err := os.ReadFile(archive)
 		if err != nil {

@@ -34,7 +34,7 @@ set_of_tests() {
 .           TestEnvtestOfAKilledTest             envtest
 aggregation TestConfiguredEndpoints              aggregation, endpoints
 backup      TestRestore                          backup
-backup      TestUndelete                         archive, history, undelete
+backup      TestUndelete                         journal, history, undelete
 console     TestPages                            console
 fleet       TestSimultaneousFirstStarts          fleet
 incluster   TestInCluster                        incluster

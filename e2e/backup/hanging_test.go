@@ -10,12 +10,12 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// lags waits until the status says that the archive lacks changes.
+// lags waits until the status says that the journal lacks changes.
 func lags(t *testing.T, s *harness.Server) {
 	t.Helper()
 	harness.Eventually(t, "the status has the lag", func() error {
 		var status struct {
-			Archive struct {
+			Journal struct {
 				LagRevisions, SpoolBytes int64
 				LagSeconds               float64
 			}
@@ -23,7 +23,7 @@ func lags(t *testing.T, s *harness.Server) {
 		if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
 			return err
 		}
-		if a := status.Archive; a.LagRevisions == 0 || a.LagSeconds == 0 || a.SpoolBytes == 0 {
+		if a := status.Journal; a.LagRevisions == 0 || a.LagSeconds == 0 || a.SpoolBytes == 0 {
 			return fmt.Errorf("%+v", a)
 		}
 		return nil
@@ -43,20 +43,20 @@ func oneChain(t *testing.T, list, revision string) {
 		t.Fatal(err)
 	}
 	if len(windows) != 1 || windows[0].LastRevision < last || len(windows[0].Gaps) > 0 {
-		t.Errorf("the archive has %+v, want one chain with revision %d", windows, last)
+		t.Errorf("the journal has %+v, want one chain with revision %d", windows, last)
 	}
 }
 
-// TestArchiveInS3WithoutAnswers: while S3 accepts requests and does not answer, writes go on,
-// the status has the lag, and the server stops. Afterwards the archive catches up.
-func TestArchiveInS3WithoutAnswers(t *testing.T) {
+// TestJournalInS3WithoutAnswers: while S3 accepts requests and does not answer, writes go on,
+// the status has the lag, and the server stops. Afterwards the journal catches up.
+func TestJournalInS3WithoutAnswers(t *testing.T) {
 	t.Parallel()
 	store := harness.StartS3(t)
 	gate := harness.NewGate(t, store.Endpoint)
-	config := harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
+	config := harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
 		store.URL("mini"), gate.URL, store.CredentialsFile))
 	s := harness.Start(t, "--config", config)
-	archived(t, s)
+	journaled(t, s)
 	gate.Hang(true)
 	create(t, s, "while-it-hangs")
 	lags(t, s)
@@ -66,7 +66,7 @@ func TestArchiveInS3WithoutAnswers(t *testing.T) {
 	gate.Hang(false)
 	s = harness.StartIn(t, s.Dir, "--config", config)
 	last := create(t, s, "last")
-	archived(t, s)
+	journaled(t, s)
 	out, code := harness.CLIWith(t, store.Env, "backup", "list", "--from", store.URL("mini"), "--endpoint", store.Endpoint, "--region", "us-east-1", "-o", "json")
 	if code != harness.ExitOK {
 		t.Fatalf("backup list exits with %d: %s", code, out)

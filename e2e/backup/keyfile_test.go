@@ -32,16 +32,16 @@ resources:
 	}
 }
 
-// TestArchiveHasTheKeyFile: after a key was added to a file that the configuration names,
-// the archive has what is needed to read what the new key has encrypted.
-func TestArchiveHasTheKeyFile(t *testing.T) {
+// TestJournalHasTheKeyFile: after a key was added to a file that the configuration names,
+// the journal has what is needed to read what the new key has encrypted.
+func TestJournalHasTheKeyFile(t *testing.T) {
 	t.Parallel()
-	destination, file := filepath.Join(t.TempDir(), "archive"), filepath.Join(t.TempDir(), "encryption.yaml")
-	config := harness.ConfigFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %q}}\narchive: {destination: %q, interval: 100ms}\n", file, destination))
+	destination, file := filepath.Join(t.TempDir(), "journal"), filepath.Join(t.TempDir(), "encryption.yaml")
+	config := harness.ConfigFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %q}}\njournal: {destination: %q, interval: 100ms}\n", file, destination))
 	writeKeys(t, file, "one")
 	s := harness.Start(t, "--config", config)
 	s.Kubectl("", "create", "secret", "generic", "former", "--from-literal=key=value")
-	archived(t, s)
+	journaled(t, s)
 	s.Stop()
 	writeKeys(t, file, "two", "one")
 	s = harness.StartIn(t, s.Dir, "--config", config)

@@ -60,10 +60,10 @@ func (b *lockedBucket) names(versions bool) (names []string) {
 	return names
 }
 
-// TestArchiveInALockedBucket: the archive goes on where nothing can be overwritten or
+// TestJournalInALockedBucket: the journal goes on where nothing can be overwritten or
 // removed, and the status says that old parts stay. A bucket with versions, as AWS's, hides
 // what is removed.
-func TestArchiveInALockedBucket(t *testing.T) {
+func TestJournalInALockedBucket(t *testing.T) {
 	t.Parallel()
 	for _, versions := range []bool{false, true} {
 		t.Run(fmt.Sprintf("versions=%t", versions), func(t *testing.T) {
@@ -75,12 +75,12 @@ func TestArchiveInALockedBucket(t *testing.T) {
 			store := harness.StartS3(t, flags...)
 			bucket := newLockedBucket(t, store)
 			destination := "s3://" + bucket.name + "/mini"
-			config := harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
+			config := harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
 				destination, store.Endpoint, store.CredentialsFile))
 			s := harness.Start(t, "--config", config)
 			secret(t, s)
 			create(t, s, "first")
-			archived(t, s)
+			journaled(t, s)
 			// Bases that are older than the retention; the first ones are not needed. Time
 			// between two bases counts for a day at most.
 			var old []string
@@ -92,7 +92,7 @@ func TestArchiveInALockedBucket(t *testing.T) {
 				old = append(old, name)
 			}
 			last := create(t, s, "last")
-			archived(t, s)
+			journaled(t, s)
 			s.Kill()
 			if err := os.RemoveAll(s.Dir); err != nil {
 				t.Fatal(err)
@@ -104,14 +104,14 @@ func TestArchiveInALockedBucket(t *testing.T) {
 			lastRevision(t, out, "as of revision ", last)
 			again := harness.StartIn(t, s.Dir, "--config", config) // makes a base, and then removes what is old
 			reads(t, again, "last")
-			again.WaitLog("the archive has a new base")
+			again.WaitLog("the journal has a new base")
 			if versions {
 				bucket.hides(old[0])
 			} else {
 				bucket.keeps(again, old[0])
 			}
 			create(t, again, "after")
-			archived(t, again)
+			journaled(t, again)
 		})
 	}
 }
@@ -121,13 +121,13 @@ func TestArchiveInALockedBucket(t *testing.T) {
 func (b *lockedBucket) keeps(s *harness.Server, name string) {
 	b.t.Helper()
 	harness.Eventually(b.t, "the status says that old parts stay", func() error {
-		if text := s.Status(); !strings.Contains(text, "WARNING: old parts of the archive stay") || !strings.Contains(text, path.Base(name)) || strings.Contains(text, "FAILED") {
+		if text := s.Status(); !strings.Contains(text, "WARNING: old parts of the journal stay") || !strings.Contains(text, path.Base(name)) || strings.Contains(text, "FAILED") {
 			return fmt.Errorf("the status is %s", text)
 		}
 		return nil
 	})
-	s.WaitLog("old parts of the archive stay")
-	recorded(b.t, s, "ArchiveNotShortened")
+	s.WaitLog("old parts of the journal stay")
+	recorded(b.t, s, "JournalNotShortened")
 	for what, err := range map[string]error{
 		"overwritten": b.put(name),
 		"removed":     b.RemoveObject(context.WithoutCancel(b.t.Context()), b.name, name, minio.RemoveObjectOptions{}),
@@ -152,9 +152,9 @@ func (b *lockedBucket) hides(name string) {
 	}
 }
 
-// TestArchiveWithWrongCredentials: the server runs, and says what is wrong. When the file
-// has been corrected, the archive catches up without a restart.
-func TestArchiveWithWrongCredentials(t *testing.T) {
+// TestJournalWithWrongCredentials: the server runs, and says what is wrong. When the file
+// has been corrected, the journal catches up without a restart.
+func TestJournalWithWrongCredentials(t *testing.T) {
 	t.Parallel()
 	store := harness.StartS3(t)
 	file := filepath.Join(t.TempDir(), "credentials")
@@ -166,18 +166,18 @@ func TestArchiveWithWrongCredentials(t *testing.T) {
 		}
 	}
 	write("another")
-	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
 		store.URL("mini"), store.Endpoint, file)))
 	create(t, s, "before")
 	harness.Eventually(t, "the status has the remedy", func() error {
-		if text := s.Status(); !strings.Contains(text, "FAILED") || !strings.Contains(text, "check the credentials (archive.credentialsFile") {
+		if text := s.Status(); !strings.Contains(text, "FAILED") || !strings.Contains(text, "check the credentials (journal.credentialsFile") {
 			return fmt.Errorf("it is %s", text)
 		}
 		return nil
 	})
-	recorded(t, s, "ArchiveFailed")
+	recorded(t, s, "JournalFailed")
 	write(harness.S3Secret)
-	archived(t, s)
+	journaled(t, s)
 	out, code := harness.CLIWith(t, []string{"AWS_ACCESS_KEY_ID=" + harness.S3Key, "AWS_SECRET_ACCESS_KEY=another"},
 		"backup", "list", "--from", store.URL("mini"), "--endpoint", store.Endpoint, "--region", "us-east-1")
 	if code != harness.ExitFailure {

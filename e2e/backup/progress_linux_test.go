@@ -79,17 +79,17 @@ func TestRestoreOnATerminal(t *testing.T) {
 	t.Parallel()
 	store := harness.StartS3(t)
 	gate := harness.NewGate(t, store.Endpoint)
-	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
 		store.URL("mini"), store.Endpoint, store.CredentialsFile)))
-	archived(t, s)
+	journaled(t, s)
 	for i := range 3 {
 		create(t, s, fmt.Sprintf("object-%d", i))
-		archived(t, s)
+		journaled(t, s)
 	}
 	s.Kill()
 	bases, err := os.ReadDir(filepath.Join(store.Dir, "mini", "chains", "00000001", "bases"))
 	if err != nil || len(bases) != 1 {
-		t.Fatalf("the archive has the bases %v, %v", bases, err)
+		t.Fatalf("the journal has the bases %v, %v", bases, err)
 	}
 	var revision, sequence int
 	if _, err := fmt.Sscanf(bases[0].Name(), "%d-%d-", &revision, &sequence); err != nil {
@@ -105,10 +105,10 @@ func TestRestoreOnATerminal(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, unless the test has failed
 	_ = screen.command.Close()                   // the command has it
-	screen.shows(t, `restoring from the archive: 0 B of the base of .*, [1-9]`)
+	screen.shows(t, `restoring from the journal: 0 B of the base of .*, [1-9]`)
 	releaseSegments := gate.Hold(fmt.Sprintf("/segments/%010d-", sequence+1))
 	releaseBase()
-	screen.shows(t, `restoring from the archive: 1 of [0-9]+ segments, [1-9]`)
+	screen.shows(t, `restoring from the journal: 1 of [0-9]+ segments, [1-9]`)
 	releaseSegments()
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("the restore fails: %v", err)

@@ -38,7 +38,7 @@ func undeleteInterrupted(u undeletion) {
 	}
 	u.apply("maker", manifest.String())
 	u.s.Kubectl(status.String(), "apply", "--server-side", "--subresource=status", "--field-manager", "worker", "-f", "-")
-	archived(u.T, u.s)
+	journaled(u.T, u.s)
 	u.s.Kubectl("", "delete", "namespace", "halved")
 
 	out := u.run(harness.ExitFailure, "undelete", "namespace", "halved", "--kubeconfig", breaking(u, 12))

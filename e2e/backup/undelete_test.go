@@ -39,7 +39,7 @@ spec:
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 `
 
-// undeletion is a server with an archive, and the commands on it.
+// undeletion is a server with a journal, and the commands on it.
 type undeletion struct {
 	*testing.T
 	s    *harness.Server
@@ -48,10 +48,10 @@ type undeletion struct {
 
 func (u undeletion) in(t *testing.T) undeletion { return undeletion{t, u.s.For(t), u.from} }
 
-// run runs a command with the archive, when that has everything.
+// run runs a command with the journal, when that has everything.
 func (u undeletion) run(code int, args ...string) string {
 	u.Helper()
-	archived(u.T, u.s)
+	journaled(u.T, u.s)
 	return harness.Runs(u.T, code, append(args, "--data-dir", u.s.Dir, "--from", u.from)...)
 }
 
@@ -112,10 +112,10 @@ func (u undeletion) garbageCollected() {
 // TestUndelete deletes objects in the ways that users do, and brings them back.
 func TestUndelete(t *testing.T) {
 	t.Parallel()
-	destination := filepath.Join(t.TempDir(), "archive")
-	s := harness.Start(t, "--config", archiving(t, destination))
+	destination := filepath.Join(t.TempDir(), "journal")
+	s := harness.Start(t, "--config", journaling(t, destination))
 	u := undeletion{t, s, destination}
-	archived(t, s) // so that each later revision can be shown: the base is made beside the start
+	journaled(t, s) // so that each later revision can be shown: the base is made beside the start
 	s.Kubectl(gadgets, "create", "-f", "-")
 	tests := []struct {
 		name string
@@ -339,7 +339,7 @@ func undeleteNamespace(u undeletion) {
 		}
 		return nil
 	})
-	archived(u.T, u.s)
+	journaled(u.T, u.s)
 	moment := time.Now()
 	u.s.Kubectl("", "delete", "namespace", "team")
 	harness.Contains(u, u.run(harness.ExitOK, "undelete", "ns", "team", "--dry-run"), "create  Namespace", "not checked: its namespace does not exist yet")
@@ -415,6 +415,6 @@ func undeleteBadInput(u undeletion) {
 	} {
 		harness.Contains(u, u.run(test.code, test.args...), test.want)
 	}
-	harness.Contains(u, harness.Runs(u, harness.ExitUsage, "undelete", "configmap", "a", "--data-dir", u.TempDir()), "there is no archive")
-	harness.Contains(u, harness.Runs(u, harness.ExitFailure, "undelete", "configmap", "a", "--data-dir", u.s.Dir, "--from", u.TempDir()), "has no archive")
+	harness.Contains(u, harness.Runs(u, harness.ExitUsage, "undelete", "configmap", "a", "--data-dir", u.TempDir()), "there is no journal")
+	harness.Contains(u, harness.Runs(u, harness.ExitFailure, "undelete", "configmap", "a", "--data-dir", u.s.Dir, "--from", u.TempDir()), "has no journal")
 }

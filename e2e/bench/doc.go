@@ -67,12 +67,12 @@
 // Before the first measurement that type has 100 objects and such a client. -runs repeats
 // it on other servers.
 //
-// # The continuous archive
+// # The journal
 //
-// The figure archive compares two servers that run side by side, one with an archive in a
+// The figure journal compares two servers that run side by side, one with a journal in a
 // directory on the same disk. They are loaded in turn, in pairs, and the ratio of a run has
 // an interval of confidence. Processor time per write hardly depends on what else the
-// machine does. The figure archive-restore, which is measured when it is named, writes
+// machine does. The figure journal-restore, which is measured when it is named, writes
 // 100,000 objects, removes the data directory and restores it.
 //
 // # The other side for tests

@@ -75,7 +75,7 @@ func figures(s settings) []figure {
 		{"lists", manyClientsRows(fmt.Sprintf("%d lists of %d objects at once", listsAtOnce, listedObjects)), measureLists},
 		{"watches", manyClientsRows(fmt.Sprintf("%d watches that begin with %d objects", watchesAtOnce, initialEvents)), measureWatches},
 		{"run", testServerRows, measureTestServers},
-		{"archive", archiveRows, measureArchive},
+		{"journal", journalRows, measureJournal},
 		{"version", []row{{name: "processor time of printing the version", unit: inSeconds}}, measureVersion},
 		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},
 	}
@@ -96,8 +96,8 @@ func optionalFigures(s settings) (list []figure) {
 	if slices.Contains(strings.Split(s.run, ","), "sizing-objects") { // takes minutes
 		list = append(list, objectsFigure())
 	}
-	if slices.Contains(strings.Split(s.run, ","), "archive-restore") { // as above
-		list = append(list, figure{"archive-restore", restoreRows, measureRestore})
+	if slices.Contains(strings.Split(s.run, ","), "journal-restore") { // as above
+		list = append(list, figure{"journal-restore", restoreRows, measureRestore})
 	}
 	if slices.Contains(strings.Split(s.run, ","), "crds-x16") { // takes minutes and gigabytes
 		list = append(list, crdFigureOf("crds-x16", sizingSteps, 16))

@@ -51,7 +51,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	p.sees("Overview", "Kubernetes", "kube-hyper-mini", "Database", "ready", "from CRDs", "Last backup", "Archive", "Certificates", "Requests per second", "Warnings and events")
+	p.sees("Overview", "Kubernetes", "kube-hyper-mini", "Database", "ready", "from CRDs", "Last backup", "Journal", "Certificates", "Requests per second", "Warnings and events")
 	p.visit("#/types")
 	p.fill("Filter types", "cloud.example")
 	p.sees("2 of", "cloud.example.org", "Database", "Volume", "v1, v1beta1", "namespaced")

@@ -125,7 +125,7 @@ spec: {group: absent.example.org, version: v1, groupPriorityMinimum: 100, versio
 	s.Kubectl("", "get", "gadgets.v2.remote.example.org", "one")
 
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	p.sees("ready", "Running for", "Kubernetes", harness.KubernetesVersion(t), "etcd", "Database", "Archive", "not configured", "the first ends")
+	p.sees("ready", "Running for", "Kubernetes", harness.KubernetesVersion(t), "etcd", "Database", "Journal", "not configured", "the first ends")
 	p.sees("webhook gadgets.check.example.org", h.URL+"/admit", "conversion of gadgets.remote.example.org", h.URL+"/convert",
 		"conversion of idles.remote.example.org", "not called yet", "API absent.example.org/v1", "default/absent")
 	p.shows("main tr", "gadgets.check.example.org", "answers")
@@ -144,14 +144,14 @@ spec: {group: absent.example.org, version: v1, groupPriorityMinimum: 100, versio
 	p.sees("CustomResourceDefinition", "Conditions", "Established")
 }
 
-// TestOverviewOfBackups: the next scheduled backup, the age of the archive's base, and
-// that the archive has all changes.
+// TestOverviewOfBackups: the next scheduled backup, the age of the journal's base, and
+// that the journal has all changes.
 func TestOverviewOfBackups(t *testing.T) {
 	t.Parallel()
-	archive := filepath.Join(t.TempDir(), "archive")
-	s := harness.Start(t, "--config", harness.ConfigFile(t, "archive: {destination: "+archive+"}\nbackup: {schedule: \"0 3 * * *\"}\n"))
+	journal := filepath.Join(t.TempDir(), "journal")
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "journal: {destination: "+journal+"}\nbackup: {schedule: \"0 3 * * *\"}\n"))
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
-	p.sees("Last backup", ", next", "complete", "base of", archive)
+	p.sees("Last backup", ", next", "complete", "base of", journal)
 }
 
 // TestFullDatabase: the overview says that the quota is nearly used, then that the

@@ -161,15 +161,15 @@ func TestClock(t *testing.T) {
 	s.check()
 }
 
-// TestArchiveWithAWrongClock: S3 refuses requests of a server whose clock is wrong. The
-// status has the remedy, the server goes on, and the archive catches up when the clock is
+// TestJournalWithAWrongClock: S3 refuses requests of a server whose clock is wrong. The
+// status has the remedy, the server goes on, and the journal catches up when the clock is
 // set.
-func TestArchiveWithAWrongClock(t *testing.T) {
+func TestJournalWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	store := harness.StartS3(t)
-	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",
 		store.URL("mini"), store.Endpoint, store.CredentialsFile)))
-	awaitArchived(t, s)
+	awaitJournaled(t, s)
 	clock := takeClock(t, s)
 	clock.jump(t, time.Hour)
 	maps := s.Client().CoreV1().ConfigMaps("default")
@@ -186,7 +186,7 @@ func TestArchiveWithAWrongClock(t *testing.T) {
 	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	awaitArchived(t, s)
+	awaitJournaled(t, s)
 	s.Kill()
 	dir := filepath.Join(t.TempDir(), "data")
 	out, code := harness.CLIWith(t, store.Env, "backup", "restore", "--data-dir", dir, "--from", store.URL("mini"), "--endpoint", store.Endpoint, "--region", "us-east-1")

@@ -144,7 +144,7 @@ func TestFullBackupDisk(t *testing.T) {
 	}
 	d := newDisk(t, 64)
 	d.leave(0)
-	dir := filepath.Join(d.path, "archives")
+	dir := filepath.Join(d.path, "journals")
 	s := newSite(t, harness.Options{Args: []string{"--config", harness.ConfigFile(t, fmt.Sprintf("backup: {schedule: '@every 1s', keep: 2, dir: %q}\n", dir))}}, 2, 1)
 	server := s.start()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -205,19 +205,19 @@ func TestFileSizeLimit(t *testing.T) {
 	s.check()
 }
 
-// TestFullArchiveDisk: while the disk of the archive is full the server goes on and reports
-// it. When there is room the archive catches up, in the same chain.
-func TestFullArchiveDisk(t *testing.T) {
+// TestFullJournalDisk: while the disk of the journal is full the server goes on and reports
+// it. When there is room the journal catches up, in the same chain.
+func TestFullJournalDisk(t *testing.T) {
 	if !mayMount(t) {
 		return
 	}
 	d := newDisk(t, 32)
-	destination := filepath.Join(d.path, "archive")
-	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, interval: 100ms}\n", destination)))
+	destination := filepath.Join(d.path, "journal")
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, interval: 100ms}\n", destination)))
 	caughtUp := func() {
 		t.Helper()
-		harness.Eventually(t, "the archive has everything", func() error {
-			if a := archiveOf(t, s); a.Chain == 0 || a.LagRevisions != 0 || a.LagSeconds != 0 || a.Error != "" {
+		harness.Eventually(t, "the journal has everything", func() error {
+			if a := journalOf(t, s); a.Chain == 0 || a.LagRevisions != 0 || a.LagSeconds != 0 || a.Error != "" {
 				return fmt.Errorf("%+v", a)
 			}
 			return nil
@@ -231,12 +231,12 @@ func TestFullArchiveDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	event(t, s, "ArchiveFailed")
-	harness.Contains(t, s.Status(), "FAILED: archive to "+destination, "no space left on device", "make room", "in the spool")
+	event(t, s, "JournalFailed")
+	harness.Contains(t, s.Status(), "FAILED: journal to "+destination, "no space left on device", "make room", "in the spool")
 	d.free()
-	event(t, s, "ArchiveWorks")
+	event(t, s, "JournalWorks")
 	caughtUp()
-	if a := archiveOf(t, s); a.Chain != 1 {
+	if a := journalOf(t, s); a.Chain != 1 {
 		t.Errorf("after it: %+v", a)
 	}
 	s.Kill()
@@ -250,19 +250,19 @@ func TestFullArchiveDisk(t *testing.T) {
 	}
 }
 
-// archiveAccount is the part of a status about the archive.
-type archiveAccount struct {
+// journalAccount is the part of a status about the journal.
+type journalAccount struct {
 	Chain        int
 	LagSeconds   float64
 	LagRevisions int64
 	Error        string
 }
 
-func archiveOf(t *testing.T, s *harness.Server) archiveAccount {
+func journalOf(t *testing.T, s *harness.Server) journalAccount {
 	t.Helper()
-	var status struct{ Archive archiveAccount }
+	var status struct{ Journal journalAccount }
 	if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
 		t.Fatal(err)
 	}
-	return status.Archive
+	return status.Journal
 }

@@ -321,10 +321,10 @@ func (u *user) learn(ctx context.Context, in request, out answer) {
 }
 
 // TestLinearizable kills a server, and restores it from backups and from a continuous
-// archive, while clients read and write the same few objects. The history of their
+// journal, while clients read and write the same few objects. The history of their
 // requests is linearizable: each takes effect at one moment between request and answer,
-// also across kills. A backup is a read of all objects at one moment. So is what an
-// archive has when the server is lost: no later write is in it, and no earlier one is
+// also across kills. A backup is a read of all objects at one moment. So is what a
+// journal has when the server is lost: no later write is in it, and no earlier one is
 // missing.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
@@ -360,7 +360,7 @@ func TestLinearizable(t *testing.T) {
 	t.Logf("%d lists of an old version", exact)
 }
 
-// lab is a server with an archive, and clients that record what they do.
+// lab is a server with a journal, and clients that record what they do.
 type lab struct {
 	*site
 	h           *history
@@ -368,7 +368,7 @@ type lab struct {
 	users       []*user
 	stop        func() // the users
 	backup      string // file
-	destination string // of the archive
+	destination string // of the journal
 
 	saved struct { // when the backup was made
 		era          int
@@ -378,11 +378,11 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{h: &history{began: time.Now()}, backup: filepath.Join(t.TempDir(), "backup.tar.gz"), destination: filepath.Join(t.TempDir(), "archive")}
-	config := harness.ConfigFile(t, fmt.Sprintf("archive: {destination: %q, interval: 100ms}\n", l.destination))
+	l := &lab{h: &history{began: time.Now()}, backup: filepath.Join(t.TempDir(), "backup.tar.gz"), destination: filepath.Join(t.TempDir(), "journal")}
+	config := harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, interval: 100ms}\n", l.destination))
 	l.site = newSite(t, harness.Options{Args: []string{"--config", config}}, 0, 0)
 	l.server = l.start()
-	l.server.WaitLog("the archive has a new base")
+	l.server.WaitLog("the journal has a new base")
 	list := l.list()
 	l.h.begin(list.version, list)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -432,7 +432,7 @@ func (l *lab) killed(restore func() (revision uint64, recorded func(list answer)
 	l.h.begin(data, list)
 }
 
-// lose kills the server, removes its data directory and restores it from the archive.
+// lose kills the server, removes its data directory and restores it from the journal.
 func (l *lab) lose() {
 	l.t.Helper()
 	l.killed(func() (uint64, func(answer)) {
@@ -443,10 +443,10 @@ func (l *lab) lose() {
 		return revision, func(list answer) {
 			n := l.h.eraOf(revision)
 			if n < 0 && list.all != (answer{}).all {
-				l.t.Errorf("the archive ends at revision %d, before the first write, and has %+v", revision, list.all)
+				l.t.Errorf("the journal ends at revision %d, before the first write, and has %+v", revision, list.all)
 			}
 			if n >= 0 {
-				// The archive may end before the first list of the server: a start does not
+				// The journal may end before the first list of the server: a start does not
 				// write these objects.
 				list.version = max(revision, l.h.eras[n].version)
 				l.h.readAt(n, l.h.eras[n].began, l.h.eras[n].end, list)

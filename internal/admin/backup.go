@@ -11,10 +11,10 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
 
-// backupPath is the path that returns an archive for a POST request.
+// backupPath is the path that returns a backup for a POST request.
 const backupPath = "/kube-hyper-mini/backup"
 
-// SaveBackup requests an archive without keys from the server of the kubeconfig. It adds the
+// SaveBackup requests a backup without keys from the server of the kubeconfig. It adds the
 // keys from source, which is that server's, unless that is nil.
 func SaveBackup(ctx context.Context, kubeconfig []byte, w io.Writer, source *backup.Source) error {
 	query := url.Values{backup.ParamPlain: {"true"}}
@@ -33,7 +33,7 @@ func SaveBackup(ctx context.Context, kubeconfig []byte, w io.Writer, source *bac
 		err = backup.Complete(ctx, response.Body, w, *source)
 	}
 	if err != nil {
-		return fmt.Errorf("receive the archive from %s: %w", host, err)
+		return fmt.Errorf("receive the backup from %s: %w", host, err)
 	}
 	return nil
 }

@@ -35,12 +35,12 @@ type KeyRotator struct {
 	// Root is the prefix of all objects in Store.
 	Root  string
 	Store datastore.Datastore
-	// Ready reports whether the server is ready. It is nil of a stopped one, as Archiver and
+	// Ready reports whether the server is ready. It is nil of a stopped one, as Backups and
 	// Encrypt.
 	Ready func() bool
-	// Archiver is locked during a rotation: an archive has the objects and the keys
+	// Backups is locked during a rotation: a backup has the objects and the keys
 	// of one moment.
-	Archiver *backup.Archiver
+	Backups *backup.Maker
 	// Encrypt: see [encryption.Rotation].
 	Encrypt func(ctx context.Context, resource schema.GroupResource) ([]byte, error)
 	Log     *slog.Logger
@@ -59,7 +59,7 @@ func (k *KeyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Rotate rotates the key while no archive is made, and calls report with its progress.
+// Rotate rotates the key while no backup is made, and calls report with its progress.
 func (k *KeyRotator) Rotate(ctx context.Context, report func(encryption.Progress) error) error {
 	if k.ConfigFile != "" {
 		return fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each resource", k.ConfigFile)
@@ -67,8 +67,8 @@ func (k *KeyRotator) Rotate(ctx context.Context, report func(encryption.Progress
 	if k.Ready != nil && !k.Ready() {
 		return errors.New("the server is starting: try again when it is ready")
 	}
-	if k.Archiver != nil {
-		release, err := k.Archiver.TakeTurn(ctx)
+	if k.Backups != nil {
+		release, err := k.Backups.TakeTurn(ctx)
 		if err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 // Events writes Kubernetes events about the server itself. The involved object is the
@@ -26,7 +26,7 @@ type Events struct {
 
 // NewEvents returns Events that are written with config. If events are not served, none
 // is written. The keeper and the writer, which may be nil, record theirs from now on.
-func NewEvents(config *rest.Config, served bool, keeper *maintenance.Keeper, writer *archive.Writer) (*Events, error) {
+func NewEvents(config *rest.Config, served bool, keeper *maintenance.Keeper, writer *journal.Writer) (*Events, error) {
 	e := &Events{broadcaster: record.NewBroadcaster()}
 	e.recorder = e.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kube-hyper-mini"})
 	if served {

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
@@ -55,8 +55,8 @@ type Status struct {
 	Remote *endpoints.Remote `json:"remote,omitempty"`
 	// Warnings and errors that were logged in the last hour.
 	Warnings []logging.Warning `json:"warnings,omitempty"`
-	// Archive is the state of the continuous archive; nil without one.
-	Archive *archive.Account `json:"archive,omitempty"`
+	// Journal is the state of the journal; nil without one.
+	Journal *journal.Account `json:"journal,omitempty"`
 	// CustomTypes counts CustomResourceDefinitions; nil before the server is
 	// ready.
 	CustomTypes *CustomTypes `json:"customTypes,omitempty"`
@@ -139,8 +139,8 @@ type StatusSource struct {
 	// Manifests returns the applier of manifests.dir; nil without that, and before the
 	// start of the applier.
 	Manifests func() *manifests.Applier
-	// Archive writes the continuous archive; nil without one.
-	Archive *archive.Writer
+	// Journal writes the journal; nil without one.
+	Journal *journal.Writer
 	// CustomTypes are counted when the server is ready.
 	CustomTypes func(context.Context) (installed, populated, resident int, err error)
 	// Remote returns the state of remote servers, when the server is ready.
@@ -189,9 +189,9 @@ func (s StatusSource) status(ctx context.Context) Status {
 	}
 	status.Backups = s.Backups()
 	status.Manifests = newManifests(s.Manifests())
-	if s.Archive != nil {
-		account := s.Archive.Account(ctx)
-		status.Archive = &account
+	if s.Journal != nil {
+		account := s.Journal.Account(ctx)
+		status.Journal = &account
 	}
 	certificates, err := s.Certificates()
 	if err != nil {

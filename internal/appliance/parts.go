@@ -54,7 +54,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 				CertFile: ident.Certificates().Cert(pki.EtcdServer), KeyFile: ident.Certificates().Key(pki.EtcdServer),
 				ClientCAFile: ident.Certificates().Cert(pki.EtcdCA),
 			}
-			if err := p.archiveBeforeUpgrade(ctx); err != nil {
+			if err := p.backupBeforeUpgrade(ctx); err != nil {
 				return err
 			}
 			return p.readingDatabase(ctx, func() error {

@@ -32,7 +32,7 @@ func (h handler) Handle(_ context.Context, record slog.Record) error {
 }
 
 // runEtcd runs etcd on the data directory, calls electing before its first election after
-// the message, and stops when it is ready. The archive from before an upgrade may have the
+// the message, and stops when it is ready. The backup from before an upgrade may have the
 // election of an etcd on a copy.
 func runEtcd(t *testing.T, path, after string, electing func()) {
 	t.Helper()

@@ -49,6 +49,9 @@ func begin(checked *Checked, log *slog.Logger) (*process, error) {
 func (p *process) announce(name string) {
 	p.log.Info(name+" starts", "version", p.stamp.Version, "kubernetes", p.stamp.Kubernetes, "etcd", p.stamp.Etcd, "pid", os.Getpid())
 	p.log.Info("data directory", "path", p.dir.Path(), "new", p.dir.Previous == nil)
+	if note := p.config.Note(); note != "" {
+		p.log.Warn(note)
+	}
 	for _, message := range p.dir.TightenModes() {
 		p.log.Warn(message)
 	}

@@ -14,11 +14,11 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
@@ -31,8 +31,8 @@ type server struct {
 	local string // of the API on this machine, if url leads there by another way
 
 	store       datastore.Datastore
-	archive     *archive.Writer // nil without a continuous archive
-	archiver    *backup.Archiver
+	journal     *journal.Writer // nil without a journal
+	backups     *backup.Maker
 	identity    *identity.Identity
 	api         *apiServers
 	controllers *controllers.Runner // nil where they run in another process
@@ -81,15 +81,15 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err error) {
 	tokenKeys := apiserver.NewTokenKeys()
 	s.store = datastore.New(s.config, s.dir, s.log)
-	s.archiver = parts.Archiver(s.config, s.dir, s.stamp, s.store, s.log)
-	if s.archive, err = parts.ArchiveWriter(s.config, s.dir, s.stamp, s.store, s.archiver, s.controllers.Lead, s.log); err != nil {
+	s.backups = parts.Backups(s.config, s.dir, s.stamp, s.store, s.log)
+	if s.journal, err = parts.JournalWriter(s.config, s.dir, s.stamp, s.store, s.backups, s.controllers.Lead, s.log); err != nil {
 		return err
 	}
 	keys := parts.Identity(s.config, s.dir, checked.newIdentity, s.log)
 	keys.URL, keys.LocalURL, keys.Reserve, keys.UseTokenKeys = s.url, s.local, s.store.ReserveIdentity, tokenKeys.Set
 	s.identity = identity.New(keys)
 	s.rotator = parts.KeyRotator(s.config, s.dir, s.store, s.log)
-	s.rotator.Archiver, s.rotator.Ready = s.archiver, func() bool { return s.readySince.Load() != nil }
+	s.rotator.Backups, s.rotator.Ready = s.backups, func() bool { return s.readySince.Load() != nil }
 	s.rotator.Encrypt = func(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
 		return s.api.server.Encrypt(ctx, resource)
 	}
@@ -98,7 +98,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 		notReady: s.notReady, beforeWrites: s.beforeWrites, log: s.log,
 	}
 	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone, ClientCAs: checked.options.ClientCAs}
-	s.api.handlers = admin.Handlers(s.status, s.archiver.Endpoint(), s.store, s.rotator, certificates)
+	s.api.handlers = admin.Handlers(s.status, s.backups.Endpoint(), s.store, s.rotator, certificates)
 	s.api.metrics = []prometheus.Collector{admin.Metrics(s.status)}
 	return nil
 }
@@ -109,7 +109,7 @@ func (s *server) start(ctx context.Context) error {
 	if err := backup.SweepSpool(s.dir.Path()); err != nil {
 		return err
 	}
-	if err := s.archiveBeforeUpgrade(ctx); err != nil {
+	if err := s.backupBeforeUpgrade(ctx); err != nil {
 		return err
 	}
 	err := s.readingDatabase(ctx, func() error {
@@ -118,9 +118,9 @@ func (s *server) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// It stops after the API server, and so archives the last write.
-	if s.archive != nil {
-		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "archive", Run: s.archive.Run}); err != nil {
+	// It stops after the API server, and so writes the last change.
+	if s.journal != nil {
+		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "journal", Run: s.journal.Run}); err != nil {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func (s *server) ready(ctx context.Context) {
 	}
 	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
 	s.supervisor.Go(ctx, "openapi", s.buildOpenAPI)
-	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.archiver.KeepSchedule(ctx, s.events.Record) })
+	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.backups.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })
 }
@@ -217,10 +217,10 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 	}, ready)
 }
 
-// startEvents lets backups, the archive and the maintenance of etcd write events.
+// startEvents lets backups, the journal and the maintenance of etcd write events.
 func (s *server) startEvents() (err error) {
 	served := s.api.server.Serves(corev1.SchemeGroupVersion.WithResource("events"))
-	s.events, err = admin.NewEvents(s.api.server.Loopback(), served, s.store.Maintenance(), s.archive)
+	s.events, err = admin.NewEvents(s.api.server.Loopback(), served, s.store.Maintenance(), s.journal)
 	return err
 }
 

@@ -42,7 +42,7 @@ func (s *server) status() admin.StatusSource {
 		Facts: parts.Facts(s.config, s.stamp, s.url, s.started), Parts: s.supervisor.Parts, NotReady: s.notReady,
 		ReadySince: s.readySince.Load, Controllers: s.controllers.Names,
 		Storage: s.api.storage, Maintenance: s.store.Maintenance(),
-		Backups: s.archiver.Account, Archive: s.archive, Certificates: s.identity.Certificates().Expiry,
+		Backups: s.backups.Account, Journal: s.journal, Certificates: s.identity.Certificates().Expiry,
 		CustomTypes: s.api.server.CustomTypes, Manifests: s.manifests.Load, Remote: s.api.server.RemoteServers,
 	}
 }

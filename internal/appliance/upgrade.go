@@ -12,13 +12,13 @@ import (
 // external reports whether etcd runs in other processes.
 func (p *process) external() bool { return len(p.config.Etcd.External.Endpoints) > 0 }
 
-// archiveBeforeUpgrade makes an archive of the embedded database if another release
+// backupBeforeUpgrade makes a backup of the embedded database if another release
 // has written it, before the etcd of this release opens it.
-func (p *process) archiveBeforeUpgrade(ctx context.Context) error {
+func (p *process) backupBeforeUpgrade(ctx context.Context) error {
 	if p.external() || !etcd.Exists(p.dir.Join("etcd")) {
 		return nil
 	}
-	return p.readingDatabase(ctx, func() error { return parts.StoppedArchiver(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx) })
+	return p.readingDatabase(ctx, func() error { return parts.StoppedBackups(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx) })
 }
 
 // readingDatabase calls read, which reads the embedded database if there is one. It
@@ -43,7 +43,7 @@ func (s *server) beforeWrites(ctx context.Context) error {
 		return err
 	}
 	if s.external() {
-		if err := s.archiver.BeforeUpgrade(ctx); err != nil {
+		if err := s.backups.BeforeUpgrade(ctx); err != nil {
 			return err
 		}
 	}

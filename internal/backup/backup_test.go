@@ -96,7 +96,7 @@ func server(t testing.TB) Source {
 	data := database(t, writes)
 	return Source{
 		DataDir: dir, Stamp: stamp, Prefix: "/registry", Config: []byte("kind: ServerConfiguration\n"),
-		ConfigFiles: []config.Field{{Path: "apiServer.audit.policyFile", Value: policy}, {Path: "archive.credentialsFile", Value: credentials, Secret: true}},
+		ConfigFiles: []config.Field{{Path: "apiServer.audit.policyFile", Value: policy}, {Path: "journal.credentialsFile", Value: credentials, Secret: true}},
 		Snapshot:    func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
 	}
 }
@@ -108,7 +108,7 @@ func produce(source Source, options Options) Produce {
 	}
 }
 
-func archive(t testing.TB, options Options) []byte {
+func backup(t testing.TB, options Options) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if _, err := Write(t.Context(), &b, server(t), options); err != nil {
@@ -118,7 +118,7 @@ func archive(t testing.TB, options Options) []byte {
 }
 
 func TestManifest(t *testing.T) {
-	m, err := Read(bytes.NewReader(archive(t, Options{Reason: ReasonManual})), nil)
+	m, err := Read(bytes.NewReader(backup(t, Options{Reason: ReasonManual})), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestManifest(t *testing.T) {
 
 func TestWithoutKeys(t *testing.T) {
 	var names []string
-	m, err := Read(bytes.NewReader(archive(t, Options{WithoutKeys: true})), func(_ *Manifest, f File, r io.Reader) error {
+	m, err := Read(bytes.NewReader(backup(t, Options{WithoutKeys: true})), func(_ *Manifest, f File, r io.Reader) error {
 		names = append(names, f.Name)
 		content, err := io.ReadAll(r)
 		if strings.Contains(string(content), "keys") {
@@ -152,7 +152,7 @@ func TestWithoutKeys(t *testing.T) {
 	if want := []string{"etcd/snapshot.db", "config/files/apiServer.audit.policyFile", "config/config.yaml"}; !slices.Equal(names, want) {
 		t.Errorf("it has %v, want %v", names, want)
 	}
-	if want := []string{"pki/ca.crt", "pki/ca.key", "encryption/config.yaml", "config/files/archive.credentialsFile"}; !slices.Equal(m.LeftOut, want) {
+	if want := []string{"pki/ca.crt", "pki/ca.key", "encryption/config.yaml", "config/files/journal.credentialsFile"}; !slices.Equal(m.LeftOut, want) {
 		t.Errorf("it says that %v were left out, want %v", m.LeftOut, want)
 	}
 	if m.Encrypted()["secrets"] != 1 {
@@ -161,7 +161,7 @@ func TestWithoutKeys(t *testing.T) {
 }
 
 // TestKeysInCertificateFiles: a file that has a certificate and its private key is left out
-// of an archive without keys.
+// of a backup without keys.
 func TestKeysInCertificateFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "server.pem")
 	content := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"
@@ -179,10 +179,10 @@ func TestKeysInCertificateFiles(t *testing.T) {
 	}
 }
 
-// TestDamaged: an archive that was cut short anywhere, or in which any byte is
+// TestDamaged: a backup that was cut short anywhere, or in which any byte is
 // another, is refused, or its content is still what was saved.
 func TestDamaged(t *testing.T) {
-	whole := archive(t, Options{})
+	whole := backup(t, Options{})
 	for end := 0; end < len(whole); end += 7 {
 		if _, err := Read(bytes.NewReader(whole[:end]), nil); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("cut after %d of %d bytes: %v", end, len(whole), err)
@@ -213,32 +213,32 @@ func TestSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o600) {
-		t.Errorf("the archive is %v, %v", info.Mode(), err)
+		t.Errorf("the backup is %v, %v", info.Mode(), err)
 	}
 	if _, err := Save(t.Context(), path, Encryption{}, produce(server(t), Options{})); err == nil || !strings.Contains(err.Error(), "exists") {
-		t.Errorf("the archive was replaced: %v", err)
+		t.Errorf("the backup was replaced: %v", err)
 	}
 	failed := errors.New("no more of it")
 	_, err := Save(t.Context(), filepath.Join(dir, "two.tar.gz"), Encryption{}, func(_ context.Context, w io.Writer) error {
-		_, err := w.Write(archive(t, Options{})[:100])
+		_, err := w.Write(backup(t, Options{})[:100])
 		return errors.Join(err, failed)
 	})
 	if !errors.Is(err, failed) {
 		t.Errorf("a producer that fails: %v", err)
 	}
 	_, err = Save(t.Context(), filepath.Join(dir, "three.tar.gz"), Encryption{}, func(_ context.Context, w io.Writer) error {
-		_, err := w.Write(archive(t, Options{})[:100])
+		_, err := w.Write(backup(t, Options{})[:100])
 		return err
 	})
 	if !errors.Is(err, ErrDamaged) {
-		t.Errorf("an archive that ends too early: %v", err)
+		t.Errorf("a backup that ends too early: %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("what failed left something: %v, %v", entries, err)
 	}
 }
 
-func TestEncryptedArchive(t *testing.T) {
+func TestEncryptedBackup(t *testing.T) {
 	dir := t.TempDir()
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -259,9 +259,9 @@ func TestEncryptedArchive(t *testing.T) {
 	}{
 		"recipient":             {Encryption{Recipients: []string{identity.Recipient().String()}}, Key{IdentityFile: own}, ""},
 		"recipient, no key":     {Encryption{Recipients: []string{identity.Recipient().String()}}, Key{}, "--identity"},
-		"recipient, passphrase": {Encryption{Recipients: []string{identity.Recipient().String()}}, Key{PassphraseFile: passphrase}, "decrypt the archive"},
+		"recipient, passphrase": {Encryption{Recipients: []string{identity.Recipient().String()}}, Key{PassphraseFile: passphrase}, "decrypt the backup"},
 		"passphrase":            {Encryption{PassphraseFile: passphrase}, Key{PassphraseFile: passphrase}, ""},
-		"wrong passphrase":      {Encryption{PassphraseFile: passphrase}, Key{PassphraseFile: write("wrong", "battery staple\n")}, "decrypt the archive"},
+		"wrong passphrase":      {Encryption{PassphraseFile: passphrase}, Key{PassphraseFile: write("wrong", "battery staple\n")}, "decrypt the backup"},
 		"empty passphrase":      {Encryption{PassphraseFile: passphrase}, Key{PassphraseFile: write("empty", "\n")}, "empty line"},
 		"no encryption, a key":  {Encryption{}, Key{IdentityFile: own}, ""},
 	} {
@@ -270,7 +270,7 @@ func TestEncryptedArchive(t *testing.T) {
 			if _, err := Save(t.Context(), path, test.encryption, produce(server(t), Options{})); err != nil {
 				t.Fatal(err)
 			}
-			_, err := extract(t.Context(), RestoreConfig{Archive: path, Key: test.key}, t.TempDir(), func(*Manifest, RestoreConfig) error { return nil })
+			_, err := extract(t.Context(), RestoreConfig{Backup: path, Key: test.key}, t.TempDir(), func(*Manifest, RestoreConfig) error { return nil })
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("it said %v, want %q", err, test.want)
 			}
@@ -328,10 +328,10 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// FuzzRead: the reader returns for any input, and accepts complete archives
+// FuzzRead: the reader returns for any input, and accepts complete backups
 // only.
 func FuzzRead(f *testing.F) {
-	whole := archive(f, Options{})
+	whole := backup(f, Options{})
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
 	f.Add([]byte(agePrefix))

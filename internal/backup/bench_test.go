@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// BenchmarkWrite writes an archive of 1,500 objects of 8 kB. The level of the compression
+// BenchmarkWrite writes a backup of 1,500 objects of 8 kB. The level of the compression
 // decides its time.
 func BenchmarkWrite(b *testing.B) {
 	var objects []write
@@ -24,10 +24,10 @@ func BenchmarkWrite(b *testing.B) {
 	source, data := server(b), database(b, objects)
 	source.Snapshot = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 	for b.Loop() {
-		var archive bytes.Buffer
-		if _, err := Write(b.Context(), &archive, source, Options{}); err != nil {
+		var backup bytes.Buffer
+		if _, err := Write(b.Context(), &backup, source, Options{}); err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(float64(archive.Len()), "bytes/archive")
+		b.ReportMetric(float64(backup.Len()), "bytes/backup")
 	}
 }

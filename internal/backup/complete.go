@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Complete copies an archive without keys to w and adds the keys from the source, the data
-// directory of the same server: the endpoint of a running server returns archives
+// Complete copies a backup without keys to w and adds the keys from the source, the data
+// directory of the same server: the endpoint of a running server returns backups
 // without keys. Files that the source lacks stay left out, unless it has others of their
 // directory: a rotation may have removed them since. Complete reads all of them before it
 // writes.
@@ -18,7 +18,7 @@ func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) erro
 	if err != nil {
 		return err
 	}
-	var out *archiveWriter
+	var out *backupWriter
 	var added []entry
 	_, err = Read(r, func(m *Manifest, f File, content io.Reader) error {
 		if out == nil {
@@ -30,21 +30,21 @@ func Complete(ctx context.Context, r io.Reader, w io.Writer, source Source) erro
 				complete.LeftOut = slices.DeleteFunc(complete.LeftOut, func(name string) bool { return unit(name) == unit(e.Name) })
 			}
 			var err error
-			if out, err = newArchiveWriter(w, &complete); err != nil {
+			if out, err = newBackupWriter(w, &complete); err != nil {
 				return err
 			}
 		}
 		return out.add(ctx, f, content)
 	})
 	if err != nil {
-		return fmt.Errorf("receive the archive: %w", err)
+		return fmt.Errorf("receive the backup: %w", err)
 	}
 	if out == nil {
-		return fmt.Errorf("receive the archive: it has no files")
+		return fmt.Errorf("receive the backup: it has no files")
 	}
 	for _, e := range added {
 		if err := out.addEntry(ctx, e); err != nil {
-			return fmt.Errorf("write the archive: %w", err)
+			return fmt.Errorf("write the backup: %w", err)
 		}
 	}
 	return out.close()

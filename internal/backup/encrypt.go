@@ -11,13 +11,13 @@ import (
 	"filippo.io/age"
 )
 
-// ErrEncrypted means that an archive is encrypted and that there is no key to decrypt it.
-var ErrEncrypted = errors.New("the archive is encrypted")
+// ErrEncrypted means that a backup is encrypted and that there is no key to decrypt it.
+var ErrEncrypted = errors.New("the backup is encrypted")
 
 // agePrefix is the first line of every age file.
 const agePrefix = "age-encryption.org/v1\n"
 
-// Encryption configures the encryption of archives. The zero Encryption does not encrypt.
+// Encryption configures the encryption of backups. The zero Encryption does not encrypt.
 type Encryption struct {
 	// Recipients are age recipients, "age1...".
 	Recipients []string
@@ -58,7 +58,7 @@ func (e Encryption) Validate() error {
 	return err
 }
 
-// Extension returns the extension of file names of archives.
+// Extension returns the extension of file names of backups.
 func (e Encryption) Extension() string {
 	if len(e.Recipients) == 0 && e.PassphraseFile == "" {
 		return ".tar.gz"
@@ -78,7 +78,7 @@ func (e Encryption) Writer(w io.Writer) (io.WriteCloser, error) {
 	}
 	encrypted, err := age.Encrypt(w, recipients...)
 	if err != nil {
-		return nil, fmt.Errorf("encrypt the archive: %w", err)
+		return nil, fmt.Errorf("encrypt the backup: %w", err)
 	}
 	return encrypted, nil
 }
@@ -88,7 +88,7 @@ type nopCloser struct{ io.Writer }
 // Close implements io.Closer.
 func (nopCloser) Close() error { return nil }
 
-// Key decrypts archives.
+// Key decrypts backups.
 type Key struct {
 	// IdentityFile has age identities, "AGE-SECRET-KEY-1...".
 	IdentityFile string
@@ -96,13 +96,13 @@ type Key struct {
 	PassphraseFile string
 }
 
-// Decrypt returns the decrypted archive in r, which may also be unencrypted. Without a
+// Decrypt returns the decrypted backup in r, which may also be unencrypted. Without a
 // matching key it returns ErrEncrypted.
 func (k Key) Decrypt(r io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReader(r)
 	begin, err := buffered.Peek(len(agePrefix))
 	if err != nil || string(begin) != agePrefix {
-		return buffered, nil // Read returns an error if it is not an archive
+		return buffered, nil // Read returns an error if it is not a backup
 	}
 	identities, err := k.identities()
 	if err != nil {
@@ -113,7 +113,7 @@ func (k Key) Decrypt(r io.Reader) (io.Reader, error) {
 	}
 	opened, err := age.Decrypt(buffered, identities...)
 	if err != nil {
-		return nil, fmt.Errorf("decrypt the archive: %w", err)
+		return nil, fmt.Errorf("decrypt the backup: %w", err)
 	}
 	return opened, nil
 }

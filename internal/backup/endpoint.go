@@ -20,12 +20,12 @@ import (
 const (
 	// ParamWithoutKeys leaves out all files with secrets.
 	ParamWithoutKeys = "withoutKeys"
-	// ParamPlain requests an archive that is not encrypted and has no keys.
+	// ParamPlain requests a backup that is not encrypted and has no keys.
 	ParamPlain = "plain"
 )
 
 const (
-	// maxStreams is the number of archives that are sent at the same time: each has a
+	// maxStreams is the number of backups that are sent at the same time: each has a
 	// copy of the database on the disk.
 	maxStreams = 2
 	// A client must read streamChunk bytes in each chunkTimeout.
@@ -33,7 +33,7 @@ const (
 	chunkTimeout = time.Minute
 )
 
-// Endpoint returns an archive for each POST request. An archive has keys only if it is
+// Endpoint returns a backup for each POST request. A backup has keys only if it is
 // encrypted to the configured recipients: with the keys, a user could impersonate any
 // other. It is safe for concurrent use.
 type Endpoint struct {
@@ -44,7 +44,7 @@ type Endpoint struct {
 	timeout    time.Duration // of a chunk
 }
 
-// NewEndpoint returns an endpoint that encrypts archives to the recipients, if any.
+// NewEndpoint returns an endpoint that encrypts backups to the recipients, if any.
 func NewEndpoint(recipients []string, produce func(Options) Produce, log *slog.Logger) *Endpoint {
 	return &Endpoint{
 		encryption: Encryption{Recipients: recipients}, produce: produce, log: log,
@@ -88,7 +88,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		log.Info("backup sent", "bytes", body.written, "took", time.Since(began).Round(time.Millisecond).String())
 	case body.written > 0:
-		// The client detects that the archive is truncated.
+		// The client detects that the backup is truncated.
 		log.Warn("sending the backup failed", "error", err)
 	default:
 		log.Warn("making the backup failed", "error", err)

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// endpointOf serves archives of the source to the user alice over HTTP/2.
+// endpointOf serves backups of the source to the user alice over HTTP/2.
 func endpointOf(t *testing.T, recipients []string, produce func(Options) Produce) (*Endpoint, *httptest.Server, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
@@ -47,7 +47,7 @@ func post(t *testing.T, server *httptest.Server, query string) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// TestEndpointOmitsKeys: archives contain keys only if they are encrypted
+// TestEndpointOmitsKeys: backups contain keys only if they are encrypted
 // to the configured recipients; requests cannot change that.
 func TestEndpointOmitsKeys(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
@@ -168,7 +168,7 @@ func TestStalledClients(t *testing.T) {
 	}
 }
 
-// TestComplete: what an archive without keys lacks is added from the data
+// TestComplete: what a backup without keys lacks is added from the data
 // directory, and the result is as one that was made with keys.
 func TestComplete(t *testing.T) {
 	source := server(t)
@@ -186,7 +186,7 @@ func TestComplete(t *testing.T) {
 	if len(m.LeftOut) > 0 || m.Reason != ReasonManual || m.Snapshot == nil {
 		t.Errorf("the manifest is %+v", m)
 	}
-	for _, name := range []string{"pki/ca.key", "pki/ca.crt", "encryption/config.yaml", "etcd/snapshot.db", "config/config.yaml", "config/files/archive.credentialsFile"} {
+	for _, name := range []string{"pki/ca.key", "pki/ca.crt", "encryption/config.yaml", "etcd/snapshot.db", "config/config.yaml", "config/files/journal.credentialsFile"} {
 		if !slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == name }) {
 			t.Errorf("%s is missing", name)
 		}
@@ -200,7 +200,7 @@ func TestComplete(t *testing.T) {
 		t.Errorf("without the keys at hand: %+v, %v", m, err)
 	}
 	if err := Complete(t.Context(), bytes.NewReader(bare.Bytes()[:bare.Len()/2]), io.Discard, source); !errors.Is(err, ErrDamaged) {
-		t.Errorf("half an archive: %v", err)
+		t.Errorf("half a backup: %v", err)
 	}
 }
 

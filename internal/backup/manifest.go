@@ -13,10 +13,10 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// Format is the layout of archives that this release reads and writes.
+// Format is the layout of backups that this release reads and writes.
 const Format = 1
 
-// The reasons for which archives are made.
+// The reasons for which backups are made.
 const (
 	// ReasonManual: a command or a request.
 	ReasonManual = "manual"
@@ -24,30 +24,30 @@ const (
 	ReasonScheduled = "scheduled"
 	// ReasonUpgrade: the start of another release.
 	ReasonUpgrade = "before-upgrade"
-	// ReasonContinuous: it is a base of the continuous archive.
-	ReasonContinuous = "continuous"
+	// ReasonJournal: it is a base of the journal.
+	ReasonJournal = "continuous"
 	// ReasonBundle: certificates and keys for another server of the same etcd,
 	// without a snapshot.
 	ReasonBundle = "bundle"
 )
 
-// ErrDamaged means that an archive differs from what was saved.
-var ErrDamaged = errors.New("the archive is damaged")
+// ErrDamaged means that a backup differs from what was saved.
+var ErrDamaged = errors.New("the backup is damaged")
 
 // damaged wraps the reason in ErrDamaged.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
 }
 
-// Manifest is the first entry of an archive.
+// Manifest is the first entry of a backup.
 type Manifest struct {
-	// Format of the archive.
+	// Format of the backup.
 	Format int `json:"format"`
 	// Created is the time, Host the machine and Reason one of the Reason constants.
 	Created time.Time `json:"created"`
 	Host    string    `json:"host"`
 	Reason  string    `json:"reason"`
-	// Chain is the ID of the chain that a base of a continuous archive belongs to.
+	// Chain is the ID of the chain that a base of a journal belongs to.
 	Chain string `json:"chain,omitempty"`
 	// ChainKey authenticates the end of that chain; empty in those of older releases.
 	ChainKey string `json:"chainKey,omitempty"`
@@ -80,14 +80,14 @@ type Count struct {
 	Encrypted int `json:"encrypted,omitempty"`
 }
 
-// File is an entry of an archive.
+// File is an entry of a backup.
 type File struct {
 	Name      string `json:"name"`
 	SizeBytes int64  `json:"sizeBytes"`
 	SHA256    string `json:"sha256"`
 }
 
-// SnapshotName is the name of the snapshot of etcd in an archive.
+// SnapshotName is the name of the snapshot of etcd in a backup.
 const SnapshotName = "etcd/snapshot.db"
 
 const (
@@ -97,7 +97,7 @@ const (
 	maxManifest = 16 << 20
 )
 
-// directories are those that an archive may have.
+// directories are those that a backup may have.
 var directories = []string{"etcd", "pki", "encryption", "config"}
 
 // parseManifest decodes and checks a manifest. Its file names are safe to be joined to a
@@ -108,7 +108,7 @@ func parseManifest(data []byte) (*Manifest, error) {
 		return nil, damaged("%s: %w", manifestName, err)
 	}
 	if m.Format > Format {
-		return nil, fmt.Errorf("the archive was written by kube-hyper-mini %s in format %d; this release reads up to %d: use that release or a newer one", m.Stamp.Version, m.Format, Format)
+		return nil, fmt.Errorf("the backup was written by kube-hyper-mini %s in format %d; this release reads up to %d: use that release or a newer one", m.Stamp.Version, m.Format, Format)
 	}
 	if m.Format < 1 {
 		return nil, damaged("%s has no format", manifestName)

@@ -33,7 +33,7 @@ func readFiles(dir string) (map[string][]byte, error) {
 			return contents, readErr
 		}
 	}
-	return nil, fmt.Errorf("read the content of the archive: the files in %s change all the time: try again", dir)
+	return nil, fmt.Errorf("read the content of the backup: the files in %s change all the time: try again", dir)
 }
 
 func readAll(dir string, files map[string]fs.FileInfo) (map[string][]byte, error) {
@@ -41,7 +41,7 @@ func readAll(dir string, files map[string]fs.FileInfo) (map[string][]byte, error
 	for name := range files {
 		var err error
 		if contents[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-			return nil, fmt.Errorf("read the content of the archive: %w", err)
+			return nil, fmt.Errorf("read the content of the backup: %w", err)
 		}
 	}
 	return contents, nil
@@ -59,7 +59,7 @@ func regularFiles(dir string) (map[string]fs.FileInfo, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the content of the archive: %w", err)
+		return nil, fmt.Errorf("read the content of the backup: %w", err)
 	}
 	files := map[string]fs.FileInfo{}
 	for _, file := range found {
@@ -72,7 +72,7 @@ func regularFiles(dir string) (map[string]fs.FileInfo, error) {
 			continue // it was replaced or removed just now
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the content of the archive: %w", err)
+			return nil, fmt.Errorf("read the content of the backup: %w", err)
 		}
 		files[file.Name()] = info
 	}

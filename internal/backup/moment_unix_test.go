@@ -62,7 +62,7 @@ func TestKeysOfOneMoment(t *testing.T) {
 				got[e.Name] = string(e.content)
 			}
 			if want := map[string]string{"pki/" + at: "pipe", "pki/client-ca.key": "new", "pki/rotations.json": "signing"}; !maps.Equal(got, want) {
-				t.Errorf("the archive has %v, want %v", got, want)
+				t.Errorf("the backup has %v, want %v", got, want)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestLinkedKeysOfOneMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(files) != len(names) {
-		t.Errorf("the archive has %d files", len(files))
+		t.Errorf("the backup has %d files", len(files))
 	}
 	for name, content := range files {
 		if string(content) != "..new" {

@@ -18,7 +18,7 @@ var backupOverdue = metrics.NewGauge(&metrics.GaugeOpts{
 })
 
 // watchOverdue calls save. It reports once if save has not ended after limit.
-func (a *Archiver) watchOverdue(ctx context.Context, limit time.Duration, record Record, save func()) {
+func (a *Maker) watchOverdue(ctx context.Context, limit time.Duration, record Record, save func()) {
 	began := time.Now()
 	ended := make(chan struct{})
 	var watching sync.WaitGroup
@@ -38,7 +38,7 @@ func (a *Archiver) watchOverdue(ctx context.Context, limit time.Duration, record
 	backupOverdue.Set(0)
 }
 
-func (a *Archiver) overdue(began time.Time, record Record) {
+func (a *Maker) overdue(began time.Time, record Record) {
 	const text = "the scheduled backup is overdue: it has not ended; check the disk of the backups, and other backups and key rotations for which it may wait"
 	backupOverdue.Set(1)
 	a.mu.Lock()

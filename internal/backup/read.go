@@ -12,48 +12,48 @@ import (
 	"strings"
 )
 
-// ReadManifest reads the manifest of an archive without verifying the other files.
+// ReadManifest reads the manifest of a backup without verifying the other files.
 func ReadManifest(r io.Reader) (*Manifest, error) {
 	_, m, err := openManifest(r)
 	return m, err
 }
 
-// Read reads an archive and verifies it with its manifest. It calls visit, which may be
+// Read reads a backup and verifies it with its manifest. It calls visit, which may be
 // nil, for each file in order. The files are verified only if Read returns no error.
-// Errors of the archive wrap ErrDamaged.
+// Errors of the backup wrap ErrDamaged.
 func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest, error) {
-	archive, m, err := openManifest(r)
+	backup, m, err := openManifest(r)
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range m.Files {
-		header, err := archive.tar.Next()
+		header, err := backup.tar.Next()
 		if err != nil {
 			return nil, damaged("%s is missing: %w", file.Name, truncated(err))
 		}
 		if header.Name != file.Name || header.Size != file.SizeBytes || header.Typeflag != tar.TypeReg || isSparse(header) {
 			return nil, damaged("it has the file %s of %d bytes, but the manifest has %s of %d bytes", header.Name, header.Size, file.Name, file.SizeBytes)
 		}
-		if err := readFile(archive.tar, m, file, visit); err != nil {
+		if err := readFile(backup.tar, m, file, visit); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := archive.tar.Next(); !errors.Is(err, io.EOF) {
+	if _, err := backup.tar.Next(); !errors.Is(err, io.EOF) {
 		return nil, damaged("it has files that its manifest lacks")
 	}
 	// gzip verifies its checksum at the end of the stream, after the end of tar.
-	rest, err := io.Copy(io.Discard, io.LimitReader(archive.gzip, maxPadding))
+	rest, err := io.Copy(io.Discard, io.LimitReader(backup.gzip, maxPadding))
 	if err != nil {
 		return nil, damaged("its end: %w", truncated(err))
 	}
-	if _, err := archive.raw.ReadByte(); rest == maxPadding || !errors.Is(err, io.EOF) {
+	if _, err := backup.raw.ReadByte(); rest == maxPadding || !errors.Is(err, io.EOF) {
 		return nil, damaged("it has data after its end")
 	}
 	return m, nil
 }
 
 // isSparse reports whether the file is sparse. Such a file may be much larger than the
-// archive.
+// backup.
 func isSparse(header *tar.Header) bool {
 	for record := range header.PAXRecords {
 		if strings.HasPrefix(record, "GNU.sparse.") {
@@ -71,7 +71,7 @@ func readFile(r io.Reader, m *Manifest, file File, visit func(*Manifest, File, i
 	content := &errorReader{Reader: io.TeeReader(r, sum)}
 	if visit != nil {
 		if err := visit(m, file, content); err != nil && content.err == nil {
-			return err // of visit, not of the archive
+			return err // of visit, not of the backup
 		}
 	}
 	if _, err := io.Copy(io.Discard, content); err != nil {
@@ -98,30 +98,30 @@ func (r *errorReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// openArchive is an archive whose manifest has been read.
-type openArchive struct {
+// opened is a backup whose manifest has been read.
+type opened struct {
 	raw  *bufio.Reader
 	gzip *gzip.Reader
 	tar  *tar.Reader
 }
 
-// openManifest reads the manifest, the first file of an archive.
-func openManifest(r io.Reader) (*openArchive, *Manifest, error) {
+// openManifest reads the manifest, the first file of a backup.
+func openManifest(r io.Reader) (*opened, *Manifest, error) {
 	raw := bufio.NewReader(r)
 	compressed, err := gzip.NewReader(raw)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w, or it is not a backup: %w", ErrDamaged, truncated(err))
 	}
 	compressed.Multistream(false)
-	archive := tar.NewReader(compressed)
-	header, err := archive.Next()
+	backup := tar.NewReader(compressed)
+	header, err := backup.Next()
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w, or it is not a backup: %w", ErrDamaged, truncated(err))
 	}
 	if header.Name != manifestName || header.Size > maxManifest || header.Typeflag != tar.TypeReg {
 		return nil, nil, damaged("its first file is %q, not %s", header.Name, manifestName)
 	}
-	data, err := io.ReadAll(archive)
+	data, err := io.ReadAll(backup)
 	if err != nil {
 		return nil, nil, damaged("%s: %w", manifestName, truncated(err))
 	}
@@ -129,7 +129,7 @@ func openManifest(r io.Reader) (*openArchive, *Manifest, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &openArchive{raw: raw, gzip: compressed, tar: archive}, m, nil
+	return &opened{raw: raw, gzip: compressed, tar: backup}, m, nil
 }
 
 // truncated explains the error of an early end.

@@ -15,10 +15,10 @@ import (
 
 // RestoreConfig configures [Restore] and [ImportBundle].
 type RestoreConfig struct {
-	// Archive is the path of the file. Key decrypts it.
-	Archive string
-	// Fetch, unless it is nil, puts the archive into the directory and returns its
-	// path. Archive names where it is from then.
+	// Backup is the path of the file. Key decrypts it.
+	Backup string
+	// Fetch, unless it is nil, puts the backup into the directory and returns its
+	// path. Backup names where it is from then.
 	Fetch func(dir string) (path string, err error)
 	Key   Key
 	// DataDir need not exist. Its content is moved to another directory.
@@ -26,7 +26,7 @@ type RestoreConfig struct {
 	// Keep are names in DataDir that are not moved. Named are the paths in it that the
 	// configuration names; see [datadir.Lock].
 	Keep, Named []string
-	// Stamp is this release. Archives of newer releases are refused.
+	// Stamp is this release. Backups of newer releases are refused.
 	Stamp datadir.Stamp
 	// Describe counts the objects in the snapshot again when Snapshot has used it,
 	// which may have changed the file. Prefix is that of the API servers' keys.
@@ -45,8 +45,8 @@ type Restored struct {
 	Manifest *Manifest
 	// Old is the directory with the previous content; empty if there was none.
 	Old string
-	// Config is the directory with the configuration in the archive, which the server
-	// does not use; empty if the archive has none.
+	// Config is the directory with the configuration in the backup, which the server
+	// does not use; empty if the backup has none.
 	Config string
 }
 
@@ -58,17 +58,17 @@ const (
 	beforeImport = "before-import"
 )
 
-// Restore replaces the content of the data directory by that of the archive. No server may
-// use the directory (datadir.ErrLocked). Restore reads and verifies the archive and
+// Restore replaces the content of the data directory by that of the backup. No server may
+// use the directory (datadir.ErrLocked). Restore reads and verifies the backup and
 // makes the new content in a temporary directory. Then it moves the previous content to
 // another directory; no file is overwritten or removed. When ctx ends before that, the
 // directory stays as it is.
 func Restore(ctx context.Context, cfg RestoreConfig) (restored *Restored, err error) {
 	if cfg.Fetch == nil {
-		if _, err := os.Stat(cfg.Archive); err != nil {
+		if _, err := os.Stat(cfg.Backup); err != nil {
 			return nil, fmt.Errorf("restore: %w", err) // before a directory is made
 		}
-		cfg.Fetch = func(string) (string, error) { return cfg.Archive, nil }
+		cfg.Fetch = func(string) (string, error) { return cfg.Backup, nil }
 	}
 	dir, err := datadir.Lock(cfg.DataDir, cfg.Named...)
 	if err != nil {
@@ -80,11 +80,11 @@ func Restore(ctx context.Context, cfg RestoreConfig) (restored *Restored, err er
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	if err := dir.CheckSwap(incomingDir, cfg.Keep...); err != nil { // before the work
-		return nil, fmt.Errorf("restore %s: %w", cfg.Archive, err)
+		return nil, fmt.Errorf("restore %s: %w", cfg.Backup, err)
 	}
 	m, err := fetchAndPrepare(ctx, cfg, dir.Path(), incoming)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
+		return nil, errors.Join(fmt.Errorf("restore %s: %w", cfg.Backup, err), os.RemoveAll(incoming))
 	}
 	if cfg.Prepared != nil {
 		cfg.Prepared(m)
@@ -111,7 +111,7 @@ func release(dir *datadir.Dir, err error) error {
 	return dir.Close()
 }
 
-// fetchAndPrepare makes the whole new content, of an archive that is first fetched if it
+// fetchAndPrepare makes the whole new content, of a backup that is first fetched if it
 // is not on this machine.
 func fetchAndPrepare(ctx context.Context, cfg RestoreConfig, dataDir, incoming string) (m *Manifest, err error) {
 	scratch := SpoolDir(dataDir)
@@ -123,7 +123,7 @@ func fetchAndPrepare(ctx context.Context, cfg RestoreConfig, dataDir, incoming s
 	if err != nil {
 		return nil, err
 	}
-	cfg.Archive = file
+	cfg.Backup = file
 	return prepare(ctx, cfg, incoming)
 }
 
@@ -155,10 +155,10 @@ func prepare(ctx context.Context, cfg RestoreConfig, incoming string) (*Manifest
 	return m, nil
 }
 
-// extract verifies the archive and writes its files below to, if accept returns no error
+// extract verifies the backup and writes its files below to, if accept returns no error
 // for its manifest.
 func extract(ctx context.Context, cfg RestoreConfig, to string, accept func(*Manifest, RestoreConfig) error) (m *Manifest, err error) {
-	file, err := os.Open(cfg.Archive)
+	file, err := os.Open(cfg.Backup)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (c *cancellable) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// acceptable returns an error for an archive that cannot be restored here.
+// acceptable returns an error for a backup that cannot be restored here.
 func acceptable(m *Manifest, cfg RestoreConfig) error {
 	if m.Snapshot == nil {
 		return errors.New("it is a bundle, which has certificates and keys but no data: use `kube-hyper-mini bundle import`")
@@ -234,7 +234,7 @@ func extractFile(f File, r io.Reader, to string) (err error) {
 // ImportBundle writes the certificates and keys of a bundle to a data directory that has
 // none, for another server of the same etcd.
 func ImportBundle(ctx context.Context, cfg RestoreConfig) (m *Manifest, err error) {
-	if _, err := os.Stat(cfg.Archive); err != nil {
+	if _, err := os.Stat(cfg.Backup); err != nil {
 		return nil, fmt.Errorf("import: %w", err) // before a directory is made
 	}
 	dir, err := datadir.Lock(cfg.DataDir, cfg.Named...)
@@ -244,7 +244,7 @@ func ImportBundle(ctx context.Context, cfg RestoreConfig) (m *Manifest, err erro
 	defer func() { err = release(dir, err) }()
 	for _, name := range []string{"pki", "encryption", "etcd"} {
 		if _, err := os.Lstat(dir.Join(name)); err == nil {
-			return nil, fmt.Errorf("import %s: %s has certificates, keys or data already (%s): choose another directory with --data-dir", cfg.Archive, dir.Path(), name)
+			return nil, fmt.Errorf("import %s: %s has certificates, keys or data already (%s): choose another directory with --data-dir", cfg.Backup, dir.Path(), name)
 		}
 	}
 	incoming := dir.Join(incomingDir)
@@ -258,7 +258,7 @@ func ImportBundle(ctx context.Context, cfg RestoreConfig) (m *Manifest, err erro
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("import %s: %w", cfg.Archive, err), os.RemoveAll(incoming))
+		return nil, errors.Join(fmt.Errorf("import %s: %w", cfg.Backup, err), os.RemoveAll(incoming))
 	}
 	if err := dir.Swap(incomingDir, beforeImport); err != nil {
 		return nil, err

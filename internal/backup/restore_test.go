@@ -21,7 +21,7 @@ func unpack(snapshot, _, dir string) error {
 
 func saved(t *testing.T, source Source, options Options) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "archive.tar.gz")
+	path := filepath.Join(t.TempDir(), "backup.tar.gz")
 	if _, err := Save(t.Context(), path, Encryption{}, produce(source, options)); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func names(t *testing.T, dir string) []string {
 
 func TestRestoreIntoANewDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	restored, err := Restore(t.Context(), RestoreConfig{Archive: saved(t, server(t), Options{}), DataDir: dir, Stamp: stamp, Snapshot: unpack})
+	restored, err := Restore(t.Context(), RestoreConfig{Backup: saved(t, server(t), Options{}), DataDir: dir, Stamp: stamp, Snapshot: unpack})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestRestoreKeepsThePreviousDirectory(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	restored, err := Restore(t.Context(), RestoreConfig{Archive: path, DataDir: dir, Stamp: stamp, Snapshot: unpack, Keep: []string{"backups"}})
+	restored, err := Restore(t.Context(), RestoreConfig{Backup: path, DataDir: dir, Stamp: stamp, Snapshot: unpack, Keep: []string{"backups"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestRestoreKeepsThePreviousDirectory(t *testing.T) {
 		}
 	}
 	if !slices.Contains(names(t, dir), "backups") {
-		t.Errorf("the archives were moved: %v", names(t, dir))
+		t.Errorf("the backups were moved: %v", names(t, dir))
 	}
 }
 
@@ -99,7 +99,7 @@ func TestRestoreRefuses(t *testing.T) {
 	bundle := server(t)
 	bundle.Snapshot = nil
 	for name, test := range map[string]struct {
-		archive  string
+		backup   string
 		snapshot func(string, string, string) error
 		want     string
 	}{
@@ -113,7 +113,7 @@ func TestRestoreRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := server(t).DataDir
 			before := names(t, dir)
-			_, err := Restore(t.Context(), RestoreConfig{Archive: test.archive, DataDir: dir, Stamp: stamp, Snapshot: test.snapshot})
+			_, err := Restore(t.Context(), RestoreConfig{Backup: test.backup, DataDir: dir, Stamp: stamp, Snapshot: test.snapshot})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("it said %v, want %q", err, test.want)
 			}
@@ -121,7 +121,7 @@ func TestRestoreRefuses(t *testing.T) {
 				t.Errorf("the directory has %v, and had %v", after, before)
 			}
 			missing := filepath.Join(t.TempDir(), "missing")
-			if _, err := Restore(t.Context(), RestoreConfig{Archive: test.archive, DataDir: missing, Stamp: stamp, Snapshot: test.snapshot}); err == nil {
+			if _, err := Restore(t.Context(), RestoreConfig{Backup: test.backup, DataDir: missing, Stamp: stamp, Snapshot: test.snapshot}); err == nil {
 				t.Error("into a new directory it is restored")
 			}
 			if _, err := os.Stat(missing); !os.IsNotExist(err) {
@@ -139,7 +139,7 @@ func TestRestoreNeedsTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = held.Close() }()
-	if _, err := Restore(t.Context(), RestoreConfig{Archive: path, DataDir: source.DataDir, Stamp: stamp, Snapshot: unpack}); !errors.Is(err, datadir.ErrLocked) {
+	if _, err := Restore(t.Context(), RestoreConfig{Backup: path, DataDir: source.DataDir, Stamp: stamp, Snapshot: unpack}); !errors.Is(err, datadir.ErrLocked) {
 		t.Errorf("it said %v", err)
 	}
 }
@@ -149,29 +149,29 @@ func TestBundle(t *testing.T) {
 	source.Snapshot = nil
 	path := saved(t, source, Options{Reason: ReasonBundle})
 	dir := filepath.Join(t.TempDir(), "second")
-	if _, err := ImportBundle(t.Context(), RestoreConfig{Archive: path, DataDir: dir, Stamp: stamp}); err != nil {
+	if _, err := ImportBundle(t.Context(), RestoreConfig{Backup: path, DataDir: dir, Stamp: stamp}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "pki", "ca.key")); err != nil || string(got) != "key" {
 		t.Errorf("the key is %q, %v", got, err)
 	}
-	if _, err := ImportBundle(t.Context(), RestoreConfig{Archive: path, DataDir: dir, Stamp: stamp}); err == nil || !strings.Contains(err.Error(), "--data-dir") {
+	if _, err := ImportBundle(t.Context(), RestoreConfig{Backup: path, DataDir: dir, Stamp: stamp}); err == nil || !strings.Contains(err.Error(), "--data-dir") {
 		t.Errorf("a second import said %v", err)
 	}
 	whole := saved(t, server(t), Options{})
-	if _, err := ImportBundle(t.Context(), RestoreConfig{Archive: whole, DataDir: filepath.Join(t.TempDir(), "third"), Stamp: stamp}); err == nil || !strings.Contains(err.Error(), "backup restore") {
+	if _, err := ImportBundle(t.Context(), RestoreConfig{Backup: whole, DataDir: filepath.Join(t.TempDir(), "third"), Stamp: stamp}); err == nil || !strings.Contains(err.Error(), "backup restore") {
 		t.Errorf("importing a backup said %v", err)
 	}
 }
 
 // TestRestoreIsCancelled: the data directory stays as it is, and nothing says that the
-// archive is damaged.
+// backup is damaged.
 func TestRestoreIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
 	cancel(interrupted)
 	dir := filepath.Join(t.TempDir(), "new")
-	_, err := Restore(ctx, RestoreConfig{Archive: saved(t, server(t), Options{}), DataDir: dir, Stamp: stamp, Snapshot: unpack})
+	_, err := Restore(ctx, RestoreConfig{Backup: saved(t, server(t), Options{}), DataDir: dir, Stamp: stamp, Snapshot: unpack})
 	if !errors.Is(err, interrupted) || errors.Is(err, ErrDamaged) {
 		t.Errorf("the error is %v", err)
 	}

@@ -17,19 +17,19 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// Produce writes an archive that is not encrypted.
+// Produce writes a backup that is not encrypted.
 type Produce func(ctx context.Context, w io.Writer) error
 
 // fileTime is the format of the time in file names, in UTC.
 const fileTime = "20060102T150405Z"
 
-// FileName returns the file name of an archive. Names sort by time.
+// FileName returns the file name of a backup. Names sort by time.
 func FileName(reason string, encryption Encryption, now time.Time) string {
 	return fmt.Sprintf("%s-%s%s", reason, now.UTC().Format(fileTime), encryption.Extension())
 }
 
-// Latest returns the newest archive with the reason in the directory, and its time,
-// according to the file names. Without one it returns an empty path. It skips archives
+// Latest returns the newest backup with the reason in the directory, and its time,
+// according to the file names. Without one it returns an empty path. It skips backups
 // that are dated in the future: they were made while the clock was ahead.
 func Latest(dir, reason string) (path string, made time.Time, err error) {
 	entries, err := os.ReadDir(dir)
@@ -50,11 +50,11 @@ func madeAt(name, reason string) (at time.Time, ok bool) {
 	rest, ours := strings.CutPrefix(name, reason+"-")
 	stamp, _, _ := strings.Cut(rest, ".")
 	at, err := time.Parse(fileTime, stamp)
-	return at, ours && err == nil && isArchive(name)
+	return at, ours && err == nil && isBackup(name)
 }
 
-// LatestAny returns the path of the latest archive in the directory, whatever the
-// reason it was made for, and when it was made; empty without one. Archives that were
+// LatestAny returns the path of the latest backup in the directory, whatever the
+// reason it was made for, and when it was made; empty without one. Backups that were
 // renamed are not found.
 func LatestAny(dir string) (path string, made time.Time, err error) {
 	for _, reason := range []string{ReasonManual, ReasonScheduled, ReasonUpgrade} {
@@ -69,7 +69,7 @@ func LatestAny(dir string) (path string, made time.Time, err error) {
 	return path, made, nil
 }
 
-// Copy produces an archive, verifies it, encrypts it and writes it to w. After an error
+// Copy produces a backup, verifies it, encrypts it and writes it to w. After an error
 // the content of w is incomplete.
 func Copy(ctx context.Context, w io.Writer, encryption Encryption, produce Produce) (*Manifest, error) {
 	encrypted, err := encryption.Writer(w)
@@ -83,13 +83,13 @@ func Copy(ctx context.Context, w io.Writer, encryption Encryption, produce Produ
 	go func() {
 		err := produce(ctx, writer)
 		produced <- err
-		// The reader must get the error of the producer, not the end of the archive.
+		// The reader must get the error of the producer, not the end of the backup.
 		_ = writer.CloseWithError(err) // never fails
 	}()
 	out := &errorWriter{Writer: encrypted}
 	m, err := Read(io.TeeReader(reader, out), nil)
 	if out.err != nil {
-		err = out.err // the archive is not damaged: w cannot be written
+		err = out.err // the backup is not damaged: w cannot be written
 	}
 	if err != nil {
 		cancel(err)
@@ -119,7 +119,7 @@ func (w *errorWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Save writes the archive to path: first to a temporary file, which it reads back,
+// Save writes the backup to path: first to a temporary file, which it reads back,
 // compares and syncs, then it renames the file. It does not replace an existing file: the
 // error is fs.ErrExist.
 func Save(ctx context.Context, path string, encryption Encryption, produce Produce) (*Manifest, error) {
@@ -136,7 +136,7 @@ func Save(ctx context.Context, path string, encryption Encryption, produce Produ
 	return m, nil
 }
 
-// notNamed is the error of an archive that cannot get its name.
+// notNamed is the error of a backup that cannot get its name.
 func notNamed(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w; choose another name", fs.ErrExist)
@@ -168,7 +168,7 @@ func SaveDated(ctx context.Context, dir, reason string, encryption Encryption, p
 	return path, nil
 }
 
-// saveUnfinished writes the archive for path to a temporary file in its directory, which it
+// saveUnfinished writes the backup for path to a temporary file in its directory, which it
 // returns.
 func saveUnfinished(ctx context.Context, path string, encryption Encryption, produce Produce) (name string, m *Manifest, err error) {
 	dir := filepath.Dir(path)
@@ -219,28 +219,28 @@ func compare(path string, written hash.Hash) error {
 	return nil
 }
 
-// Archive is a file in a directory of archives.
-type Archive struct {
+// Listed is a backup in a directory.
+type Listed struct {
 	Path      string    `json:"path"`
 	SizeBytes int64     `json:"sizeBytes"`
 	Modified  time.Time `json:"modified"`
-	// Manifest is nil if the archive cannot be read; Problem is the reason.
+	// Manifest is nil if the backup cannot be read; Problem is the reason.
 	Manifest *Manifest `json:"manifest,omitempty"`
 	Problem  string    `json:"problem,omitempty"`
 	// Encrypted is set if it cannot be read because no key for it was given.
 	Encrypted bool `json:"encrypted,omitempty"`
 }
 
-// List returns the archives in a directory, the oldest first. It reads only their
-// manifests; [Read] verifies an archive. A directory that does not exist has none.
-func List(dir string, key Key) ([]Archive, error) {
+// List returns the backups in a directory, the oldest first. It reads only their
+// manifests; [Read] verifies a backup. A directory that does not exist has none.
+func List(dir string, key Key) ([]Listed, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("list backups: %w", err)
 	}
-	var archives []Archive
+	var backups []Listed
 	for _, e := range entries {
-		if !isArchive(e.Name()) || !e.Type().IsRegular() {
+		if !isBackup(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
 		info, err := e.Info()
@@ -250,17 +250,17 @@ func List(dir string, key Key) ([]Archive, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list backups: %w", err)
 		}
-		a := Archive{Path: filepath.Join(dir, e.Name()), SizeBytes: info.Size(), Modified: info.ModTime()}
+		a := Listed{Path: filepath.Join(dir, e.Name()), SizeBytes: info.Size(), Modified: info.ModTime()}
 		if a.Manifest, err = manifestOf(a.Path, key); err != nil {
 			a.Problem, a.Encrypted = err.Error(), errors.Is(err, ErrEncrypted)
 		}
-		archives = append(archives, a)
+		backups = append(backups, a)
 	}
-	slices.SortStableFunc(archives, func(a, b Archive) int { return a.Modified.Compare(b.Modified) })
-	return archives, nil
+	slices.SortStableFunc(backups, func(a, b Listed) int { return a.Modified.Compare(b.Modified) })
+	return backups, nil
 }
 
-func isArchive(name string) bool {
+func isBackup(name string) bool {
 	return !strings.HasPrefix(name, ".") && (strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tar.gz.age"))
 }
 
@@ -277,17 +277,17 @@ func manifestOf(path string, key Key) (*Manifest, error) {
 	return ReadManifest(content)
 }
 
-// Prune removes all but the newest keep archives with the reason, and old temporary files.
-// It also keeps the first archive that is not older than since, unless since is zero.
-// Archives that are dated in the future are older than all others. It returns the removed
-// names. Archives that were renamed stay, and do not count.
+// Prune removes all but the newest keep backups with the reason, and old temporary files.
+// It also keeps the first backup that is not older than since, unless since is zero.
+// Backups that are dated in the future are older than all others. It returns the removed
+// names. Backups that were renamed stay, and do not count.
 func Prune(dir, reason string, keep int, since time.Time) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("remove old backups: %w", err)
 	}
-	var ahead, archives, remove []string // by name, which is by time
-	first, now := "", time.Now()         // first is the first archive since then
+	var ahead, backups, remove []string // by name, which is by time
+	first, now := "", time.Now()        // first is the first backup since then
 	for _, e := range entries {
 		made, ours := madeAt(e.Name(), reason)
 		switch {
@@ -302,11 +302,11 @@ func Prune(dir, reason string, keep int, since time.Time) ([]string, error) {
 			if first == "" && !since.IsZero() && !made.Before(since) {
 				first = e.Name()
 			}
-			archives = append(archives, e.Name())
+			backups = append(backups, e.Name())
 		}
 	}
-	archives = append(ahead, archives...)
-	for _, name := range archives[:max(len(archives)-keep, 0)] {
+	backups = append(ahead, backups...)
+	for _, name := range backups[:max(len(backups)-keep, 0)] {
 		if name != first {
 			remove = append(remove, name)
 		}

@@ -17,7 +17,7 @@ type fullWriter struct{}
 // Write implements io.Writer.
 func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestFullDestination: the archive of a full disk is not called damaged.
+// TestFullDestination: the backup of a full disk is not called damaged.
 func TestFullDestination(t *testing.T) {
 	_, err := Copy(t.Context(), fullWriter{}, Encryption{}, produce(server(t), Options{Reason: ReasonManual}))
 	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, ErrDamaged) {
@@ -25,7 +25,7 @@ func TestFullDestination(t *testing.T) {
 	}
 }
 
-// TestSaveReplacesNothing: a file that another process makes while an archive is written stays.
+// TestSaveReplacesNothing: a file that another process makes while a backup is written stays.
 func TestSaveReplacesNothing(t *testing.T) {
 	dir, source := t.TempDir(), server(t)
 	path := filepath.Join(dir, "one.tar.gz")

@@ -16,7 +16,7 @@ import (
 type otherServers struct {
 	dir string
 	log *slog.Logger
-	// since is when this server has started. Older archives may be its own: the volume may
+	// since is when this server has started. Older backups may be its own: the volume may
 	// be mounted later, or cannot be read at the start.
 	since time.Time
 	// known are the names of the scheduled backups that the first look into the directory
@@ -25,7 +25,7 @@ type otherServers struct {
 	reported bool
 }
 
-func (a *Archiver) otherServers() *otherServers {
+func (a *Maker) otherServers() *otherServers {
 	o := &otherServers{dir: a.config.Backup.Dir, log: a.log, since: time.Now()}
 	o.unknown()
 	return o

@@ -24,7 +24,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// Source has the content of an archive.
+// Source has the content of a backup.
 type Source struct {
 	// DataDir has the certificates and keys. Snapshots are copied to it first.
 	DataDir string
@@ -38,18 +38,18 @@ type Source struct {
 	// Config is the effective configuration.
 	Config []byte
 	// ConfigFiles are the fields of the configuration that name files, in the order of the
-	// archive. The file of the field a.b is config/files/a.b there.
+	// backup. The file of the field a.b is config/files/a.b there.
 	ConfigFiles []config.Field
 	// Spooled, unless it is nil, is called once when the content has been read, before
 	// the first byte is written.
 	Spooled func()
 }
 
-// Options select the content of an archive.
+// Options select the content of a backup.
 type Options struct {
 	// Reason is one of the Reason constants.
 	Reason string
-	// Chain is the ID of the chain for a base of a continuous archive.
+	// Chain is the ID of the chain for a base of a journal.
 	Chain string
 	// ChainKey authenticates the end of the chain.
 	ChainKey string
@@ -64,7 +64,7 @@ type entry struct {
 	path    string // instead of content
 }
 
-// Write writes an archive. It reads the whole content before it writes the first byte, so
+// Write writes a backup. It reads the whole content before it writes the first byte, so
 // that most errors occur before. After an error in between, [Read] refuses the stream.
 func Write(ctx context.Context, w io.Writer, source Source, options Options) (*Manifest, error) {
 	m := &Manifest{Format: Format, Created: time.Now().UTC().Truncate(time.Second), Reason: options.Reason, Chain: options.Chain, ChainKey: options.ChainKey, Stamp: source.Stamp}
@@ -92,8 +92,8 @@ func Write(ctx context.Context, w io.Writer, source Source, options Options) (*M
 	if source.Spooled != nil {
 		source.Spooled()
 	}
-	if err := writeArchive(ctx, w, m, entries); err != nil {
-		return nil, fmt.Errorf("write the archive: %w", err)
+	if err := writeBackup(ctx, w, m, entries); err != nil {
+		return nil, fmt.Errorf("write the backup: %w", err)
 	}
 	return m, nil
 }
@@ -131,7 +131,7 @@ func spoolBelow(ctx context.Context, source Source) (entry, *Snapshot, error) {
 }
 
 // identityDirs are the directories of the certificates and keys, in the data directory and in
-// archives.
+// backups.
 var identityDirs = []string{"pki", "encryption"}
 
 // identityEntries reads all files except the snapshot.
@@ -166,7 +166,7 @@ func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut 
 		}
 		content, err := os.ReadFile(field.Value)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read the content of the archive: %w", err)
+			return nil, nil, fmt.Errorf("read the content of the backup: %w", err)
 		}
 		if withoutKeys && hasPrivateKey(content) { // a certificate and its key may be in one file
 			leftOut = append(leftOut, name)
@@ -193,11 +193,11 @@ func hasPrivateKey(data []byte) bool {
 // configFiles begins the names of the files that the configuration names.
 const configFiles = "config/files/"
 
-// ConfigFileName returns the name, in archives, of the file that the field at the path
+// ConfigFileName returns the name, in backups, of the file that the field at the path
 // names.
 func ConfigFileName(field string) string { return configFiles + field }
 
-// ConfigFileField returns the field whose file has the name in archives.
+// ConfigFileField returns the field whose file has the name in backups.
 func ConfigFileField(name string) (field string, ok bool) {
 	return strings.CutPrefix(name, configFiles)
 }
@@ -207,8 +207,8 @@ func newEntry(name string, content []byte) entry {
 	return entry{File: File{Name: name, SizeBytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}, content: content}
 }
 
-func writeArchive(ctx context.Context, w io.Writer, m *Manifest, entries []entry) error {
-	out, err := newArchiveWriter(w, m)
+func writeBackup(ctx context.Context, w io.Writer, m *Manifest, entries []entry) error {
+	out, err := newBackupWriter(w, m)
 	if err != nil {
 		return err
 	}
@@ -220,15 +220,15 @@ func writeArchive(ctx context.Context, w io.Writer, m *Manifest, entries []entry
 	return out.close()
 }
 
-// archiveWriter writes the files of an archive, in the order of its manifest.
-type archiveWriter struct {
+// backupWriter writes the files of a backup, in the order of its manifest.
+type backupWriter struct {
 	gzip    *gzip.Writer
 	tar     *tar.Writer
 	created time.Time
 }
 
-// newArchiveWriter writes the manifest.
-func newArchiveWriter(w io.Writer, m *Manifest) (*archiveWriter, error) {
+// newBackupWriter writes the manifest.
+func newBackupWriter(w io.Writer, m *Manifest) (*backupWriter, error) {
 	manifest, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return nil, err
@@ -239,12 +239,12 @@ func newArchiveWriter(w io.Writer, m *Manifest) (*archiveWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &archiveWriter{gzip: compressed, tar: tar.NewWriter(compressed), created: m.Created}
+	a := &backupWriter{gzip: compressed, tar: tar.NewWriter(compressed), created: m.Created}
 	return a, a.addEntry(context.Background(), newEntry(manifestName, append(manifest, '\n')))
 }
 
 // addEntry writes the next file from the entry.
-func (a *archiveWriter) addEntry(ctx context.Context, e entry) error {
+func (a *backupWriter) addEntry(ctx context.Context, e entry) error {
 	if e.path == "" {
 		return a.add(ctx, e.File, bytes.NewReader(e.content))
 	}
@@ -257,7 +257,7 @@ func (a *archiveWriter) addEntry(ctx context.Context, e entry) error {
 }
 
 // add writes the next file.
-func (a *archiveWriter) add(ctx context.Context, f File, content io.Reader) error {
+func (a *backupWriter) add(ctx context.Context, f File, content io.Reader) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -271,4 +271,4 @@ func (a *archiveWriter) add(ctx context.Context, f File, content io.Reader) erro
 	return nil
 }
 
-func (a *archiveWriter) close() error { return errors.Join(a.tar.Close(), a.gzip.Close()) }
+func (a *backupWriter) close() error { return errors.Join(a.tar.Close(), a.gzip.Close()) }

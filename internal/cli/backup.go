@@ -32,14 +32,14 @@ func newBackup() *cobra.Command {
 		Long: `Save, list, inspect and restore the data of a server: the objects, the
 certificates and keys, the keys that encrypt resources, and the configuration.
 
-An archive contains all private keys of the server. Protect it like a private
+A backup contains all private keys of the server. Protect it like a private
 key, or encrypt it with --encrypt-to.`,
 	}
 	cmd.AddCommand(newBackupSave(), newBackupList(), newBackupInspect(), newBackupRestore())
 	return cmd
 }
 
-// encryptFlags select the recipients or the passphrase that archives are encrypted
+// encryptFlags select the recipients or the passphrase that backups are encrypted
 // with.
 type encryptFlags struct {
 	encryption backup.Encryption
@@ -47,7 +47,7 @@ type encryptFlags struct {
 }
 
 func (f *encryptFlags) add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.encryption.Recipients, "encrypt-to", nil, "age recipient (age1...) that can decrypt the archive, instead of backup.encryptTo; may be repeated")
+	flags.StringSliceVar(&f.encryption.Recipients, "encrypt-to", nil, "age recipient (age1...) that can decrypt the backup, instead of backup.encryptTo; may be repeated")
 	flags.StringVar(&f.encryption.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase to encrypt with, instead of backup.encryptTo")
 	flags.BoolVar(&f.plain, "plain", false, "do not encrypt; overrides backup.encryptTo")
 }
@@ -67,12 +67,12 @@ func (f *encryptFlags) resolve(cfg *config.ServerConfiguration) (backup.Encrypti
 	}
 }
 
-// keyFlags select the key that decrypts an archive.
+// keyFlags select the key that decrypts a backup.
 type keyFlags struct{ key backup.Key }
 
 func (f *keyFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.key.IdentityFile, "identity", "", "age identity file that decrypts the archive")
-	flags.StringVar(&f.key.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase of an encrypted archive")
+	flags.StringVar(&f.key.IdentityFile, "identity", "", "age identity file that decrypts the backup")
+	flags.StringVar(&f.key.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase of an encrypted backup")
 }
 
 func newBackupSave() *cobra.Command {
@@ -80,16 +80,16 @@ func newBackupSave() *cobra.Command {
 	var noKeys bool
 	cmd := &cobra.Command{
 		Use:   "save [FILE|-]",
-		Short: "Save an archive, of a running server or of a stopped one",
-		Long: `Save an archive, of a running server or of a stopped one. Without FILE the
-archive is written to the directory backup.dir of the configuration, which is made if
+		Short: "Save a backup, of a running server or of a stopped one",
+		Long: `Save a backup, of a running server or of a stopped one. Without FILE the
+backup is written to the directory backup.dir of the configuration, which is made if
 it is missing. The directory of FILE must exist; - is standard output.
 
 From a running server the command requests the objects through the API, with the
 administrator's kubeconfig in the data directory, and reads the keys from the
 data directory. Other users with the right to POST to the path
-/kube-hyper-mini/backup get archives without keys, or archives that are encrypted
-to backup.encryptTo. The archive is verified before the file gets its name. It is
+/kube-hyper-mini/backup get backups without keys, or backups that are encrypted
+to backup.encryptTo. The backup is verified before the file gets its name. It is
 encrypted to backup.encryptTo unless a flag says otherwise.`,
 		Example: `  kube-hyper-mini backup save
   kube-hyper-mini backup save --encrypt-to age1... /mnt/backups/today.tar.gz.age
@@ -109,29 +109,29 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
-			produce, err := archiveFrom(cmd, flags, options)
+			produce, err := backupFrom(cmd, flags, options)
 			if err != nil {
 				return err
 			}
-			return saveArchive(cmd, cfg, file, to, produce)
+			return saveBackup(cmd, cfg, file, to, produce)
 		},
 	}
 	flags.addServed(cmd.Flags())
 	encryption.add(cmd.Flags())
-	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave out certificates and keys; a restore then needs them from another archive")
+	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave out certificates and keys; a restore then needs them from another backup")
 	return cmd
 }
 
-// saveArchive writes the archive to the file, or to standard output for "-", and
+// saveBackup writes the backup to the file, or to standard output for "-", and
 // prints a summary to standard error.
-func saveArchive(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, encryption backup.Encryption, produce backup.Produce) error {
+func saveBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, encryption backup.Encryption, produce backup.Produce) error {
 	if err := checkDestination(cfg, file); err != nil {
 		return err
 	}
 	showProgress(cmd)
 	counter := &progress.Counter{}
 	counted := func(ctx context.Context, w io.Writer) error { return produce(ctx, counter.Writer(w)) }
-	stop := track(cmd, "saving the archive", bytesWritten(counter, cfg))
+	stop := track(cmd, "saving the backup", bytesWritten(counter, cfg))
 	defer stop()
 	var m *backup.Manifest
 	var err error
@@ -170,9 +170,9 @@ func checkDestination(cfg *config.ServerConfiguration, file string) error {
 	return nil
 }
 
-// archiveFrom returns a producer that reads from the running server or, if none runs, from
+// backupFrom returns a producer that reads from the running server or, if none runs, from
 // the data directory.
-func archiveFrom(cmd *cobra.Command, flags *configFlags, options backup.Options) (backup.Produce, error) {
+func backupFrom(cmd *cobra.Command, flags *configFlags, options backup.Options) (backup.Produce, error) {
 	cfg, err := completed(cmd, flags)
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func newBackupList() *cobra.Command {
 	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the archives in the configured directory, or what a continuous archive has",
+		Short: "List the backups in the configured directory, or what a journal has",
 		Example: `  kube-hyper-mini backup list
   kube-hyper-mini backup list --from s3://bucket/prefix -o yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -211,37 +211,37 @@ func newBackupList() *cobra.Command {
 				return err
 			}
 			if from.from != "" {
-				return listContinuous(cmd, cfg, from, output)
+				return listJournal(cmd, cfg, from, output)
 			}
 			if dir == "" {
 				dir = cfg.Backup.Dir
 			}
-			archives, err := backup.List(dir, key.key)
+			backups, err := backup.List(dir, key.key)
 			if err != nil {
 				return err
 			}
 			if output != "text" {
-				return printValue(cmd.OutOrStdout(), archives, output)
+				return printValue(cmd.OutOrStdout(), backups, output)
 			}
-			if len(archives) == 0 {
+			if len(backups) == 0 {
 				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no backups in %s\n", dir)
 				return err
 			}
-			return printArchives(cmd.OutOrStdout(), archives)
+			return printBackups(cmd.OutOrStdout(), backups)
 		},
 	}
 	flags.addServed(cmd.Flags())
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
 	outputFlag(cmd, &output)
-	from.add(cmd.Flags(), "say which moments can be restored from the continuous archive in this directory or s3://BUCKET/PREFIX, and what is missing")
+	from.add(cmd.Flags(), "say which moments can be restored from the journal in this directory or s3://BUCKET/PREFIX, and what is missing")
 	return cmd
 }
 
-func printArchives(w io.Writer, archives []backup.Archive) error {
+func printBackups(w io.Writer, backups []backup.Listed) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "CREATED\tSIZE\tREVISION\tOBJECTS\tVERSION\tFILE") // Flush reports what failed
-	for _, a := range archives {
+	for _, a := range backups {
 		created, revision, count, version := a.Modified, "-", "-", a.Problem
 		if m := a.Manifest; m != nil {
 			created, version = m.Created, m.Stamp.Version
@@ -269,7 +269,7 @@ func newBackupInspect() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Verify an archive and print its content",
+		Short: "Verify a backup and print its content",
 		Example: `  kube-hyper-mini backup inspect today.tar.gz
   kube-hyper-mini backup inspect today.tar.gz.age --identity key.txt`,
 		Args: exactly("FILE"),
@@ -329,7 +329,7 @@ func printManifest(w io.Writer, m *backup.Manifest) error {
 	return table.Flush()
 }
 
-// printLeftOut prints the files that the archive lacks and what a restore then needs.
+// printLeftOut prints the files that the backup lacks and what a restore then needs.
 func printLeftOut(w io.Writer, m *backup.Manifest) error {
 	if len(m.LeftOut) == 0 {
 		return nil

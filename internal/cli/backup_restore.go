@@ -10,16 +10,16 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
-const restoreHelp = `Replace the content of the data directory by that of an archive. The server
+const restoreHelp = `Replace the content of the data directory by that of a backup. The server
 of that directory must be stopped. A directory that has data is named with --data-dir
 or --config.
 
-The archive is verified, and the new content is complete, before anything is moved.
+The backup is verified, and the new content is complete, before anything is moved.
 The previous content is kept in a directory in the data directory, which the last
 line of the output names. It can be used as a data directory itself.
 
@@ -27,7 +27,7 @@ The revision is raised above all that clients have seen, so that clients with a 
 list the objects again. The saved configuration is put beside the data for reading;
 the server is still started with --config.
 
-With --from it restores from a continuous archive: the newest state, that of a
+With --from it restores from a journal: the newest state, that of a
 moment (--at), or of a revision (--revision). The chain is verified, and what
 changed after its base is replayed. Where the chain is broken, the newest state is
 the last one before the break.`
@@ -39,14 +39,14 @@ func newBackupRestore() *cobra.Command {
 	var revision int64
 	cmd := &cobra.Command{
 		Use:   "restore FILE|--from DESTINATION",
-		Short: "Replace the content of the data directory by an archive; keep the previous content",
+		Short: "Replace the content of the data directory by a backup; keep the previous content",
 		Long:  restoreHelp,
 		Example: `  kube-hyper-mini backup restore /mnt/backups/today.tar.gz
   kube-hyper-mini backup restore --data-dir ./another today.tar.gz
-  kube-hyper-mini backup restore --from /mnt/archive
+  kube-hyper-mini backup restore --from /mnt/journal
   kube-hyper-mini backup restore --from s3://bucket/prefix --endpoint https://minio.example.org
-  kube-hyper-mini backup restore --from /mnt/archive --at 2026-11-21T15:04:05Z
-  kube-hyper-mini backup restore --from /mnt/archive --at "10m ago" --data-dir ./before`,
+  kube-hyper-mini backup restore --from /mnt/journal --at 2026-11-21T15:04:05Z
+  kube-hyper-mini backup restore --from /mnt/journal --at "10m ago" --data-dir ./before`,
 		Args: atMostOne("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := completed(cmd, flags)
@@ -63,10 +63,10 @@ func newBackupRestore() *cobra.Command {
 			var restored *backup.Restored
 			switch {
 			case (len(args) == 1) == (from.from != ""):
-				return usageError(errors.New("give either the FILE of a backup or --from with a continuous archive"))
+				return usageError(errors.New("give either the FILE of a backup or --from with a journal"))
 			case from.from != "":
-				restored, err = restoreContinuous(cmd, cfg, from, target, key.key)
-			case target != (archive.Target{}):
+				restored, err = restoreJournal(cmd, cfg, from, target, key.key)
+			case target != (journal.Target{}):
 				return usageError(errors.New("--at and --revision need --from: a backup is of one moment"))
 			default:
 				restored, err = restoreBackup(cmd, cfg, args[0], key.key)
@@ -79,7 +79,7 @@ func newBackupRestore() *cobra.Command {
 	}
 	flags.addLocation(cmd.Flags())
 	key.add(cmd.Flags())
-	from.add(cmd.Flags(), "restore from the continuous archive in this directory or s3://BUCKET/PREFIX")
+	from.add(cmd.Flags(), "restore from the journal in this directory or s3://BUCKET/PREFIX")
 	cmd.Flags().StringVar(&at, "at", "", "with --from: the state at this time, as 2026-11-21T15:04:05Z, \"2026-11-21 15:04\" or \"10m ago\"")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "with --from: the state at this revision of etcd")
 	return cmd
@@ -96,7 +96,7 @@ func requireNamed(dataDir string, named bool) error {
 
 func restoreBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, key backup.Key) (*backup.Restored, error) {
 	showProgress(cmd)
-	defer track(cmd, "restoring the archive", directorySize(filepath.Join(cfg.DataDir, "restore.tmp")))()
+	defer track(cmd, "restoring the backup", directorySize(filepath.Join(cfg.DataDir, "restore.tmp")))()
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err

@@ -10,9 +10,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// TestDestinationOfAnArchive: directories of a mistyped path are not made; the directory for
+// TestDestinationOfAnBackup: directories of a mistyped path are not made; the directory for
 // backups is.
-func TestDestinationOfAnArchive(t *testing.T) {
+func TestDestinationOfAnBackup(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	stamp := datadir.CurrentStamp()
 	d, err := datadir.Open(dir, stamp)

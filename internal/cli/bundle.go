@@ -16,7 +16,7 @@ func newBundle() *cobra.Command {
 		Short: "Copy certificates and keys to another server of the same external etcd",
 		Long: `Copy the certificate authorities and keys of a server to another server of the
 same external etcd: create a bundle on the first one, import it on the other one,
-then start that. A bundle is an archive without objects. Protect it like a
+then start that. A bundle is a backup without objects. Protect it like a
 private key.`,
 		Example: `  kube-hyper-mini bundle create first.tar.gz
   kube-hyper-mini bundle import first.tar.gz --config /etc/kube-hyper-mini/config.yaml`,
@@ -41,7 +41,7 @@ func newBundleCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return saveArchive(cmd, cfg, args[0], to, func(ctx context.Context, w io.Writer) error {
+			return saveBackup(cmd, cfg, args[0], to, func(ctx context.Context, w io.Writer) error {
 				return parts.Bundle(ctx, cfg, w)
 			})
 		},

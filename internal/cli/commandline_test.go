@@ -196,11 +196,11 @@ func TestEachCommandHasAnExample(t *testing.T) {
 	visit(newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}))
 }
 
-// TestNoArchive: a mistyped name of an archive is an error, in each format.
-func TestNoArchive(t *testing.T) {
+// TestNoJournal: a mistyped name of a journal is an error, in each format.
+func TestNoJournal(t *testing.T) {
 	for _, output := range []string{"text", "json", "yaml"} {
 		from := t.TempDir()
-		if out, errs, code := runCLI(t, "backup", "list", "--from", from, "-o", output); code != ExitFailure || out != "" || !strings.Contains(errs, "no archive in "+from) {
+		if out, errs, code := runCLI(t, "backup", "list", "--from", from, "-o", output); code != ExitFailure || out != "" || !strings.Contains(errs, "no journal in "+from) {
 			t.Errorf("%s: exit code %d:\n%s%s", output, code, out, errs)
 		}
 	}

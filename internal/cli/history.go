@@ -15,28 +15,28 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/undelete"
 )
 
 func newHistory() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
-		Short: "List, show and compare the versions of an object in the continuous archive",
-		Long: `List, show and compare the versions of an object in the continuous archive.
+		Short: "List, show and compare the versions of an object in the journal",
+		Long: `List, show and compare the versions of an object in the journal.
 
 KIND is a type as kubectl knows it: widget, widgets, a short name, or
 widgets.example.com, also for a type that the server does not have any more. The
-commands read the archive itself: they need the right to read its files or its
-bucket, and the key of an encrypted one. Who can read an archive can read all
+commands read the journal itself: they need the right to read its files or its
+bucket, and the key of an encrypted one. Who can read a journal can read all
 objects in it.`,
 	}
 	cmd.AddCommand(newHistoryGet(), newHistoryShow(), newHistoryDiff())
 	return cmd
 }
 
-// objectFlags locate an object in an archive.
+// objectFlags locate an object in a journal.
 type objectFlags struct {
 	config              configFlags
 	key                 keyFlags
@@ -51,7 +51,7 @@ func (f *objectFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.config.addServed(flags)
 	f.key.add(flags)
-	f.from.add(flags, "the continuous archive in this directory or s3://BUCKET/PREFIX (default: archive.destination)")
+	f.from.add(flags, "the journal in this directory or s3://BUCKET/PREFIX (default: journal.destination)")
 	flags.Var((*fileFlag)(&f.kubeconfig), "kubeconfig", "kubeconfig of the server (default: the local server's administrator, or KUBECONFIG without one)")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current context)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
@@ -62,19 +62,19 @@ func (f *objectFlags) addMoment(cmd *cobra.Command, at, revision string) {
 	cmd.Flags().Int64Var(&f.revision, "revision", 0, revision)
 }
 
-// archivedObject is the object that the flags and arguments select, with its archive and
+// journaledObject is the object that the flags and arguments select, with its journal and
 // its server.
-type archivedObject struct {
+type journaledObject struct {
 	client  *undelete.Client
-	archive *history.Archive
+	journal *history.Journal
 	object  history.Object
-	target  archive.Target
+	target  journal.Target
 	// done is what the command has done so far, for a person.
 	done atomic.Pointer[string]
 }
 
-// open finds the archive, the server and the object. It does not read the archive.
-func (f *objectFlags) open(cmd *cobra.Command, args []string) (*archivedObject, error) {
+// open finds the journal, the server and the object. It does not read the journal.
+func (f *objectFlags) open(cmd *cobra.Command, args []string) (*journaledObject, error) {
 	cfg, err := completed(cmd, &f.config)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*archivedObject, 
 	}
 	location := f.from.location(cfg)
 	if location.URL == "" {
-		return nil, usageError(errors.New("there is no archive: set archive.destination and name the file with --config, or name the archive with --from"))
+		return nil, usageError(errors.New("there is no journal: set journal.destination and name the file with --config, or name the journal with --from"))
 	}
 	store, err := location.Open()
 	if err != nil {
@@ -110,19 +110,19 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*archivedObject, 
 	if object.Namespaced || object.Kind == "" {
 		object.Namespace = namespace
 	}
-	p := &archivedObject{client: client, object: object, target: target}
+	p := &journaledObject{client: client, object: object, target: target}
 	showProgress(cmd)
 	errOut := cmd.ErrOrStderr()
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the command continues
 	}
-	reader := archive.Reader{Store: store, Key: f.key.key, Progress: p.counts("segments")}
-	p.archive = history.New(reader, cfg.Etcd.External.Prefix, say)
+	reader := journal.Reader{Store: store, Key: f.key.key, Progress: p.counts("segments")}
+	p.journal = history.New(reader, cfg.Etcd.External.Prefix, say)
 	return p, nil
 }
 
 // counts returns a function that sets done to a number of things.
-func (p *archivedObject) counts(of string) func(done, total int) {
+func (p *journaledObject) counts(of string) func(done, total int) {
 	return func(done, total int) {
 		text := fmt.Sprintf("%d of %d %s", done, total, of)
 		p.done.Store(&text)
@@ -130,7 +130,7 @@ func (p *archivedObject) counts(of string) func(done, total int) {
 }
 
 // track shows the task and what is done of it, until stop is called.
-func (p *archivedObject) track(cmd *cobra.Command, task string) (stop func()) {
+func (p *journaledObject) track(cmd *cobra.Command, task string) (stop func()) {
 	p.done.Store(nil)
 	return track(cmd, task, func() string {
 		if text := p.done.Load(); text != nil {
@@ -198,13 +198,13 @@ func newHistoryGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KIND NAME",
 		Short: "List the versions of an object",
-		Long: `List the versions of an object, the newest last. The archive is read from its
+		Long: `List the versions of an object, the newest last. The journal is read from its
 beginning, or with --since from a base before that time.
 
-TIME is when the change was read for the archive; "<" means that it was made earlier.
+TIME is when the change was read for the journal; "<" means that it was made earlier.
 MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 		Example: `  kube-hyper-mini history get configmap settings -n team
-  kube-hyper-mini history get widgets.example.com/one --since 24h --from /mnt/archive`,
+  kube-hyper-mini history get widgets.example.com/one --since 24h --from /mnt/journal`,
 		Args: oneObject,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 || since < 0 {
@@ -218,14 +218,14 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 			if since > 0 {
 				from = time.Now().Add(-since)
 			}
-			stop := p.track(cmd, "reading the archive")
+			stop := p.track(cmd, "reading the journal")
 			defer stop()
 			printer := newVersionPrinter(&firstWrite{to: cmd.OutOrStdout(), before: stop}, output)
-			if err := p.archive.Versions(cmd.Context(), p.object, from, limit, printer.print); err != nil {
+			if err := p.journal.Versions(cmd.Context(), p.object, from, limit, printer.print); err != nil {
 				return err
 			}
 			if printer.count == 0 {
-				return fmt.Errorf("the archive has no version of %s", p.object)
+				return fmt.Errorf("the journal has no version of %s", p.object)
 			}
 			return printer.end()
 		},
@@ -252,7 +252,7 @@ func newHistoryShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.target == (archive.Target{}) {
+			if p.target == (journal.Target{}) {
 				return usageError(errors.New("give the moment with --at or --revision; history get lists the versions"))
 			}
 			object, err := p.show(cmd, p.target)
@@ -272,14 +272,14 @@ func newHistoryShow() *cobra.Command {
 	return cmd
 }
 
-func (p *archivedObject) show(cmd *cobra.Command, target archive.Target) (*unstructured.Unstructured, error) {
-	stop := p.track(cmd, "reading the archive")
+func (p *journaledObject) show(cmd *cobra.Command, target journal.Target) (*unstructured.Unstructured, error) {
+	stop := p.track(cmd, "reading the journal")
 	defer stop()
-	moment, err := p.archive.Moment(cmd.Context(), target)
+	moment, err := p.journal.Moment(cmd.Context(), target)
 	if err != nil {
 		return nil, err
 	}
-	object, version, err := p.archive.At(cmd.Context(), p.object, moment)
+	object, version, err := p.journal.At(cmd.Context(), p.object, moment)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +312,7 @@ left out, and the values of a Secret are masked.`,
 			var objects []*unstructured.Unstructured
 			var names []string
 			for _, number := range numbers {
-				object, err := p.show(cmd, archive.Target{Revision: number})
+				object, err := p.show(cmd, journal.Target{Revision: number})
 				if err != nil {
 					return err
 				}

@@ -37,7 +37,7 @@ COMMAND has ended, the remaining processes of its group are ended, and the serve
 its directory are removed; also if this process is killed.
 
 --config may name the configuration of another server: its data directory, external
-etcd, archive, backups, audit log and kubeconfig are not used.
+etcd, journal, backups, audit log and kubeconfig are not used.
 
 Without COMMAND, the command prints a shell line that sets KUBECONFIG, and waits for
 Ctrl-C. A program that starts it that way gives --until-eof and keeps a pipe to its
@@ -103,7 +103,7 @@ func newRun() *cobra.Command {
 func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
 	flags.StringArrayVar(&options.CRDs, "crds", nil, "file or directory of CustomResourceDefinitions to apply first; other documents, and Helm templates without CRDs, are ignored (repeatable)")
 	flags.StringArrayVar(&options.Manifests, "manifests", nil, "file or directory of manifests to apply after the CRDs (repeatable)")
-	flags.StringVar(&options.From, "from", "", "start with a copy of this archive (see backup), data directory, or directory kept by --keep")
+	flags.StringVar(&options.From, "from", "", "start with a copy of this backup (see backup), data directory, or directory kept by --keep")
 	flags.BoolVar(&options.Keep, "keep", false, "keep the temporary directory, and print its path")
 	flags.StringVar(&options.Log, "logs", "", "file for the server's log; - is standard error")
 	options.Grace = commandGrace

@@ -184,7 +184,7 @@ in order at the first SIGINT or SIGTERM, and at once at the second.
 --ephemeral is for tests. The data directory is a temporary one; one that --data-dir or
 the configuration names must be new or empty. Its content is removed at the end. Writes
 are not synced to the disk, and no backups are made. The kubeconfig is admin.kubeconfig
-in the data directory. External etcd, archive, backups, audit log and kubeconfig of the
+in the data directory. External etcd, journal, backups, audit log and kubeconfig of the
 configuration are not used.
 
 The environment variable KUBE_HYPER_MINI_EXTERNAL_URL has the address that clients use,

@@ -56,9 +56,9 @@ func printStatus(w io.Writer, status *admin.Status, output string) error {
 	for _, text := range backupRows(status.Backups) {
 		row("backup", "%s", text)
 	}
-	if status.Archive != nil {
-		for _, text := range archiveRows(status.Archive) {
-			row("archive", "%s", text)
+	if status.Journal != nil {
+		for _, text := range journalRows(status.Journal) {
+			row("journal", "%s", text)
 		}
 	}
 	for _, component := range status.Components {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestArchiveIsNotWrittenToTerminal: also where colours are switched off.
-func TestArchiveIsNotWrittenToTerminal(t *testing.T) {
+// TestBackupIsNotWrittenToTerminal: also where colours are switched off.
+func TestBackupIsNotWrittenToTerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func newUndelete() *cobra.Command {
 	flags := &undeleteFlags{}
 	cmd := &cobra.Command{
 		Use:   "undelete KIND NAME",
-		Short: "Bring deleted objects back from the continuous archive",
+		Short: "Bring deleted objects back from the journal",
 		Long: `Bring an object back through the API as it was just before it was deleted, or at
 another moment (--at, --revision), with all that depends on it: its dependents by
 owner reference, the content of a namespace, the objects of a custom resource
@@ -45,13 +45,13 @@ object that it was called with. Repeat the command, and it goes on from the same
 moment. The annotation goes when everything has come back.
 
 The command needs a running server, the right to create these objects, and the
-right to read the archive.
+right to read the journal.
 
 Exit codes: 0 everything came back, or would, 1 something did not, or there is no such
-archive, 2 the command line is invalid, 3 no server was found.`,
+journal, 2 the command line is invalid, 3 no server was found.`,
 		Example: `  kube-hyper-mini undelete widget one -n team --dry-run
   kube-hyper-mini undelete namespace team --at 2026-11-21T15:04:05Z
-  kube-hyper-mini undelete crd widgets.example.com --kubeconfig admin.kubeconfig --from /mnt/archive`,
+  kube-hyper-mini undelete crd widgets.example.com --kubeconfig admin.kubeconfig --from /mnt/journal`,
 		Args: oneObject,
 		RunE: func(cmd *cobra.Command, args []string) error { return runUndelete(cmd, flags, args) },
 	}
@@ -70,7 +70,7 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 		return err
 	}
 	stop := p.track(cmd, "checking the objects")
-	plan, err := undelete.NewPlan(cmd.Context(), p.client, p.archive, undelete.Request{
+	plan, err := undelete.NewPlan(cmd.Context(), p.client, p.journal, undelete.Request{
 		Object: p.object, Target: p.target, Orphan: flags.orphan, Progress: p.counts("objects"),
 	})
 	stop()

@@ -54,7 +54,7 @@ func (r *Runner) setTerm(term context.Context) {
 // and before another process holds the lease.
 func (r *Runner) Lead(ctx context.Context) (context.Context, error) {
 	if r == nil {
-		return nil, errors.New("this process runs no controllers: only `kube-hyper-mini server` writes an archive")
+		return nil, errors.New("this process runs no controllers: only `kube-hyper-mini server` writes a journal")
 	}
 	for {
 		r.mu.Lock()

@@ -11,10 +11,10 @@
 //	pki/                     CAs, certificates and keys (see package pki)
 //	encryption/              the keys that encrypt resources in etcd
 //	etcd/                    the embedded member's data
-//	backups/                 archives of backups, unless backup.dir is set
-//	archive/                 the spool of the continuous archive
-//	restored-from.json       the continuous archive that was restored
-//	restored-config/         the configuration in the restored archive
+//	backups/                 backups of backups, unless backup.dir is set
+//	journal/                 the spool of the journal
+//	restored-from.json       the journal that was restored
+//	restored-config/         the configuration in the restored backup
 //	before-restore-TIME/     the content before a restore
 //	before-import/           the content before an import of a bundle
 //	swap.json                the journal of a restore or import that moves files

@@ -18,7 +18,7 @@ type layoutEntry struct {
 	// content has the patterns of what may lie directly in it; nil for a file.
 	// A single "**" stands for a directory that is laid out as this one.
 	content []string
-	// backups means that the directory has archives, which a reset keeps.
+	// backups means that the directory has backups, which a reset keeps.
 	backups bool
 }
 
@@ -43,7 +43,8 @@ var layout = []layoutEntry{
 	{pattern: "restored-config", content: []string{"config.yaml", "files"}},
 	{pattern: "before-restore-*", content: []string{"**"}},
 	{pattern: "before-import", content: []string{"**"}},
-	{pattern: "archive", content: []string{"*"}},
+	{pattern: "journal", content: []string{"*"}},
+	{pattern: "archive", content: []string{"*"}}, // the journal's former name
 	{pattern: "restored-from.json"},
 	{pattern: "backups", content: []string{"*.tar.gz", "*.tar.gz.age", ".unfinished-*"}, backups: true},
 }

@@ -24,7 +24,7 @@ func TestOpenRefusesADirectoryWithOtherFiles(t *testing.T) {
 	}
 }
 
-// TestOpenAcceptsPreparedFiles: an identity, archives, and what the
+// TestOpenAcceptsPreparedFiles: an identity, backups, and what the
 // configuration names.
 func TestOpenAcceptsPreparedFiles(t *testing.T) {
 	path := t.TempDir()

@@ -19,7 +19,7 @@ var ErrNotDataDir = errors.New("not a data directory of kube-hyper-mini")
 type Removal struct {
 	// Removed belongs to the layout of a data directory.
 	Removed []string
-	// Backups are archives that stay.
+	// Backups are backups that stay.
 	Backups []string
 	// Others are files that no server or command has made; they are kept.
 	Others []string

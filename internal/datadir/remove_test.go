@@ -41,12 +41,12 @@ func TestRemoveDeletesTheDirectory(t *testing.T) {
 // the backups unless they are requested.
 func TestRemoveKeepsOtherFiles(t *testing.T) {
 	keptAlways := []string{"docs/thesis.txt", "notes.md", "pki/README.txt", "backups/list.txt", "before-restore-1/mine.txt"}
-	archives := []string{"backups/scheduled-20260102T030405Z.tar.gz", "backups/.unfinished-1", "before-restore-1/backups/old.tar.gz"}
+	backups := []string{"backups/scheduled-20260102T030405Z.tar.gz", "backups/.unfinished-1", "before-restore-1/backups/old.tar.gz"}
 	removed := []string{"admin.kubeconfig", "pki/ca.crt", "encryption/config.yaml", "etcd/member/snap/db", "etcd/seal.json", "snapshot.tmp/snapshot-1.db",
 		"before-restore-1/etcd/member/snap/db", "restored-config/files/a", ".version.json.tmp-1"}
 	for _, withBackups := range []bool{false, true} {
 		path := ours(t)
-		for _, name := range slices.Concat(keptAlways, archives, removed) {
+		for _, name := range slices.Concat(keptAlways, backups, removed) {
 			if err := WriteFile(filepath.Join(path, name), []byte("content"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -64,9 +64,9 @@ func TestRemoveKeepsOtherFiles(t *testing.T) {
 		}
 		kept, gone := slices.Clone(keptAlways), slices.Clone(removed)
 		if withBackups {
-			gone = append(gone, archives...)
+			gone = append(gone, backups...)
 		} else {
-			kept = append(kept, archives...)
+			kept = append(kept, backups...)
 		}
 		got := content(t, path)
 		for _, name := range kept {

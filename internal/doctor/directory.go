@@ -138,7 +138,7 @@ func (d *directory) release(add func(Finding)) error {
 	if stamp.NewerThan(current) {
 		add(Finding{
 			Severity: Failure, Object: d.config.DataDir, Problem: fmt.Sprintf("kube-hyper-mini %s has written it, and this is %s, which cannot read it", stamp, current),
-			Remedy: "run the newer release; or restore the archive before-upgrade-* that it made, see " + program + " backup list",
+			Remedy: "run the newer release; or restore the backup before-upgrade-* that it made, see " + program + " backup list",
 		})
 	} else if err := current.CheckSkip(*stamp); err != nil {
 		add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: err.Error(), Remedy: "upgrade by one minor version at a time: run a release of each version in between once"})

@@ -11,7 +11,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 // found runs a check and returns its only finding, or nil.
@@ -93,7 +93,7 @@ func TestState(t *testing.T) {
 		"the database is full": func(s *admin.Status) { s.Database.ReadOnly = "the database is full" },
 		"90 B of its quota":    func(s *admin.Status) { s.Database = admin.Database{NearQuota: true, SizeBytes: 90, QuotaBytes: 100} },
 		"disk on fire":         func(s *admin.Status) { s.Backups.Error = "disk on fire" },
-		"bucket is gone":       func(s *admin.Status) { s.Archive = &archive.Account{Destination: "s3://b", Error: "bucket is gone"} },
+		"bucket is gone":       func(s *admin.Status) { s.Journal = &journal.Account{Destination: "s3://b", Error: "bucket is gone"} },
 		"2 manifests":          func(s *admin.Status) { s.Manifests = &admin.Manifests{Failures: 2, Error: "a.yaml"} },
 	} {
 		status := &admin.Status{Ready: true, Server: "https://127.0.0.1:6443"}

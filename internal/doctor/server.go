@@ -115,11 +115,11 @@ func (s *server) state(add func(Finding)) {
 	if text := status.Backups.Error; text != "" {
 		add(Finding{Severity: Failure, Object: url, Problem: "the scheduled backup failed: " + text, Remedy: "remove the cause; make a backup now to see that it works", Commands: []string{s.command("backup save")}})
 	}
-	if status.Archive != nil && status.Archive.Warning != "" {
-		add(Finding{Severity: Risk, Object: status.Archive.Destination, Problem: "the continuous archive: " + status.Archive.Warning, Remedy: "see " + program + " help archive"})
+	if status.Journal != nil && status.Journal.Warning != "" {
+		add(Finding{Severity: Risk, Object: status.Journal.Destination, Problem: "the journal: " + status.Journal.Warning, Remedy: "see " + program + " help journal"})
 	}
-	if status.Archive != nil && status.Archive.Error != "" {
-		add(Finding{Severity: Failure, Object: status.Archive.Destination, Problem: "the continuous archive lags behind: " + status.Archive.Error, Remedy: "remove the cause: the server then goes on by itself; see " + program + " help archive"})
+	if status.Journal != nil && status.Journal.Error != "" {
+		add(Finding{Severity: Failure, Object: status.Journal.Destination, Problem: "the journal lags behind: " + status.Journal.Error, Remedy: "remove the cause: the server then goes on by itself; see " + program + " help journal"})
 	}
 	if m := status.Manifests; m != nil && m.Failures > 0 {
 		add(Finding{Severity: Failure, Object: url, Problem: fmt.Sprintf("%d manifests of manifests.dir are not applied: %s", m.Failures, m.Error), Remedy: "correct the files: the server reads them again by itself"})

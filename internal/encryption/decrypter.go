@@ -11,7 +11,7 @@ import (
 )
 
 // Decrypter decrypts values of etcd with the local keys of several
-// EncryptionConfigurations, as an archive has them. The zero Decrypter has no keys.
+// EncryptionConfigurations, as a journal has them. The zero Decrypter has no keys.
 // Add must not be called concurrently with Decrypt.
 type Decrypter struct {
 	rings []keyring // the newest first
@@ -53,7 +53,7 @@ func (d *Decrypter) Decrypt(ctx context.Context, key string, stored []byte) ([]b
 		}
 	}
 	if len(failures) == 0 {
-		return nil, fmt.Errorf("it is encrypted with the %s, which the archive does not have", describe(name))
+		return nil, fmt.Errorf("it is encrypted with the %s, which the journal does not have", describe(name))
 	}
 	return nil, fmt.Errorf("decrypt with the %s: %w", describe(name), errors.Join(failures...))
 }

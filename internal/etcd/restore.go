@@ -16,12 +16,12 @@ import (
 const minRevisionBump = 1_000_000_000
 
 // revisionBump returns what a restore at the time now adds to the revision of a snapshot.
-// The new revision is the time in microseconds, and above that of the archive, whose servers
+// The new revision is the time in microseconds, and above that of the journal, whose servers
 // may have had another clock. etcd writes less than once a microsecond:
 // the new revision is above all that clients have seen, also after earlier restores of the
 // same snapshot.
-func revisionBump(revision, archived int64, now time.Time) uint64 {
-	if bump := max(now.UnixMicro(), archived+minRevisionBump) - revision; bump > 0 {
+func revisionBump(revision, journaled int64, now time.Time) uint64 {
+	if bump := max(now.UnixMicro(), journaled+minRevisionBump) - revision; bump > 0 {
 		return uint64(bump)
 	}
 	return minRevisionBump
@@ -30,8 +30,8 @@ func revisionBump(revision, archived int64, now time.Time) uint64 {
 // RestoreSnapshot makes the member's directory dir, which must not exist, from a
 // snapshot file. It checks the snapshot's hash. All revisions up to the new one
 // are marked as compacted, so that clients with older watches list again instead of
-// missing changes. The new one is above archived, the last one that is known of other servers.
-func RestoreSnapshot(file, dir string, archived int64, logger *zap.Logger) error {
+// missing changes. The new one is above journaled, the last one that is known of other servers.
+func RestoreSnapshot(file, dir string, journaled int64, logger *zap.Logger) error {
 	manager := snapshot.NewV3(logger)
 	status, err := manager.Status(file)
 	if err != nil {
@@ -44,7 +44,7 @@ func RestoreSnapshot(file, dir string, archived int64, logger *zap.Logger) error
 		PeerURLs:            []string{etcdfiles.Advertised},
 		InitialCluster:      etcdfiles.MemberName + "=" + etcdfiles.Advertised,
 		InitialClusterToken: "kube-hyper-mini",
-		RevisionBump:        revisionBump(status.Revision, archived, time.Now()),
+		RevisionBump:        revisionBump(status.Revision, journaled, time.Now()),
 		MarkCompacted:       true,
 	})
 	if err != nil {

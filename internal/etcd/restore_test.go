@@ -9,12 +9,12 @@ import (
 // than what was written after them.
 func TestRevisionBump(t *testing.T) {
 	first := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	const archived = 200
+	const journaled = 200
 	after := func(revision int64, now time.Time) int64 { return revision + int64(revisionBump(revision, 0, now)) }
-	restored := after(archived, first)
+	restored := after(journaled, first)
 	written := restored + 100_000 // in the second after
 	second := first.Add(time.Second)
-	if again := after(archived, second); again <= written {
+	if again := after(journaled, second); again <= written {
 		t.Errorf("the same snapshot again: %d, not above %d", again, written)
 	}
 	if newer := after(written, second); newer <= written {
@@ -25,6 +25,6 @@ func TestRevisionBump(t *testing.T) {
 	}
 	ahead := time.Now().Add(6 * time.Hour).UnixMicro() // of a server whose clock was ahead
 	if bump := revisionBump(5, ahead, time.Now()); 5+int64(bump) <= ahead {
-		t.Errorf("the new revision is %d, and that of the archive %d", 5+bump, ahead)
+		t.Errorf("the new revision is %d, and that of the journal %d", 5+bump, ahead)
 	}
 }

@@ -53,6 +53,9 @@ func TestTopics(t *testing.T) {
 	if _, found := Find(topics, "backup"); !found {
 		t.Error("there is no topic backup")
 	}
+	if topic, found := Find(topics, "archive"); !found || topic.Name != "journal" {
+		t.Error("the former name of the topic journal is not found")
+	}
 	if _, found := Find(topics, "nonsense"); found {
 		t.Error("there is a topic nonsense")
 	}

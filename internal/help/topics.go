@@ -37,8 +37,11 @@ func Topics() []Topic {
 	return topics
 }
 
-// Find returns the topic of that name.
+// Find returns the topic of that name; "archive" is a former name of "journal".
 func Find(topics []Topic, name string) (Topic, bool) {
+	if name == "archive" {
+		name = "journal"
+	}
 	i := slices.IndexFunc(topics, func(t Topic) bool { return t.Name == name })
 	if i < 0 {
 		return Topic{}, false

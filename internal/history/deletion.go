@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"slices"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 // BeforeDeletion finds the last moment at which an object existed and was not being
 // deleted. Its dependents and the content of a namespace existed then: they are
 // deleted later. If there is none, it returns the last moment at which the object
 // existed.
-func (a *Archive) BeforeDeletion(ctx context.Context, o Object) (*Moment, error) {
-	spans, problems, err := archive.Spans(ctx, a.reader.Store)
+func (a *Journal) BeforeDeletion(ctx context.Context, o Object) (*Moment, error) {
+	spans, problems, err := journal.Spans(ctx, a.reader.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (a *Archive) BeforeDeletion(ctx context.Context, o Object) (*Moment, error)
 	for _, span := range slices.Backward(spans) {
 		l := lifetime{}
 		err := a.follow(ctx, span, o, l.add, func() error { return nil })
-		if broken := (*archive.BrokenError)(nil); errors.As(err, &broken) {
+		if broken := (*journal.BrokenError)(nil); errors.As(err, &broken) {
 			a.warn("WARNING: chain %d: %v", span.Chain.Number, err)
 		} else if err != nil {
 			return nil, err
@@ -38,19 +38,19 @@ func (a *Archive) BeforeDeletion(ctx context.Context, o Object) (*Moment, error)
 		}
 	}
 	if inDeletion == nil {
-		return nil, fmt.Errorf("the archive %s does not have %s", a.reader.Store, o)
+		return nil, fmt.Errorf("the journal %s does not have %s", a.reader.Store, o)
 	}
 	return inDeletion, nil
 }
 
 // momentIn returns the state of a span just before the revision end; if end is 0, at the
 // end of the span. last is the last revision of the object before it.
-func momentIn(span archive.Span, last, end int64) *Moment {
-	target := archive.Target{Revision: span.Until}
+func momentIn(span journal.Span, last, end int64) *Moment {
+	target := journal.Target{Revision: span.Until}
 	if end != 0 {
 		target.Revision = max(last, end-1)
 	}
-	return &Moment{target: target, spans: []archive.Span{span}}
+	return &Moment{target: target, spans: []journal.Span{span}}
 }
 
 // lifetime has the revisions between which an object was in its last two states.

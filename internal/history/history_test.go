@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 func configMap(namespace, name string) Object {
@@ -81,7 +81,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// write is a version as the archive has it; "new" is the first one of an object.
+// write is a version as the journal has it; "new" is the first one of an object.
 func write(revision int64, first string, managers ...string) record {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
 	for i, manager := range managers {
@@ -128,7 +128,7 @@ func TestVersions(t *testing.T) {
 		}
 		l := newVersionList(time.Time{}, 0, visit)
 		for i, part := range c.parts {
-			l.begin(archive.Span{Chain: &archive.Chain{Number: i + 1}, Base: archive.Base{BaseName: archive.BaseName{Revision: 100}}})
+			l.begin(journal.Span{Chain: &journal.Chain{Number: i + 1}, Base: journal.Base{BaseName: journal.BaseName{Revision: 100}}})
 			for _, r := range part.base {
 				if err := l.add(r); err != nil {
 					t.Fatal(err)
@@ -170,7 +170,7 @@ func TestVersionsAreVisitedWhileTheyAreRead(t *testing.T) {
 			got = append(got, v.Revision)
 			return nil
 		})
-		l.begin(archive.Span{Chain: &archive.Chain{Number: 1}})
+		l.begin(journal.Span{Chain: &journal.Chain{Number: 1}})
 		for revision := int64(1); revision <= changes; revision++ {
 			r := write(revision, "", "a")
 			r.time = time.Unix(revision, 0)
@@ -190,7 +190,7 @@ func TestVersionsAreVisitedWhileTheyAreRead(t *testing.T) {
 	}
 	broken := errors.New("the pipe is closed")
 	l := newVersionList(time.Time{}, 0, func(Version) error { return broken })
-	l.begin(archive.Span{Chain: &archive.Chain{Number: 1}})
+	l.begin(journal.Span{Chain: &journal.Chain{Number: 1}})
 	if err := l.add(write(1, "new", "a")); !errors.Is(err, broken) {
 		t.Errorf("the reading goes on without a reader: %v", err)
 	}

@@ -14,13 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 // Objects has the objects of a moment. Their values are in a temporary file, encoded as
 // in etcd; Close removes it. Read may be called concurrently.
 type Objects struct {
-	archive *Archive
+	journal *Journal
 	file    *os.File
 	index   map[string]place
 }
@@ -33,12 +33,12 @@ type place struct {
 
 // Objects reads the objects of a moment whose keys match. match gets keys without the
 // prefix of Kubernetes; they begin with a slash.
-func (a *Archive) Objects(ctx context.Context, m *Moment, match func(key string) bool) (*Objects, error) {
+func (a *Journal) Objects(ctx context.Context, m *Moment, match func(key string) bool) (*Objects, error) {
 	file, err := os.CreateTemp("", "kube-hyper-mini-objects-") // mode 0600
 	if err != nil {
 		return nil, fmt.Errorf("make a file for the objects: %w", err)
 	}
-	o := &Objects{archive: a, file: file}
+	o := &Objects{journal: a, file: file}
 	var offset int64
 	var out *bufio.Writer
 	begin := func() error {
@@ -47,7 +47,7 @@ func (a *Archive) Objects(ctx context.Context, m *Moment, match func(key string)
 		out = bufio.NewWriterSize(file, 1<<20)
 		return err
 	}
-	err = a.read(ctx, m, begin, func(r archive.Revision) error {
+	err = a.read(ctx, m, begin, func(r journal.Revision) error {
 		for _, change := range r.Changes {
 			key := string(change.Key)
 			if !strings.HasPrefix(key, a.prefix) {
@@ -93,7 +93,7 @@ func (o *Objects) Each(ctx context.Context, visit func(key string, metadata *met
 		if err != nil {
 			return err
 		}
-		metadata, problem := o.archive.metadata(ctx, o.stored(key), value)
+		metadata, problem := o.journal.metadata(ctx, o.stored(key), value)
 		if errors.Is(problem, errNotAnObject) {
 			continue
 		}
@@ -110,11 +110,11 @@ func (o *Objects) Read(ctx context.Context, key string) (*unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
-	return o.archive.object(ctx, o.stored(key), value)
+	return o.journal.object(ctx, o.stored(key), value)
 }
 
 // stored returns the key in etcd.
-func (o *Objects) stored(key string) string { return o.archive.prefix + strings.TrimPrefix(key, "/") }
+func (o *Objects) stored(key string) string { return o.journal.prefix + strings.TrimPrefix(key, "/") }
 
 func (o *Objects) value(key string) ([]byte, error) {
 	place := o.index[key]

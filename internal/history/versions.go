@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 // The values of [Version].Change.
@@ -32,10 +32,10 @@ const (
 
 // Version is a version of an object.
 type Version struct {
-	// Chain of the archive that has it.
+	// Chain of the journal that has it.
 	Chain    int   `json:"chain"`
 	Revision int64 `json:"revision"`
-	// Time is when the archive received the change. Before means that the change was
+	// Time is when the journal received the change. Before means that the change was
 	// made at that time or earlier.
 	Time   time.Time `json:"time"`
 	Before bool      `json:"before,omitempty"`
@@ -52,11 +52,11 @@ type Version struct {
 
 // Versions calls visit for the versions of an object since a time, the oldest first: for
 // the newest ones if there are more than limit, which is 0 for all. With a limit, visit is
-// called when the archive has been read; without, while it is read, so that memory does
-// not hold the versions. Parts of the archive before since are not read. Parts that are
+// called when the journal has been read; without, while it is read, so that memory does
+// not hold the versions. Parts of the journal before since are not read. Parts that are
 // damaged are left out with a warning.
-func (a *Archive) Versions(ctx context.Context, o Object, since time.Time, limit int, visit func(Version) error) error {
-	spans, problems, err := archive.Spans(ctx, a.reader.Store)
+func (a *Journal) Versions(ctx context.Context, o Object, since time.Time, limit int, visit func(Version) error) error {
+	spans, problems, err := journal.Spans(ctx, a.reader.Store)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (a *Archive) Versions(ctx context.Context, o Object, since time.Time, limit
 		}
 		list.begin(span)
 		err := a.follow(ctx, span, o, list.add, list.based)
-		if broken := (*archive.BrokenError)(nil); errors.As(err, &broken) {
+		if broken := (*journal.BrokenError)(nil); errors.As(err, &broken) {
 			a.warn("WARNING: versions may be missing in chain %d: %v", span.Chain.Number, err)
 			continue
 		}
@@ -93,7 +93,7 @@ type versionList struct {
 	seed   maphash.Seed
 	seen   map[seenKey]struct{}
 
-	span      archive.Span
+	span      journal.Span
 	last      *record // that of the last version; nil if there is none
 	lastKey   seenKey
 	inBase    *record // the object in the base of the span; nil if it is not there
@@ -110,7 +110,7 @@ func newVersionList(since time.Time, limit int, visit func(Version) error) *vers
 	return &versionList{since: since, limit: limit, visit: visit, seed: maphash.MakeSeed(), seen: map[seenKey]struct{}{}}
 }
 
-func (l *versionList) begin(span archive.Span) { l.span, l.inBase, l.inBaseKey = span, nil, seenKey{} }
+func (l *versionList) begin(span journal.Span) { l.span, l.inBase, l.inBaseKey = span, nil, seenKey{} }
 
 func (l *versionList) add(r record) error {
 	key := seenKey{r.revision, maphash.Bytes(l.seed, r.value)}
@@ -126,7 +126,7 @@ func (l *versionList) add(r record) error {
 	}
 	l.seen[key] = struct{}{}
 	if r.deleted && (l.last == nil || l.last.deleted) {
-		return nil // its versions were removed from the archive
+		return nil // its versions were removed from the journal
 	}
 	return l.append(l.version(r), r, key)
 }
@@ -135,7 +135,7 @@ func (l *versionList) add(r record) error {
 func (l *versionList) based() error {
 	switch {
 	case l.inBase == nil && l.last != nil && !l.last.deleted:
-		// The deletion is in a part of the archive that is missing or damaged.
+		// The deletion is in a part of the journal that is missing or damaged.
 		gone := record{revision: l.span.Base.Revision, time: l.span.Base.Time, stored: true, deleted: true}
 		return l.append(l.version(gone), gone, seenKey{revision: -1})
 	case l.inBase != nil && l.lastKey != l.inBaseKey:
@@ -215,11 +215,11 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 }
 
 // At returns the object as it was at a moment, with the version that it had.
-func (a *Archive) At(ctx context.Context, o Object, m *Moment) (*unstructured.Unstructured, *Version, error) {
+func (a *Journal) At(ctx context.Context, o Object, m *Moment) (*unstructured.Unstructured, *Version, error) {
 	var found *record
 	keys := map[string]bool{}
 	restart := func() error { found = nil; return nil }
-	err := a.read(ctx, m, restart, func(r archive.Revision) error {
+	err := a.read(ctx, m, restart, func(r journal.Revision) error {
 		for _, change := range r.Changes {
 			key := string(change.Key)
 			if !o.mayHave(a.prefix, key) {

@@ -17,7 +17,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
 
-// fill makes the data directory to from an archive, from a data directory, or from a
+// fill makes the data directory to from a backup, from a data directory, or from a
 // temporary directory that was kept. The source stays as it is, and no server may use
 // it.
 func fill(ctx context.Context, from, to string, log *slog.Logger) error {
@@ -31,14 +31,14 @@ func fill(ctx context.Context, from, to string, log *slog.Logger) error {
 	return restore(ctx, from, to, log)
 }
 
-// restore unpacks and verifies the archive.
-func restore(ctx context.Context, archive, to string, log *slog.Logger) error {
+// restore unpacks and verifies the backup.
+func restore(ctx context.Context, file, to string, log *slog.Logger) error {
 	cfg := config.Default()
 	cfg.DataDir = to
 	if err := cfg.Complete(); err != nil {
 		return err
 	}
-	if _, err := parts.Restore(ctx, cfg, log, archive, backup.Key{}); err != nil {
+	if _, err := parts.Restore(ctx, cfg, log, file, backup.Key{}); err != nil {
 		return err
 	}
 	return etcd.WriteChecksum(ctx, filepath.Join(to, "etcd"))
@@ -51,7 +51,7 @@ func copyData(ctx context.Context, from, to string) error {
 	if _, err := os.Stat(filepath.Join(from, "version.json")); errors.Is(err, os.ErrNotExist) {
 		from = filepath.Join(from, "data") // of a [Directory]
 		if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
-			return errors.New("it is neither a data directory nor a directory that run --keep has kept: name one of these, or an archive")
+			return errors.New("it is neither a data directory nor a directory that run --keep has kept: name one of these, or a backup")
 		}
 	}
 	stamp, err := datadir.ReadStamp(from)

@@ -211,7 +211,7 @@ func (r *runner) apply(ctx context.Context, running appliance.Running) error {
 	return nil
 }
 
-// untilEnd calls f, and cancels its context when the run is to end: a large archive, or
+// untilEnd calls f, and cancels its context when the run is to end: a large backup, or
 // a long list of objects, must not keep the process from ending. It returns why the run
 // is to end, or the error of f.
 func (r *runner) untilEnd(ctx context.Context, f func(context.Context) error) error {

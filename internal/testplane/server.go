@@ -34,7 +34,7 @@ type Server struct {
 type ServerOptions struct {
 	// Config is changed: see [Configure]. Its data directory is the temporary one.
 	Config *config.ServerConfiguration
-	// From is an archive or a directory that the server begins with, see
+	// From is a backup or a directory that the server begins with, see
 	// [Server.Fill]; empty for none.
 	From string
 	// Keep leaves the temporary directory where it is.

@@ -14,7 +14,7 @@ func TestConfigureKeepsOtherServers(t *testing.T) {
 	cfg.Etcd.External.Endpoints = []string{"https://etcd.example:2379"}
 	cfg.Etcd.External.CAFile = "/etc/etcd/ca.crt"
 	cfg.Kubeconfig.Path = "/root/.kube/config"
-	cfg.Archive.Destination, cfg.Archive.TakeOver = "s3://archive", "server"
+	cfg.Journal.Destination, cfg.Journal.TakeOver = "s3://journal", "server"
 	cfg.Backup.Dir, cfg.Backup.Schedule = "/var/backups", "@daily"
 	cfg.APIServer.Audit.PolicyFile, cfg.APIServer.Audit.LogPath = "/etc/audit-policy.yaml", "/var/log/audit.log"
 	Configure(cfg)
@@ -26,7 +26,7 @@ func TestConfigureKeepsOtherServers(t *testing.T) {
 		"external etcd":         {len(cfg.Etcd.External.Endpoints), 0},
 		"authority of etcd":     {cfg.Etcd.External.CAFile, ""},
 		"kubeconfig":            {cfg.Kubeconfig.Path, filepath.Join(cfg.DataDir, "admin.kubeconfig")},
-		"archive":               {cfg.Archive.Destination + cfg.Archive.TakeOver, ""},
+		"journal":               {cfg.Journal.Destination + cfg.Journal.TakeOver, ""},
 		"backups":               {cfg.Backup.Dir, filepath.Join(cfg.DataDir, "backups")},
 		"audit log":             {cfg.APIServer.Audit.LogPath + cfg.APIServer.Audit.PolicyFile, ""},
 		"schedule":              {cfg.Backup.Schedule, ""},

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// fieldManager is the field manager of the requests. The managers in the archive are
+// fieldManager is the field manager of the requests. The managers in the journal are
 // written after the creation.
 const fieldManager = "kube-hyper-mini-undelete"
 
@@ -42,7 +42,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 
 // create creates an object, or completes one that an interrupted run has created.
 func (p *Plan) create(ctx context.Context, item *Item) error {
-	archived, err := p.read(ctx, item)
+	journaled, err := p.read(ctx, item)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 		created, err = client.Get(ctx, item.Name, metav1.GetOptions{})
 		status = status && err == nil && !hasStatusManager(created)
 	} else {
-		object := prepared(archived, p.references(item), !status)
+		object := prepared(journaled, p.references(item), !status)
 		if item == p.root {
 			setMark(object, &mark{Object: item.String(), Revision: p.Revision})
 		}
@@ -80,11 +80,11 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 	item.NewUID = created.GetUID()
 	p.setUID(item.UID, item.NewUID)
 	item.becomes(Incomplete, "interrupted before its status and field managers were restored")
-	return p.complete(ctx, item, created, archived, status)
+	return p.complete(ctx, item, created, journaled, status)
 }
 
 // complete restores what a creation does not take, and sets the action.
-func (p *Plan) complete(ctx context.Context, item *Item, created, archived *unstructured.Unstructured, status bool) (err error) {
+func (p *Plan) complete(ctx context.Context, item *Item, created, journaled *unstructured.Unstructured, status bool) (err error) {
 	result, reason := Created, ""
 	if item.groupKind() == definitionKind {
 		if reason, err = p.awaitType(ctx); err != nil {
@@ -93,7 +93,7 @@ func (p *Plan) complete(ctx context.Context, item *Item, created, archived *unst
 	}
 	if status && !ownStatus[item.groupKind()] {
 		var missing string
-		if created, missing, err = p.restoreStatus(ctx, item, created, archived); err != nil {
+		if created, missing, err = p.restoreStatus(ctx, item, created, journaled); err != nil {
 			return err
 		}
 		reason = cmp.Or(reason, missing)
@@ -101,7 +101,7 @@ func (p *Plan) complete(ctx context.Context, item *Item, created, archived *unst
 	if reason != "" {
 		result = Incomplete
 	}
-	managers, err := p.restoreManagers(ctx, item, created, archived)
+	managers, err := p.restoreManagers(ctx, item, created, journaled)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (p *Plan) isServersOwn(item *Item) bool {
 }
 
 // adopt gives the service account that the server has made for a new namespace the
-// content of the archive.
+// content of the journal.
 func (p *Plan) adopt(ctx context.Context, item *Item, wanted *unstructured.Unstructured) (updated *unstructured.Unstructured, err error) {
 	client := p.client.at(item.mapping, item.Namespace)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -167,13 +167,13 @@ func (p *Plan) awaitType(ctx context.Context) (missing string, err error) {
 // ownStatus are the kinds whose status the server computes itself.
 var ownStatus = map[schema.GroupKind]bool{namespaceKind: true, definitionKind: true, serviceKind: true, quotaKind: true}
 
-// restoreStatus writes the status of the archive. It does not if another client has
+// restoreStatus writes the status of the journal. It does not if another client has
 // written the object since: that status is newer. It returns the object as it is then, and
 // why the status is missing.
 func (p *Plan) restoreStatus(
-	ctx context.Context, item *Item, created, archived *unstructured.Unstructured,
+	ctx context.Context, item *Item, created, journaled *unstructured.Unstructured,
 ) (_ *unstructured.Unstructured, missing string, _ error) {
-	status, found, err := unstructured.NestedFieldCopy(archived.Object, "status")
+	status, found, err := unstructured.NestedFieldCopy(journaled.Object, "status")
 	if content, isMap := status.(map[string]any); err != nil || !found || isMap && len(content) == 0 {
 		return created, "", nil
 	}
@@ -193,13 +193,13 @@ func (p *Plan) restoreStatus(
 	return created, missing, nil
 }
 
-// restoreManagers writes the field managers of the archive, so that their next
+// restoreManagers writes the field managers of the journal, so that their next
 // server-side apply does not conflict with fieldManager. Managers that have written since
 // the creation are kept. It returns why they are missing.
 func (p *Plan) restoreManagers(
-	ctx context.Context, item *Item, created, archived *unstructured.Unstructured,
+	ctx context.Context, item *Item, created, journaled *unstructured.Unstructured,
 ) (missing string, err error) {
-	if len(archived.GetManagedFields()) == 0 {
+	if len(journaled.GetManagedFields()) == 0 {
 		return "", nil
 	}
 	client := p.client.at(item.mapping, item.Namespace)
@@ -210,7 +210,7 @@ func (p *Plan) restoreManagers(
 				return err
 			}
 		}
-		managers := archived.GetManagedFields()
+		managers := journaled.GetManagedFields()
 		for _, entry := range live.GetManagedFields() {
 			if entry.Manager != fieldManager && !slices.ContainsFunc(managers, func(m metav1.ManagedFieldsEntry) bool { return sameManager(m, entry) }) {
 				managers = append(managers, entry)

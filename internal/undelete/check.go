@@ -17,7 +17,7 @@ func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 	if unchecked := p.unchecked(item); unchecked != "" {
 		return p.mayCreate(ctx, item, unchecked)
 	}
-	archived, err := p.read(ctx, item)
+	journaled, err := p.read(ctx, item)
 	if err != nil {
 		return err
 	}
@@ -25,13 +25,13 @@ func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 	if err != nil {
 		return err
 	}
-	object := prepared(archived, archived.GetOwnerReferences(), !status)
+	object := prepared(journaled, journaled.GetOwnerReferences(), !status)
 	_, err = p.client.at(item.mapping, item.Namespace).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return p.compare(ctx, item, archived, object)
+		return p.compare(ctx, item, journaled, object)
 	}
 	return refused(ctx, item, err)
 }
@@ -121,7 +121,7 @@ func isUnanswered(err error) bool {
 }
 
 // compare sets the action of an object whose name exists.
-func (p *Plan) compare(ctx context.Context, item *Item, archived, wanted *unstructured.Unstructured) error {
+func (p *Plan) compare(ctx context.Context, item *Item, journaled, wanted *unstructured.Unstructured) error {
 	live, err := p.client.at(item.mapping, item.Namespace).Get(ctx, item.Name, metav1.GetOptions{})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -139,12 +139,12 @@ func (p *Plan) compare(ctx context.Context, item *Item, archived, wanted *unstru
 		item.becomes(Taken, reason+": try again when it is gone")
 	case live.GetUID() == item.UID:
 		item.becomes(Exists, "")
-	case isUnfinished(live, archived):
+	case isUnfinished(live, journaled):
 		item.becomes(Complete, "it exists; its status and field managers were not restored")
 	case item.groupKind() == namespaceKind:
 		item.becomes(Exists, "it is not changed")
 	case same(live, wanted):
-		item.becomes(Exists, "as in the archive")
+		item.becomes(Exists, "as in the journal")
 	case p.mark != nil && p.isServersOwn(item) && isEmptyAccount(live):
 		return nil // the server has made it for the namespace that the interrupted run has created
 	case p.mark != nil && !live.GetCreationTimestamp().Time.Before(p.mark.created):

@@ -197,7 +197,7 @@ func newDefinition(object *unstructured.Unstructured) (*definition, error) {
 		resource: text("names", "plural"),
 	}
 	if d.kind.Kind == "" || d.resource == "" {
-		return nil, fmt.Errorf("the definition %s in the archive names no kind", object.GetName())
+		return nil, fmt.Errorf("the definition %s in the journal names no kind", object.GetName())
 	}
 	return d, nil
 }

@@ -48,7 +48,7 @@ type Item struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
-	// UID in the archive, and NewUID of the object that exists or was created.
+	// UID in the journal, and NewUID of the object that exists or was created.
 	UID    types.UID `json:"uid,omitempty"`
 	NewUID types.UID `json:"newUID,omitempty"`
 

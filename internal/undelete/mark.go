@@ -17,7 +17,7 @@ import (
 )
 
 // markAnnotation is on the object that a plan was requested for, from its creation until
-// everything has come back. A later run finds the moment in it: in the archive, the state
+// everything has come back. A later run finds the moment in it: in the journal, the state
 // just before would be the half-restored one.
 const markAnnotation = "kube-hyper-mini.io/undelete"
 
@@ -86,10 +86,10 @@ func (p *Plan) removeMark(ctx context.Context) error {
 
 // isUnfinished reports whether a run has created an object, and ended before it restored the
 // status or the field managers.
-func isUnfinished(live, archived *unstructured.Unstructured) bool {
+func isUnfinished(live, journaled *unstructured.Unstructured) bool {
 	ours := slices.ContainsFunc(live.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool { return m.Manager == fieldManager })
-	_, status := archived.Object["status"]
-	return ours && (len(archived.GetManagedFields()) > 0 || status && !hasStatusManager(live))
+	_, status := journaled.Object["status"]
+	return ours && (len(journaled.GetManagedFields()) > 0 || status && !hasStatusManager(live))
 }
 
 // hasStatusManager reports whether a client has written the status since the creation.

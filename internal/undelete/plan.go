@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/archive"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 // workers is the number of concurrent requests.
@@ -25,7 +25,7 @@ const workers = 16
 type Request struct {
 	Object history.Object
 	// Target is the moment; the zero Target is the one before the deletion.
-	Target archive.Target
+	Target journal.Target
 	// Orphan drops references to owners that do not exist.
 	Orphan bool
 	// Progress is called for each object that was checked, and again for each that
@@ -54,18 +54,18 @@ type Plan struct {
 	progress func(done, total int)
 	// newTypes do not exist: the plan creates them.
 	newTypes   map[schema.GroupKind]*definition
-	byUID      map[types.UID]*Item // in the archive
+	byUID      map[types.UID]*Item // in the journal
 	namespaces map[string]*Item    // of the plan, by name
 
 	mu sync.Mutex
-	// uids of owners that exist, by those in the archive; empty for owners that do not.
+	// uids of owners that exist, by those in the journal; empty for owners that do not.
 	uids   map[types.UID]types.UID
 	rights map[authorizationv1.ResourceAttributes]bool
 }
 
 // NewPlan collects the objects and asks the server whether it would take them. It
 // changes nothing.
-func NewPlan(ctx context.Context, client *Client, from *history.Archive, request Request) (*Plan, error) {
+func NewPlan(ctx context.Context, client *Client, from *history.Journal, request Request) (*Plan, error) {
 	if request.Object.Kind == "" {
 		return nil, fmt.Errorf("the server has no type %[1]s: bring its definition back, with all its objects: kube-hyper-mini undelete crd %[1]s", request.Object.GroupResource)
 	}
@@ -76,7 +76,7 @@ func NewPlan(ctx context.Context, client *Client, from *history.Archive, request
 	if err != nil {
 		return nil, err
 	}
-	continues := mark != nil && request.Target == (archive.Target{})
+	continues := mark != nil && request.Target == (journal.Target{})
 	if continues {
 		request.Target.Revision = mark.Revision
 	}
@@ -102,8 +102,8 @@ func NewPlan(ctx context.Context, client *Client, from *history.Archive, request
 	return p, nil
 }
 
-func momentOf(ctx context.Context, from *history.Archive, request Request) (*history.Moment, error) {
-	if request.Target == (archive.Target{}) {
+func momentOf(ctx context.Context, from *history.Journal, request Request) (*history.Moment, error) {
+	if request.Target == (journal.Target{}) {
 		return from.BeforeDeletion(ctx, request.Object)
 	}
 	return from.Moment(ctx, request.Target)

@@ -19,7 +19,7 @@ var serverFields = []string{
 // deletionFinalizers are set by a deletion.
 var deletionFinalizers = []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents}
 
-// read returns an object as the archive has it.
+// read returns an object as the journal has it.
 func (p *Plan) read(ctx context.Context, item *Item) (*unstructured.Unstructured, error) {
 	object, err := p.objects.Read(ctx, item.key)
 	if err != nil {
@@ -28,16 +28,16 @@ func (p *Plan) read(ctx context.Context, item *Item) (*unstructured.Unstructured
 	return object, nil
 }
 
-// prepared returns the object to send to create one of the archive. If its status is a
+// prepared returns the object to send to create one of the journal. If its status is a
 // subresource, it is left out.
-func prepared(archived *unstructured.Unstructured, references []metav1.OwnerReference, withStatus bool) *unstructured.Unstructured {
-	object := archived.DeepCopy()
+func prepared(journaled *unstructured.Unstructured, references []metav1.OwnerReference, withStatus bool) *unstructured.Unstructured {
+	object := journaled.DeepCopy()
 	for _, field := range serverFields {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	object.SetOwnerReferences(references)
 	setMark(object, nil)
-	if archived.GetDeletionTimestamp() != nil {
+	if journaled.GetDeletionTimestamp() != nil {
 		object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(), func(f string) bool { return slices.Contains(deletionFinalizers, f) }))
 	}
 	if !withStatus {

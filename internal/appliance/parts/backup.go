@@ -17,33 +17,33 @@ import (
 )
 
 // Restore replaces the content of the configuration's data directory by that of the
-// archive. The configuration has been completed. ctx is as in [backup.Restore]. The new
-// revision is also above those of the configured continuous archive.
-func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, archive string, key backup.Key) (*backup.Restored, error) {
+// backup. The configuration has been completed. ctx is as in [backup.Restore]. The new
+// revision is also above those of the configured journal.
+func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, file string, key backup.Key) (*backup.Restored, error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return nil, errors.New("the configuration has an external etcd: restore that with etcd's own tools, see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
-	archived, err := archivedRevision(ctx, cfg)
+	journaled, err := journaledRevision(ctx, cfg)
 	if err != nil {
 		log.Warn("the new revision is above that of the backup and of this machine's clock only", "error", err)
 	}
-	restore := restoreConfig(cfg, archive, key)
+	restore := restoreConfig(cfg, file, key)
 	restore.Snapshot = func(snapshot, _, dir string) error {
-		return etcd.RestoreSnapshot(snapshot, dir, archived, logging.Zap(log, cfg.Logging.Verbosity))
+		return etcd.RestoreSnapshot(snapshot, dir, journaled, logging.Zap(log, cfg.Logging.Verbosity))
 	}
 	return backup.Restore(ctx, restore)
 }
 
 // ImportBundle writes the certificates and keys of the bundle to the configuration's data
 // directory. The configuration has been completed.
-func ImportBundle(ctx context.Context, cfg *config.ServerConfiguration, archive string, key backup.Key) (*backup.Manifest, error) {
-	return backup.ImportBundle(ctx, restoreConfig(cfg, archive, key))
+func ImportBundle(ctx context.Context, cfg *config.ServerConfiguration, file string, key backup.Key) (*backup.Manifest, error) {
+	return backup.ImportBundle(ctx, restoreConfig(cfg, file, key))
 }
 
-func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.Key) backup.RestoreConfig {
-	// The spool of the continuous archive has the identity of its writer.
-	restore := backup.RestoreConfig{Keep: []string{"archive"}, Archive: archive, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
-	// Archives in the data directory are not part of the data.
+func restoreConfig(cfg *config.ServerConfiguration, file string, key backup.Key) backup.RestoreConfig {
+	// The spool of the journal has the identity of its writer.
+	restore := backup.RestoreConfig{Keep: []string{"journal", "archive"}, Backup: file, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
+	// Backups in the data directory are not part of the data.
 	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {
 		name, _, _ := strings.Cut(inside, string(filepath.Separator))
 		restore.Keep = append(restore.Keep, name)
@@ -54,8 +54,8 @@ func restoreConfig(cfg *config.ServerConfiguration, archive string, key backup.K
 // onOneDisk returns the fields of directories for recovery that are on the disk of the data,
 // and would be lost with it.
 func onOneDisk(cfg *config.ServerConfiguration) (found []config.Field) {
-	if to := cfg.Archive.Destination; to != "" && filepath.IsAbs(to) && datadir.OnSameDisk(cfg.DataDir, to) {
-		found = append(found, config.Field{Path: "archive.destination", Value: to})
+	if to := cfg.Journal.Destination; to != "" && filepath.IsAbs(to) && datadir.OnSameDisk(cfg.DataDir, to) {
+		found = append(found, config.Field{Path: "journal.destination", Value: to})
 	}
 	if cfg.Backup.Schedule != "" && datadir.OnSameDisk(cfg.DataDir, cfg.Backup.Dir) {
 		found = append(found, config.Field{Path: "backup.dir", Value: cfg.Backup.Dir})
@@ -63,10 +63,10 @@ func onOneDisk(cfg *config.ServerConfiguration) (found []config.Field) {
 	return found
 }
 
-// StoppedArchiver returns the archiver of an embedded etcd that is not running.
-func StoppedArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, log *slog.Logger) *backup.Archiver {
+// StoppedBackups returns what makes backups of an embedded etcd that is not running.
+func StoppedBackups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, log *slog.Logger) *backup.Maker {
 	data := dir.Join("etcd")
-	return backup.NewArchiver(backup.ArchiverConfig{
+	return backup.NewMaker(backup.MakerConfig{
 		Config: cfg, Dir: dir, Stamp: stamp, Log: log,
 		Size: func(context.Context) (int64, error) { return etcd.StoppedSize(data) },
 		Snapshot: func(ctx context.Context) (io.ReadCloser, error) {
@@ -75,12 +75,12 @@ func StoppedArchiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp da
 	})
 }
 
-// Archiver returns the archiver of a running store.
-func Archiver(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *backup.Archiver {
+// Backups returns what makes backups of a running store.
+func Backups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *backup.Maker {
 	for _, field := range onOneDisk(cfg) {
 		log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk, or s3://BUCKET", "path", field.Value)
 	}
-	return backup.NewArchiver(backup.ArchiverConfig{
+	return backup.NewMaker(backup.MakerConfig{
 		Config: cfg, Dir: dir, Stamp: stamp, Snapshot: store.Snapshot, Log: log,
 		Size: func(ctx context.Context) (int64, error) {
 			status, err := store.Connection().Status(ctx)

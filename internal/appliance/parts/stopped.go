@@ -32,7 +32,7 @@ const storeStart = time.Minute
 
 // withStore starts the store of a data directory that no server uses
 // (datadir.ErrLocked if one does), calls use, and stops the store. It refuses the embedded
-// database of a release that may not read it afterwards: a server makes an archive first.
+// database of a release that may not read it afterwards: a server makes a backup first.
 func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, use func(context.Context, *datadir.Dir, datastore.Datastore) error) (err error) {
 	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp(), cfg.NamedPaths()...)
 	if err != nil {
@@ -53,7 +53,7 @@ func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.L
 	})
 }
 
-// SaveBackup makes an archive of a data directory that no server uses
+// SaveBackup makes a backup of a data directory that no server uses
 // (datadir.ErrLocked if one does). The configuration has been completed. The data
 // of an embedded etcd stays as it is.
 func SaveBackup(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) (err error) {
@@ -62,8 +62,8 @@ func SaveBackup(ctx context.Context, cfg *config.ServerConfiguration, log *slog.
 	}
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
-			archiver := Archiver(cfg, dir, *dir.Previous, store, log)
-			return errors.Join(archiver.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
+			maker := Backups(cfg, dir, *dir.Previous, store, log)
+			return errors.Join(maker.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
 		})
 	}
 	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp(), cfg.NamedPaths()...)
@@ -74,8 +74,8 @@ func SaveBackup(ctx context.Context, cfg *config.ServerConfiguration, log *slog.
 	if !etcd.Exists(dir.Join("etcd")) {
 		return fmt.Errorf("nothing to save: %s has no data of etcd; if the objects are in an external etcd, set etcd.external in the configuration", dir.Path())
 	}
-	archiver := StoppedArchiver(cfg, dir, *dir.Previous, log)
-	return errors.Join(archiver.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
+	maker := StoppedBackups(cfg, dir, *dir.Previous, log)
+	return errors.Join(maker.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
 }
 
 // Bundle writes the identity in the configuration's data directory, whether a

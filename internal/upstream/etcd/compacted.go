@@ -14,7 +14,7 @@ import (
 // Why: the revision of a database is that of its last record, unless a compaction has
 //   removed that record, which was a deletion.
 // Gain: a snapshot of a member that lags behind is distinguished from a compacted one.
-// Breaks: the revision of a snapshot is too low, and a base of the continuous archive
+// Breaks: the revision of a snapshot is too low, and a base of the journal
 //   is refused as that of a member that lags behind. TestCompactedSnapshot fails.
 
 // CompactedRevision returns the revision up to which the database was compacted, 0

@@ -11,7 +11,7 @@ import (
 // Mirrors: go.etcd.io/etcd/server/v3/storage/schema.MustUnsafePutLease
 //   go.etcd.io/etcd/server/v3/storage/schema.leaseIDToBytes
 //   go.etcd.io/etcd/server/v3/lease/leasepb.Lease
-// Why: a restore of the archive writes leases into a snapshot with the IDs that they had.
+// Why: a restore of the journal writes leases into a snapshot with the IDs that they had.
 //   On a running member they would begin anew. The fields are written by their numbers,
 //   because the generated methods of 3.6 are gone in 3.7.
 // Gain: events and other objects with a time to live expire after a restore.

@@ -18,7 +18,7 @@ import (
 //   go.etcd.io/etcd/server/v3/storage/mvcc.storeTxnWrite.put
 //   go.etcd.io/etcd/server/v3/storage/mvcc.storeTxnWrite.delete
 //   go.etcd.io/etcd/api/v3/mvccpb.KeyValue
-// Why: a check of the database and of a backup looks at each record, and the archive has
+// Why: a check of the database and of a backup looks at each record, and the journal has
 //   records, which a restore writes into a snapshot with the revisions that they had:
 //   transactions on a running member would get revisions of their own, and each would
 //   wait for the disk. The fields are read and written by their numbers, because the
@@ -128,7 +128,7 @@ func AppendRecord(b []byte, kv *mvccpb.KeyValue, deleted bool) []byte {
 	return b
 }
 
-// State is the part of a record that the archive uses. The slices are those of the input.
+// State is the part of a record that the journal uses. The slices are those of the input.
 type State struct {
 	Key, Value []byte
 	// Version counts the writes since the key was created, from 1; 0 for a deletion.

@@ -9,7 +9,7 @@ import "bytes"
 //   k8s.io/apimachinery/pkg/runtime/serializer/protobuf.Serializer.RecognizesData
 // Why: stored values are in protobuf or JSON, and only their first bytes show in which.
 // Gain: schemas of stored CRDs are skipped before they are decoded, and versions of
-//   objects are read from the archive.
+//   objects are read from the journal.
 // Breaks: CRDs are decoded with their schemas, and `history` finds no objects of built-in
 //   types. TestStoredDefinitionsAreDecodedWithoutSchemas fails.
 

@@ -94,14 +94,14 @@ function Data({ data }: Loaded<ServerState>) {
   const status = data?.status;
   if (data && !status) return null;
   if (!status) return <section class="card"><h2>Data</h2><Loading /></section>;
-  const { database, backups, archive } = status;
+  const { database, backups, journal } = status;
   return <section class="card"><h2>Data</h2><dl>
     <dt>Database</dt><dd><Meter used={database.sizeBytes} of={database.quotaBytes} />{[database.readOnly, database.error].filter(Boolean).map((text) => <p key={text} class="bad">{text}</p>)}{database.nearQuota && !database.readOnly && <p class="bad">The quota is nearly used.</p>}</dd>
     <dt>Revision</dt><dd>{number(database.revision)}</dd>
     <dt>Last backup</dt><dd>{backups.last ? <Age time={backups.last} ago /> : <span class="muted">none since the start</span>}{backups.next && <span class="muted">, next <Age time={backups.next} /></span>}{backups.error && <p class="bad">{backups.error}</p>}</dd>
-    <dt>Archive</dt><dd>{!archive ? <span class="muted">not configured</span> : <>
-      {archive.lagSeconds > 0 ? <span class={archive.lagSeconds > 60 ? "bad" : undefined}>{span(archive.lagSeconds)} behind, {number(archive.lagRevisions)} revisions</span> : "complete"}
-      {archive.base && <span class="muted">, base of <Age time={archive.base} ago /></span>}<p class="muted">{archive.destination}</p>{archive.error && <p class="bad">{archive.error}</p>}</>}</dd>
+    <dt>Journal</dt><dd>{!journal ? <span class="muted">not configured</span> : <>
+      {journal.lagSeconds > 0 ? <span class={journal.lagSeconds > 60 ? "bad" : undefined}>{span(journal.lagSeconds)} behind, {number(journal.lagRevisions)} revisions</span> : "complete"}
+      {journal.base && <span class="muted">, base of <Age time={journal.base} ago /></span>}<p class="muted">{journal.destination}</p>{journal.error && <p class="bad">{journal.error}</p>}</>}</dd>
   </dl></section>;
 }
 

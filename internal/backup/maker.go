@@ -1,0 +1,326 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// keepUpgrades is the number of backups from before upgrades that are kept.
+const keepUpgrades = 3
+
+var (
+	backupTime = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_backup_last_timestamp_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "When the last scheduled backup ended, by its result.",
+	}, []string{"result"})
+	backupSize = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_backup_size_bytes", StabilityLevel: metrics.ALPHA,
+		Help: "Size of the last scheduled backup.",
+	})
+	backupDuration = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_backup_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "How long the last scheduled backup took.",
+	})
+)
+
+// registerMetrics registers the metrics once, with a result of 0 until there is one:
+// an alert must not lack a metric because no backup was made.
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(backupTime, backupSize, backupDuration, backupOverdue)
+	for _, result := range []string{"success", "failure"} {
+		backupTime.WithLabelValues(result).Set(0)
+	}
+})
+
+// Account is the state of the backups.
+type Account struct {
+	// Schedule is backup.schedule; empty for none.
+	Schedule string `json:"schedule,omitempty"`
+	// Next is the time of the next one; zero without a schedule.
+	Next time.Time `json:"next,omitzero"`
+	// Last is the time of the newest backup, scheduled or not, that was in the directory
+	// at the start or has been made since. File is its path; it is empty if a client has
+	// the backup.
+	Last time.Time `json:"last,omitzero"`
+	File string    `json:"file,omitempty"`
+	// Error of the last scheduled one, if it failed.
+	Error string `json:"error,omitempty"`
+}
+
+// Record writes a Kubernetes event.
+type Record func(kind, reason, format string, args ...any)
+
+// Maker makes backups of a server, one at a time, because each needs room on the disk.
+// It is safe for concurrent use.
+type Maker struct {
+	config   *config.ServerConfiguration
+	dir      *datadir.Dir
+	stamp    datadir.Stamp
+	snapshot func(context.Context) (io.ReadCloser, error)
+	size     func(context.Context) (int64, error)
+	log      *slog.Logger
+	turn     chan struct{} // holds one token
+
+	mu      sync.Mutex
+	account Account
+}
+
+// MakerConfig configures a [Maker].
+type MakerConfig struct {
+	// Config of the server. Its section backup has the schedule and the directory.
+	Config *config.ServerConfiguration
+	Dir    *datadir.Dir
+	// Stamp is the release that has written the data.
+	Stamp datadir.Stamp
+	// Snapshot streams the store with its sum at the end, and Size is that of its
+	// database in bytes. The error is errors.ErrUnsupported for a store that makes no
+	// snapshots.
+	Snapshot func(context.Context) (io.ReadCloser, error)
+	Size     func(context.Context) (int64, error)
+	Log      *slog.Logger
+}
+
+// NewMaker returns a maker. [Maker.KeepSchedule] makes the scheduled backups.
+func NewMaker(cfg MakerConfig) *Maker {
+	a := &Maker{
+		config: cfg.Config, dir: cfg.Dir, stamp: cfg.Stamp, snapshot: cfg.Snapshot, size: cfg.Size, log: cfg.Log,
+		turn: make(chan struct{}, 1),
+	}
+	a.turn <- struct{}{}
+	return a
+}
+
+// TakeTurn waits until no backup is made and no key is rotated, and blocks both until
+// release is called.
+func (a *Maker) TakeTurn(ctx context.Context) (release func(), err error) {
+	select {
+	case <-a.turn:
+		if ctx.Err() == nil { // a stop ends the turn of another request at the same moment
+			return func() { a.turn <- struct{}{} }, nil
+		}
+		a.turn <- struct{}{}
+	case <-ctx.Done():
+	}
+	return nil, fmt.Errorf("wait for a backup or a key rotation to end: %w", context.Cause(ctx))
+}
+
+// Produce makes a backup of the data for a client.
+func (a *Maker) Produce(options Options) Produce {
+	produce := a.produce(a.stamp, options)
+	return func(ctx context.Context, w io.Writer) error {
+		err := produce(ctx, w)
+		if err == nil && options.Reason != ReasonJournal {
+			a.recordBackup(time.Now(), "")
+		}
+		return err
+	}
+}
+
+// produce makes a backup of data with the stamp.
+func (a *Maker) produce(stamp datadir.Stamp, options Options) Produce {
+	return func(ctx context.Context, w io.Writer) error {
+		release, err := a.TakeTurn(ctx)
+		if err != nil {
+			return err
+		}
+		release = sync.OnceFunc(release) // Spooled calls it before the backup is written to a slow client
+		defer release()
+		effective, err := a.config.Marshal()
+		if err != nil {
+			return err
+		}
+		source := Source{
+			DataDir: a.dir.Path(), Stamp: stamp, Prefix: a.config.Etcd.External.Prefix,
+			Config: effective, ConfigFiles: a.config.InputFiles(), Snapshot: a.snapshot,
+			Spooled: release,
+		}
+		if err := a.checkRoom(ctx, a.dir.Path()); err != nil {
+			return err
+		}
+		_, err = Write(ctx, w, source, options)
+		return err
+	}
+}
+
+// recordBackup records a backup for the account; file is empty if a client has it.
+func (a *Maker) recordBackup(at time.Time, file string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if at.After(a.account.Last) || a.account.Last.After(time.Now()) { // the clock was set back
+		a.account.Last, a.account.File = at, file
+	}
+}
+
+// checkRoom returns an error if the disk of dir has no room for a copy of the database.
+func (a *Maker) checkRoom(ctx context.Context, dir string) error {
+	size, err := a.size(ctx)
+	if err != nil {
+		return err
+	}
+	return datadir.CheckRoom(dir, size, a.dir.Path())
+}
+
+// save makes a backup in the configured directory and removes older ones with the same
+// reason. keep and since are those of [Prune].
+func (a *Maker) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int, since time.Time) (string, error) {
+	dir, encryption := a.config.Backup.Dir, Encryption{Recipients: a.config.Backup.EncryptTo}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make the directory for backups: %w", err)
+	}
+	if err := a.checkRoom(ctx, dir); err != nil {
+		return "", err
+	}
+	path, err := SaveDated(ctx, dir, reason, encryption, a.produce(stamp, Options{Reason: reason}))
+	if err != nil {
+		return "", err
+	}
+	a.recordBackup(time.Now(), path)
+	if _, err := Prune(dir, reason, keep, since); err != nil {
+		a.log.Warn("removing old backups failed", "error", err)
+	}
+	return path, nil
+}
+
+// BeforeUpgrade makes a backup if another release has written the data. The embedded
+// etcd must not run: a newer one may convert the data.
+func (a *Maker) BeforeUpgrade(ctx context.Context) error {
+	previous := a.dir.Previous
+	if previous == nil || sameRelease(*previous, a.stamp) || !a.config.Backup.BeforeUpgrade {
+		return nil
+	}
+	// Attempts that fail before they take the directory over each make a backup. The first
+	// one is of data that no newer etcd has opened.
+	since, err := a.dir.StampTime()
+	if err != nil {
+		return err
+	}
+	path, err := a.save(ctx, *previous, ReasonUpgrade, keepUpgrades, since)
+	if errors.Is(err, errors.ErrUnsupported) {
+		a.log.Warn("no backup is made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "error", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("make a backup before the upgrade to %s from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.stamp.Version, previous.Version, err)
+	}
+	a.log.Info("backup made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "file", path)
+	return nil
+}
+
+// KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
+func (a *Maker) KeepSchedule(ctx context.Context, record Record) {
+	registerMetrics()
+	if path, at, err := LatestAny(a.config.Backup.Dir); err == nil { // Latest reports the error below
+		a.recordBackup(at, path)
+	}
+	if a.config.Backup.Schedule == "" {
+		return
+	}
+	schedule, err := cron.ParseStandard(a.config.Backup.Schedule)
+	if err != nil {
+		a.log.Error("parsing backup.schedule failed: no backups are made", "error", err) // Validate has parsed it before
+		return
+	}
+	_, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)
+	if err != nil {
+		a.log.Warn("finding the last backup failed: the schedule starts now", "error", err)
+	}
+	if last.IsZero() {
+		last = time.Now()
+	} else {
+		backupTime.WithLabelValues("success").Set(float64(last.Unix()))
+	}
+	others := a.otherServers()
+	for a.waitFor(ctx, schedule, last) {
+		others.report(record)
+		limit := max(time.Until(schedule.Next(time.Now())), minOverdue)
+		a.watchOverdue(ctx, limit, record, func() { others.exclude(a.scheduled(ctx, record)) })
+		last = time.Now()
+	}
+}
+
+// clockCheck is the interval at which a wait reads the clock, which jumps when a machine
+// was suspended or its clock was set.
+const clockCheck = time.Minute
+
+// waitFor returns true at the first time of the schedule after last; at once if that is
+// past. It returns false when ctx ends.
+func (a *Maker) waitFor(ctx context.Context, schedule cron.Schedule, last time.Time) bool {
+	for {
+		now := time.Now().Round(0) // without the monotonic clock
+		if last.After(now) {
+			last = now // the clock was set back
+		}
+		next := schedule.Next(last)
+		a.mu.Lock()
+		a.account.Next = next
+		a.mu.Unlock()
+		wait := next.Sub(now)
+		if wait <= 0 {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(min(wait, clockCheck)):
+		}
+	}
+}
+
+// scheduled makes one backup and reports its result. It returns the path, or "".
+func (a *Maker) scheduled(ctx context.Context, record Record) string {
+	began := time.Now()
+	path, err := a.save(ctx, a.stamp, ReasonScheduled, a.config.Backup.Keep, time.Time{})
+	if ctx.Err() != nil {
+		return path
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.account.Error = err.Error()
+		backupTime.WithLabelValues("failure").SetToCurrentTime()
+		a.log.Error("the scheduled backup failed", "error", err)
+		record(corev1.EventTypeWarning, "BackupFailed", "The scheduled backup failed: %v", err)
+		return path
+	}
+	a.account.Error = ""
+	backupTime.WithLabelValues("success").SetToCurrentTime()
+	backupDuration.Set(time.Since(began).Seconds())
+	if info, err := os.Stat(path); err == nil { // otherwise it was moved
+		backupSize.Set(float64(info.Size()))
+	}
+	a.log.Info("backup made", "file", path, "took", time.Since(began).Round(time.Millisecond).String())
+	record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
+	return path
+}
+
+// Account returns the state of the backups.
+func (a *Maker) Account() Account {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	account := a.account
+	account.Schedule = a.config.Backup.Schedule
+	return account
+}
+
+// Endpoint returns the handler that returns backups for POST requests.
+func (a *Maker) Endpoint() http.Handler {
+	if a.config.Backup.Endpoint == config.Off {
+		return EndpointOff()
+	}
+	return NewEndpoint(a.config.Backup.EncryptTo, a.Produce, a.log)
+}

@@ -1,0 +1,224 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// maker returns one of the current release, for data that the release v0.9.0 has
+// written. Call it in a bubble of synctest, whose clock its backups are dated by.
+func maker(t *testing.T, data []byte) *Maker {
+	t.Helper()
+	cfg := config.Default()
+	cfg.DataDir, cfg.Backup.Dir = t.TempDir(), t.TempDir()
+	previous := stamp
+	previous.Version = "v0.9.0"
+	hourAgo := time.Now().Add(-time.Hour)
+	if err := errors.Join(datadir.WriteStampFile(cfg.DataDir, previous), os.Chtimes(filepath.Join(cfg.DataDir, "version.json"), hourAgo, hourAgo)); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := datadir.Open(cfg.DataDir, stamp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return NewMaker(MakerConfig{
+		Config: cfg, Dir: dir, Stamp: stamp, Log: slog.New(slog.DiscardHandler),
+		Snapshot: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+		Size:     func(context.Context) (int64, error) { return int64(len(data)), nil },
+	})
+}
+
+// namesIn returns the names of the files in the directory, in order.
+func namesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// TestFirstBackupBeforeAnUpgradeIsKept: attempts to upgrade that fail before the release
+// takes the data over leave the backup of the first one, of data that only the previous
+// release has opened.
+func TestFirstBackupBeforeAnUpgradeIsKept(t *testing.T) {
+	data := database(t, writes)
+	synctest.Test(t, func(t *testing.T) {
+		a := maker(t, data)
+		earlier := FileName(ReasonUpgrade, Encryption{}, time.Now().Add(-2*time.Hour)) // of the previous upgrade
+		if err := os.WriteFile(filepath.Join(a.config.Backup.Dir, earlier), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var made []string
+		for range keepUpgrades + 2 {
+			made = append(made, FileName(ReasonUpgrade, Encryption{}, time.Now()))
+			if err := a.BeforeUpgrade(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		want := slices.Delete(made, 1, len(made)-keepUpgrades)
+		if got := namesIn(t, a.config.Backup.Dir); !slices.Equal(got, want) {
+			t.Errorf("the directory has %v, want %v", got, want)
+		}
+	})
+}
+
+// TestScheduleAfterTheClockWasAhead: backups that are dated in the future delay no backup,
+// and the new one stays in place of them.
+func TestScheduleAfterTheClockWasAhead(t *testing.T) {
+	data := database(t, writes)
+	synctest.Test(t, func(t *testing.T) {
+		a := maker(t, data)
+		a.config.Backup.Schedule, a.config.Backup.Keep = "@every 1h", 2
+		var ahead []string
+		for day := range 2 {
+			name := FileName(ReasonScheduled, Encryption{}, time.Now().AddDate(0, 0, day+1))
+			if err := os.WriteFile(filepath.Join(a.config.Backup.Dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ahead = append(ahead, name)
+		}
+		due := time.Now().Add(time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.KeepSchedule(ctx, func(string, string, string, ...any) {})
+		}()
+		time.Sleep(90 * time.Minute)
+		cancel()
+		<-ended
+		made := FileName(ReasonScheduled, Encryption{}, due)
+		if got, want := namesIn(t, a.config.Backup.Dir), []string{made, ahead[1]}; !slices.Equal(got, want) {
+			t.Errorf("the directory has %v, want %v", got, want)
+		}
+		if account := a.Account(); !account.Last.Equal(due) || filepath.Base(account.File) != made || account.Error != "" {
+			t.Errorf("the account is %+v", account)
+		}
+	})
+}
+
+// TestClockSetBack: a backup is made at the next time of the schedule by the new clock.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := maker(t, nil)
+		a.recordBackup(time.Now().AddDate(0, 0, 1), "ahead")
+		began := time.Now()
+		if !a.waitFor(t.Context(), cron.Every(time.Hour), began.AddDate(0, 0, 1)) {
+			t.Error("the wait was ended")
+		}
+		if waited := time.Since(began); waited != time.Hour {
+			t.Errorf("it waited %s", waited)
+		}
+		a.recordBackup(time.Now(), "file")
+		if account := a.Account(); account.File != "file" {
+			t.Errorf("the account is %+v", account)
+		}
+	})
+}
+
+// TestServersThatShareADirectory: servers whose schedules are due in the same second replace
+// none of each other's backups, and report that they share the directory.
+func TestServersThatShareADirectory(t *testing.T) {
+	data := database(t, writes)
+	synctest.Test(t, func(t *testing.T) {
+		servers := []*Maker{maker(t, data), maker(t, data)}
+		reasons := make([][]string, len(servers))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for i, a := range servers {
+			a.config.Backup.Dir = servers[0].config.Backup.Dir
+			a.config.Backup.Schedule, a.config.Backup.Keep = "@every 1h", 10
+			running.Go(func() {
+				a.KeepSchedule(ctx, func(_, reason, _ string, _ ...any) { reasons[i] = append(reasons[i], reason) })
+			})
+		}
+		time.Sleep(150 * time.Minute) // two times of the schedule
+		cancel()
+		running.Wait()
+		if names := namesIn(t, servers[0].config.Backup.Dir); len(names) != 4 {
+			t.Errorf("the directory has %v", names)
+		}
+		shared := 0
+		for i, a := range servers {
+			if account := a.Account(); account.Error != "" {
+				t.Error(account.Error)
+			}
+			if slices.Contains(reasons[i], "BackupDirShared") {
+				shared++
+			}
+		}
+		if shared == 0 {
+			t.Errorf("the events are %v", reasons)
+		}
+	})
+}
+
+// TestOwnBackupsOnALateVolume: backups that a server made before its start are not taken
+// for those of another one when their volume is mounted, or can be read, only after it.
+func TestOwnBackupsOnALateVolume(t *testing.T) {
+	data := database(t, writes)
+	for name, test := range map[string]struct {
+		unmounted func(dir string) error
+		made      time.Duration // after the start
+	}{
+		"an empty mount point": {func(string) error { return nil }, -24 * time.Hour},
+		"no mount point":       {os.Remove, -24 * time.Hour},
+		"not readable, and made with a clock ahead": {func(dir string) error {
+			return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600))
+		}, 240 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := maker(t, data)
+				dir := a.config.Backup.Dir
+				a.config.Backup.Schedule, a.config.Backup.Keep = "@every 1h", 10
+				if err := test.unmounted(dir); err != nil {
+					t.Fatal(err)
+				}
+				own := filepath.Join(dir, FileName(ReasonScheduled, Encryption{}, time.Now().Add(test.made)))
+				var reasons []string
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() {
+					a.KeepSchedule(ctx, func(_, reason, _ string, _ ...any) { reasons = append(reasons, reason) })
+				})
+				time.Sleep(30 * time.Minute)
+				if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(own, nil, 0o600)); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(2 * time.Hour) // two times of the schedule
+				cancel()
+				running.Wait()
+				if want := []string{"BackupMade", "BackupMade"}; !slices.Equal(reasons, want) {
+					t.Errorf("the events are %v, want %v", reasons, want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
+)
+
+// fromFlags locate a journal.
+type fromFlags struct{ from, endpoint, region string }
+
+func (f *fromFlags) add(flags *pflag.FlagSet, usage string) {
+	flags.StringVar(&f.from, "from", "", usage)
+	flags.StringVar(&f.endpoint, "endpoint", "", "with --from s3://...: URL of the S3 server, instead of journal.endpoint")
+	flags.StringVar(&f.region, "region", "", "with --from s3://...: region of the bucket, instead of journal.region")
+}
+
+// location returns the location of the flags or, without them, of the configuration.
+func (f *fromFlags) location(cfg *config.ServerConfiguration) journal.Location {
+	location := parts.JournalLocation(cfg, f.from)
+	if f.endpoint != "" {
+		location.Endpoint = f.endpoint
+	}
+	if f.region != "" {
+		location.Region = f.region
+	}
+	return location
+}
+
+// journalRows are the lines about the journal.
+func journalRows(a *journal.Account) []string {
+	var rows []string
+	if a.Error != "" {
+		rows = append(rows, "FAILED: "+a.Error)
+	}
+	if a.Warning != "" {
+		rows = append(rows, "WARNING: "+a.Warning)
+	}
+	if a.Standby {
+		return append(rows, a.Destination+", written by the server that runs the controllers")
+	}
+	text := fmt.Sprintf("%s, revision %d", a.Destination, a.Revision)
+	if a.LagUnknown {
+		text += fmt.Sprintf(", behind by an unknown number of revisions and %s", seconds(a.LagSeconds))
+	} else if a.LagRevisions > 0 || a.LagSeconds > 0 {
+		text += fmt.Sprintf(", behind by %d revisions and %s", a.LagRevisions, seconds(a.LagSeconds))
+	}
+	if a.SpoolBytes > 0 {
+		text += ", " + bytes(a.SpoolBytes) + " in the spool"
+	}
+	return append(rows, text)
+}
+
+// restoreJournal restores from a journal and prints what it does.
+func restoreJournal(cmd *cobra.Command, cfg *config.ServerConfiguration, from *fromFlags, target journal.Target, key backup.Key) (*backup.Restored, error) {
+	showProgress(cmd)
+	log, err := commandLog(cmd, cfg)
+	if err != nil {
+		return nil, err
+	}
+	errOut := cmd.ErrOrStderr()
+	say := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the restore continues
+	}
+	began := time.Now()
+	done := restoreProgress{}
+	stop := track(cmd, "restoring from the journal", done.text)
+	defer stop()
+	return parts.RestoreJournal(cmd.Context(), cfg, log, parts.RestoreRequest{
+		Location: from.location(cfg), Target: target, Key: key, Say: say, Fetched: &done.fetched,
+		Planned: func(plan *journal.Plan) error {
+			base := plan.Bases[0]
+			done.base.Store(base.Object.SizeBytes)
+			say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store, base.Time.Local().Format(time.DateTime), base.Revision)
+			return nil
+		},
+		Prepared: func(outcome *journal.Outcome, m *backup.Manifest) {
+			stop()
+			sayOutcome(say, target, outcome, objects(m), time.Since(began))
+		},
+		Progress: func(replayed, total int) {
+			text := fmt.Sprintf("%d of %d segments", replayed, total)
+			done.replayed.Store(&text)
+			if replayed == total {
+				say("%s", text)
+			}
+		},
+	})
+}
+
+// restoreProgress is what a restore has done so far. It is safe for concurrent use.
+type restoreProgress struct {
+	fetched  progress.Counter
+	base     atomic.Int64           // the size of the base in bytes; 0 before it is known
+	replayed atomic.Pointer[string] // segments; nil before the first one
+}
+
+// text describes it for a person.
+func (p *restoreProgress) text() string {
+	if text := p.replayed.Load(); text != nil {
+		return *text
+	}
+	if size := p.base.Load(); size > 0 {
+		return fmt.Sprintf("%s of the base of %s", bytes(p.fetched.Bytes()), bytes(size))
+	}
+	return ""
+}
+
+// sayOutcome says what a restore is about to put into the data directory.
+func sayOutcome(say func(format string, args ...any), target journal.Target, outcome *journal.Outcome, objects int, took time.Duration) {
+	say("revision %d of %s with %d objects: %d changes were replayed in %s", outcome.Revision, outcome.Time.Local().Format(preciseTime), objects,
+		outcome.Changes, took.Round(time.Millisecond))
+	switch {
+	case !target.At.IsZero():
+		say("that is %s before %s, and the journal has no change between the two", target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
+	case target.Revision != 0 && outcome.Revision != target.Revision:
+		say("that is the last one before revision %d", target.Revision)
+	case target.Revision != 0:
+		say("that is the requested revision")
+	case outcome.Broken == nil:
+		say("that is the newest one in the journal")
+	}
+	if leftOut := outcome.LeftOut; len(leftOut) > 0 {
+		say("WARNING: %d segments of another server were left out, the first is %s", len(leftOut), leftOut[0])
+	}
+	if broken := outcome.Broken; broken != nil {
+		say("WARNING: the journal continues, but the rest cannot be restored: %v", broken)
+	}
+}
+
+// preciseTime is time.DateTime with milliseconds.
+const preciseTime = "2006-01-02 15:04:05.000"
+
+// restoreTarget reads the flags --at and --revision.
+func restoreTarget(at string, revision int64) (journal.Target, error) {
+	target := journal.Target{Revision: revision}
+	if revision < 0 {
+		return target, usageError(fmt.Errorf("--revision %d: write a positive number", revision))
+	}
+	if at == "" {
+		return target, nil
+	}
+	if revision != 0 {
+		return target, usageError(fmt.Errorf("--at and --revision exclude each other: give one of them"))
+	}
+	moment, err := parseMoment(at, time.Now())
+	if err != nil {
+		return target, usageError(fmt.Errorf("--at %w", err))
+	}
+	if moment.After(time.Now()) {
+		return target, usageError(fmt.Errorf("--at %s is in the future: give an earlier time, or leave it out for the newest state", at))
+	}
+	target.At = moment
+	return target, nil
+}
+
+// parseMoment reads a time as the lists print it, in RFC 3339, or as a duration before now.
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if ago, found := strings.CutSuffix(text, " ago"); found {
+		before, err := config.ParseDuration(strings.TrimSpace(ago))
+		if err != nil {
+			return time.Time{}, err
+		}
+		return now.Add(-before), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if moment, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return moment, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T15:04:05Z, \"2026-11-21 15:04:05\" in local time, or \"10m ago\"", text)
+}
+
+// listJournal prints what can be restored from a journal.
+func listJournal(cmd *cobra.Command, cfg *config.ServerConfiguration, from *fromFlags, output string) error {
+	store, err := from.location(cfg).Open()
+	if err != nil {
+		return err
+	}
+	windows, err := journal.Windows(cmd.Context(), store)
+	if err != nil {
+		return err
+	}
+	if len(windows) == 0 {
+		return fmt.Errorf("no journal in %s: check the name; a server writes one with journal.destination", store)
+	}
+	if output != "text" {
+		return printValue(cmd.OutOrStdout(), windows, output)
+	}
+	return printWindows(cmd.OutOrStdout(), windows)
+}
+
+func printWindows(w io.Writer, windows []journal.Window) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CHAIN\tFROM\tTO\tREVISIONS\tBASES\tSEGMENTS\tSIZE\tHOST\tBEGINS BECAUSE") // Flush reports what failed
+	for _, window := range windows {
+		from, to := "-", "-"
+		if window.HasBase {
+			from, to = window.From.Local().Format(time.DateTime), window.To.Local().Format(time.DateTime)
+		}
+		_, _ = fmt.Fprintf(table, "%d\t%s\t%s\t%d to %d\t%d\t%d\t%s\t%s\t%s\n", window.Chain, from, to, window.FirstRevision, window.LastRevision,
+			window.Bases, window.Segments, bytes(window.SizeBytes), window.Host, window.Reason)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, window := range windows {
+		if gap := window.Gap; gap != nil {
+			what := "nothing"
+			if gap.LastRevision != 0 {
+				what = fmt.Sprintf("not all of the revisions %d to %d", gap.FirstRevision, gap.LastRevision)
+			}
+			if _, err := fmt.Fprintf(w, "before chain %d: %s can be restored between %s and %s: %s\n", window.Chain,
+				what, gap.From.Local().Format(time.DateTime), gap.To.Local().Format(time.DateTime), window.Reason); err != nil {
+				return err
+			}
+		}
+		for _, gap := range window.Gaps {
+			if _, err := fmt.Fprintf(w, "chain %d: %s\n", window.Chain, gap); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

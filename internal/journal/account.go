@@ -1,0 +1,225 @@
+package journal
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+var (
+	lagSeconds = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_journal_lag_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "All changes that were acknowledged longer ago than this are in the journal; 0 if all changes are.",
+	})
+	lagRevisions = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_journal_lag_revisions", StabilityLevel: metrics.ALPHA,
+		Help: "How many revisions are not in the journal.",
+	})
+	spoolBytes = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "kube_hyper_mini_journal_spool_bytes", StabilityLevel: metrics.ALPHA,
+		Help: "Size of the segments that wait for the destination of the journal.",
+	})
+	shippedBytes = metrics.NewCounter(&metrics.CounterOpts{
+		Name: "kube_hyper_mini_journal_bytes_total", StabilityLevel: metrics.ALPHA,
+		Help: "Bytes written to the destination of the journal.",
+	})
+	shipErrors = metrics.NewCounter(&metrics.CounterOpts{
+		Name: "kube_hyper_mini_journal_errors_total", StabilityLevel: metrics.ALPHA,
+		Help: "Failed attempts to write to the destination of the journal.",
+	})
+)
+
+// registerMetrics registers the metrics of the journal once.
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(lagSeconds, lagRevisions, spoolBytes, shippedBytes, shipErrors)
+})
+
+// Record records an event of the API.
+type Record func(kind, reason, format string, args ...any)
+
+// Account is the state of the journal.
+type Account struct {
+	// Destination as it is configured.
+	Destination string `json:"destination"`
+	// Standby means that the server of the same etcd that runs the controllers writes the
+	// journal. Only that one has a lag.
+	Standby bool `json:"standby,omitempty"`
+	// Chain that is written; 0 before the destination has been reached.
+	Chain int `json:"chain,omitempty"`
+	// Base is when the last base reached the destination.
+	Base time.Time `json:"base,omitzero"`
+	// Revision is the last one in the destination.
+	Revision int64 `json:"revision,omitempty"`
+	// LagSeconds is 0 when the destination has all changes; otherwise the destination has
+	// all changes that are older than that.
+	LagSeconds float64 `json:"lagSeconds"`
+	// Lagging means that the lag is longer than ten intervals and 10 s.
+	Lagging bool `json:"lagging,omitempty"`
+	// LagRevisions is the number of revisions that are not in the destination. LagUnknown
+	// means that etcd does not answer, and may have more of them.
+	LagRevisions int64 `json:"lagRevisions"`
+	LagUnknown   bool  `json:"lagUnknown,omitempty"`
+	// SpoolBytes is the size of the segments on the local disk that are not in
+	// the destination.
+	SpoolBytes int64 `json:"spoolBytes,omitempty"`
+	// Error is why the destination lags behind, and the remedy.
+	Error string `json:"error,omitempty"`
+	// Warning is what else is wrong: the lag is long, or old parts cannot be removed.
+	Warning string `json:"warning,omitempty"`
+}
+
+// ledger collects the state of the writer from its parts. It is safe for
+// concurrent use.
+type ledger struct {
+	maxLag time.Duration // above which the lag is a warning
+
+	mu        sync.Mutex
+	account   Account
+	began     time.Time
+	based     bool  // the destination has a base of the present chain
+	shipped   int64 // the last revision of the present chain in the destination
+	samples   []sample
+	safe      time.Time // changes that were acknowledged before are in the destination
+	current   int64     // the revision that was read from etcd last
+	requested time.Time // when current was requested
+	unread    error     // why the revision could not be read the last time
+}
+
+// sample records that changes acknowledged before the time at have at most this
+// revision.
+type sample struct {
+	at       time.Time
+	revision int64
+}
+
+// maxSamples bounds the samples that are kept. Above it, every second one is
+// dropped.
+const maxSamples = 1000
+
+func (l *ledger) update(change func(*Account)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.account)
+}
+
+// recordRevision records the revision that etcd had at a time.
+func (l *ledger) recordRevision(at time.Time, revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unread = nil; at.After(l.requested) {
+		l.requested, l.current = at, revision
+	}
+	if n := len(l.samples); n > 0 && l.samples[n-1].revision >= revision {
+		if l.samples[n-1].revision == revision {
+			l.samples[n-1].at = at
+		}
+	} else {
+		l.samples = append(l.samples, sample{at, revision})
+	}
+	if len(l.samples) > maxSamples {
+		for i := range l.samples[:maxSamples/2] {
+			l.samples[i] = l.samples[2*i+1]
+		}
+		l.samples = slices.Delete(l.samples, maxSamples/2, len(l.samples)-1)
+	}
+	l.derive()
+}
+
+// recordUnread records that etcd's revision could not be read.
+func (l *ledger) recordUnread(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unread = err
+}
+
+// setStandby records whether another server writes the journal.
+func (l *ledger) setStandby(by bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.account.Standby = by
+	if by {
+		l.account.Chain, l.account.Revision, l.account.Base, l.account.Error = 0, 0, time.Time{}, ""
+		l.based, l.shipped, l.safe = false, 0, time.Time{}
+		return
+	}
+	l.began = time.Now()
+}
+
+// recordChain records the chain that is written, whether it has a base, and the last
+// revision that the destination has of it. safe is a time before which everything is in
+// the destination, if it is known from an earlier process.
+func (l *ledger) recordChain(chain int, based bool, revision int64, safe time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.account.Chain, l.based, l.shipped = chain, based, revision
+	if safe.After(l.safe) {
+		l.safe = safe
+	}
+	l.derive()
+}
+
+// recordShipped records that the destination has all up to a revision.
+func (l *ledger) recordShipped(revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shipped = max(l.shipped, revision)
+	l.derive()
+}
+
+// recordBase records that the destination has a base of the revision.
+func (l *ledger) recordBase(at time.Time, revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.based, l.account.Base = true, at
+	l.shipped = max(l.shipped, revision)
+	l.derive()
+}
+
+// derive computes the derived fields. Until the present chain has a base, only
+// the previous chain can be restored.
+func (l *ledger) derive() {
+	if !l.based {
+		return
+	}
+	l.account.Revision = l.shipped
+	for len(l.samples) > 0 && l.samples[0].revision <= l.shipped {
+		l.safe = l.samples[0].at
+		l.samples = l.samples[1:]
+	}
+}
+
+// read returns the account at this moment.
+func (l *ledger) read(spooled int64) Account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.account
+	a.SpoolBytes = spooled
+	if a.Standby {
+		lagSeconds.Set(0)
+		lagRevisions.Set(0)
+		spoolBytes.Set(float64(spooled))
+		return a
+	}
+	a.LagRevisions = max(0, l.current-a.Revision)
+	a.LagUnknown = l.unread != nil
+	if a.LagUnknown && a.Error == "" {
+		a.Error = fmt.Sprintf("the lag is not known: %v", l.unread)
+	}
+	if since := l.safe; a.LagRevisions > 0 || a.LagUnknown || !l.based {
+		if since.IsZero() {
+			since = l.began
+		}
+		a.LagSeconds = time.Since(since).Seconds()
+	}
+	if a.Lagging = a.LagSeconds > l.maxLag.Seconds(); a.Lagging && a.Warning == "" && a.Error == "" {
+		a.Warning = fmt.Sprintf("the destination is too slow for the changes: it is %.0f s behind, more than %s", a.LagSeconds, l.maxLag)
+	}
+	lagSeconds.Set(a.LagSeconds)
+	lagRevisions.Set(float64(a.LagRevisions))
+	spoolBytes.Set(float64(a.SpoolBytes))
+	return a
+}

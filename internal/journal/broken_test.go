@@ -1,0 +1,260 @@
+package journal
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func wants(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want %q", parts)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error is %q, want %q", err, part)
+		}
+	}
+}
+
+// made is a journal of one chain with several segments.
+func made(t *testing.T) (string, *fixture) {
+	t.Helper()
+	dir := t.TempDir()
+	f := start(t, NewDirectory(dir), t.TempDir(), nil)
+	f.caughtUp()
+	for range 4 {
+		f.history(1)
+		f.caughtUp()
+	}
+	return dir, f
+}
+
+// TestBrokenSegments: the error names the broken segment. A restore of the newest state
+// reaches the revision before it; a restore of a later revision fails.
+func TestBrokenSegments(t *testing.T) {
+	t.Parallel()
+	dir, f := made(t)
+	otherDir, _ := made(t)
+	segments := names(t, NewDirectory(dir), chainName(1, segmentsDir))
+	others := names(t, NewDirectory(otherDir), chainName(1, segmentsDir))
+	last := revision(t, f)
+	damaged := segments[2]
+	good, err := parseSegmentName(filepath.Base(segments[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(dir, name string) []byte {
+		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for name, test := range map[string]struct {
+		content func() []byte // nil removes the segment
+		want    string
+	}{
+		"a flipped byte":     {func() []byte { d := read(dir, damaged); d[len(d)/2] ^= 1; return d }, "SHA-256"},
+		"cut short":          {func() []byte { d := read(dir, damaged); return d[:len(d)/2] }, "SHA-256"},
+		"empty":              {func() []byte { return nil }, "0 bytes"},
+		"missing":            {nil, "are missing"},
+		"of another server":  {func() []byte { return read(otherDir, others[2]) }, "of another server"},
+		"of another place":   {func() []byte { return read(dir, segments[1]) }, "its content is that of"},
+		"not even a segment": {func() []byte { return []byte(strings.Repeat("x", 1000)) }, "SHA-256"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := t.TempDir()
+			if err := os.CopyFS(broken, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(broken, filepath.FromSlash(damaged))
+			err := os.Remove(path)
+			if test.content != nil {
+				err = os.WriteFile(path, test.content(), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := NewDirectory(broken)
+			got, outcome, err := restore(t, store, Target{})
+			if err != nil || outcome.Broken == nil || outcome.Revision != good.Last || !maps.Equal(got, f.state(good.Last)) {
+				t.Fatalf("restored %+v, %v, want what is before the damage, revision %d", outcome, err, good.Last)
+			}
+			wants(t, outcome.Broken, test.want)
+			if test.content != nil {
+				wants(t, outcome.Broken, damaged)
+			}
+			_, _, err = restore(t, store, Target{Revision: last})
+			wants(t, err, test.want, "--revision")
+			if _, outcome, err := restore(t, store, Target{Revision: good.Last}); err != nil || outcome.Revision != good.Last {
+				t.Errorf("what is before the damage: %+v, %v", outcome, err)
+			}
+		})
+	}
+}
+
+// TestSegmentsOfTwoServers: those of the chain are restored, whichever comes first, and the
+// list and the restore name the others.
+func TestSegmentsOfTwoServers(t *testing.T) {
+	t.Parallel()
+	dir, f := made(t)
+	otherDir, other := made(t)
+	for _, test := range []struct {
+		from, to string
+		f        *fixture
+	}{{dir, otherDir, other}, {otherDir, dir, f}} {
+		mixed := t.TempDir()
+		if err := os.CopyFS(mixed, os.DirFS(test.to)); err != nil {
+			t.Fatal(err)
+		}
+		copied := names(t, NewDirectory(test.from), chainName(1, segmentsDir))
+		for _, name := range copied {
+			data, err := os.ReadFile(filepath.Join(test.from, filepath.FromSlash(name)))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(mixed, filepath.FromSlash(name)), data, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		store, last := NewDirectory(mixed), revision(t, test.f)
+		for _, target := range []Target{{}, {Revision: last}} {
+			got, outcome, err := restore(t, store, target)
+			if err != nil || outcome.Revision != last || !maps.Equal(got, test.f.state(last)) {
+				t.Fatalf("%+v: restored %+v, %v, want revision %d", target, outcome, err, last)
+			}
+			if !slices.Contains(outcome.LeftOut, copied[0]) {
+				t.Errorf("%+v: %q were left out, want %s", target, outcome.LeftOut, copied[0])
+			}
+		}
+		windows, err := Windows(t.Context(), store)
+		if err != nil || len(windows) != 1 || len(windows[0].Gaps) != 1 {
+			t.Fatalf("%+v, %v", windows, err)
+		}
+		wants(t, errors.New(windows[0].Gaps[0]), "of another server", copied[0])
+	}
+}
+
+// TestBrokenBase: the base before is used; without one, the restore fails.
+func TestBrokenBase(t *testing.T) {
+	t.Parallel()
+	dir, f := made(t)
+	store := NewDirectory(dir)
+	f.makeBase()
+	bases := names(t, store, chainName(1, basesDir))
+	if len(bases) != 2 {
+		t.Fatalf("bases: %q", bases)
+	}
+	for i := len(bases) - 1; i >= 0; i-- {
+		path := filepath.Join(dir, filepath.FromSlash(bases[i]))
+		data, err := os.ReadFile(path)
+		if err == nil {
+			data[len(data)/2] ^= 1
+			err = os.WriteFile(path, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := restore(t, store, Target{})
+		if i > 0 && (err != nil || !maps.Equal(got, f.state(revision(t, f)))) {
+			t.Errorf("with the first base: %v", err)
+		} else if i == 0 {
+			wants(t, err, bases[0], "damaged")
+		}
+	}
+}
+
+// TestRestorableRanges: the list has the missing parts.
+func TestRestorableRanges(t *testing.T) {
+	t.Parallel()
+	dir, f := made(t)
+	segments := names(t, NewDirectory(dir), chainName(1, segmentsDir))
+	windows, err := Windows(t.Context(), NewDirectory(dir))
+	if err != nil || len(windows) != 1 || windows[0].LastRevision != revision(t, f) || len(windows[0].Gaps) > 0 {
+		t.Errorf("%+v, %v", windows, err)
+	}
+	if err := os.Remove(filepath.Join(dir, filepath.FromSlash(segments[1]))); err != nil {
+		t.Fatal(err)
+	}
+	windows, err = Windows(t.Context(), NewDirectory(dir))
+	if err != nil || len(windows) != 1 || len(windows[0].Gaps) != 1 {
+		t.Fatalf("%+v, %v", windows, err)
+	}
+	wants(t, errors.New(windows[0].Gaps[0]), "segments 2 to 2 are missing")
+	if windows, err := Windows(t.Context(), NewDirectory(t.TempDir())); err != nil || len(windows) != 0 {
+		t.Errorf("an empty directory: %v, %v", windows, err)
+	}
+	_, err = NewPlan(t.Context(), NewDirectory(filepath.Join(dir, "nowhere")), Target{})
+	wants(t, err, "nowhere has no journal")
+}
+
+// twoChains returns a store with two chains, and the last revision of the first one.
+func twoChains(t *testing.T) (store *Directory, last int64) {
+	t.Helper()
+	dir, f := made(t)
+	last = revision(t, f)
+	f.stopWriter()
+	f.history(1)
+	if _, err := f.member.Client().Compact(t.Context(), revision(t, f)); err != nil {
+		t.Fatal(err)
+	}
+	f.startWriter()
+	f.caughtUp()
+	f.history(1)
+	f.caughtUp()
+	f.stopWriter()
+	return NewDirectory(dir), last
+}
+
+// TestNewestChainWithoutBase: a restore says that it leaves the chain out.
+func TestNewestChainWithoutBase(t *testing.T) {
+	t.Parallel()
+	store, last := twoChains(t)
+	if err := os.RemoveAll(store.file(chainName(2, basesDir))); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []Target{{}, {At: time.Now()}} {
+		_, outcome, err := restore(t, store, target)
+		if err != nil || outcome.Broken == nil || outcome.Revision != last {
+			t.Fatalf("restored %+v, %v", outcome, err)
+		}
+		wants(t, outcome.Broken, "chain 2, which began at", "has no base")
+	}
+	if _, outcome, err := restore(t, store, Target{Revision: last}); err != nil || outcome.Broken != nil {
+		t.Errorf("revision %d before chain 2: %+v, %v", last, outcome, err)
+	}
+}
+
+// TestUnreadableNewestChain: a restore that would leave out a chain is refused with its name,
+// unless it is of a moment before that chain.
+func TestUnreadableNewestChain(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(path string) error{
+		"empty":   func(path string) error { return os.Truncate(path, 0) },
+		"missing": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, last := twoChains(t)
+			if err := spoil(store.file(chainName(2, chainFile))); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := restore(t, store, Target{})
+			wants(t, err, "chain 2 of", "cannot be read, and would be left out", "--at or --revision", "Chain 1 has")
+			if _, _, err := restore(t, store, Target{At: time.Now()}); err == nil {
+				t.Error("the present is restored without chain 2")
+			}
+			if _, outcome, err := restore(t, store, Target{Revision: last}); err != nil || outcome.Revision != last {
+				t.Errorf("revision %d before chain 2: %+v, %v", last, outcome, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+const (
+	// endIntervals is how many intervals after a segment the end of the chain is written.
+	endIntervals = 10
+	// heartbeat is the time between two ends while nothing changes.
+	heartbeat = 30 * time.Second
+)
+
+// end states which segments a chain has. It is authenticated with a key that the bases have,
+// so that a restore notices when the newest segments are missing. Its writer replaces it.
+type end struct {
+	// Count of the ends of the chain, from 1.
+	Count int `json:"count"`
+	// Sequence, Last and Sum are the number, the last revision and the SHA-256 sum of the
+	// last segment; Sequence is 0 before the first one.
+	Sequence int    `json:"sequence"`
+	Last     int64  `json:"last"`
+	Sum      string `json:"sum"`
+	// Closed means that the server has stopped in order.
+	Closed bool   `json:"closed,omitempty"`
+	MAC    string `json:"mac"`
+}
+
+// mac returns the authentication of the end in the chain with the ID.
+func (e end) mac(chain, key string) string {
+	e.MAC = ""
+	sum := hmac.New(sha256.New, []byte(key))
+	_ = json.NewEncoder(sum).Encode(struct { // it never fails
+		Chain string
+		End   end
+	}{chain, e})
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// endName is the name of an end. Names sort by count.
+func endName(number int, e end) string {
+	return chainName(number, endsDir, fmt.Sprintf("%010d-%010d.json", e.Count, e.Sequence))
+}
+
+// newestEnd returns the name of the newest end of a chain, its count and its sequence; an
+// empty name without one.
+func newestEnd(ctx context.Context, store Store, number int) (name string, count, sequence int, err error) {
+	objects, err := store.List(ctx, chainName(number, endsDir)+"/", "")
+	for _, object := range objects {
+		numbers, err := parseNumbers(strings.TrimSuffix(path.Base(object.Name), ".json"), 2)
+		if err == nil {
+			name, count, sequence = object.Name, int(numbers[0]), int(numbers[1])
+		}
+	}
+	return name, count, sequence, err
+}
+
+// readEnd reads and verifies the newest end of a chain.
+func readEnd(ctx context.Context, store Store, chain *Chain, key string) (e end, err error) {
+	name, _, _, err := newestEnd(ctx, store, chain.Number)
+	if err != nil {
+		return e, err
+	}
+	if name == "" {
+		return e, fmt.Errorf("%w: the end of chain %d is missing", ErrDamaged, chain.Number)
+	}
+	data, err := readAll(ctx, store, name, maxClaim)
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(data, &e); err != nil || !hmac.Equal([]byte(e.MAC), []byte(e.mac(chain.Claim.ID, key))) {
+		return e, fmt.Errorf("%w: %s was not written by the server of the chain", ErrDamaged, name)
+	}
+	return e, nil
+}
+
+// missing returns an error if the segments before next do not reach the end.
+func (e end) missing(next int) error {
+	if e.Sequence < next {
+		return nil
+	}
+	return fmt.Errorf("%w: segments %d to %d are missing: the chain was written until revision %d", ErrDamaged, next, e.Sequence, e.Last)
+}
+
+// chainEndWriter writes the ends of a chain. It is of the goroutine of ship.
+type chainEndWriter struct {
+	session *session
+	// latest has what was shipped; written is what the newest end says, since at.
+	latest, written end
+	at              time.Time
+	name            string        // of the newest end
+	resumed         bool          // what an earlier process has written is known
+	first           chan struct{} // closed after the first one
+}
+
+// resume finds what an earlier process has shipped and written.
+func (w *chainEndWriter) resume(ctx context.Context) (err error) {
+	s := w.session
+	w.name, w.latest.Count, _, err = newestEnd(ctx, s.w.config.Store, s.state.Number)
+	return err
+}
+
+// due is the time until the next end.
+func (w *chainEndWriter) due() time.Duration {
+	switch {
+	case w.session.state.Key == "":
+		return heartbeat // it writes none
+	case w.at.IsZero():
+		return 0
+	}
+	wait := heartbeat
+	if w.latest.Sequence != w.written.Sequence {
+		wait = min(wait, endIntervals*w.session.w.config.Interval)
+	}
+	return max(0, wait-time.Since(w.at))
+}
+
+// write writes an end if it is due, or if the chain is closed.
+func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
+	s := w.session
+	if s.state.Key == "" || !closed && w.due() > 0 {
+		return nil
+	}
+	if !w.resumed {
+		if err := w.resume(ctx); err != nil {
+			return err
+		}
+		w.resumed = true
+	}
+	e := w.latest
+	e.Count++
+	e.Closed = closed
+	e.MAC = e.mac(s.state.Claim.ID, s.state.Key)
+	data, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("render the end of a chain: %w", err)
+	}
+	name := endName(s.state.Number, e)
+	err = s.w.create(ctx, name, data)
+	if errors.Is(err, ErrExists) { // the answer to an attempt was lost
+		if err = s.sameContent(ctx, name, bytes.NewReader(data)); errors.Is(err, ErrExists) {
+			w.latest.Count++ // more was shipped since
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if w.name != "" && w.name != name {
+		_ = s.w.config.Store.Remove(ctx, w.name) // the newest one counts
+	}
+	if w.at.IsZero() {
+		close(w.first)
+	}
+	w.latest.Count, w.written, w.at, w.name = e.Count, e, time.Now(), name
+	return s.superseded(ctx)
+}

@@ -1,0 +1,304 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Target selects the state to restore. The zero Target selects the newest.
+type Target struct {
+	// At is a moment: all changes that the writer saw until then.
+	At time.Time
+	// Revision is the last revision. It excludes At.
+	Revision int64
+}
+
+// newest reports whether neither a time nor a revision is given.
+func (t Target) newest() bool { return t.At.IsZero() && t.Revision == 0 }
+
+// Includes reports whether the target includes the revision.
+func (t Target) Includes(revision int64, at time.Time) bool {
+	return (t.Revision == 0 || revision <= t.Revision) && (t.At.IsZero() || !at.After(t.At))
+}
+
+func (t Target) includesBase(b Base) bool { return t.Includes(b.Revision, b.Time) }
+
+// Plan is what a restore reads.
+type Plan struct {
+	Store  Store
+	Target Target
+	Chain  *Chain
+	// Bases that the restore can begin with, the best one first. Others are for the
+	// case that it is damaged.
+	Bases []Base
+	// Newest is the ID of the store's newest chain.
+	Newest string
+	// LeftOut has the segments of another server that lie in the chain, when it has been
+	// read.
+	LeftOut []string
+
+	endKey string // of the base; see [end]
+	// beyond is what a later chain without a base has of the target; nil if there is nothing.
+	beyond error
+}
+
+// NewPlan finds the chain for a target. Its errors list what can be restored.
+func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
+	chains, err := Chains(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	if len(chains) == 0 {
+		return nil, fmt.Errorf("%s has no journal", store)
+	}
+	newest, beyond := "", error(nil)
+	for _, chain := range chains {
+		if chain.Claim != nil {
+			newest = chain.Claim.ID
+		}
+	}
+	for _, chain := range slices.Backward(chains) {
+		if chain.Claim == nil {
+			if chain.precedes(target) {
+				continue
+			}
+			return nil, chain.unreadable(ctx, store)
+		}
+		if len(chain.Bases) == 0 && beyond == nil {
+			if beyond, err = chain.withoutBase(ctx, store, target); err != nil {
+				return nil, err
+			}
+		}
+		plan := &Plan{Store: store, Target: target, Chain: chain, Newest: newest, beyond: beyond}
+		for _, base := range slices.Backward(chain.Bases) {
+			if target.includesBase(base) {
+				plan.Bases = append(plan.Bases, base)
+			}
+		}
+		if len(plan.Bases) == 0 {
+			continue
+		}
+		covered, err := plan.covers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if covered {
+			return plan, nil
+		}
+	}
+	return nil, notRestorable(ctx, store, target)
+}
+
+// precedes reports whether the target is before the first base of the chain.
+func (c *Chain) precedes(target Target) bool {
+	return len(c.Bases) > 0 && !target.newest() && !target.includesBase(c.Bases[0])
+}
+
+// withoutBase returns what a restore of the target leaves out because the chain has no base
+// (yet); nil if it has no changes.
+func (c *Chain) withoutBase(ctx context.Context, store Store, target Target) (beyond, err error) {
+	if !target.newest() && target.At.Before(c.Claim.Created) { // a revision must be in the chain
+		return nil, nil
+	}
+	segments, err := c.Segments(ctx, store, 0)
+	if err != nil || len(segments) == 0 {
+		return nil, err
+	}
+	return fmt.Errorf("chain %d, which began at %s, has no base: its changes until revision %d are left out",
+		c.Number, c.Claim.Created.Local().Format(time.DateTime), segments[len(segments)-1].Last), nil
+}
+
+// unreadable is the error of a restore that would leave out the chain.
+func (c *Chain) unreadable(ctx context.Context, store Store) error {
+	advice := "remove it, or make it readable"
+	if len(c.Bases) > 0 {
+		advice = fmt.Sprintf("make it readable, or restore what is before it with --at or --revision: it begins at %s with revision %d",
+			c.Bases[0].Time.Local().Format(time.DateTime), c.Bases[0].Revision)
+	}
+	windows, err := Windows(ctx, store)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("chain %d of %s cannot be read, and would be left out: %s; %s.%s", c.Number, store, c.Problem, advice, restorable(windows, c.Number))
+}
+
+// covers reports whether the chain reaches the revision of the target. Any chain
+// reaches a time: nothing was journaled between its end and that time.
+func (p *Plan) covers(ctx context.Context) (bool, error) {
+	if p.Target.Revision == 0 || p.Bases[0].Revision == p.Target.Revision {
+		return true, nil
+	}
+	segments, err := p.Chain.Segments(ctx, p.Store, p.Bases[0].Sequence)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(segments, func(s Segment) bool { return s.Last >= p.Target.Revision }), nil
+}
+
+// notRestorable returns the error for a target that is in no chain. It lists what can be
+// restored.
+func notRestorable(ctx context.Context, store Store, target Target) error {
+	windows, err := Windows(ctx, store)
+	if err != nil {
+		return err
+	}
+	wanted := "a state"
+	switch {
+	case target.Revision != 0:
+		wanted = fmt.Sprintf("revision %d", target.Revision)
+	case !target.At.IsZero():
+		wanted = target.At.Local().Format(time.DateTime)
+	}
+	return fmt.Errorf("%s cannot be restored from %s.%s", wanted, store, restorable(windows, 0))
+}
+
+// restorable says what the chains have, except for the one with that number.
+func restorable(windows []Window, except int) (text string) {
+	for _, w := range windows {
+		if w.HasBase && w.Chain != except {
+			text += fmt.Sprintf(" Chain %d has %s to %s, revisions %d to %d.", w.Chain, w.From.Local().Format(time.DateTime), w.To.Local().Format(time.DateTime), w.FirstRevision, w.LastRevision)
+		}
+	}
+	return text
+}
+
+// Window is the part of the history that one chain has, according to its names.
+type Window struct {
+	Chain  int    `json:"chain"`
+	Writer string `json:"writer,omitempty"`
+	Host   string `json:"host,omitempty"`
+	// HasBase is false for a chain that cannot be restored (yet).
+	HasBase bool `json:"hasBase"`
+	// From and To are when the first base was made and the last change was seen.
+	From          time.Time `json:"from,omitzero"`
+	To            time.Time `json:"to,omitzero"`
+	FirstRevision int64     `json:"firstRevision,omitempty"`
+	LastRevision  int64     `json:"lastRevision,omitempty"`
+	Bases         int       `json:"bases"`
+	Segments      int       `json:"segments"`
+	SizeBytes     int64     `json:"sizeBytes"`
+	// Reason is why the chain begins, and why there is a gap before it.
+	Reason string `json:"reason,omitempty"`
+	// Gap is what cannot be restored between the chain before and this one; nil if there is
+	// nothing.
+	Gap *Gap `json:"gap,omitempty"`
+	// Gaps are missing segments and other problems, in words.
+	Gaps []string `json:"gaps,omitempty"`
+}
+
+// Gap has revisions that cannot be restored one by one, from when the one before them was
+// seen to when the base after them was made. They are 0 after a restore, which leaves
+// revisions out.
+type Gap struct {
+	From          time.Time `json:"from"`
+	To            time.Time `json:"to"`
+	FirstRevision int64     `json:"firstRevision,omitempty"`
+	LastRevision  int64     `json:"lastRevision,omitempty"`
+}
+
+// maxLostRevisions is less than what a restore adds to the revision, and more than a server makes
+// between two chains.
+const maxLostRevisions = 500_000_000
+
+// gapAfter returns the gap between a chain and the base of a later one.
+func (w *Window) gapAfter(before *Window) *Gap {
+	switch {
+	case before == nil || !w.HasBase || w.FirstRevision <= before.LastRevision+1:
+		return nil
+	case w.FirstRevision > before.LastRevision+maxLostRevisions:
+		return &Gap{From: before.To, To: w.From}
+	}
+	return &Gap{From: before.To, To: w.From, FirstRevision: before.LastRevision + 1, LastRevision: w.FirstRevision - 1}
+}
+
+// Windows describes all chains of the store from the names of their objects.
+func Windows(ctx context.Context, store Store) ([]Window, error) {
+	chains, err := Chains(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	var windows []Window
+	var before *Window // the last one that can be restored
+	for i, chain := range chains {
+		segments, err := chain.Segments(ctx, store, 0)
+		if err != nil {
+			return nil, err
+		}
+		var successor *Claim
+		if i+1 < len(chains) {
+			successor = chains[i+1].Claim
+		}
+		_, _, last, err := newestEnd(ctx, store, chain.Number)
+		if err != nil {
+			return nil, err
+		}
+		window := newWindow(chain, segments, last)
+		window.endsBefore(successor)
+		if window.Gap = window.gapAfter(before); window.HasBase {
+			before = &window
+		}
+		windows = append(windows, window)
+	}
+	return windows, nil
+}
+
+// newWindow describes a chain that was written up to the segment with the number last.
+func newWindow(chain *Chain, segments []Segment, last int) Window {
+	w := Window{Chain: chain.Number, Bases: len(chain.Bases), Segments: len(segments), HasBase: len(chain.Bases) > 0}
+	gap := func(format string, args ...any) { w.Gaps = append(w.Gaps, fmt.Sprintf(format, args...)) }
+	if chain.Claim != nil {
+		w.Writer, w.Host, w.Reason = chain.Claim.Writer, chain.Claim.Host, chain.Claim.Reason
+	} else {
+		gap("%s", chain.Problem)
+	}
+	next := 0
+	for _, base := range chain.Bases {
+		w.SizeBytes += base.Object.SizeBytes
+		w.To, w.LastRevision = base.Time, base.Revision
+	}
+	if w.HasBase {
+		w.From, w.FirstRevision, next = chain.Bases[0].Time, chain.Bases[0].Revision, chain.Bases[0].Sequence
+	} else {
+		gap("it has no base: nothing of it can be restored")
+	}
+	for _, segment := range segments {
+		w.SizeBytes += segment.Object.SizeBytes
+		if segment.Sequence < next {
+			continue // its base was removed
+		}
+		if segment.Sequence > next && next > 0 {
+			gap("segments %d to %d are missing: what follows revision %d, until the next base", next, segment.Sequence-1, w.LastRevision)
+		}
+		next = segment.Sequence + 1
+		w.LastRevision = max(w.LastRevision, segment.Last)
+		if segment.LastTime.After(w.To) {
+			w.To = segment.LastTime
+		}
+	}
+	if next = max(next, 1); w.HasBase && next <= last {
+		gap("segments %d to %d, the newest ones, are missing", next, last)
+	}
+	for _, name := range chain.Unknown {
+		gap("%s is not of a journal", name)
+	}
+	if double := duplicateSequences(segments); len(double) > 0 {
+		i := slices.IndexFunc(segments, func(s Segment) bool { return double[s.Sequence] })
+		gap("%d numbers are those of several segments, some of another server, which a restore leaves out; the first are %s and %s",
+			len(double), segments[i].Object.Name, segments[i+1].Object.Name)
+	}
+	return w
+}
+
+// endsBefore compares the end of a chain with the end that its successor's
+// claim states.
+func (w *Window) endsBefore(successor *Claim) {
+	if successor == nil || successor.Predecessor == nil || successor.Predecessor.Number != w.Chain {
+		return
+	}
+	last := successor.Predecessor.Last
+	if last > w.LastRevision {
+		w.Gaps = append(w.Gaps, fmt.Sprintf("revisions %d to %d are missing: the chain was written until there", w.LastRevision+1, last))
+	}
+}

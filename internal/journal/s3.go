@@ -1,0 +1,240 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// S3 stores objects in a bucket. Objects are created with If-None-Match.
+type S3 struct {
+	client      *minio.Client
+	credentials *credentials.Credentials
+	bucket      string
+	prefix      string // empty, or ends with a slash
+	url         string
+}
+
+const (
+	// awsEndpoint is used when no endpoint is configured.
+	awsEndpoint = "https://s3.amazonaws.com"
+	// maxPut is the largest size of an object in one request. The client completes larger
+	// ones, in parts, without the condition that their name is new.
+	maxPut   = 5 << 30
+	partSize = 64 << 20
+	// s3Retries is how often the client sends a request. The writer repeats the
+	// operation, which a restore does not.
+	s3Retries = 5
+	// s3Timeout bounds the time until the header of an answer.
+	s3Timeout = 30 * time.Second
+)
+
+// newS3 returns the store at s3://BUCKET[/PREFIX]. It does not reach it.
+func newS3(l Location) (*S3, error) {
+	target, err := url.Parse(l.URL)
+	if err != nil || target.Host == "" || target.RawQuery != "" || target.User != nil {
+		return nil, fmt.Errorf("%q is not a destination in S3: write s3://BUCKET or s3://BUCKET/PREFIX", l.URL)
+	}
+	endpoint := l.Endpoint
+	if endpoint == "" {
+		endpoint = awsEndpoint
+	}
+	server, err := url.Parse(endpoint)
+	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || strings.Trim(server.Path, "/") != "" {
+		return nil, fmt.Errorf("%q is not the endpoint of an S3 server: write https://HOST[:PORT]", endpoint)
+	}
+	transport, err := minio.DefaultTransport(server.Scheme == "https")
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
+	}
+	transport.ResponseHeaderTimeout = s3Timeout
+	transport.MaxIdleConnsPerHost = fetchers
+	from := s3Credentials(l.CredentialsFile)
+	client, err := minio.New(server.Host, &minio.Options{
+		Creds: from, Secure: server.Scheme == "https", Region: l.Region, Transport: transport, MaxRetries: s3Retries,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
+	}
+	prefix := strings.Trim(target.Path, "/")
+	if prefix != "" {
+		prefix += "/"
+	}
+	return &S3{client: client, credentials: from, bucket: target.Host, prefix: prefix, url: strings.TrimSuffix(bucketScheme+target.Host+"/"+prefix, "/")}, nil
+}
+
+// metadataEndpoint names the service with the metadata of the instance, as in the AWS
+// tools.
+const metadataEndpoint = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+
+// s3Credentials reads the file, if there is one, or else the environment, the
+// user's file of the AWS tools, and the metadata of the instance or the container.
+func s3Credentials(file string) *credentials.Credentials {
+	if file != "" {
+		return credentials.New(&credentials.FileAWSCredentials{Filename: file})
+	}
+	metadata := &credentials.IAM{}
+	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
+		if os.Getenv(name) != "" {
+			return chained(metadata)
+		}
+	}
+	metadata.Endpoint = os.Getenv(metadataEndpoint)
+	return chained(metadata)
+}
+
+func chained(metadata credentials.Provider) *credentials.Credentials {
+	return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, metadata})
+}
+
+// String implements [Store].
+func (s *S3) String() string { return s.url }
+
+// failed describes an error of the client.
+func (s *S3) failed(operation, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New(err.Error()) // the credentials file is missing, not the object
+	}
+	advice := ""
+	switch minio.ToErrorResponse(err).Code {
+	case minio.NoSuchKey:
+		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	case minio.NoSuchBucket:
+		advice = "; make the bucket, the server does not"
+	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccountProblem", "AllAccessDisabled":
+		s.credentials.Expire() // the next request reads them again
+		advice = "; check the credentials (journal.credentialsFile, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the instance), which must be allowed to get, put, list and delete objects"
+	case "RequestTimeTooSkewed":
+		advice = "; this machine's clock differs too much from the server's: set it, with a time service as chrony or systemd-timesyncd"
+	}
+	return fmt.Errorf("%s %s/%s: %w%s", operation, s.url, name, err, advice)
+}
+
+// Create implements [Store].
+func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	// Buckets with object lock refuse objects without a sum.
+	options := minio.PutObjectOptions{PartSize: partSize, NumThreads: 1, DisableMultipart: size <= maxPut, SendContentMd5: true, ContentType: "application/octet-stream"}
+	options.SetMatchETagExcept("*")
+	if size > maxPut {
+		if _, err := s.client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{}); err == nil {
+			return ErrExists
+		}
+	}
+	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, body, size, options)
+	if err != nil {
+		if s.isTaken(ctx, name, minio.ToErrorResponse(err)) {
+			return ErrExists
+		}
+		return s.failed("write", name, err)
+	}
+	if info.Size != size {
+		return fmt.Errorf("write %s/%s: %d bytes of %d were stored", s.url, name, info.Size, size)
+	}
+	return nil
+}
+
+// isTaken reports whether an object was refused because its name is taken. With object
+// lock a server may answer that access is denied, whatever the condition.
+func (s *S3) isTaken(ctx context.Context, name string, refusal minio.ErrorResponse) bool {
+	if refusal.StatusCode == http.StatusPreconditionFailed || refusal.Code == minio.PreconditionFailed {
+		return true
+	}
+	if refusal.Code != minio.AccessDenied {
+		return false
+	}
+	_, err := s.client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
+	return err == nil
+}
+
+// Open implements [Store].
+func (s *S3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	body, info, err := s.get(ctx, name, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &resumed{ctx: ctx, from: body, size: info.Size, open: func(offset int64) (io.ReadCloser, error) {
+		options := minio.GetObjectOptions{}
+		if offset > 0 {
+			options.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+		}
+		body, _, err := s.get(ctx, name, options)
+		return body, err
+	}}, nil
+}
+
+// get begins to read an object. GetObject of the client would make two requests.
+func (s *S3) get(ctx context.Context, name string, options minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, error) {
+	object, info, _, err := minio.Core{Client: s.client}.GetObject(ctx, s.bucket, s.prefix+name, options)
+	return object, info, s.failed("read", name, err)
+}
+
+// List implements [Store].
+func (s *S3) List(ctx context.Context, prefix, after string) ([]Object, error) {
+	options := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
+	if after != "" {
+		options.StartAfter = s.prefix + after
+	}
+	var objects []Object
+	infos, err := s.list(ctx, prefix, options)
+	for _, info := range infos {
+		objects = append(objects, Object{Name: strings.TrimPrefix(info.Key, s.prefix), SizeBytes: info.Size})
+	}
+	return objects, err
+}
+
+// Folders implements [Store].
+func (s *S3) Folders(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	infos, err := s.list(ctx, prefix, minio.ListObjectsOptions{Prefix: s.prefix + prefix})
+	for _, info := range infos {
+		if name, folder := strings.CutSuffix(strings.TrimPrefix(info.Key, s.prefix+prefix), "/"); folder {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// list returns a whole listing or an error. It lists again when a response is cut: the
+// client repeats only requests without a response.
+func (s *S3) list(ctx context.Context, prefix string, options minio.ListObjectsOptions) ([]minio.ObjectInfo, error) {
+	for attempt := 0; ; attempt++ {
+		infos, err := listOnce(s.client.ListObjectsIter(ctx, s.bucket, options))
+		var refused minio.ErrorResponse
+		if err == nil || attempt == maxResumptions || ctx.Err() != nil || errors.As(err, &refused) {
+			return infos, s.failed("list", prefix, err)
+		}
+	}
+}
+
+func listOnce(found iter.Seq[minio.ObjectInfo]) (infos []minio.ObjectInfo, err error) {
+	for info := range found {
+		if info.Err != nil {
+			return nil, info.Err
+		}
+		infos = append(infos, info)
+	}
+	return infos, nil
+}
+
+// Remove implements [Store].
+func (s *S3) Remove(ctx context.Context, name string) error {
+	err := s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
+	if err = s.failed("remove", name, err); isMissing(err) {
+		return nil
+	}
+	return err
+}

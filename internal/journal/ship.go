@@ -1,0 +1,172 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
+)
+
+// ownerCheck is the time between two checks whether another writer has taken
+// the destination over.
+const ownerCheck = time.Minute
+
+// ship moves segments from the spool to the destination. It returns why the chain
+// ends, or nil when the feed has ended and the spool is empty or stopGrace over.
+func (s *session) ship(process, working context.Context, fed <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(process))
+	defer cancel(nil)
+	defer context.AfterFunc(working, func() {
+		if process.Err() == nil {
+			cancel(context.Cause(working)) // the chain has ended
+			return
+		}
+		time.AfterFunc(s.w.stopGrace, func() { cancel(context.Canceled) })
+	})()
+	checked := time.Now()
+	backoff := minBackoff
+	for ctx.Err() == nil {
+		err := s.end.write(ctx, false)
+		if err == nil && s.w.spool.empty() {
+			select {
+			case <-s.newSegment:
+			case <-ctx.Done():
+			case <-time.After(s.end.due()):
+			case <-fed:
+				if s.w.spool.empty() {
+					_ = s.end.write(ctx, true) // without it, a restored server waits for this one
+					return nil
+				}
+			}
+			continue
+		}
+		if err == nil {
+			err = s.shipOldest(ctx)
+		}
+		if err == nil && time.Since(checked) > ownerCheck {
+			checked = time.Now()
+			err = s.w.stillOwner(ctx, s.state)
+		}
+		var ended *endError
+		switch {
+		case errors.As(err, &ended):
+			return err
+		case err == nil:
+			if s.based() {
+				s.w.reportSuccess()
+			}
+			backoff = minBackoff
+			continue
+		case process.Err() != nil:
+			return nil // the next process ships the rest
+		}
+		s.w.reportFailure(ctx, err)
+		reconcile.Pause(ctx, backoff)
+		backoff = min(2*backoff, maxBackoff)
+	}
+	return nil
+}
+
+// shipOldest writes the oldest segment of the spool to the destination.
+func (s *session) shipOldest(ctx context.Context) error {
+	pending, err := s.w.spool.oldest()
+	if err != nil {
+		return chainEnd("the spool has lost a segment: %v", err)
+	}
+	if err := s.verifyTail(ctx, pending); err != nil {
+		return err
+	}
+	if err := s.shipSegment(ctx, pending); err != nil {
+		return err
+	}
+	return s.superseded(ctx)
+}
+
+// superseded ends the chain if another server has begun the next one: what is written to this
+// one is lost to the newest restore.
+func (s *session) superseded(ctx context.Context) error {
+	_, err := readClaim(ctx, s.w.config.Store, s.state.Number+1)
+	if err != nil {
+		return nil // there is none, or the next request fails too
+	}
+	return s.w.stillOwner(ctx, s.state)
+}
+
+// verifyTail ends the chain if another writer has begun one since, or if the
+// destination has a segment from the first pending one on that the spool lacks: a power
+// failure has taken it, or the data directory is an older copy. A second segment with
+// its number would break the chain.
+func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
+	if !s.unverified {
+		return nil
+	}
+	if err := s.w.stillOwner(ctx, s.state); err != nil {
+		return err
+	}
+	prefix := chainName(s.state.Number, segmentsDir) + "/"
+	objects, err := s.w.config.Store.List(ctx, prefix, prefix+segmentsBefore(first.header.Sequence))
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if object.Name != prefix+first.header.Name().String() {
+			return chainEnd("the destination has %s, and the spool has lost it", object.Name)
+		}
+	}
+	s.unverified = false
+	return nil
+}
+
+// shipSegment writes a segment to the destination.
+func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
+	name := chainName(s.state.Number, segmentsDir, p.header.Name().String())
+	err := s.w.config.Store.Create(ctx, name, bytes.NewReader(p.data), int64(len(p.data)))
+	if errors.Is(err, ErrExists) {
+		err = s.sameSegment(ctx, name, p)
+	}
+	if err != nil {
+		return err
+	}
+	shippedBytes.Add(float64(len(p.data)))
+	if err := s.w.spool.shipped(p); err != nil {
+		return chainEnd("%v", err)
+	}
+	s.w.ledger.recordShipped(p.header.Last)
+	s.end.latest.Sequence, s.end.latest.Last, s.end.latest.Sum = p.header.Sequence, p.header.Last, sumOf(p.data)
+	return nil
+}
+
+// sameSegment accepts an existing segment with the same content, of an attempt whose
+// response was lost.
+func (s *session) sameSegment(ctx context.Context, name string, p pendingSegment) error {
+	err := s.sameContent(ctx, name, bytes.NewReader(p.data))
+	if errors.Is(err, ErrExists) {
+		return chainEnd("another process writes to chain %d: %v", s.state.Number, err)
+	}
+	return err
+}
+
+// sameContent returns ErrExists if an object differs from its own content.
+func (s *session) sameContent(ctx context.Context, name string, own io.ReadSeeker) error {
+	body, err := s.w.config.Store.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	theirs, ours := sha256.New(), sha256.New()
+	_, err = io.Copy(theirs, &cancellable{ctx, body})
+	if err = errors.Join(err, body.Close()); err == nil {
+		_, err = own.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		_, err = io.Copy(ours, own)
+	}
+	if err == nil && !bytes.Equal(ours.Sum(nil), theirs.Sum(nil)) {
+		err = fmt.Errorf("%s has another content: %w", name, ErrExists)
+	}
+	return err
+}

@@ -1,0 +1,359 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+)
+
+const (
+	// minBackoff and maxBackoff bound the time between two attempts to reach the
+	// destination.
+	minBackoff = time.Second
+	maxBackoff = 30 * time.Second
+	// refusedDelay is the time between two checks of a destination that belongs
+	// to another server.
+	refusedDelay = time.Minute
+	// idleObservation is the time between two reads of the revision of an etcd
+	// that does not change.
+	idleObservation = 5 * time.Second
+	// observeLimit bounds a read of the revision for the status. Without an answer, the
+	// lag is not known.
+	observeLimit = 2 * time.Second
+	// A lag above lagIntervals intervals and minLagWarning is a warning.
+	lagIntervals  = 10
+	minLagWarning = 10 * time.Second
+	// stopDrain is how long a stop waits for the last changes of etcd.
+	stopDrain = 2 * time.Second
+	// stopGrace bounds the time in which a stop ships the last segments.
+	stopGrace = 5 * time.Second
+)
+
+// Config configures a writer.
+type Config struct {
+	Store Store
+	// DataDir is the server's. The spool is in its directory "journal".
+	DataDir string
+	// KeyFiles are files outside of DataDir with the keys that encrypt resources, by their
+	// names in journals; see [IsKeyFile].
+	KeyFiles map[string]string
+	// Interval is how long a change waits before its segment is closed.
+	Interval time.Duration
+	// Retention is how far back a restore must reach.
+	Retention time.Duration
+	// MaxSpool is how many bytes of segments wait on the local disk at most.
+	MaxSpool int64
+	// TakeOver is the ID of a writer that this one may replace.
+	TakeOver string
+	// StopIfSuperseded ends Run with an error when another server continues the journal that
+	// this one has written.
+	StopIfSuperseded bool
+	Encryption       backup.Encryption
+	// Version of this release.
+	Version string
+	// Connect reaches etcd. It is called when the writer runs.
+	Connect func() storage.Connection
+	// Lead waits until this server leads those of its etcd. The context that it returns ends
+	// with ctx, and when another server may lead. Lead is nil if no other server can use the
+	// etcd. Otherwise Identity is the name that all of them write under.
+	Lead     func(ctx context.Context) (leading context.Context, err error)
+	Identity func(ctx context.Context) (string, error)
+	// WaitReady returns when etcd takes requests.
+	WaitReady func(context.Context) error
+	// Base makes a base of the chain with the ID and the key at the path.
+	Base func(ctx context.Context, chain, key, path string) (*backup.Manifest, error)
+	Log  *slog.Logger
+}
+
+// Writer journals the changes of a server. Its methods are safe for concurrent
+// use; Run is called once.
+type Writer struct {
+	config Config
+	dir    string
+	id     string
+	ledger ledger
+	spool  *spool
+	// How long a stop waits for the last changes, and then for their segments.
+	stopDrain, stopGrace time.Duration
+	etcd                 storage.Connection // once it runs
+
+	// Of the goroutine of Run.
+	attempt *Claim // that may have been created; nil without one
+	former  string // ID with which this server wrote from an etcd of its own
+
+	mu     sync.Mutex
+	record Record
+	failed bool      // the last attempt
+	early  []warning // before events are recorded
+}
+
+// NewWriter returns a writer that does nothing yet.
+func NewWriter(config Config) *Writer {
+	config.Store = timed{config.Store}
+	dir := filepath.Join(config.DataDir, "journal")
+	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain, stopGrace: stopGrace}
+	w.ledger.maxLag = max(lagIntervals*config.Interval, minLagWarning)
+	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()
+	return w
+}
+
+// Account is the state of the journal at this moment. It reads etcd's
+// revision. Call it once the writer runs.
+func (w *Writer) Account(ctx context.Context) Account {
+	if _, err := w.tryReadRevision(ctx); err != nil && ctx.Err() != nil {
+		w.ledger.recordUnread(err)
+	}
+	return w.ledger.read(w.spool.size())
+}
+
+// readRevision reads etcd's revision.
+func (w *Writer) readRevision(ctx context.Context) (int64, error) {
+	at := time.Now()
+	response, err := w.etcd.Client.Get(ctx, "\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, fmt.Errorf("read etcd's revision: %w", err)
+	}
+	w.ledger.recordRevision(at, response.Header.Revision)
+	return response.Header.Revision, nil
+}
+
+// tryReadRevision reads etcd's revision within observeLimit, and records if etcd does not answer.
+func (w *Writer) tryReadRevision(ctx context.Context) (int64, error) {
+	asking, cancel := context.WithTimeout(ctx, observeLimit)
+	defer cancel()
+	current, err := w.readRevision(asking)
+	if err != nil && ctx.Err() == nil {
+		w.ledger.recordUnread(err)
+	}
+	return current, err
+}
+
+// pollRevision reads etcd's revision until ctx ends: often while it changes, so that the
+// lag is known.
+func (w *Writer) pollRevision(ctx context.Context) {
+	last, lagging := int64(0), false
+	for ctx.Err() == nil {
+		current, err := w.tryReadRevision(ctx)
+		delay := idleObservation
+		if err == nil && current != last {
+			last, delay = current, w.config.Interval
+		}
+		a := w.ledger.read(w.spool.size()) // sets the metrics
+		if a.Lagging && !lagging {
+			w.config.Log.Warn("the journal lags behind", "destination", w.config.Store, "seconds", int(a.LagSeconds), "revisions", a.LagRevisions)
+		}
+		lagging = a.Lagging
+		reconcile.Pause(ctx, delay)
+	}
+}
+
+// endError ends a chain. The next one states the reason.
+type endError struct{ reason string }
+
+// Error implements error.
+func (e *endError) Error() string { return e.reason }
+
+// chainEnd returns the reason for which a chain ends.
+func chainEnd(format string, args ...any) error {
+	return &endError{reason: fmt.Sprintf(format, args...)}
+}
+
+// refusedError means that the destination belongs to another server; superseded, that this
+// one wrote it before.
+type refusedError struct {
+	text       string
+	superseded bool
+}
+
+// Error implements error.
+func (e *refusedError) Error() string { return e.text }
+
+// Run journals until ctx ends; see [lifecycle.Part]. It does not fail because
+// of the destination, except with StopIfSuperseded.
+func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
+	registerMetrics()
+	w.etcd = w.config.Connect()
+	w.ledger.setStandby(w.config.Lead != nil)
+	if err := w.takeFormerDirectory(); err != nil {
+		return err
+	}
+	if w.id, err = writerID(w.dir); err != nil {
+		return err
+	}
+	ready()
+	if err := w.config.WaitReady(ctx); err != nil {
+		return nil // the part that runs etcd reports it
+	}
+	var observer sync.WaitGroup
+	observing, cancel := context.WithCancel(ctx)
+	observer.Go(func() { w.pollRevision(observing) })
+	defer observer.Wait()
+	defer cancel()
+	if w.config.Lead == nil {
+		return w.write(ctx)
+	}
+	w.former = w.id
+	for backoff := minBackoff; ctx.Err() == nil; backoff = min(2*backoff, maxBackoff) {
+		leading, err := w.lead(ctx)
+		if err != nil {
+			w.reportFailure(ctx, err)
+			reconcile.Pause(ctx, backoff)
+			continue
+		}
+		backoff = minBackoff
+		w.ledger.setStandby(false)
+		if err := w.write(leading); err != nil {
+			return err
+		}
+		w.ledger.setStandby(true)
+	}
+	return nil
+}
+
+// takeFormerDirectory gives the directory of a release that called the journal an archive its
+// present name.
+func (w *Writer) takeFormerDirectory() error {
+	if _, err := os.Lstat(w.dir); !isMissing(err) {
+		return err
+	}
+	if err := os.Rename(filepath.Join(w.config.DataDir, "archive"), w.dir); err != nil && !isMissing(err) {
+		return fmt.Errorf("rename the directory of the journal: %w", err)
+	}
+	return nil
+}
+
+// lead waits until this server leads. It writes in the name of the etcd, so that the next
+// leader may continue.
+func (w *Writer) lead(ctx context.Context) (leading context.Context, err error) {
+	if w.id, err = w.config.Identity(ctx); err != nil {
+		return nil, err
+	}
+	w.reportSuccess() // etcd answers
+	return w.config.Lead(ctx)
+}
+
+// write writes the journal until ctx ends, or with StopIfSuperseded until another server does.
+func (w *Writer) write(ctx context.Context) error {
+	s, reason := w.continueChain(ctx)
+	w.attempt = nil
+	for backoff := minBackoff; ctx.Err() == nil; {
+		var err error
+		if s == nil {
+			if s, err = w.begin(ctx, reason); err != nil {
+				w.reportFailure(ctx, err)
+				delay := backoff
+				if refused := (*refusedError)(nil); errors.As(err, &refused) {
+					if delay = refusedDelay; refused.superseded && w.config.StopIfSuperseded {
+						return fmt.Errorf("%w: journal.stopIfSuperseded stops this one", err)
+					}
+				}
+				reconcile.Pause(ctx, delay)
+				backoff = min(2*backoff, maxBackoff)
+				continue
+			}
+			backoff = minBackoff
+		}
+		err = s.run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		reason = err.Error()
+		w.reportChainEnd(ctx, err)
+		s = nil
+	}
+	return nil
+}
+
+// continueChain returns the chain of the previous process, or why a new one begins.
+func (w *Writer) continueChain(ctx context.Context) (s *session, reason string) {
+	s, err := w.resume()
+	if s != nil && w.config.Lead != nil {
+		if ended := (*endError)(nil); errors.As(w.stillOwner(ctx, s.state), &ended) {
+			return nil, ended.reason // another server was the leader meanwhile
+		}
+	}
+	if err != nil {
+		w.warn("JournalChainEnded", "the journal begins a new chain", err)
+		return nil, err.Error()
+	}
+	if s == nil {
+		return nil, w.firstReason()
+	}
+	return s, ""
+}
+
+// firstReason is why a server without a chain begins one.
+func (w *Writer) firstReason() string {
+	var from restoredMark
+	if found, err := readJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err == nil && found {
+		return fmt.Sprintf("the server was restored at revision %d of another chain", from.Revision)
+	}
+	return "the server had no journal here before"
+}
+
+// state is the content of chain.json in the journal's directory: the chain that
+// this server writes.
+type state struct {
+	Claim       Claim  `json:"claim"`
+	Number      int    `json:"number"`
+	Destination string `json:"destination"`
+	// Key authenticates the ends of the chain; empty for a chain of an older release.
+	Key string `json:"key,omitempty"`
+	// Based means that the destination has a base of the chain.
+	Based bool `json:"based"`
+	// Base is when the last one was made, Revision its last one, and Sequence the first
+	// segment after it.
+	Base     time.Time `json:"base,omitzero"`
+	Revision int64     `json:"revision,omitempty"`
+	Sequence int       `json:"sequence,omitempty"`
+}
+
+func (w *Writer) stateFile() string { return filepath.Join(w.dir, chainFile) }
+
+// resume continues the chain of the previous process. It returns nil without an error
+// if there is none.
+func (w *Writer) resume() (*session, error) {
+	var st state
+	found, err := readJSON(w.stateFile(), &st)
+	if err != nil || !found {
+		return nil, err
+	}
+	if st.Destination != w.config.Store.String() {
+		return nil, chainEnd("the destination was changed from %s", st.Destination)
+	}
+	if st.Claim.Writer != w.id {
+		return nil, chainEnd("the server journaled another etcd before")
+	}
+	if !st.Based {
+		return nil, chainEnd("the server stopped before the base of chain %d was journaled", st.Number)
+	}
+	last, err := w.spool.load(st.Claim.ID)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSession(w, st, last)
+	if err == nil {
+		s.unverified = true
+	}
+	return s, err
+}
+
+// host returns the name of this machine, or "" if it has none.
+func host() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

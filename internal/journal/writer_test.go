@@ -1,0 +1,327 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+)
+
+// claims returns the claims of a store.
+func claims(t *testing.T, store Store) []*Chain {
+	t.Helper()
+	chains, err := Chains(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chains
+}
+
+// TestOneWriter: a second server is refused with the remedy. A restored server, and one
+// with journal.takeOver, continues the journal; the server before it stops writing.
+func TestOneWriter(t *testing.T) {
+	t.Parallel()
+	store := NewDirectory(t.TempDir())
+	first := start(t, store, t.TempDir(), func(c *Config) { c.StopIfSuperseded = true })
+	first.put("a", "1")
+	first.caughtUp()
+	owner := claims(t, store)[0].Claim
+
+	second := start(t, store, t.TempDir(), nil)
+	await(t, "the second server is refused", func() error {
+		if text := second.writer.Account(t.Context()).Error; !strings.Contains(text, "is the journal of another server") || !strings.Contains(text, owner.Writer) || !strings.Contains(text, "journal.takeOver") {
+			return errors.New(text)
+		}
+		return nil
+	})
+	if chains := claims(t, store); len(chains) != 1 {
+		t.Fatalf("the second server has written: %+v", chains)
+	}
+
+	dir := t.TempDir()
+	if err := writeJSON(filepath.Join(dir, RestoredFile), restoredMark{Chain: owner.ID, Revision: 2}); err != nil {
+		t.Fatal(err)
+	}
+	restored := start(t, store, dir, nil)
+	restored.put("b", "1")
+	restored.caughtUp()
+	if chains := claims(t, store); len(chains) != 2 || chains[1].Claim.Restored != owner.ID {
+		t.Fatalf("chains after the restored server: %+v", chains)
+	}
+	if err := first.writer.stillOwner(t.Context(), state{Claim: *owner, Number: 1}); err == nil || !strings.Contains(err.Error(), "chain 2 was begun") {
+		t.Errorf("the error of the first server is %v", err)
+	}
+
+	first.put("nowhere", "1")
+	wants(t, <-first.ended, "is the journal of another server", "journal.stopIfSuperseded")
+	first.ended <- nil
+	if text := first.writer.Account(t.Context()).Error; !strings.Contains(text, "is the journal of another server") {
+		t.Errorf("the first server says: %q", text)
+	}
+
+	successor := start(t, store, t.TempDir(), func(c *Config) { c.TakeOver = claims(t, store)[1].Claim.Writer })
+	successor.caughtUp()
+	if chains := claims(t, store); len(chains) != 3 {
+		t.Errorf("the server with journal.takeOver has not taken over: %+v", chains)
+	}
+}
+
+// TestNewChain: where the history does not continue, a new chain begins and has the reason.
+func TestNewChain(t *testing.T) {
+	t.Parallel()
+	store := NewDirectory(t.TempDir())
+	f := start(t, store, t.TempDir(), nil)
+	f.history(3)
+	f.caughtUp()
+	f.stopWriter()
+	f.history(3)
+	if _, err := f.member.Client().Compact(t.Context(), revision(t, f)-1); err != nil {
+		t.Fatal(err)
+	}
+	f.startWriter()
+	f.caughtUp()
+	chains := claims(t, store)
+	if len(chains) != 2 {
+		t.Fatalf("chains: %+v", chains)
+	}
+	wants(t, errors.New(chains[1].Claim.Reason), "were compacted before they were journaled")
+	windows, err := Windows(t.Context(), store)
+	if err != nil || len(windows) != 2 || windows[0].Gap != nil {
+		t.Fatalf("windows: %+v, %v", windows, err)
+	}
+	if gap := windows[1].Gap; gap == nil || gap.FirstRevision != windows[0].LastRevision+1 || gap.LastRevision != windows[1].FirstRevision-1 || gap.From != windows[0].To || gap.To != windows[1].From {
+		t.Errorf("the gap is %+v between %+v", gap, windows)
+	}
+	if chains[1].Claim.Predecessor == nil || chains[1].Claim.Predecessor.Number != 1 {
+		t.Errorf("the predecessor is %+v", chains[1].Claim.Predecessor)
+	}
+	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
+		t.Errorf("the newest state is %v, %v", got, err)
+	}
+}
+
+// TestUnclaimedChain: a chain whose chain.json is missing or damaged does not keep a server
+// from its journal. The next chain says so.
+func TestUnclaimedChain(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"damaged": func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			store := NewDirectory(dir)
+			f := start(t, store, t.TempDir(), nil)
+			f.history(1)
+			f.caughtUp()
+			f.stopWriter()
+			if err := spoil(filepath.Join(dir, filepath.FromSlash(chainName(1, chainFile)))); err != nil {
+				t.Fatal(err)
+			}
+			f.history(1)
+			f.startWriter()
+			f.caughtUp()
+			restoresAll(t, f, store)
+			chains := claims(t, store)
+			if len(chains) != 2 || chains[1].Claim == nil {
+				t.Fatalf("chains: %+v", chains)
+			}
+			wants(t, errors.New(chains[1].Claim.Reason), "has disappeared or cannot be read", "chain 1 has no chain.json that can be read")
+			f.stopWriter() // the next process continues the chain
+			f.startWriter()
+			f.history(1)
+			f.caughtUp()
+			if chains := claims(t, store); len(chains) != 2 {
+				t.Errorf("chains: %+v", chains)
+			}
+		})
+	}
+}
+
+// failing is a store that fails while down is set, at times after it has stored.
+type failing struct {
+	Store
+	down  atomic.Bool
+	turns atomic.Int64
+}
+
+func (f *failing) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	if !f.down.Load() {
+		return f.Store.Create(ctx, name, body, size)
+	}
+	if f.turns.Add(1)%2 == 0 {
+		_ = f.Store.Create(ctx, name, body, size) // its answer is lost
+	}
+	return errors.New("503 slow down")
+}
+
+// TestFailingDestination: what the destination does not take waits in the spool, over
+// a restart too, and nothing is lost or doubled.
+func TestFailingDestination(t *testing.T) {
+	t.Parallel()
+	store := &failing{Store: NewDirectory(t.TempDir())}
+	f := start(t, store, t.TempDir(), nil)
+	f.caughtUp()
+	store.down.Store(true)
+	f.history(3)
+	await(t, "the account has the error", func() error {
+		if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "503 slow down") || a.SpoolBytes == 0 || a.LagRevisions == 0 || a.LagSeconds == 0 {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
+	f.stopWriter()
+	f.history(3)
+	f.startWriter()
+	f.history(3)
+	store.down.Store(false)
+	f.caughtUp()
+	if a := f.writer.Account(t.Context()); a.Error != "" || a.SpoolBytes != 0 || a.Chain != 1 {
+		t.Errorf("after it: %+v", a)
+	}
+	if _, outcome, err := restore(t, store, Target{}); err != nil || outcome.Broken != nil || outcome.Revision != revision(t, f) || outcome.Chain.Number != 1 {
+		t.Errorf("restored %+v, %v", outcome, err)
+	}
+}
+
+// recorder has the events that were recorded.
+type recorder struct {
+	mu     sync.Mutex
+	events []string
+}
+
+func (r *recorder) record(_, reason, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, reason+": "+fmt.Sprintf(format, args...))
+}
+
+// wants waits for an event with the reason and the parts.
+func (r *recorder) wants(t *testing.T, reason string, parts ...string) {
+	t.Helper()
+	await(t, "an event "+reason, func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, event := range r.events {
+			missing := func(part string) bool { return !strings.Contains(event, part) }
+			if strings.HasPrefix(event, reason+": ") && !slices.ContainsFunc(parts, missing) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q", r.events)
+	})
+}
+
+// TestFullSpool: the journal begins again with a base, and events report it.
+func TestFullSpool(t *testing.T) {
+	t.Parallel()
+	store := &failing{Store: NewDirectory(t.TempDir())}
+	f := start(t, store, t.TempDir(), func(c *Config) { c.MaxSpool = 2000 })
+	var recorded recorder
+	f.writer.RecordEvents(recorded.record)
+	f.caughtUp()
+	store.down.Store(true)
+	f.history(1)
+	recorded.wants(t, "JournalFailed", "503 slow down")
+	value := make([]byte, 1<<20) // random bytes are not compressed
+	for range 2 * maxSegmentSize / len(value) {
+		_, _ = rand.Read(value) // it never fails
+		f.put("/registry/large", string(value))
+	}
+	await(t, "the spool is full", func() error {
+		if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "the spool of 2000 bytes is full") && !strings.Contains(a.Error, "503") || a.SpoolBytes > 2000 {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
+	f.history(1)
+	recorded.wants(t, "JournalChainEnded", "the spool of 2000 bytes is full")
+	store.down.Store(false)
+	f.caughtUp()
+	recorded.wants(t, "JournalWorks")
+	chains := claims(t, store)
+	newest := chains[len(chains)-1]
+	if len(chains) < 2 || !strings.Contains(newest.Claim.Reason, "is full") {
+		t.Errorf("the newest chain is %+v", newest.Claim)
+	}
+	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
+		t.Errorf("the newest state is %v, %v", got, err)
+	}
+}
+
+// TestLeases: restored keys expire although their lease is younger than the base.
+func TestLeases(t *testing.T) {
+	t.Parallel()
+	store := NewDirectory(t.TempDir())
+	f := start(t, store, t.TempDir(), nil)
+	f.caughtUp()
+	lease, err := f.member.Client().Grant(t.Context(), 1234)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.put("leased", "", clientv3.WithLease(lease.ID))
+	f.caughtUp()
+	plan, err := NewPlan(t.Context(), store, Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leases []Lease
+	visit := visitor{
+		revision: func(Revision) error { return nil },
+		lease:    func(l Lease) error { leases = append(leases, l); return nil },
+		file:     func(File) error { return nil },
+	}
+	if err := plan.read(t.Context(), plan.Bases[0], backup.Key{}, visit, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(leases) != 1 || leases[0] != (Lease{ID: int64(lease.ID), TTL: 1234}) {
+		t.Errorf("leases: %+v", leases)
+	}
+}
+
+// TestDirectoryCreatesOnce: a name that is taken keeps its content.
+func TestDirectoryCreatesOnce(t *testing.T) {
+	t.Parallel()
+	d := NewDirectory(filepath.Join(t.TempDir(), "new"))
+	create := func(content string) error {
+		return d.Create(t.Context(), "a/b/c", bytes.NewReader([]byte(content)), int64(len(content)))
+	}
+	if err := create("one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := create("two"); !errors.Is(err, ErrExists) {
+		t.Errorf("the second creation says %v", err)
+	}
+	if data, err := readAll(t.Context(), d, "a/b/c", 10); err != nil || string(data) != "one" {
+		t.Errorf("the content is %q, %v", data, err)
+	}
+	if _, err := readAll(t.Context(), d, "a/b/c", 2); !errors.Is(err, ErrDamaged) {
+		t.Errorf("more than the limit: %v", err)
+	}
+	if err := d.Create(t.Context(), "a/b/d", bytes.NewReader([]byte("xx")), 3); err == nil {
+		t.Error("a body that is too short was stored")
+	}
+	if got := names(t, d, "a/"); len(got) != 1 {
+		t.Errorf("objects: %q", got)
+	}
+	if err := d.Remove(t.Context(), "a/b/c"); err != nil {
+		t.Error(err)
+	}
+	if folders, err := d.Folders(t.Context(), ""); err != nil || len(folders) > 0 {
+		t.Errorf("folders after the removal: %q, %v", folders, err)
+	}
+}
