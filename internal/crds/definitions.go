@@ -3,9 +3,14 @@ package crds
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	informers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
+	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,4 +154,72 @@ func (lightSource) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (d *definitions) source() cache.ListerWatcher {
 	return lightSource{&cache.ListWatch{ListWithContextFunc: d.listLight, WatchFuncWithContext: d.watchLight}}
+}
+
+// lighten drops from crd, in place, what takes memory and is for serving and
+// documentation only: schemas, printer columns, selectable fields, managed fields and
+// the last applied configuration.
+func lighten(crd *apiextensionsv1.CustomResourceDefinition) {
+	crd.ManagedFields = nil
+	delete(crd.Annotations, corev1.LastAppliedConfigAnnotation)
+	for i := range crd.Spec.Versions {
+		version := &crd.Spec.Versions[i]
+		version.Schema, version.AdditionalPrinterColumns, version.SelectableFields = nil, nil, nil
+	}
+}
+
+// dropSchemas drops, in place, what is for serving and documentation only.
+func dropSchemas(crd *apiextensions.CustomResourceDefinition) {
+	crd.Spec.Validation, crd.Spec.AdditionalPrinterColumns, crd.Spec.SelectableFields = nil, nil, nil
+	for i := range crd.Spec.Versions {
+		version := &crd.Spec.Versions[i]
+		version.Schema, version.AdditionalPrinterColumns, version.SelectableFields = nil, nil, nil
+	}
+}
+
+// toV1 converts what the storage holds. The result shares memory with crd.
+func toV1(crd *apiextensions.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
+	out := &apiextensionsv1.CustomResourceDefinition{}
+	if err := apiextensionsv1.Convert_apiextensions_CustomResourceDefinition_To_v1_CustomResourceDefinition(crd, out,
+		nil); err != nil {
+		return nil, fmt.Errorf("convert CustomResourceDefinition %s to v1: %w", crd.Name, err)
+	}
+	return out, nil
+}
+
+// lightOf is a light copy of what the storage holds; it shares no memory with
+// crd.
+func lightOf(crd *apiextensions.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
+	copied := *crd
+	copied.ManagedFields = nil
+	copied.Spec.Versions = slices.Clone(crd.Spec.Versions)
+	dropSchemas(&copied)
+	light, err := toV1(copied.DeepCopy())
+	if err != nil {
+		return nil, err
+	}
+	lighten(light)
+	return light, nil
+}
+
+// resync is that of upstream's informer of CRDs.
+const resync = 5 * time.Minute
+
+// lightInformer is the one informer of CRDs in this process. What it holds has
+// no schemas.
+type lightInformer struct{ informer cache.SharedIndexInformer }
+
+var _ informers.CustomResourceDefinitionInformer = lightInformer{}
+
+func newLightInformer(source cache.ListerWatcher) lightInformer {
+	return lightInformer{cache.NewSharedIndexInformerWithOptions(source, &apiextensionsv1.CustomResourceDefinition{},
+		cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: cache.Indexers{}})}
+}
+
+// Informer implements [informers.CustomResourceDefinitionInformer].
+func (l lightInformer) Informer() cache.SharedIndexInformer { return l.informer }
+
+// Lister implements [informers.CustomResourceDefinitionInformer].
+func (l lightInformer) Lister() listers.CustomResourceDefinitionLister {
+	return listers.NewCustomResourceDefinitionLister(l.informer.GetIndexer())
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -89,4 +90,25 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 		l.queue.AddAfter(key, result.after)
 	}
 	return true
+}
+
+// Pause returns after d, or when ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// Deleted returns the object of a call of an informer's handler, also of the call about a
+// deletion that the informer has missed, which has the object in its last known state. ok
+// is false for an object of another type.
+func Deleted[T any](obj any) (object T, ok bool) {
+	if unknown, missed := obj.(cache.DeletedFinalStateUnknown); missed {
+		obj = unknown.Obj
+	}
+	object, ok = obj.(T)
+	return object, ok
 }
