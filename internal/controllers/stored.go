@@ -42,6 +42,8 @@ type Feed interface {
 // Those of the garbage collector and the quota controller fill queues. There is no resync,
 // for which neither has a use. It is safe for concurrent use.
 type storedInformer struct {
+	cache.SharedIndexInformer // not run; it has the indexer
+
 	resource schema.GroupVersionResource
 	feed     Feed
 	log      *slog.Logger
@@ -62,10 +64,11 @@ type storedInformer struct {
 var _ cache.SharedIndexInformer = (*storedInformer)(nil)
 
 func newStoredInformer(resource schema.GroupVersionResource, feed Feed, log *slog.Logger) *storedInformer {
+	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	unused := cache.NewSharedIndexInformer(nil, &metav1.PartialObjectMetadata{}, 0, indexers)
 	return &storedInformer{
+		SharedIndexInformer: unused, indexer: unused.GetIndexer(),
 		resource: resource, feed: feed, log: log, retry: storedRetry, synced: make(chan struct{}),
-		indexer: cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc,
-			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 }
 
@@ -266,34 +269,8 @@ func (i *storedInformer) LastSyncResourceVersion() string {
 	return strconv.FormatInt(i.feed.Revision(), 10)
 }
 
-// GetStore implements [cache.SharedInformer].
-func (i *storedInformer) GetStore() cache.Store { return i.indexer }
-
-// GetIndexer implements [cache.SharedIndexInformer].
-func (i *storedInformer) GetIndexer() cache.Indexer { return i.indexer }
-
-// AddIndexers implements [cache.SharedIndexInformer].
-func (i *storedInformer) AddIndexers(indexers cache.Indexers) error {
-	return i.indexer.AddIndexers(indexers)
-}
-
 // IsStopped implements [cache.SharedInformer].
 func (i *storedInformer) IsStopped() bool { return i.stopped.Load() }
-
-// GetController implements [cache.SharedInformer]. [monitor] has one of its own.
-func (i *storedInformer) GetController() cache.Controller { return nil }
-
-// SetWatchErrorHandler implements [cache.SharedInformer]. Errors are logged.
-func (i *storedInformer) SetWatchErrorHandler(cache.WatchErrorHandler) error { return nil }
-
-// SetWatchErrorHandlerWithContext implements [cache.SharedInformer]. Errors are logged.
-func (i *storedInformer) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithContext) error {
-	return nil
-}
-
-// SetTransform implements [cache.SharedInformer]. The objects of a feed have only the
-// metadata that monitors use.
-func (i *storedInformer) SetTransform(cache.TransformFunc) error { return nil }
 
 // storedType is a storedInformer as an [informers.GenericInformer].
 type storedType struct{ informer *storedInformer }

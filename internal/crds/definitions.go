@@ -14,8 +14,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic"
@@ -139,10 +137,9 @@ func (d *definitions) watchLight(ctx context.Context, options metav1.ListOptions
 }
 
 func (d *definitions) predicate(limit int64, token string) storage.SelectionPredicate {
-	return storage.SelectionPredicate{
-		Label: labels.Everything(), Field: fields.Everything(), GetAttrs: storage.DefaultClusterScopedAttr,
-		Limit: limit, Continue: token,
-	}
+	predicate := storage.Everything
+	predicate.Limit, predicate.Continue = limit, token
+	return predicate
 }
 
 // lightSource is a [cache.ListerWatcher] of light CRDs.
