@@ -219,28 +219,6 @@ func TestRightsInOneNamespace(t *testing.T) {
 	}
 }
 
-// TestEditor: the schema completes fields and marks errors while one writes.
-func TestEditor(t *testing.T) {
-	t.Parallel()
-	s := filled(t)
-	p := open(t, launch(t, "--data-dir", s.Dir), "#/new/cloud.example.org/v1/databases?ns=shop")
-	p.sees("engine: postgres", "size: 1") // what the schema requires
-	p.write("apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: made\n  namespace: shop\nspec:\n  engine: sqlite\n  sizes: 1\n  ")
-	harness.Eventually(t, "errors are marked", func() error {
-		if marks := evaluate[int](p, `document.querySelectorAll(".cm-lint-marker-error").length`); marks < 3 {
-			return fmt.Errorf("%d lines are marked", marks)
-		}
-		return nil
-	})
-	p.run("type", chromedp.KeyEvent("netw"))
-	harness.Eventually(t, "the field is offered", func() error {
-		if offered := evaluate[string](p, `document.querySelector(".cm-tooltip-autocomplete")?.innerText ?? ""`); !strings.Contains(offered, "network") {
-			return fmt.Errorf("offered: %q", offered)
-		}
-		return nil
-	})
-}
-
 // TestChangedMeanwhile: a change by another client while one edits is a conflict,
 // which keeps the text; a change of the status is none.
 func TestChangedMeanwhile(t *testing.T) {

@@ -24,7 +24,7 @@ export class ApiError extends Error {
 }
 
 /** The code of a failure that is none of the API server's: an answer that is not what was asked for. */
-export const UNREADABLE = -1;
+const UNREADABLE = -1;
 
 /** Whether the page is in view. A hidden page asks nothing: browsers allow six connections to a server, for all of its pages. */
 export const inView = new Signal(document.visibilityState === "visible");
@@ -153,7 +153,7 @@ export async function get<T = KubeObject>(path: string, options: RequestOptions 
 export interface WatchEvent<T> { type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR"; object: T }
 
 /** Follows a watch until it ends; the caller lists and watches again. Throws when the server reports an error. */
-export async function watch<T>(path: string, query: RequestOptions["query"], accept: string, signal: AbortSignal, onEvent: (event: WatchEvent<T>) => void): Promise<void> {
+async function watch<T>(path: string, query: RequestOptions["query"], accept: string, signal: AbortSignal, onEvent: (event: WatchEvent<T>) => void): Promise<void> {
   const answer = await send(path, { query: { ...query, watch: "true", allowWatchBookmarks: "true" }, accept, signal });
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -172,6 +172,45 @@ export async function watch<T>(path: string, query: RequestOptions["query"], acc
     }
   } finally {
     void reader.cancel().catch(() => {}); // of a stream that has failed, or ended
+  }
+}
+
+/** The pause between two loads of what cannot be watched, in milliseconds. */
+const LOAD_AGAIN = 10_000;
+
+/** What is followed: `load` returns the version to watch from, `onEvent` that of an event. */
+export interface Followed<T> {
+  path: string; query?: RequestOptions["query"]; accept: string; watchable: boolean;
+  load: (signal: AbortSignal) => Promise<string>; onEvent: (event: WatchEvent<T>) => string | undefined; onError: (error: Error) => void;
+}
+
+/** Loads, and follows changes while the page is in view; loads again when they cannot be followed, or not any further. */
+export async function follow<T>({ path, query, accept, watchable, load, onEvent, onError }: Followed<T>, signal: AbortSignal): Promise<void> {
+  let version = "";
+  while (!signal.aborted) {
+    try {
+      await whileInView(signal, async (shown) => {
+        while (!shown.aborted) {
+          version ||= await load(shown);
+          if (!watchable) {
+            await pause(LOAD_AGAIN, shown);
+            version = "";
+            continue;
+          }
+          await watch<T>(path, { ...query, resourceVersion: version }, accept, shown, (event) => { version = onEvent(event) || version; });
+          await pause(200, shown);
+        }
+      });
+      return;
+    } catch (error) {
+      if (signal.aborted) return;
+      const code = error instanceof ApiError ? error.code : version ? 0 : UNREADABLE; // a watch may break off
+      if (code === 410) version = "";
+      else if (code === 403 && version) watchable = false; // the user may read, but not watch
+      // A server that is busy, or still fills its cache for the watch, has the objects all the same.
+      else if (code !== 0 && code !== 502 && !(code === 429 && version)) { version = ""; onError(error as Error); }
+      await pause(code === 410 ? 200 : 2000, signal);
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // One object: conditions, relations, events, YAML, managed fields.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { stringify } from "yaml";
-import { ApiError, UNREADABLE, get, list, pause, watch, whileInView, type KubeObject, type ManagedFields } from "./api";
+import { ApiError, follow, get, list, type KubeObject, type ManagedFields } from "./api";
 import { YamlView } from "./editor";
 import { stateOf } from "./conditions";
 import { tree } from "./owners";
@@ -20,37 +20,19 @@ function useObject(type: ApiType, namespace: string, name: string) {
   const [state, set] = useState<{ object?: KubeObject; gone?: boolean; error?: Error }>({});
   useEffect(() => {
     const abort = new AbortController();
-    const path = pathOf(type, namespace || undefined, name);
-    const query = { fieldSelector: `metadata.name=${name.replace(/[\\,=]/g, "\\$&")}` };
-    let watchable = type.verbs.includes("watch"), version = "";
-    (async () => {
-      while (!abort.signal.aborted) {
-        try {
-          await whileInView(abort.signal, async (shown) => {
-            while (!shown.aborted) {
-              version = "";
-              const object = await get(path, { signal: shown });
-              set({ object });
-              if (!watchable) { await pause(EVERY, shown); continue; }
-              for (version = object.metadata.resourceVersion; !shown.aborted; await pause(200, shown)) {
-                await watch<KubeObject>(pathOf(type, namespace || undefined), { ...query, resourceVersion: version }, "application/json", shown, (event) => {
-                  version = event.object.metadata.resourceVersion;
-                  if (event.type !== "BOOKMARK") set({ object: event.object, gone: event.type === "DELETED" });
-                });
-              }
-            }
-          });
-          return;
-        } catch (error) {
-          if (abort.signal.aborted) return;
-          const code = error instanceof ApiError ? error.code : version ? 0 : UNREADABLE; // a watch may break off
-          if (code === 403 && version) watchable = false; // the user may get, but not watch
-          else if (code === 404) set((before) => ({ object: before.object, gone: true, error: before.object ? undefined : (error as Error) }));
-          else if (![410, 429, 0, 502].includes(code)) set((before) => ({ ...before, error: error as Error }));
-          await pause(2000, abort.signal);
-        }
-      }
-    })();
+    void follow<KubeObject>({
+      path: pathOf(type, namespace || undefined), query: { fieldSelector: `metadata.name=${name.replace(/[\\,=]/g, "\\$&")}` }, accept: "application/json", watchable: type.verbs.includes("watch"),
+      load: async (signal) => {
+        const object = await get(pathOf(type, namespace || undefined, name), { signal });
+        set({ object });
+        return object.metadata.resourceVersion;
+      },
+      onEvent: ({ type, object }) => {
+        if (type !== "BOOKMARK") set({ object, gone: type === "DELETED" });
+        return object.metadata.resourceVersion;
+      },
+      onError: (error) => set(({ object }) => (error instanceof ApiError && error.code === 404 ? { object, gone: true, error: object ? undefined : error } : { object, error })),
+    }, abort.signal);
     return () => abort.abort();
   }, []);
   return state;

@@ -1,5 +1,5 @@
 // The objects of a type as the server's own table, page by page, live.
-import { ApiError, TABLE, UNREADABLE, get, pause, watch, whileInView, type Metadata } from "./api";
+import { ApiError, TABLE, follow, get, type Metadata } from "./api";
 import { Signal } from "./signal";
 
 export interface Column { name: string; type: string; format: string; priority: number; description: string }
@@ -9,9 +9,6 @@ interface Table { columnDefinitions: Column[] | null; rows: Row[] | null; metada
 /** Rows of a page as it opens, and of each further one. */
 export const PAGE = 500;
 const MORE = 2000;
-
-/** The pause between two lists of a type that cannot be watched, in milliseconds. */
-const LIST_AGAIN = 10_000;
 
 /** Keeps what the page shows of a row: of 100,000 objects, labels and managed fields would take most of the memory. */
 function slim(row: Row): Row {
@@ -47,7 +44,18 @@ export class LiveTable {
   private round = 0;
   private timer = 0;
 
-  constructor(private readonly path: string, private readonly labels: string, private watchable: boolean) { void this.follow(); }
+  constructor(private readonly path: string, private readonly labels: string, watchable: boolean) {
+    void follow<Table>({
+      path, query: { labelSelector: labels }, accept: TABLE, watchable, load: () => this.list(),
+      onEvent: ({ type, object }) => {
+        const row = object.rows?.[0];
+        if (!row?.object?.metadata) return undefined;
+        if (type !== "BOOKMARK") this.change(type, row);
+        return row.object.metadata.resourceVersion;
+      },
+      onError: (error) => { this.error = error; this.loading = false; this.draw(true); },
+    }, this.abort.signal);
+  }
 
   close() { this.abort.abort(); clearTimeout(this.timer); }
 
@@ -124,43 +132,6 @@ export class LiveTable {
     this.draw(true);
     while (this.rows.size < wanted && await this.more());
     return first.metadata.resourceVersion;
-  }
-
-  /** Lists, and follows changes; lists again when they cannot be followed, or not any further. */
-  private async follow() {
-    const { signal } = this.abort;
-    let version = "";
-    while (!signal.aborted) {
-      try {
-        await whileInView(signal, async (shown) => {
-          while (!shown.aborted) {
-            version ||= await this.list();
-            if (!this.watchable) {
-              await pause(LIST_AGAIN, shown);
-              version = "";
-              continue;
-            }
-            await watch<Table>(this.path, { labelSelector: this.labels, resourceVersion: version }, TABLE, shown, (event) => {
-              const row = event.object.rows?.[0];
-              if (!row?.object?.metadata) return;
-              version = row.object.metadata.resourceVersion || version;
-              if (event.type !== "BOOKMARK") this.change(event.type, row);
-            });
-            await pause(200, shown);
-          }
-        });
-        return;
-      } catch (error) {
-        if (signal.aborted) return;
-        const code = error instanceof ApiError ? error.code : version ? 0 : UNREADABLE; // a watch may break off
-        if (code === 410) version = "";
-        else if (code === 403 && version) this.watchable = false; // the user may list, but not watch
-        // A server that is busy, or still fills its cache for the watch, has the objects all the same.
-        else if (code === 429 && version) { /* watch again */ }
-        else if (code !== 0 && code !== 502) { version = ""; this.error = error as Error; this.loading = false; this.draw(true); }
-        await pause(code === 410 ? 200 : 2000, signal);
-      }
-    }
   }
 
   private change(type: string, row: Row) {

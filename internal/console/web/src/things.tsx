@@ -1,6 +1,6 @@
 // The user's objects at a glance: how many there are, what is not ready, what has changed lately.
 import { useEffect } from "preact/hooks";
-import { METADATA_LIST, connection, list, parallel, pause, whileInView, type KubeObject, type Metadata } from "./api";
+import { ApiError, METADATA_LIST, connection, list, parallel, pause, whileInView, type KubeObject, type Metadata } from "./api";
 import { stateOf, type State } from "./conditions";
 import { listable, rules } from "./counts";
 import { number } from "./format";
@@ -10,14 +10,14 @@ import { Signal, useSignal } from "./signal";
 import { apiVersion, hrefOfObject, hrefOfType, isBuiltIn, pathOf, typeKey, types, type ApiType } from "./types";
 
 /** Objects of a type that are read, types that are asked for at a time, rows of a part. */
-const READ = 100, CONNECTIONS = 3, ROWS = 12;
+const READ = 100, CONNECTIONS = 3, ROWS = 10;
 
 interface Thing { metadata: Metadata; state: State; changed: string; how: string }
 interface OfType { type: ApiType; count: number; things: Thing[] }
-interface Things { of: string; byType: ReadonlyMap<string, OfType>; complete: boolean; error?: Error }
+interface Things { of: string; byType: ReadonlyMap<string, OfType>; complete: boolean; failures: string[] }
 
 /** What is known; it outlives a visit of another page. */
-const known = new Signal<Things>({ of: "", byType: new Map(), complete: false });
+const known = new Signal<Things>({ of: "", byType: new Map(), complete: false, failures: [] });
 
 /** Types that people and their controllers work with; the server keeps the others. */
 const isTheirs = (type: ApiType) => !isBuiltIn(type) || type.group === "apps" || type.group === "batch"
@@ -54,8 +54,8 @@ function useThings(): Things {
     void whileInView(abort.signal, async (shown) => {
       while (!shown.aborted) {
         const begun = performance.now(), found = new Map(known.value.of === of ? known.value.byType : []);
-        let told = 0, error: Error | undefined;
-        const tell = (complete: boolean) => { told = Date.now(); known.value = { of, byType: new Map(found), complete, error }; };
+        let told = 0;
+        const failures: string[] = [], tell = (complete: boolean) => { told = Date.now(); known.value = { of, byType: new Map(found), complete, failures }; };
         const wanted = served.filter((type) => isTheirs(type) && listable(type) && (type.namespaced || !of));
         for (const key of [...found.keys()]) if (!wanted.some((type) => typeKey(type) === key)) found.delete(key);
         await parallel(wanted, CONNECTIONS, async (type) => {
@@ -63,7 +63,9 @@ function useThings(): Things {
           try {
             const result = await read(type, of, shown);
             if (result.count > 0) found.set(typeKey(type), result); else found.delete(typeKey(type));
-          } catch (failure) { error = failure as Error; }
+          } catch (error) { // what the user may not list is not counted either; of a server that is away, the page tells
+            if (error instanceof ApiError && ![0, 403, 404, 405, 502].includes(error.code)) failures.push(`${type.kind}: ${error.message}`);
+          }
           if (!shown.aborted && Date.now() - told > 300) tell(known.value.of === of && known.value.complete);
         });
         if (shown.aborted) return;
@@ -77,7 +79,7 @@ function useThings(): Things {
 }
 
 export function ThingsOf() {
-  const { byType, complete } = useThings();
+  const { byType, complete, failures } = useThings();
   const namespace = useSignal(scope), installed = (useSignal(types) ?? []).filter((type) => !isBuiltIn(type)).length;
   const found = [...byType.values()].sort((a, b) => Number(isBuiltIn(a.type)) - Number(isBuiltIn(b.type)) || a.type.kind.localeCompare(b.type.kind));
   const all = found.flatMap(({ type, things }) => things.map((thing) => ({ type, ...thing })));
@@ -86,12 +88,13 @@ export function ThingsOf() {
   const unready = latest.filter(({ state }) => state.tone === "bad" || state.tone === "warn").sort((a, b) => rank(b.state.tone) - rank(a.state.tone));
   const part = found.filter(({ count, things }) => count > things.length).map(({ type }) => type.kind);
   const where = namespace ? ` in ${namespace}` : "";
+  const unread = failures.length > 0 && <details class="note"><summary>{number(failures.length)} {failures.length === 1 ? "type" : "types"} could not be read</summary><ul class="plain-list">{failures.map((failure) => <li key={failure}>{failure}</li>)}</ul></details>;
   if (found.length === 0) return <section><h2>Objects{where}</h2>{!complete ? <Loading /> : installed === 0
-    ? <p class="muted">No types are installed. Those of <code>kubectl apply -f crds.yaml</code> appear here at once, and so do their objects.</p>
-    : <p class="muted">There are none yet. Choose one of {number(installed)} installed <a href="#/types">types</a> to create an object, or use <code>kubectl apply</code>.</p>}</section>;
+    ? <p class="muted">No types are installed. Those of <code>kubectl apply -f crds.yaml</code> appear here, and so do their objects.</p>
+    : <p class="muted">There are none yet. Choose one of {number(installed)} installed <a href="#/types">types</a> to create an object, or use <code>kubectl apply</code>.</p>}{unread}</section>;
   return <>
     <section><h2>Objects{where}</h2><TypeCounts found={found} />
-      {part.length > 0 && <p class="muted note">Of more than {READ} objects of a type ({part.slice(0, 5).join(", ")}{part.length > 5 ? " …" : ""}), the first {READ} are looked at below.</p>}</section>
+      {part.length > 0 && <p class="muted note">Of more than {READ} objects of a type ({part.slice(0, 5).join(", ")}{part.length > 5 ? " …" : ""}), the first {READ} are looked at below.</p>}{unread}</section>
     <div class="cards halves">
       <section><h2>Not ready {unready.length > 0 && <span class="figure">{number(unready.length)}</span>}</h2>{unready.length > 0 ? <Rows rows={unready} render={(row) => <><Pill state={row.state.tone}>{row.state.word}</Pill><Link {...row}>{row.state.message && <small class="line">{row.state.message}</small>}</Link></>} />
         : <p class="muted">{complete ? all.some(({ state }) => state.tone === "good") ? "All objects with conditions are ready." : "No object has conditions." : "Looking…"}</p>}</section>
