@@ -31,7 +31,7 @@ const (
 // views are the main pages, of the objects that [looked] makes. The page before one with
 // a click has no such button.
 var views = []view{
-	{name: "overview", hash: "#/", sees: "checks passed"},
+	{name: "overview", hash: "#/", sees: "Changed lately"},
 	{name: "types", hash: "#/types", sees: "ConfigMap"},
 	{name: "notype", hash: "#/types?q=nothing-has-this-name", sees: "No type matches"},
 	{name: "objects", hash: "#/objects/cloud.example.org/v1/databases", sees: "orders"},
@@ -40,6 +40,8 @@ var views = []view{
 	{name: "empty", hash: "#/objects/cloud.example.org/v1/volumes?ns=default", sees: "No objects."},
 	{name: "object", hash: claim, sees: "Conditions"},
 	{name: "longobject", hash: "#/object/core/v1/configmaps/shop/" + longName, sees: "Metadata"},
+	{name: "namespace", hash: "#/object/core/v1/namespaces/-/shop", sees: "Database 2"},
+	{name: "secret", hash: "#/object/core/v1/secrets/shop/password", sees: "Keys"},
 	{name: "yaml", hash: claim + "?tab=yaml", sees: "resourceRef"},
 	{name: "search", hash: claim + "?tab=yaml", sees: "by word", click: "Search"},
 	{name: "relations", hash: claim + "?tab=tree", sees: "orders-x7k2p-net"},
