@@ -254,26 +254,6 @@ func placeAuthority(t *testing.T, dir, name string) {
 	writePEM(t, filepath.Join(pki, name+".crt"), "CERTIFICATE", der)
 }
 
-// TestCertificateIsRenewedAtStart: a start renews a certificate with less than
-// a third of its lifetime left.
-func TestCertificateIsRenewedAtStart(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
-	s := harness.StartIn(t, dir)
-	first := servedCertificate(t, s)
-	s.Stop()
-	old := resign(t, dir, "apiserver", "server-ca", -time.Minute)
-	s = harness.StartIn(t, dir)
-	served := servedCertificate(t, s)
-	if served.SerialNumber.Cmp(old.SerialNumber) == 0 || time.Until(served.NotAfter) < 300*24*time.Hour {
-		t.Errorf("the certificate is the old one or as short: until %s", served.NotAfter)
-	}
-	if !served.PublicKey.(interface{ Equal(crypto.PublicKey) bool }).Equal(first.PublicKey) {
-		t.Error("the renewal has changed the key")
-	}
-	s.Kubectl("", "get", "namespaces")
-}
-
 // TestCertificatesAreRenewedWhileRunning: the server shows the new serving
 // certificate without a restart, and the kubeconfig has the new admin's.
 func TestCertificatesAreRenewedWhileRunning(t *testing.T) {

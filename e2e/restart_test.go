@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,55 +15,6 @@ import (
 
 func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
-}
-
-// TestAcknowledgedWritesSurviveAKill: a server that is killed during writes has the
-// acknowledged ones after its restart.
-func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
-	t.Parallel()
-	s := harness.Start(t)
-	var mu sync.Mutex
-	acknowledged := map[string]string{} // name to uid
-	var writers sync.WaitGroup
-	for writer := range 8 {
-		maps := s.Client().CoreV1().ConfigMaps("default")
-		writers.Go(func() {
-			for i := 0; ; i++ {
-				created, err := maps.Create(t.Context(), configMap(fmt.Sprintf("kill-%d-%d", writer, i)), metav1.CreateOptions{})
-				if err != nil {
-					return // the server is gone
-				}
-				mu.Lock()
-				acknowledged[created.Name] = string(created.UID)
-				mu.Unlock()
-			}
-		})
-	}
-	harness.Eventually(t, "many writes are acknowledged", func() error {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(acknowledged) < 500 {
-			return fmt.Errorf("%d so far", len(acknowledged))
-		}
-		return nil
-	})
-	s.Kill()
-	writers.Wait()
-
-	again := harness.StartIn(t, s.Dir)
-	list, err := again.Client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]string{}
-	for _, item := range list.Items {
-		found[item.Name] = string(item.UID)
-	}
-	for name, uid := range acknowledged {
-		if found[name] != uid {
-			t.Errorf("%s was acknowledged as %s and is %q", name, uid, found[name])
-		}
-	}
 }
 
 // TestWatchAcrossARestart: a watch that cannot resume gets an error, as the watch

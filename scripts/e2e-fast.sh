@@ -18,7 +18,7 @@ set_of_tests() {
 .           TestTopics                           help
 .           TestJSONLog                          logging
 .           TestServiceManager                   systemd
-.           TestAcknowledgedWritesSurviveAKill   etcd, etcd/datastore
+.           TestWatchAcrossARestart              etcd, etcd/datastore
 .           TestIdentityIsStable                 identity, pki, datadir
 .           TestKubeconfigCommand                kubeconfig
 .           TestSecretsAreEncryptedAtRest        encryption
@@ -50,4 +50,4 @@ done < <(set_of_tests)
 mapfile -t packages < <(set_of_tests | awk '{ print $1 == "." ? "." : "./" $1 }' | sort -u)
 pattern=$(IFS='|'; echo "^(${names[*]})\$")
 # -count=1: a result from the cache would be that of another binary.
-go test -count=1 -short -timeout 10m -run "$pattern" "${packages[@]}"
+go test -count=1 -parallel 4 -short -timeout 10m -run "$pattern" "${packages[@]}"

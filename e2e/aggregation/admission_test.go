@@ -27,6 +27,7 @@ const unwanted = "unwanted key and value"
 // types that an API server itself admits. TestDefaultsAfterMutation covers
 // "should mutate pod and apply defaults after mutation".
 func TestAdmissionWebhooks(t *testing.T) {
+	t.Parallel()
 	w := newWebhooks(t)
 	for name, test := range map[string]func(*testing.T, *webhooks, string){
 		"discovery":        webhookDiscovery,

@@ -61,6 +61,7 @@ func blackhole(t *testing.T) string {
 // TestUnavailableConditionNamesTheCause registers servers that are broken in one way
 // each. None of them affects another.
 func TestUnavailableConditionNamesTheCause(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	ca, other := newAuthority(t), newAuthority(t)
 	const namespace = "broken"

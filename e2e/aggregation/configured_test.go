@@ -70,6 +70,7 @@ func (b backends) refer(t *testing.T, e *environment, group string) (namespace s
 // TestConfiguredEndpoints has the endpoints in the configuration and no
 // object, and starts with a webhook and an APIService in use.
 func TestConfiguredEndpoints(t *testing.T) {
+	t.Parallel()
 	const group = "configured.example.com"
 	b := newBackends(t, group)
 	config := serverConfig(t, fmt.Sprintf("serviceEndpoints:\n- {namespace: configured, name: api, targets: [%q]}\n- {namespace: %s, name: %s, targets: [%q]}\n",
@@ -149,6 +150,7 @@ func TestServiceEndpointPolicy(t *testing.T) {
 // TestEgress has all connections to other servers go through a proxy, to the
 // targets and not to the names of services.
 func TestEgress(t *testing.T) {
+	t.Parallel()
 	const group = "configured.example.com"
 	b := newBackends(t, group)
 	proxy := newConnectProxy(t)

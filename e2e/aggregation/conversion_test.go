@@ -62,6 +62,7 @@ func (w *webhooks) createConvertible(version, namespace string, fields map[strin
 // Specs: "should be able to convert from CR v1 to CR v2" and "should be able
 // to convert a non homogeneous list of CRs".
 func TestConversionWebhook(t *testing.T) {
+	t.Parallel()
 	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
 	r := w.replica(t, "converter")
 	w.endpoint(hookNamespace, hookService, target(r.port))

@@ -9,6 +9,7 @@ import (
 // TestDeletedServiceEndpointDefinitionIsRecreated: who deletes all CRDs deletes the server's own
 // with its objects, and can make the objects again.
 func TestDeletedServiceEndpointDefinitionIsRecreated(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	ca := newAuthority(t)
 	const namespace, group = "comes-back", "back.example.com"

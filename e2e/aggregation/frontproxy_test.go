@@ -15,6 +15,7 @@ import (
 // the front proxy's authority and those of servers and clients are replaced, and
 // none when the old ones are dropped.
 func TestRotationWithAnAggregatedServer(t *testing.T) {
+	t.Parallel()
 	s := newSample(t)
 	namespace := unique("rotated")
 	s.createNamespace(namespace)

@@ -45,6 +45,7 @@ func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // other requests are served. That request is given up after a minute; a try that takes longer,
 // as on a slow machine, is repeated on a new server.
 func TestHangingAggregatedServer(t *testing.T) {
+	t.Parallel()
 	harness.KubectlBinary(t) // must not be built while the request is open
 	for range 3 {
 		if servesWhileOneHangs(t) {
@@ -109,6 +110,7 @@ func servesWhileOneHangs(t *testing.T) bool {
 // TestStopWithAHangingAggregatedServer: a stop does not wait for an aggregated call that
 // hangs. The client gets an error, and the stop is orderly.
 func TestStopWithAHangingAggregatedServer(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t, "--config", harness.ConfigFile(t, "serving: {stopGrace: 100ms}\n"))
 	ca := newAuthority(t)
 	const group = "hangs.example.com"

@@ -114,6 +114,7 @@ const janesIdentity = "jane u-1 [crew system:authenticated] [red blue]"
 // TestProxiedRequests upgrades connections to an aggregated server as an
 // impersonated user, and looks for them in the audit log.
 func TestProxiedRequests(t *testing.T) {
+	t.Parallel()
 	auditLog := filepath.Join(t.TempDir(), "audit.log")
 	e := newEnvironment(t, "--config", auditedConfig(t, auditLog))
 	var visited atomic.Int64

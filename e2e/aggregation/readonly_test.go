@@ -24,6 +24,7 @@ import (
 // TestVirtualResources puts the example server without a store behind the
 // aggregator.
 func TestVirtualResources(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	ca := newAuthority(t)
 	const namespace, name, group = "virtual", "metrics", "metrics.k8s.io"

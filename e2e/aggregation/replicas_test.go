@@ -52,6 +52,7 @@ func admittedBy(names ...string) func(*corev1.ConfigMap) error {
 
 // TestWebhookReplicas moves, rotates and ends the servers behind a reference.
 func TestWebhookReplicas(t *testing.T) {
+	t.Parallel()
 	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
 	one, two := w.replica(t, "one"), w.replica(t, "two")
 	w.endpoint(hookNamespace, hookService, target(one.port))
@@ -180,6 +181,7 @@ func underLoad(t *testing.T, allowed int, end func(), ask func() error) {
 // TestWebhookThatNeverAnswers has failurePolicy Ignore, so that requests pass
 // when the server does not answer in time.
 func TestWebhookThatNeverAnswers(t *testing.T) {
+	t.Parallel()
 	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
 	r := w.replica(t, "slow")
 	w.endpoint(hookNamespace, hookService, target(r.port))
@@ -201,6 +203,7 @@ func TestWebhookThatNeverAnswers(t *testing.T) {
 //
 // Spec: "should mutate pod and apply defaults after mutation" (role bindings).
 func TestDefaultsAfterMutation(t *testing.T) {
+	t.Parallel()
 	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
 	w.endpoint(hookNamespace, hookService, target(w.replica(t, "added").port))
 	namespace := unique("defaults")

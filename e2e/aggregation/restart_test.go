@@ -18,6 +18,7 @@ import (
 
 // TestSampleAPIServerRestarts stops the sample server and starts it again.
 func TestSampleAPIServerRestarts(t *testing.T) {
+	t.Parallel()
 	s := newSample(t)
 	namespace := unique("held")
 	s.createNamespace(namespace)

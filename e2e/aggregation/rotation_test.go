@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
@@ -27,26 +26,6 @@ type caller struct {
 	configure func(bundle []byte, path string, seconds int32) error
 	// timeout is part of the error when the webhook does not answer.
 	timeout string
-}
-
-// validationCaller calls a validating webhook by creating config maps.
-func validationCaller(w *webhooks, namespace string) caller {
-	hook := validating(namespace, w.client("/allow"), rule("", "v1", "configmaps", admissionregistrationv1.Create))
-	configuration := w.validate(hook)
-	return caller{
-		call: func() error {
-			_, err := w.Client().CoreV1().ConfigMaps(namespace).Create(background, configMap(harmless), metav1.CreateOptions{})
-			return err
-		},
-		configure: func(bundle []byte, path string, seconds int32) (err error) {
-			client := &configuration.Webhooks[0].ClientConfig
-			client.CABundle, client.Service.Path = bundle, &path
-			configuration.Webhooks[0].TimeoutSeconds = &seconds
-			configuration, err = w.Client().AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(w.t.Context(), configuration, metav1.UpdateOptions{})
-			return err
-		},
-		timeout: "context deadline exceeded",
-	}
 }
 
 // conversionCaller calls a conversion webhook by reading an object in the version that
@@ -85,43 +64,34 @@ func conversionCaller(w *webhooks, namespace string) caller {
 	}
 }
 
-// TestRotation moves, rotates, ends and silences the servers behind a reference
-// of a validating webhook and of a conversion webhook; TestWebhookReplicas does
-// so for a mutating one.
+// TestRotation moves, rotates, ends and silences the servers behind a reference of a
+// conversion webhook; TestWebhookReplicas does so for an admission webhook.
 func TestRotation(t *testing.T) {
-	for name, c := range map[string]struct {
-		register func(*webhooks, string) caller
-		path     string
-	}{
-		"validating": {validationCaller, "/allow"},
-		"conversion": {conversionCaller, "/crdconvert"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
-			one, two := w.replica(t, "one"), w.replica(t, "two")
-			w.endpoint(hookNamespace, hookService, target(one.port))
-			namespace := unique("rotation")
-			w.createNamespace(namespace)
-			a := c.register(w, namespace)
-			a.waitAnswered(t, "the first server answers")
-			w.endpoint(hookNamespace, hookService, target(two.port))
-			one.stop(syscall.SIGTERM)
-			a.waitAnswered(t, "the second server answers")
-			other := a.rotate(t, w, two, c.path)
-			one.files.renew(t, other, hookHost)
-			one.launch(t, w)
-			for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-				w.endpoint(hookNamespace, hookService, target(two.port))
-				a.waitAnswered(t, "the server that is to end answers")
-				w.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
-				w.waitReachable(hookNamespace, hookService, "2/3")
-				underLoad(t, maxFailures, func() { two.stop(signal) }, a.call)
-				a.waitAnswered(t, "the first server answers alone")
-				two.launch(t, w)
-			}
-			a.silence(t, other, c.path)
-		})
+	t.Parallel()
+	const path = "/crdconvert"
+	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
+	one, two := w.replica(t, "one"), w.replica(t, "two")
+	w.endpoint(hookNamespace, hookService, target(one.port))
+	namespace := unique("rotation")
+	w.createNamespace(namespace)
+	a := conversionCaller(w, namespace)
+	a.waitAnswered(t, "the first server answers")
+	w.endpoint(hookNamespace, hookService, target(two.port))
+	one.stop(syscall.SIGTERM)
+	a.waitAnswered(t, "the second server answers")
+	other := a.rotate(t, w, two, path)
+	one.files.renew(t, other, hookHost)
+	one.launch(t, w)
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		w.endpoint(hookNamespace, hookService, target(two.port))
+		a.waitAnswered(t, "the server that is to end answers")
+		w.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
+		w.waitReachable(hookNamespace, hookService, "2/3")
+		underLoad(t, maxFailures, func() { two.stop(signal) }, a.call)
+		a.waitAnswered(t, "the first server answers alone")
+		two.launch(t, w)
 	}
+	a.silence(t, other, path)
 }
 
 // rotate gives a server a new certificate of its authority, and then one of

@@ -100,6 +100,7 @@ func (s *sample) createFlunder(namespace, name string, owners ...metav1.OwnerRef
 // Spec: "Aggregator Should be able to support the 1.17 Sample API Server using
 // the current Aggregator [LinuxOnly]".
 func TestSampleAPIServer(t *testing.T) {
+	t.Parallel()
 	s := newSample(t)
 	for name, test := range map[string]func(*testing.T, *sample){
 		"kubectl works as with native types":            kubectlWorks,

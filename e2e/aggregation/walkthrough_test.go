@@ -19,6 +19,7 @@ const (
 // TestWalkThrough runs the commands of the help topic as they are written, on free
 // ports.
 func TestWalkThrough(t *testing.T) {
+	t.Parallel()
 	buildForScript(t)
 	e := newEnvironment(t)
 	port := harness.FreePort(t)

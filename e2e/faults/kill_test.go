@@ -152,7 +152,7 @@ func (s *site) check() {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, harness.Options{}, 4, 3)
-	rounds := count(t, "FAULT_ROUNDS", 6)
+	rounds := count(t, "FAULT_ROUNDS", 4)
 	for round := range rounds {
 		if round > 0 && round%3 == 0 {
 			early := harness.LaunchWith(t, s.options)

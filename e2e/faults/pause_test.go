@@ -39,7 +39,7 @@ func TestPause(t *testing.T) {
 
 	server.Signal(syscall.SIGSTOP)
 	wait := s.write(t.Context()) // each writer has one write that hangs
-	time.Sleep(duration(t, "FAULT_PAUSE", 8*time.Second))
+	time.Sleep(duration(t, "FAULT_PAUSE", 3*time.Second))
 	server.Signal(syscall.SIGCONT)
 
 	harness.Eventually(t, "the watch from before goes on", func() error {

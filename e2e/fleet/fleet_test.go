@@ -1,11 +1,9 @@
 package fleet
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -43,61 +41,8 @@ func populated(t *testing.T, s *harness.Server, name string) {
 	})
 }
 
-// runsControllers reports whether the server has acquired the lease more often than lost it. It
-// can lose the lease on a slow machine.
-func runsControllers(s *harness.Server) bool {
-	return strings.Count(s.Log(), "acquired the controller lease") > strings.Count(s.Log(), "lost the controller lease")
-}
-
-func TestControllersMoveToAnotherServer(t *testing.T) {
-	urls := endpoints(cluster(t, 1))
-	first := server(t, urls, "")
-	second := server(t, urls, first.Dir)
-
-	createNamespace(t, first, "from-first")
-	populated(t, second, "from-first")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"key": "value"}}
-	if _, err := first.Client().CoreV1().Secrets("from-first").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if out := second.Kubectl("", "get", "secret", "s", "-n", "from-first", "-o", "jsonpath={.data.key}"); out != "dmFsdWU=" {
-		t.Errorf("the second server reads the first one's secret as %q", out)
-	}
-
-	harness.Eventually(t, "one server runs the controllers", func() error {
-		if one, two := runsControllers(first), runsControllers(second); one == two {
-			return fmt.Errorf("the first: %t, the second: %t", one, two)
-		}
-		return nil
-	})
-	leader, other := first, second
-	if !runsControllers(first) {
-		leader, other = second, first
-	}
-	statusIs(t, leader, harness.ExitOK, `"garbage-collector-controller"`)
-	if out := other.Status("-o", "json"); strings.Contains(out, "garbage-collector-controller") {
-		t.Errorf("the server that does not lead says that it runs controllers:\n%s", out)
-	}
-	leader.Kill()
-	createNamespace(t, other, "after-the-loss")
-	populated(t, other, "after-the-loss")
-
-	if err := other.Client().CoreV1().Namespaces().Delete(t.Context(), "from-first", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, "the namespace is gone", func() error {
-		_, err := other.Client().CoreV1().Namespaces().Get(t.Context(), "from-first", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(errors.New("it is still there"), err)
-	})
-	if code := other.Stop(); code != 0 {
-		t.Errorf("the remaining server ended with exit code %d", code)
-	}
-}
-
 func TestStopWhileEtcdIsUnreachable(t *testing.T) {
+	t.Parallel()
 	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", onEtcd(t, []string{freeURL(t)}, ""))
 	s.WaitLog("etcd does not answer")
 	if code := s.Stop(); code != 0 {
@@ -109,6 +54,7 @@ func TestStopWhileEtcdIsUnreachable(t *testing.T) {
 // valid on another one at once, before the caches of that one have received the
 // service account.
 func TestNewTokensAreValidOnEveryServer(t *testing.T) {
+	t.Parallel()
 	urls := endpoints(cluster(t, 1))
 	first := server(t, urls, "")
 	second := server(t, urls, first.Dir)
@@ -134,35 +80,11 @@ func TestNewTokensAreValidOnEveryServer(t *testing.T) {
 	}
 }
 
-// TestStalledEtcd: a server outlives an etcd that is silent for longer than a
-// lease is renewed, and runs the controllers again.
-func TestStalledEtcd(t *testing.T) {
-	members := cluster(t, 1)
-	s := server(t, endpoints(members), "")
-	s.WaitLog("acquired the controller lease")
-	resume := members[0].pause()
-	s.WaitLog("lost the controller lease")
-	resume()
-	harness.Eventually(t, "the server runs the controllers again", func() error {
-		if n := strings.Count(s.Log(), "acquired the controller lease"); n < 2 {
-			return fmt.Errorf("it has begun %d times", n)
-		}
-		return nil
-	})
-	createNamespace(t, s, "after-the-stall")
-	populated(t, s, "after-the-stall")
-	s.Kubectl("", "create", "quota", "some", "-n", "after-the-stall", "--hard=configmaps=9")
-	s.Await("jsonpath={.status.used.configmaps}", "quota/some", "-n", "after-the-stall")
-	s.Kubectl("", "delete", "namespace", "after-the-stall")
-	if code := s.Stop(); code != 0 {
-		t.Errorf("the server ended with exit code %d", code)
-	}
-}
-
 // TestKilledServerStartsAgain: a server takes back the lease that it held when it was
 // killed. One that waits until the lease has expired has another identity, and counts a
 // transition.
 func TestKilledServerStartsAgain(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has an ID of the boot")
 	}

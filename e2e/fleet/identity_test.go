@@ -38,6 +38,7 @@ func publishesOne(t *testing.T, s *harness.Server) {
 // join those of an etcd, nor follow them, unless it is told to. A bundle is the remedy,
 // in the directory that was refused.
 func TestNewIdentityOnAUsedEtcd(t *testing.T) {
+	t.Parallel()
 	urls := endpoints(cluster(t, 1))
 	first := server(t, urls, "")
 	config, dir := onEtcd(t, urls, ""), filepath.Join(t.TempDir(), "data")
@@ -77,6 +78,7 @@ func TestNewIdentityOnAUsedEtcd(t *testing.T) {
 
 // TestSimultaneousFirstStarts: of two new servers on a new etcd one makes the authorities.
 func TestSimultaneousFirstStarts(t *testing.T) {
+	t.Parallel()
 	config := onEtcd(t, endpoints(cluster(t, 1)), "")
 	one, other := harness.Launch(t, "", "--config", config), harness.Launch(t, "", "--config", config)
 	harness.Eventually(t, "one of them ends", func() error {
@@ -99,6 +101,7 @@ func TestSimultaneousFirstStarts(t *testing.T) {
 // TestTLSOnAnEtcdWithoutTLS: a start on an etcd that does not use TLS as configured ends,
 // and says what does not match.
 func TestTLSOnAnEtcdWithoutTLS(t *testing.T) {
+	t.Parallel()
 	member := cluster(t, 1)[0]
 	member.waitHealthy()
 	https := strings.Replace(member.client, "http", "https", 1)
@@ -112,6 +115,7 @@ func TestTLSOnAnEtcdWithoutTLS(t *testing.T) {
 // TestEnvtestOnAUsedEtcd: envtest's kube-apiserver starts on an etcd that another one has
 // used, as kube-apiserver does.
 func TestEnvtestOnAUsedEtcd(t *testing.T) {
+	t.Parallel()
 	member := cluster(t, 1)[0]
 	member.waitHealthy()
 	assets := filepath.Join(t.TempDir(), "assets")

@@ -46,6 +46,7 @@ func kine(t *testing.T) string {
 
 // TestKine: a server on kine serves what the one on etcd does.
 func TestKine(t *testing.T) {
+	t.Parallel()
 	config := onEtcd(t, []string{kine(t)}, "backup: {schedule: \"\"}\n")
 	s := harness.StartIn(t, filepath.Join(t.TempDir(), "data"), "--config", config)
 	createNamespace(t, s, "team")

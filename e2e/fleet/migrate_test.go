@@ -14,6 +14,7 @@ import (
 // TestMigrationToAnExternalEtcd follows "Out of the embedded etcd" of the topic several-servers,
 // with a cluster of three members at its end.
 func TestMigrationToAnExternalEtcd(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t)
 	createNamespace(t, s, "moved")
 	populated(t, s, "moved")

@@ -24,6 +24,7 @@ func launchPart(t *testing.T, command, dir string, args ...string) *harness.Serv
 // TestParts: etcd, API server and controllers in a process each, with nothing
 // but a bundle between them.
 func TestParts(t *testing.T) {
+	t.Parallel()
 	listen := harness.FreeAddress(t)
 	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", harness.ConfigFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
 
@@ -97,6 +98,7 @@ func connectsAsManager(t *testing.T, audit string) {
 // TestEtcdRequiresAClientCertificate: a certificate that opens the API does not open
 // the store.
 func TestEtcdRequiresAClientCertificate(t *testing.T) {
+	t.Parallel()
 	listen := harness.FreeAddress(t)
 	etcd := launchPart(t, "etcd", filepath.Join(t.TempDir(), "etcd"), "--config", harness.ConfigFile(t, fmt.Sprintf("etcd: {embedded: {listen: %q}}\n", listen)))
 	dir := identityOf(t, etcd.Dir)
@@ -114,6 +116,7 @@ func TestEtcdRequiresAClientCertificate(t *testing.T) {
 }
 
 func TestPartsReportMissingSettings(t *testing.T) {
+	t.Parallel()
 	for command, want := range map[string]string{"apiserver": "etcd.external.endpoints", "controllers": "controllerManager.server"} {
 		dir := filepath.Join(t.TempDir(), "data")
 		out, code := harness.CLI(t, command, "--data-dir", dir)

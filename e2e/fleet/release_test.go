@@ -15,6 +15,7 @@ import (
 // TestDowngradeOnAnExternalEtcd: a downgrade and a skipped minor release are refused
 // because of the key in etcd, also with a new data directory. An upgrade makes a backup.
 func TestDowngradeOnAnExternalEtcd(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 1)
 	members[0].waitHealthy()
 	urls := endpoints(members)

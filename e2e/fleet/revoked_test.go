@@ -58,6 +58,7 @@ func awaitRefused(t *testing.T, s *harness.Server, kubeconfig string) {
 // TestRevokeAdminOnSeveralServers: all servers of an etcd refuse what one of them has
 // revoked, running or not at that time, and keep an administrator.
 func TestRevokeAdminOnSeveralServers(t *testing.T) {
+	t.Parallel()
 	urls := endpoints(cluster(t, 1))
 	first := server(t, urls, "")
 	second := server(t, urls, first.Dir)

@@ -18,6 +18,7 @@ import (
 // token key before any signs with them, and the other server accepts what is
 // signed.
 func TestRotationOnSeveralServers(t *testing.T) {
+	t.Parallel()
 	urls := endpoints(cluster(t, 1))
 	first := server(t, urls, "")
 	second := server(t, urls, first.Dir)

@@ -43,6 +43,7 @@ func createCRD(t *testing.T, s *harness.Server, plural string) bool {
 // authorities in one step; with a second server it does neither; when that has
 // left it does so again.
 func TestSingleServerOnAnExternalEtcd(t *testing.T) {
+	t.Parallel()
 	urls := endpoints(cluster(t, 1))
 	first := server(t, urls, "")
 	config := onEtcd(t, urls, "")

@@ -246,6 +246,7 @@ func statusIs(t *testing.T, s *harness.Server, code int, want string) {
 // TestAcknowledgedWritesSurviveFailures: three servers on three etcd members keep all acknowledged writes
 // while servers, members and connections fail.
 func TestAcknowledgedWritesSurviveFailures(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 3)
 	urls := endpoints(members)
 	first := server(t, urls, "")
@@ -263,7 +264,11 @@ func TestAcknowledgedWritesSurviveFailures(t *testing.T) {
 	l := startLoad(t, servers)
 	l.goesOn("before anything happens")
 
-	servers[0].Kill() // it started first and holds the lease
+	statusIs(t, servers[0], harness.ExitOK, `"garbage-collector-controller"`) // it started first and holds the lease
+	if out := servers[1].Status("-o", "json"); strings.Contains(out, "garbage-collector-controller") {
+		t.Errorf("a server that does not lead says that it runs controllers:\n%s", out)
+	}
+	servers[0].Kill()
 	l.goesOn("without the leading server")
 	createNamespace(t, servers[1], "after-the-leader")
 	populated(t, servers[1], "after-the-leader")

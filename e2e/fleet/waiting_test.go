@@ -15,6 +15,7 @@ import (
 // TestWaitingWatchesOutliveARestartOfEtcd: a watch of a type without objects has the
 // first object that is created after etcd was killed and started again.
 func TestWaitingWatchesOutliveARestartOfEtcd(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 1)
 	s := server(t, endpoints(members), "")
 	createCRD(t, s, "widgets")

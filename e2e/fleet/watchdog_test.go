@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,17 +48,18 @@ func notifications(t *testing.T) (socket string, messages <-chan string) {
 	return socket, received
 }
 
-// TestWatchdogDuringAStallOfEtcd: the watchdog of the service manager is fed
-// while the external etcd is away for longer than its time: a new process would
-// not bring etcd back.
-func TestWatchdogDuringAStallOfEtcd(t *testing.T) {
+// TestStalledEtcd: a server outlives an etcd that is silent for longer than the lease is
+// renewed, and runs the controllers again. Meanwhile it notifies the watchdog of the service
+// manager: a new process would not bring etcd back.
+func TestStalledEtcd(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 1)
 	socket, messages := notifications(t)
 	s := harness.LaunchWith(t, harness.Options{
 		Args: []string{"--config", onEtcd(t, endpoints(members), "")},
 		Env:  []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=1000000"},
 	})
-	s.WaitLog(harness.ReadyLine)
+	s.WaitReady()
 	s.WaitLog("acquired the controller lease")
 	resume := members[0].pause()
 	s.WaitLog("lost the controller lease") // renewed for ten times the watchdog's time in vain
@@ -71,7 +74,17 @@ func TestWatchdogDuringAStallOfEtcd(t *testing.T) {
 		}
 	}
 	resume()
+	harness.Eventually(t, "the server runs the controllers again", func() error {
+		if n := strings.Count(s.Log(), "acquired the controller lease"); n < 2 {
+			return fmt.Errorf("it has begun %d times", n)
+		}
+		return nil
+	})
 	createNamespace(t, s, "after-the-stall")
+	populated(t, s, "after-the-stall")
+	s.Kubectl("", "create", "quota", "some", "-n", "after-the-stall", "--hard=configmaps=9")
+	s.Await("jsonpath={.status.used.configmaps}", "quota/some", "-n", "after-the-stall")
+	s.Kubectl("", "delete", "namespace", "after-the-stall")
 	if code := s.Stop(); code != harness.ExitOK {
 		t.Errorf("the server ended with exit code %d", code)
 	}

@@ -412,6 +412,7 @@ func (u *setup) refused() {
 // TestInterruptWhileTheServerHangs: Ctrl-C ends the command at once, before it has
 // credentials.
 func TestInterruptWhileTheServerHangs(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 1)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -462,6 +463,7 @@ func (u *setup) fakeKubeconfig(url string) {
 // TestTokenIsRenewed: the client reads another token before the first one expires. The
 // server here gives tokens with a life that is shorter than the API allows.
 func TestTokenIsRenewed(t *testing.T) {
+	t.Parallel()
 	var tokens atomic.Int32
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/namespaces/team/serviceaccounts/robot/token") {

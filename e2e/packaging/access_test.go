@@ -33,6 +33,7 @@ func whoami(t *testing.T, config *rest.Config) authenticationv1.UserInfo {
 }
 
 func TestKubeconfigOfAUser(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t)
 	file := filepath.Join(t.TempDir(), "jane.kubeconfig")
 	out, code := harness.CLI(t, "kubeconfig", "create", "jane", "--group", "developers", "--group", "on call", "--expires", "1h", "--data-dir", s.Dir, "--output", file)
@@ -68,6 +69,7 @@ func TestKubeconfigOfAUser(t *testing.T) {
 }
 
 func TestInClusterConfigurationOfAController(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t)
 	s.Kubectl("", "create", "namespace", "team")
 	s.Kubectl("", "create", "serviceaccount", "-n", "team", "robot")
@@ -108,6 +110,7 @@ func TestInClusterConfigurationOfAController(t *testing.T) {
 }
 
 func TestRefusedAccess(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t)
 	stopped := filepath.Join(t.TempDir(), "stopped")
 	unreachable := filepath.Join(t.TempDir(), "unreachable.kubeconfig")
@@ -150,6 +153,7 @@ func TestRefusedAccess(t *testing.T) {
 }
 
 func TestCredentialsExpireAsRequested(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t)
 	out, code := harness.CLI(t, "kubeconfig", "create", "jane", "--expires", "48h", "--data-dir", s.Dir)
 	if code != 0 {

@@ -124,6 +124,7 @@ func replica(t *testing.T, deployment *appsv1.Deployment, config, keys string) *
 // TestDeploymentOnExternalEtcd: two replicas with what the Deployment gives
 // them serve as one.
 func TestDeploymentOnExternalEtcd(t *testing.T) {
+	t.Parallel()
 	manifests := filepath.Join(harness.Root(t), "packaging", "kubernetes", "external")
 	var deployment appsv1.Deployment
 	if err := yaml.UnmarshalStrict([]byte(read(t, filepath.Join(manifests, "deployment.yaml"))), &deployment); err != nil {

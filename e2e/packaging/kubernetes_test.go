@@ -95,6 +95,7 @@ func validate(t *testing.T, object runtime.Object) field.ErrorList {
 }
 
 func TestManifestsAreValid(t *testing.T) {
+	t.Parallel()
 	scheme := scheme()
 	for _, dir := range []string{"embedded", "external"} {
 		t.Run(dir, func(t *testing.T) {
@@ -113,6 +114,7 @@ func TestManifestsAreValid(t *testing.T) {
 
 // TestPackagedConfigurationsAreValid validates them with the program itself.
 func TestPackagedConfigurationsAreValid(t *testing.T) {
+	t.Parallel()
 	packaging := filepath.Join(harness.Root(t), "packaging")
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
@@ -136,6 +138,7 @@ func TestPackagedConfigurationsAreValid(t *testing.T) {
 // TestImageTagExists: the kustomizations name the image of the newest release in
 // the changelog.
 func TestImageTagExists(t *testing.T) {
+	t.Parallel()
 	root := harness.Root(t)
 	read := func(elem ...string) string {
 		data, err := os.ReadFile(filepath.Join(append([]string{root, "packaging"}, elem...)...))

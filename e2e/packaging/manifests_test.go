@@ -94,6 +94,7 @@ func gone(t *testing.T, s *harness.Server, args ...string) {
 }
 
 func TestManifestsAreAppliedBeforeReady(t *testing.T) {
+	t.Parallel()
 	p := newPlatform(t, false, true)
 	// The object's file comes before that of its namespace and of its CRD.
 	p.write("10-widget.yaml", widget("a", "team"))
@@ -135,6 +136,7 @@ func TestManifestsAreAppliedBeforeReady(t *testing.T) {
 // TestBrokenManifestDoesNotBlockOthers: the server is ready with what can be
 // applied, and reports what cannot.
 func TestBrokenManifestDoesNotBlockOthers(t *testing.T) {
+	t.Parallel()
 	p := newPlatform(t, false, true)
 	p.write("10-widget.yaml", widget("a", "team")) // its namespace comes later
 	p.write("20-broken.yaml", "kind: [\n")
@@ -154,6 +156,7 @@ func TestBrokenManifestDoesNotBlockOthers(t *testing.T) {
 }
 
 func TestRequiredManifestsDelayReady(t *testing.T) {
+	t.Parallel()
 	p := newPlatform(t, false, true, ", required: true")
 	p.write("10-namespace.yaml", namespace("team"))
 	p.write("20-broken.yaml", "kind: [\n")
@@ -181,6 +184,7 @@ func TestRequiredManifestsDelayReady(t *testing.T) {
 }
 
 func TestStopWhileWaitingForManifests(t *testing.T) {
+	t.Parallel()
 	p := newPlatform(t, false, true, ", required: true")
 	p.write("broken.yaml", "{")
 	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", p.config)
@@ -196,6 +200,7 @@ func TestStopWhileWaitingForManifests(t *testing.T) {
 }
 
 func TestReadyWithoutWaitingForManifests(t *testing.T) {
+	t.Parallel()
 	p := newPlatform(t, false, false)
 	p.write("broken.yaml", "{")
 	s := harness.Start(t, "--config", p.config)
@@ -203,6 +208,7 @@ func TestReadyWithoutWaitingForManifests(t *testing.T) {
 }
 
 func TestPruneDeletesObjectsOfRemovedManifests(t *testing.T) {
+	t.Parallel()
 	p := newPlatform(t, true, true)
 	p.write("10.yaml", namespace("team")+"---\n"+widgets)
 	p.write("20.yaml", widget("mine", "team"))
@@ -250,6 +256,7 @@ func TestPruneDeletesObjectsOfRemovedManifests(t *testing.T) {
 }
 
 func TestMissingManifestsDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newPlatform(t, false, true)
 	if err := os.Remove(p.dir); err != nil {
 		t.Fatal(err)

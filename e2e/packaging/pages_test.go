@@ -12,6 +12,7 @@ import (
 
 // TestManPagesAndCompletions runs the script that packages and archives use.
 func TestManPagesAndCompletions(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "share")
 	script := filepath.Join(harness.Root(t), "scripts", "man-and-completions.sh")
 	if out, err := harness.Run(t, "", script, harness.Binary(t), dir); err != nil {
@@ -57,6 +58,7 @@ func TestManPagesAndCompletions(t *testing.T) {
 }
 
 func TestManPagesThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	if out, code := harness.CLI(t, "man", "/dev/null/x"); code != 1 || !strings.Contains(out, "write the manual pages") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}

@@ -11,6 +11,7 @@ import (
 )
 
 func TestResetRemovesTheDataAfterConfirmation(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t)
 	foreign := filepath.Join(s.Dir, "docs", "thesis.txt")
 	if err := errors.Join(os.Mkdir(filepath.Dir(foreign), 0o700), os.WriteFile(foreign, []byte("years of work"), 0o600)); err != nil {
@@ -81,6 +82,7 @@ func TestResetRemovesTheDataAfterConfirmation(t *testing.T) {
 // TestDataDirectoryWithOtherFilesIsRefused: a server, a restore and an import refuse a
 // directory that has other files, and write nothing there.
 func TestDataDirectoryWithOtherFilesIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "thesis.txt")
 	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
@@ -99,6 +101,7 @@ func TestDataDirectoryWithOtherFilesIsRefused(t *testing.T) {
 }
 
 func TestResetRefusesOtherDirectories(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	file := filepath.Join(home, "version.json")
 	if err := os.WriteFile(file, []byte(`{"version": "1.0.0"}`), 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 // TestRootGivesUpRoot: commands of root on the directory of a service read and write what the
 // service's user may.
 func TestRootGivesUpRoot(t *testing.T) {
+	t.Parallel()
 	const service = "65534"
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give up root")

@@ -123,11 +123,15 @@ func certificates(kubeconfig []byte) string {
 // TestUpgradeFromEachRelease fills a server of an earlier release, upgrades it, and
 // goes back by the archive that the upgrade made.
 func TestUpgradeFromEachRelease(t *testing.T) {
+	t.Parallel()
 	for version := range releases {
 		t.Run(version, func(t *testing.T) {
 			binary := release(t, version)
 			for _, crash := range []bool{false, true} {
-				t.Run(fmt.Sprintf("crash %v", crash), func(t *testing.T) { upgrade(t, version, binary, crash) })
+				t.Run(fmt.Sprintf("crash %v", crash), func(t *testing.T) {
+					t.Parallel()
+					upgrade(t, version, binary, crash)
+				})
 			}
 		})
 	}
@@ -202,6 +206,7 @@ func snapshotIn(t *testing.T, archive string) []byte {
 // TestRefusedReleases: a downgrade and a skipped minor release change
 // nothing.
 func TestRefusedReleases(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t)
 	s.Stop()
 	stamp := filepath.Join(s.Dir, "version.json")
@@ -232,6 +237,7 @@ func TestRefusedReleases(t *testing.T) {
 // TestNewerServiceEndpointDefinitionIsKept: a replica of an older release leaves the type
 // ServiceEndpoint as a newer one has made it.
 func TestNewerServiceEndpointDefinitionIsKept(t *testing.T) {
+	t.Parallel()
 	const name = "crd/serviceendpoints.kube-hyper-mini.io"
 	s := harness.Start(t)
 	s.Kubectl("", "annotate", "--overwrite", name, "kube-hyper-mini.io/definition=another", "kube-hyper-mini.io/definition-version=99")
