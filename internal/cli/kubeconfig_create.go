@@ -196,7 +196,7 @@ func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, 
 	if namespace == "" && !f.everywhere {
 		namespace, _, _ = strings.Cut(f.serviceAccount, "/") // empty for a user
 	}
-	done, err := kubeconfig.Bind(cmd.Context(), client, kubeconfig.Subject{Name: user}, f.role, namespace)
+	done, err := kubeconfig.Bind(cmd.Context(), client, user, f.role, namespace)
 	if err != nil {
 		return err
 	}

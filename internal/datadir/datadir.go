@@ -271,10 +271,22 @@ func (d *Dir) Abandon() error {
 	if err != nil || !d.made || len(entries) != 1 {
 		return errors.Join(err, d.Close())
 	}
-	if runtime.GOOS == "windows" { // what is open cannot be removed there
-		return errors.Join(d.Close(), os.Remove(d.Join("lock")), os.Remove(d.path))
+	return d.closeAndRemove("lock", "")
+}
+
+// closeAndRemove closes the directory and removes entries in it, "" for itself, before
+// another process can lock it. On Windows, what is open cannot be removed.
+func (d *Dir) closeAndRemove(names ...string) error {
+	remove := func() (err error) {
+		for _, name := range names {
+			err = errors.Join(err, removeIfExists(d.Join(name)))
+		}
+		return err
 	}
-	return errors.Join(os.Remove(d.Join("lock")), os.Remove(d.path), d.Close()) // removed before another process can lock it
+	if runtime.GOOS == "windows" {
+		return errors.Join(d.Close(), remove())
+	}
+	return errors.Join(remove(), d.Close())
 }
 
 // Use keeps the directory locked until release is called, also after Close: for work on

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"time"
 )
 
@@ -80,20 +79,13 @@ func (d *Dir) refuseEphemeral() error {
 func (d *Dir) closeEphemeral() error {
 	d.ephemeral = false
 	d.awaitUses()
-	err := d.removeData()
-	if err == nil {
-		err = os.Remove(d.Join(ephemeralMark))
-	}
-	if err != nil {
+	if err := d.removeData(); err != nil {
 		return errors.Join(fmt.Errorf("remove the data of %s: %w", d.path, err), d.Close())
 	}
 	if d.made {
 		return d.Abandon()
 	}
-	if runtime.GOOS == "windows" { // what is open cannot be removed there
-		return errors.Join(d.Close(), os.Remove(d.Join("lock")))
-	}
-	return errors.Join(os.Remove(d.Join("lock")), d.Close())
+	return d.closeAndRemove("lock")
 }
 
 // RemovalTimeout bounds the wait for etcd before files are removed that it uses. etcd takes
@@ -114,17 +106,11 @@ func (d *Dir) awaitUses() {
 	}
 }
 
-// removeData removes the content except the lock and the mark.
+// removeData removes the content except the lock.
 func (d *Dir) removeData() error {
 	found, err := survey(d.path)
 	if err != nil {
 		return err
 	}
-	if err := removeAll(d.path, append(found.backups, found.layout...)); err != nil {
-		return err
-	}
-	if err := os.Remove(d.Join("version.json")); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return removeAll(d.path, append(found.backups, found.layout...))
 }

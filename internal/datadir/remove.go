@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"syscall"
 )
@@ -62,27 +61,20 @@ func Remove(path string, withBackups bool) (*Removal, error) {
 	if err := Removable(path); err != nil {
 		return nil, err
 	}
-	lockFile := filepath.Join(path, "lock")
 	lock, err := lockDir(path)
 	if err != nil {
 		return nil, err
 	}
+	d := &Dir{path: path, lock: lock}
 	plan, err := planRemoval(path, withBackups)
 	if err == nil {
 		err = removeAll(path, plan.Removed)
 	}
 	// The lock is held to the end: a server that starts meanwhile must not lose its files.
-	for _, name := range []string{"version.json", ephemeralMark} {
-		if err == nil {
-			err = removeIfExists(filepath.Join(path, name))
-		}
-	}
-	if err == nil && runtime.GOOS != "windows" { // what is open cannot be removed there
-		err = removeIfExists(lockFile)
-	}
-	err = errors.Join(err, lock.Close())
-	if err == nil && runtime.GOOS == "windows" {
-		err = removeIfExists(lockFile)
+	if err == nil {
+		err = d.closeAndRemove("lock")
+	} else {
+		err = errors.Join(err, d.Close())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("remove the data directory %s: %w", path, err)
@@ -151,14 +143,20 @@ func notReadable(err error) error {
 	return fmt.Errorf("read the data directory: %w", err)
 }
 
-// removeAll removes the named entries except the lock, the stamp and the mark of an
-// ephemeral directory.
+// removeAll removes the named entries except the lock; at the end the stamp and the mark of
+// an ephemeral directory.
 func removeAll(path string, names []string) error {
+	last := []string{"version.json", ephemeralMark}
 	for _, name := range names {
-		if name == "lock" || name == "version.json" || name == ephemeralMark {
+		if name == "lock" || slices.Contains(last, name) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(path, filepath.FromSlash(name))); err != nil {
+			return err
+		}
+	}
+	for _, name := range last {
+		if err := removeIfExists(filepath.Join(path, name)); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func TestBind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(taken, empty)
 			for range 2 { // the second time it is there
-				got, err := Bind(t.Context(), client, Subject{c.subject}, c.role, c.namespace)
+				got, err := Bind(t.Context(), client, c.subject, c.role, c.namespace)
 				if c.refused != "" {
 					if err == nil || !strings.Contains(err.Error(), c.refused) {
 						t.Errorf("the error is %v, want %q", err, c.refused)

@@ -41,21 +41,26 @@ func Render(access Access) ([]byte, error) {
 		}
 		files[i] = data
 	}
-	cfg := api.NewConfig()
-	cfg.Clusters[Name] = &api.Cluster{Server: access.Server, CertificateAuthorityData: files[0]}
+	cluster := &api.Cluster{Server: access.Server, CertificateAuthorityData: files[0]}
 	if access.Local != "" {
 		local, err := json.Marshal(local{access.Local})
 		if err != nil {
 			return nil, fmt.Errorf("make the kubeconfig: %w", err)
 		}
-		cfg.Clusters[Name].Extensions = map[string]runtime.Object{localExtension: &runtime.Unknown{Raw: local, ContentType: runtime.ContentTypeJSON}}
+		cluster.Extensions = map[string]runtime.Object{localExtension: &runtime.Unknown{Raw: local, ContentType: runtime.ContentTypeJSON}}
 	}
-	cfg.AuthInfos[Name] = &api.AuthInfo{ClientCertificateData: files[1], ClientKeyData: files[2]}
-	cfg.Contexts[Name] = &api.Context{Cluster: Name, AuthInfo: Name}
-	cfg.CurrentContext = Name
+	return render(cluster, Name, &api.AuthInfo{ClientCertificateData: files[1], ClientKeyData: files[2]}, Name, "")
+}
+
+// render returns a kubeconfig with one context.
+func render(cluster *api.Cluster, user string, credentials *api.AuthInfo, context, namespace string) ([]byte, error) {
+	cfg := api.NewConfig()
+	cfg.Clusters[Name], cfg.AuthInfos[user] = cluster, credentials
+	cfg.Contexts[context] = &api.Context{Cluster: Name, AuthInfo: user, Namespace: namespace}
+	cfg.CurrentContext = context
 	out, err := clientcmd.Write(*cfg)
 	if err != nil {
-		return nil, fmt.Errorf("make the kubeconfig: %w", err)
+		return nil, fmt.Errorf("make the kubeconfig of %q: %w", user, err)
 	}
 	return out, nil
 }

@@ -25,7 +25,7 @@ const PrometheusFile = "prometheus.yaml"
 // AllowScraping makes the service account, its namespace, and the right to read the
 // metrics, as far as they do not exist.
 func AllowScraping(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
-	subject := Subject{Name: "system:serviceaccount:" + namespace + ":" + name}
+	user := "system:serviceaccount:" + namespace + ":" + name
 	steps := []struct {
 		what   string
 		create func() error
@@ -45,11 +45,11 @@ func AllowScraping(ctx context.Context, client kubernetes.Interface, namespace, 
 			}, metav1.CreateOptions{})
 			return err
 		}},
-		{"ClusterRoleBinding of " + subject.Name, func() error {
+		{"ClusterRoleBinding of " + user, func() error {
 			_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 				ObjectMeta: metav1.ObjectMeta{Name: scrapeRole + ":" + namespace + ":" + name},
 				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: scrapeRole},
-				Subjects:   []rbacv1.Subject{subject.reference()},
+				Subjects:   []rbacv1.Subject{subjectOf(user)},
 			}, metav1.CreateOptions{})
 			return err
 		}},

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -25,19 +24,8 @@ type Endpoint struct {
 // RenderUser returns a kubeconfig for the credentials. namespace is kubectl's default
 // namespace; it may be empty.
 func RenderUser(endpoint Endpoint, user, namespace string, credentials *Credentials) ([]byte, error) {
-	cfg := api.NewConfig()
-	cfg.Clusters[Name] = &api.Cluster{Server: endpoint.Server, CertificateAuthorityData: endpoint.CA}
-	cfg.AuthInfos[user] = &api.AuthInfo{
-		ClientCertificateData: credentials.Cert, ClientKeyData: credentials.Key, Token: credentials.Token,
-	}
-	context := user + "@" + Name
-	cfg.Contexts[context] = &api.Context{Cluster: Name, AuthInfo: user, Namespace: namespace}
-	cfg.CurrentContext = context
-	out, err := clientcmd.Write(*cfg)
-	if err != nil {
-		return nil, fmt.Errorf("make the kubeconfig of %q: %w", user, err)
-	}
-	return out, nil
+	return render(&api.Cluster{Server: endpoint.Server, CertificateAuthorityData: endpoint.CA}, user,
+		&api.AuthInfo{ClientCertificateData: credentials.Cert, ClientKeyData: credentials.Key, Token: credentials.Token}, user+"@"+Name, namespace)
 }
 
 // Names of the files that WriteInCluster writes. The first three are what

@@ -110,6 +110,10 @@ func (s *Store) RevokedKeys() (map[string]string, error) {
 func (s *Store) Revoke(keys map[string]string) ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.revoke(keys)
+}
+
+func (s *Store) revoke(keys map[string]string) ([]Change, error) {
 	added := map[string]string{}
 	for print, remark := range keys {
 		if _, known := s.known()[print]; !known && aFingerprint.MatchString(print) {
@@ -159,8 +163,5 @@ func (s *Store) RevokeAdmin() ([]Change, error) {
 		return nil, err
 	}
 	remark := "admin, revoked at " + s.now().UTC().Format("2006-01-02T15:04:05Z")
-	if err := s.addRevoked(map[string]string{print: remark}); err != nil {
-		return nil, err
-	}
-	return s.ensure(false) // a revoked key is replaced
+	return s.revoke(map[string]string{print: remark})
 }
