@@ -141,9 +141,13 @@ func (g *listGate) listed(r *http.Request, info *request.RequestInfo) storage.Si
 		return storage.Size{}
 	}
 	query := r.URL.Query()
+	var initialEvents *bool
+	if value, err := strconv.ParseBool(query.Get("sendInitialEvents")); err == nil {
+		initialEvents = &value
+	}
 	switch {
 	case info.Verb == "list":
-	case info.Verb == "watch" && store.WatchBeginsWithList(query):
+	case info.Verb == "watch" && store.WatchBeginsWithList(query.Get("resourceVersion"), initialEvents):
 	default:
 		return storage.Size{}
 	}

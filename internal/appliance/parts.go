@@ -43,7 +43,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	keys := parts.Identity(cfg, p.dir, checked.newIdentity, log)
 	keys.EtcdHost = host
 	ident := identity.New(keys)
-	member := datastore.NewEmbedded(cfg, p.dir, log)
+	member := datastore.NewEmbedded(parts.Datastore(cfg, p.dir, log))
 	return p.run(ctx, hooks{
 		start: func(ctx context.Context) error {
 			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: ident.Run}); err != nil {

@@ -80,7 +80,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 // compose makes the parts. It starts nothing.
 func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err error) {
 	tokenKeys := apiserver.NewTokenKeys()
-	s.store = datastore.New(s.config, s.dir, s.log)
+	s.store = datastore.New(parts.Datastore(s.config, s.dir, s.log))
 	s.backups = parts.Backups(s.config, s.dir, s.stamp, s.store, s.log)
 	if s.journal, err = parts.JournalWriter(s.config, s.dir, s.stamp, s.store, s.backups, s.controllers.Lead, s.log); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/certificates/approver"
 	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
+	"k8s.io/kubernetes/pkg/controller/certificates/signer"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/serviceaccount"
@@ -141,8 +142,10 @@ func buildCSRSigning(ctx context.Context, env *environment) (func(context.Contex
 	if err != nil {
 		return nil, "", err
 	}
+	// One file has the certificate and its key: the controller would read a pair of two files
+	// while a rotation has replaced one of them.
 	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
-	c, err := kube.NewClientCSRSigner(ctx, client, requests, pair, certificateLife)
+	c, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, requests, pair, pair, certificateLife)
 	if err != nil {
 		return nil, "", err
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/tools/cache"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // wholeReader lists and watches whole CRDs for clients, a page at a time. It is safe
@@ -121,7 +121,7 @@ func (r *wholeReader) page(ctx context.Context,
 // Watch implements [k8s.io/apiserver/pkg/registry/rest.Watcher]. The CRDs that a watch
 // begins with are read page by page.
 func (r *wholeReader) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
-	if options == nil || !customresources.BeginsWithList(options) {
+	if options == nil || !store.WatchBeginsWithList(options.ResourceVersion, options.SendInitialEvents) {
 		return r.store.Watch(ctx, options)
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -28,7 +28,7 @@ func (s *Store) Cert(name string) string { return filepath.Join(s.dir, name+".cr
 func (s *Store) Key(name string) string { return filepath.Join(s.dir, name+".key") }
 
 // SigningPair is the path of a file with the key of an authority and the one certificate
-// that belongs to it, for kube.NewClientCSRSigner. There is no file where the key is kept
+// that belongs to it, for the signer of client certificates. There is no file where the key is kept
 // elsewhere. The store keeps that of ClientCA only.
 func (s *Store) SigningPair(authority string) string { return s.Key(authority + "-signing") }
 

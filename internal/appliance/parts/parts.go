@@ -24,6 +24,11 @@ func Identity(cfg *config.ServerConfiguration, dir *datadir.Dir, allowNew bool, 
 	}
 }
 
+// Datastore returns the configuration of the store.
+func Datastore(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) datastore.Config {
+	return datastore.Config{External: cfg.Etcd.External, Embedded: cfg.Etcd.Embedded, Dir: dir, Log: log, Verbosity: cfg.Logging.Verbosity}
+}
+
 // KeyRotator rotates the key that encrypts resources while no server runs. A running server
 // adds what it has.
 func KeyRotator(cfg *config.ServerConfiguration, dir *datadir.Dir, store datastore.Datastore, log *slog.Logger) *admin.KeyRotator {

@@ -42,7 +42,7 @@ func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.L
 	if now := datadir.CurrentStamp(); len(cfg.Etcd.External.Endpoints) == 0 && dir.Previous != nil && now.NewerThan(*dir.Previous) {
 		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s, and this is the newer %s: start the server once, which makes a backup before it takes the data over", dir.Path(), dir.Previous, now)
 	}
-	store := datastore.New(cfg, dir, log)
+	store := datastore.New(Datastore(cfg, dir, log))
 	return lifecycle.While(ctx, lifecycle.Part{Name: "etcd", Run: store.Run}, func(ctx context.Context) error {
 		starting, cancel := context.WithTimeout(ctx, storeStart)
 		defer cancel()

@@ -50,15 +50,27 @@ type Datastore interface {
 	RecordRelease(ctx context.Context, current datadir.Stamp) error
 }
 
+// Config configures a [Datastore].
+type Config struct {
+	// External is that of an etcd cluster; without endpoints, the store is embedded.
+	External config.ExternalEtcd
+	Embedded config.EmbeddedEtcd
+	// Dir is the data directory, which has the embedded member.
+	Dir *datadir.Dir
+	Log *slog.Logger
+	// Verbosity is that of the log.
+	Verbosity int
+}
+
 // New returns the store that the configuration names.
-func New(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) Datastore {
-	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return &External{config: cfg.Etcd.External, log: log, verbosity: cfg.Logging.Verbosity, connected: make(chan struct{})}
+func New(cfg Config) Datastore {
+	if len(cfg.External.Endpoints) > 0 {
+		return &External{config: cfg.External, log: cfg.Log, verbosity: cfg.Verbosity, connected: make(chan struct{})}
 	}
-	return NewEmbedded(cfg, dir, log)
+	return NewEmbedded(cfg)
 }
 
 // NewEmbedded returns the member in the data directory.
-func NewEmbedded(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) *Embedded {
-	return &Embedded{config: cfg.Etcd.Embedded, data: dir, log: log, verbosity: cfg.Logging.Verbosity}
+func NewEmbedded(cfg Config) *Embedded {
+	return &Embedded{config: cfg.Embedded, data: cfg.Dir, log: cfg.Log, verbosity: cfg.Verbosity}
 }

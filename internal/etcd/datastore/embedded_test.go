@@ -29,9 +29,9 @@ func openStore(t *testing.T, path string) (*datadir.Dir, *Embedded) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.Default()
-	cfg.Etcd.Embedded.Fsync = false
-	return dir, NewEmbedded(cfg, dir, slog.New(slog.DiscardHandler))
+	embedded := config.Default().Etcd.Embedded
+	embedded.Fsync = false
+	return dir, NewEmbedded(Config{Embedded: embedded, Dir: dir, Log: slog.New(slog.DiscardHandler)})
 }
 
 // await returns when the condition, which nothing announces, holds.

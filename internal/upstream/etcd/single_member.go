@@ -1,16 +1,18 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"reflect"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 )
 
-// Upstream fact: a member without listeners, and how it elects itself
+// Upstream fact: a member without listeners, and its election
 //
 // Mirrors: go.etcd.io/etcd/server/v3/embed.StartEtcd
 //   go.etcd.io/etcd/server/v3/embed.Config.Validate
@@ -20,18 +22,25 @@ import (
 //   go.etcd.io/etcd/server/v3/etcdserver/api/v3client.New
 //   go.etcd.io/raft/v3.raft.resetRandomizedElectionTimeout
 //   go.etcd.io/raft/v3.raft.tickHeartbeat
-// Why: only this process uses the member, so that it needs no port. The
-//   advertised URLs must have a host and a port, at which nothing listens. At its
-//   start a single member is one to five ticks away from its election. Afterwards its
-//   ticks have no effect: there is no follower to send heartbeats to, and no other member
-//   to elect. The interval is a setting of the start only, so that the ticker of the
-//   member is changed.
-// Gain: etcd is not reachable from the network. It is elected in 10 to 50 ms, while the
-//   API servers are built, instead of 0.1 to 1 s: with the ticks of etcd, a cold start takes
-//   0.72 s instead of 0.19 s. With rare ticks an idle process takes 0.87 % of a core instead
-//   of 0.98 % (bench, start and idle; trials).
-// Breaks: the member does not start; or its ticker is not found, and each start takes half a
-//   second longer and logs a warning. Tests: TestSlowTicks, TestTicksWithoutATicker.
+//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.linearizableReadLoop
+//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.requestCurrentIndex
+//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.ReadyNotify
+//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.publishV3
+// Why: only this process uses the member, so that it needs no port. The advertised URLs
+//   must have a host and a port, at which nothing listens. At its start a single member is
+//   one to five ticks away from its election, which fails the reads that wait for it with
+//   ErrLeaderChanged: the watch caches of the API servers would log that as an error.
+//   Afterwards its ticks have no effect: there is no follower to send heartbeats to, and no
+//   other member to elect. The interval is a setting of the start only, so that the ticker
+//   of the member is changed.
+// Gain: etcd is not reachable from the network. It is elected in 10 to 50 ms, while the API
+//   servers are built, instead of 0.1 to 1 s: with the ticks of etcd, a cold start takes
+//   0.72 s instead of 0.19 s. With rare ticks an idle process takes 0.87 % of a core
+//   instead of 0.98 % (bench, start and idle; trials). The log of a healthy start has no
+//   errors.
+// Breaks: the member does not start; its ticker is not found, and each start takes half a
+//   second longer and logs a warning; or the log of some starts has an error. Tests:
+//   TestSlowTicks, TestTicksWithoutATicker, TestReadsWaitForTheElection.
 
 const (
 	// MemberName is the name of the member.
@@ -83,4 +92,23 @@ func tickerIndex(member reflect.Type) ([]int, error) {
 		}
 	}
 	return nil, errors.New("this version of etcd has no ticker where it was")
+}
+
+// AfterElection returns a KV whose reads first call waitElected, which returns when the
+// member is elected, or with the error of the read.
+func AfterElection(kv clientv3.KV, waitElected func(context.Context) error) clientv3.KV {
+	return electedKV{kv, waitElected}
+}
+
+type electedKV struct {
+	clientv3.KV
+	waitElected func(context.Context) error
+}
+
+// Get implements [clientv3.KV].
+func (k electedKV) Get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if err := k.waitElected(ctx); err != nil {
+		return nil, err
+	}
+	return k.KV.Get(ctx, key, options...)
 }

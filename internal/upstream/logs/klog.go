@@ -6,21 +6,36 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"strconv"
+	"strings"
 
 	"k8s.io/klog/v2"
 )
 
-// Upstream fact: klog's lines go to one writer for each severity
+// Upstream fact: how klog writes its lines, and ends the process
 //
-// Mirrors: k8s.io/klog/v2.loggingT.output k8s.io/klog/v2.SetOutputBySeverity
+// Mirrors: k8s.io/klog/v2.loggingT.output
+//   k8s.io/klog/v2.SetOutputBySeverity
 //   k8s.io/klog/v2.loggingT.formatHeader
-// Why: klog.SetLogger passes warnings as plain messages. With logtostderr
-//   off, a threshold above FATAL and one_output, klog writes each line once, to
-//   the writer of its severity, with a header that ParseKlog removes.
-// Gain: warnings of Kubernetes components keep their severity in the log.
-// Breaks: lines appear twice, on standard error without a level, or with klog's header
-//   in the message. Tests: TestSeverityIsKept.
+//   k8s.io/klog/v2.OsExit
+//   k8s.io/apiserver/pkg/server.runPostStartHook
+//   k8s.io/klog/v2.Exit
+//   k8s.io/client-go/rest.logBody
+// Why: klog.SetLogger passes warnings as plain messages. With logtostderr off, a threshold
+//   above FATAL and one_output, klog writes each line once, to the writer of its severity,
+//   with a header that ParseKlog removes. klog.Fatal calls klog.OsExit last, holds no lock,
+//   and writes the stack of its goroutine to standard error itself, unless klog.Exit was
+//   called before; without a hook a component that fails would end the process, and etcd
+//   would lose the chance to close its database. From verbosity 9 clients log what they
+//   send and receive, Secrets among it.
+// Gain: warnings keep their severity in the log; a failure stops the process in order, with
+//   its message and without a stack; no Secret is in the log at any verbosity.
+// Breaks: lines appear twice, without a level or with klog's header, the process ends at
+//   once with exit code 255, or Secrets are in the log at verbosity 9. Tests:
+//   TestSeverityIsKept, TestFatalMessageBecomesTheError, TestStopDuringTheStart,
+//   TestBodiesAreNotLogged.
 
 // Severities of klog, in the order in which they rise.
 var Severities = []string{"INFO", "WARNING", "ERROR", "FATAL"}
@@ -61,4 +76,40 @@ func ParseKlog(line []byte) (text, caller string) {
 		return string(line[len(match[0]):]), string(match[1])
 	}
 	return string(line), ""
+}
+
+// OnFatal calls f with the stack of the goroutine after a fatal message of klog,
+// instead of ending the process. f starts an orderly stop and returns. The
+// goroutine that failed then ends, and its deferred functions run, so that it gives
+// back what it has locked with defer. The stop must be bounded in time: a lock
+// without a defer stays held. It is a process global.
+func OnFatal(f func(stack []byte)) {
+	klog.OsExit = func(int) {
+		f(debug.Stack())
+		runtime.Goexit()
+	}
+}
+
+// omitStacks calls klog.Exit without ending the process. Fatal messages must have
+// a writer before.
+func omitStacks() {
+	exit := klog.OsExit
+	defer func() { klog.OsExit = exit }()
+	klog.OsExit = func(int) { runtime.Goexit() } // klog writes the stacks if it returns
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		klog.Exit("not a failure: omit stacks from now on")
+	}()
+	<-ended
+}
+
+// WithoutBody returns a message of klog without the body of a request or a response in it.
+func WithoutBody(text string) string {
+	for _, prefix := range []string{`"Request Body"`, `"Response Body"`} {
+		if strings.HasPrefix(text, prefix) {
+			return prefix + " (not logged: it may have secrets)"
+		}
+	}
+	return text
 }

@@ -3,9 +3,11 @@ package store
 import (
 	"bytes"
 	"strings"
+
+	"k8s.io/apiserver/pkg/storage/value"
 )
 
-// Upstream fact: the prefixes of encrypted values
+// Upstream fact: how values are encrypted
 //
 // Mirrors: k8s.io/apiserver/pkg/server/options/encryptionconfig.aesCBCTransformerPrefixV1
 //   k8s.io/apiserver/pkg/server/options/encryptionconfig.aesGCMTransformerPrefixV1
@@ -14,13 +16,20 @@ import (
 //   k8s.io/apiserver/pkg/server/options/encryptionconfig.aesPrefixTransformer
 //   k8s.io/apiserver/pkg/server/options/encryptionconfig.secretboxPrefixTransformer
 //   k8s.io/apiserver/pkg/server/options/encryptionconfig.prefixTransformersAndProbes
-// Why: a rotation finds the key of each stored value by its prefix, and the manifest of a
-//   backup has the number of encrypted objects, which are counted without keys. The
-//   constants are not exported.
-// Gain: keys are rotated without a restart, a start with the wrong keys is refused, and
-//   a user sees that a backup needs the encryption keys.
-// Breaks: a rotation does not rewrite values of a new form and removes their key.
-//   TestRotate compares with the transformers of Kubernetes.
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.transformerFromOverrides
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.StaticTransformers.TransformerForResource
+//   k8s.io/apiserver/pkg/server/options/encryptionconfig.getTransformerOverridesAndKMSPluginHealthzCheckers
+//   k8s.io/apiserver/pkg/storage/etcd3.authenticatedDataString
+//   k8s.io/apiserver/pkg/storage/etcd3.authenticatedDataString.AuthenticatedData
+//   k8s.io/apiserver/pkg/storage/etcd3.store.Get
+// Why: a rotation finds the key of each stored value by its prefix, and its entry in the
+//   file by the resource; the manifest of a backup has the number of encrypted objects,
+//   which are counted without keys. A value is decrypted only together with the key of etcd
+//   that it was encrypted for. None of this is exported.
+// Gain: keys are rotated without a restart, a start with the wrong keys is refused, a user
+//   sees that a backup needs the encryption keys, and `history` reads encrypted values.
+// Breaks: a rotation does not rewrite values of a new form, or those of another entry, and
+//   removes their key. TestRotate compares with the transformers of Kubernetes.
 
 // EncryptedPrefix begins the values that are encrypted, with any provider.
 const EncryptedPrefix = "k8s:enc:"
@@ -70,3 +79,14 @@ func ProviderAndKey(keyPrefix string) (provider, key string) {
 	}
 	return parts[2], parts[4]
 }
+
+// EncryptionEntries returns the names of the entries that a file may have for a resource,
+// "name" or "name.group", in the order of their precedence.
+func EncryptionEntries(resource string) []string {
+	_, group, _ := strings.Cut(resource, ".")
+	return []string{resource, "*." + group, "*.*"}
+}
+
+// ValueContext returns what the transformers of Kubernetes need to decrypt or encrypt the
+// value that etcd has under key.
+func ValueContext(key string) value.Context { return value.DefaultContext(key) }

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"path"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiserver/pkg/storage"
@@ -9,21 +11,28 @@ import (
 	"k8s.io/apiserver/pkg/storage/feature"
 )
 
-// Upstream fact: the sources of the store's size and features
+// Upstream fact: what Kubernetes asks etcd about itself
 //
 // Mirrors: k8s.io/apiserver/pkg/server/options.EtcdOptions.ApplyWithStorageFactoryTo
 //   k8s.io/apiserver/pkg/server/options.monitorGetter
 //   k8s.io/apiserver/pkg/storage/etcd3/metrics.SetStorageMonitorGetter
 //   k8s.io/apiserver/pkg/storage/feature.defaultFeatureSupportChecker.CheckClient
+//   k8s.io/apiserver/pkg/storage/storagebackend/factory.etcd3ProberMonitor.Probe
+//   k8s.io/apiserver/pkg/storage/storagebackend/factory.keepaliveTime
+//   k8s.io/apiserver/pkg/storage/storagebackend/factory.keepaliveTimeout
 // Why: applying the options replaces, for the whole process, the source of
-//   apiserver_storage_size_bytes by one that dials etcd. And consistent reads
-//   from the watch cache are off until a client reports that etcd supports
-//   progress of watches; Kubernetes sends requests to the endpoints of a client, and one that
-//   is in-process has none.
-// Gain: a scrape of /metrics does not wait for an address at which nothing
-//   listens, and consistent reads come from the watch cache.
-// Breaks: apiserver_storage_size_bytes is missing, /metrics takes seconds, or each
-//   consistent read goes to etcd. TestWatchProgressIsDetected and TestMetrics fail.
+//   apiserver_storage_size_bytes by one that dials etcd, as the health checks do. And
+//   consistent reads from the watch cache are off until a client reports that etcd supports
+//   progress of watches; Kubernetes sends requests to the endpoints of a client, and one
+//   that is in-process has none. The client of an external etcd is made here, once for all
+//   resources, with the keepalive of Kubernetes, which is not exported.
+// Gain: /livez and /readyz report whether the embedded etcd answers, a scrape of /metrics
+//   does not wait for an address at which nothing listens, and consistent reads come from
+//   the watch cache.
+// Breaks: apiserver_storage_size_bytes is missing, /metrics takes seconds, the health
+//   checks differ, or each consistent read goes to etcd. TestWatchProgressIsDetected,
+//   TestMetrics and TestHealthAndStatus fail. None tests the keepalive, which would take 40
+//   seconds.
 
 // Status returns the status of the store.
 type Status func(context.Context) (*clientv3.StatusResponse, error)
@@ -67,3 +76,16 @@ func (c statusClient) Endpoints() []string { return []string{c.endpoint} }
 func (c statusClient) Status(ctx context.Context, _ string) (*clientv3.StatusResponse, error) {
 	return c.status(ctx)
 }
+
+// Probe reads a key, which need not exist, through the quorum.
+func Probe(ctx context.Context, client *clientv3.Client, prefix string) error {
+	_, err := client.Get(ctx, path.Join("/", prefix, "health"))
+	return err
+}
+
+const (
+	// KeepaliveTime is the time without traffic after which a client pings the member.
+	KeepaliveTime = 30 * time.Second
+	// KeepaliveTimeout is the time for the answer; then the connection is closed.
+	KeepaliveTimeout = 10 * time.Second
+)

@@ -1,0 +1,115 @@
+package kube
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+)
+
+// Upstream fact: which types garbage collector, quota and migrations monitor, and how
+//
+// Mirrors: k8s.io/kubernetes/pkg/controller/garbagecollector.GetDeletableResources
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.isDangling
+//   k8s.io/kubernetes/pkg/controller/resourcequota.GetQuotableResources
+//   k8s.io/kubernetes/pkg/controller/storageversionmigrator.ResourceVersionController.sync
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.GetMonitor
+//   k8s.io/client-go/discovery.ServerPreferredResources
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.controllerFor
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.syncMonitors
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.startMonitors
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.resyncMonitors
+//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
+//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.SyncMonitors
+//   k8s.io/controller-manager/pkg/informerfactory.InformerFactory
+//   k8s.io/kubernetes/pkg/controller/storageversionmigrator.SVMController.sync
+// Why: garbage collector and quota monitor every type that discovery lists, through one
+//   method of a discovery client, in the preferred version; the library's function queries
+//   the server for each controller. They do not need monitors of types without objects: an
+//   owner that is not in the graph is read from the API server. They add one handler to the
+//   informer of a type, run the controller of the informer, and stop that when the type is
+//   gone; the shared factory of Kubernetes never ends an informer. A storage version
+//   migration begins when the monitor of its type has reached the revision of a list, and
+//   checks that after growing delays.
+// Gain: informers of types with objects only (bench, crds; custom-resource: 3 ms instead of
+//   26.7 s), and none of CRDs that were deleted. A migration of a type without changes
+//   begins at once, not with the next bookmark of a watch.
+// Breaks: they call another method of the client, need the monitor of a type without
+//   objects, follow another version than kube-controller-manager, an informer stops too
+//   early or never, or a migration skips objects. Tests: TestBackgroundDeletion,
+//   TestResourceQuota, TestStorageVersionMigration, TestPreferredResources,
+//   TestInformersEndAfterTheirLastMonitor, TestDeletedTypesReleaseGoroutines.
+
+// MonitoredTypes is the discovery client of the garbage collector and of the quota
+// controller, with the methods that they call.
+type MonitoredTypes struct {
+	discovery.ServerResourcesInterface
+	// List returns the types to monitor.
+	List func() ([]*metav1.APIResourceList, error)
+}
+
+// ServerPreferredResources implements [discovery.ServerResourcesInterface].
+func (m MonitoredTypes) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	return m.List()
+}
+
+// IsCollected reports whether the garbage collector monitors a type.
+func IsCollected(gvr schema.GroupVersionResource, resource metav1.APIResource) bool {
+	_, ignored := garbagecollector.DefaultIgnoredResources()[gvr.GroupResource()]
+	return !ignored && discovery.SupportsAllVerbs{Verbs: []string{"delete", "list", "watch"}}.Match(gvr.GroupVersion().String(), &resource)
+}
+
+// PreferredResources lists each resource once, in the preferred version of its group, or
+// in the first version that has it, in the order of the groups. It does not list versions
+// without resources. The groups have no subresources.
+func PreferredResources(groups []*restmapper.APIGroupResources) []*metav1.APIResourceList {
+	var lists []*metav1.APIResourceList
+	for _, group := range groups {
+		seen := map[string]bool{}
+		take := func(version string) {
+			list := &metav1.APIResourceList{GroupVersion: schema.GroupVersion{Group: group.Group.Name, Version: version}.String()}
+			for _, resource := range group.VersionedResources[version] {
+				if !seen[resource.Name] {
+					seen[resource.Name] = true
+					list.APIResources = append(list.APIResources, resource)
+				}
+			}
+			if len(list.APIResources) > 0 {
+				lists = append(lists, list)
+			}
+		}
+		take(group.Group.PreferredVersion.Version)
+		for _, version := range group.Group.Versions {
+			take(version.Version)
+		}
+	}
+	return lists
+}
+
+// MonitorController is the [cache.Controller] of an informer that the controllers run
+// while they monitor its type.
+type MonitorController struct {
+	cache.SharedInformer
+	// Ended is called when the monitor is stopped.
+	Ended func()
+	// Revision returns the resource version up to which the monitor has handled all
+	// changes.
+	Revision func() string
+}
+
+// LastSyncResourceVersion implements [cache.Controller].
+func (c MonitorController) LastSyncResourceVersion() string { return c.Revision() }
+
+// Run implements [cache.Controller].
+func (c MonitorController) Run(stop <-chan struct{}) {
+	<-stop
+	c.Ended()
+}
+
+// RunWithContext implements [cache.Controller].
+func (c MonitorController) RunWithContext(ctx context.Context) { c.Run(ctx.Done()) }
