@@ -20,6 +20,16 @@ func write(t *testing.T, text string) string {
 	return file
 }
 
+// check loads and validates a file.
+func check(t *testing.T, text string) (*ServerConfiguration, error) {
+	t.Helper()
+	cfg, source, err := Load(write(t, text))
+	if err != nil {
+		return nil, err
+	}
+	return cfg, source.Locate(cfg.Validate())
+}
+
 const header = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"
 
 func TestDocumentedFileEqualsDefaults(t *testing.T) {
@@ -37,7 +47,7 @@ func TestDocumentedFileEqualsDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, source, err := decode(file, data)
+	_, source, err := Parse(file, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +55,7 @@ func TestDocumentedFileEqualsDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, all, err := decode("defaults", builtIn)
+	_, all, err := Parse("defaults", builtIn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +138,7 @@ func TestLoadRefuses(t *testing.T) {
 		"several things at once":     {header + "a: 1\nb: 2\n", []string{":3: a: unknown field", ":4: b: unknown field"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := Load(write(t, test.text))
+			_, err := check(t, test.text)
 			if err == nil {
 				t.Fatal("it was accepted")
 			}
@@ -155,7 +165,7 @@ func TestLocateNamesTheNearestLine(t *testing.T) {
 		&FieldError{Path: "logging", Message: "three"},
 		errors.New("four"),
 	))
-	for _, want := range []string{":4: apiServer.featureGates: one", ":3: apiServer.audit.policyFile: two", "\nlogging: three", "\nfour"} {
+	for _, want := range []string{":4: apiServer.featureGates: one", ":3: apiServer.audit.policyFile: two", "logging: three\n", "four\n"} {
 		if !strings.Contains(located.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, located)
 		}
@@ -193,7 +203,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("a: &a [*a]"))
 	f.Add([]byte(header + "serving: {extraSANs: &a [*a], port: \"1\"}\napiServer: {flags: &b {x: *b}, encryption: {resources: *a}}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if cfg, source, _ := decode("config.yaml", data); cfg != nil {
+		if cfg, source, err := Parse("config.yaml", data); err == nil {
 			_ = source.Locate(cfg.Validate()) // must not panic; what it finds is not the point
 		}
 	})
@@ -236,8 +246,7 @@ apiServer:
 // TestHomeDirectory: only shells expand "~". Without the error there would be a directory of
 // that name.
 func TestHomeDirectory(t *testing.T) {
-	file := write(t, header+"dataDir: ~/data\nbackup: {dir: ~/backups}\nserving: {certFile: ~you/tls.crt, keyFile: ~you/tls.key}\n")
-	_, _, err := Load(file)
+	_, err := check(t, header+"dataDir: ~/data\nbackup: {dir: ~/backups}\nserving: {certFile: ~you/tls.crt, keyFile: ~you/tls.key}\n")
 	for _, field := range []string{"dataDir", "backup.dir", "serving.certFile", "serving.keyFile"} {
 		if err == nil || !strings.Contains(err.Error(), field+": \"~") {
 			t.Errorf("no error for %s: %v", field, err)

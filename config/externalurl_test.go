@@ -31,7 +31,7 @@ func TestExternalURL(t *testing.T) {
 		"{externalURL: mini.example.org}":                                                  `serving.externalURL: "mini.example.org" is not the URL of an API server`,
 		"{externalURL: 'https://mini.example.org', port: 0}":                               "serving.externalURL: needs a port that leads to this server",
 	} {
-		cfg, _, err := Load(write(t, header+"serving: "+text+"\n"))
+		cfg, err := check(t, header+"serving: "+text+"\n")
 		if want != "" {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", text, err, want)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -60,7 +61,8 @@ func (s *Source) Override(path, flag string) {
 	s.flags[path] = flag
 }
 
-// Locate fills in the flag, or file and line, of every FieldError in err that has a path.
+// Locate fills in the flag, or file and line, of every FieldError in err that has a path, and
+// puts errors that are joined in the order of the lines.
 func (s Source) Locate(err error) error {
 	var list interface{ Unwrap() []error }
 	if errors.As(err, &list) {
@@ -68,6 +70,7 @@ func (s Source) Locate(err error) error {
 		for _, e := range list.Unwrap() {
 			located = append(located, s.Locate(e))
 		}
+		slices.SortStableFunc(located, func(a, b error) int { return line(a) - line(b) })
 		return errors.Join(located...)
 	}
 	var field *FieldError
@@ -89,6 +92,13 @@ func (s Source) Locate(err error) error {
 	return err
 }
 
+// line returns 0 for an error without a line.
+func line(err error) int {
+	field := new(FieldError)
+	errors.As(err, &field)
+	return field.Line
+}
+
 func parent(path string) string {
 	if i := strings.LastIndexAny(path, ".["); i >= 0 {
 		return path[:i]
@@ -96,9 +106,9 @@ func parent(path string) string {
 	return ""
 }
 
-// Load reads a configuration file strictly onto the defaults and checks it.
-// Relative paths in it are relative to its directory. An empty file has the
-// defaults. Every error is a [FieldError] or several joined; nothing is written.
+// Load reads a configuration file strictly onto the defaults. Relative paths in it are
+// relative to its directory. An empty file has the defaults. Every error is a [FieldError] or
+// several joined. The values are not checked, see [ServerConfiguration.Validate].
 func Load(file string) (*ServerConfiguration, Source, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -108,77 +118,46 @@ func Load(file string) (*ServerConfiguration, Source, error) {
 	if err != nil {
 		return nil, Source{}, fmt.Errorf("read the configuration: %w", err)
 	}
-	return load(file, data, func(cfg *ServerConfiguration) {
+	cfg, source, err := Parse(file, data)
+	if err == nil {
 		cfg.file = path
 		cfg.resolve(filepath.Dir(path))
-	})
+	}
+	return cfg, source, err
 }
 
-// Parse is [Load] for a text that is not in a file, which errors call name.
-// Relative paths are relative to the working directory.
+// Parse is [Load] for a text that is not in a file, which errors call name. Relative paths are
+// relative to the working directory.
 func Parse(name string, data []byte) (*ServerConfiguration, Source, error) {
-	return load(name, data, func(*ServerConfiguration) {})
-}
-
-// load decodes and checks a file. It reports mistakes in the form of the file together
-// with wrong values.
-func load(name string, data []byte, complete func(*ServerConfiguration)) (*ServerConfiguration, Source, error) {
-	cfg, source, form := decode(name, data)
-	if cfg == nil {
-		return nil, source, form
-	}
-	complete(cfg)
-	if err := source.mistakes(split(form), source.Locate(cfg.Validate())); err != nil {
-		return nil, source, err
-	}
-	return cfg, source, nil
-}
-
-// resolve makes the paths of the configuration absolute.
-func (c *ServerConfiguration) resolve(dir string) {
-	for _, field := range c.Fields() {
-		makeAbsolute(field.path, dir)
-	}
-	if !c.Journal.isURL() {
-		makeAbsolute(&c.Journal.Destination, dir)
-	}
-}
-
-// decode returns an error for each mistake in the form of the file, and the configuration
-// in the rest of it, or nil if the file is not a configuration.
-func decode(file string, data []byte) (*ServerConfiguration, Source, error) {
-	source := Source{file: file, lines: map[string]int{}}
-	root, err := parse(file, data)
-	if err != nil {
-		return nil, source, err
-	}
-	if root == nil {
-		return Default(), source, nil
+	source := Source{file: name, lines: map[string]int{}}
+	root, err := parse(name, data)
+	if err != nil || root == nil {
+		return Default(), source, err
 	}
 	former := renameKey(root, "archive", "journal")
-	walk := &walker{source: source, wrong: map[*yamlv3.Node]bool{}}
-	walk.typeMeta(root)
-	another := len(walk.errs) > 0
-	walk.object(root, configurationType, "")
-	form := errors.Join(walk.errs...)
-	if another {
-		return nil, source, form
+	walk := &walker{source: source}
+	if walk.typeMeta(root); len(walk.errs) == 0 {
+		walk.object(root, configurationType, "")
 	}
-	if form != nil || former {
-		if data, err = yamlv3.Marshal(without(root, walk.wrong)); err != nil {
-			return nil, source, form
-		}
-	}
-	asJSON, err := yaml.YAMLToJSON(data)
-	if err != nil {
-		return nil, source, errors.Join(form, &FieldError{File: file, Message: err.Error()})
+	if len(walk.errs) > 0 {
+		return nil, source, errors.Join(walk.errs...)
 	}
 	cfg := Default()
-	if err := json.Unmarshal(asJSON, cfg); err != nil {
-		return nil, source, errors.Join(form, &FieldError{File: file, Message: err.Error()})
-	}
 	cfg.former = former
-	return cfg, source, form
+	if former {
+		data, err = yamlv3.Marshal(root)
+	}
+	var asJSON []byte
+	if err == nil {
+		asJSON, err = yaml.YAMLToJSON(data)
+	}
+	if err == nil {
+		err = json.Unmarshal(asJSON, cfg)
+	}
+	if err != nil {
+		return nil, source, &FieldError{File: name, Message: err.Error()}
+	}
+	return cfg, source, nil
 }
 
 // renameKey gives a key of a mapping its present name, and reports whether it was there.
@@ -198,6 +177,16 @@ func (c *ServerConfiguration) Note() string {
 		return ""
 	}
 	return "the field archive is called journal now: rename it in " + c.file
+}
+
+// resolve makes the paths of the configuration absolute.
+func (c *ServerConfiguration) resolve(dir string) {
+	for _, field := range c.Fields() {
+		makeAbsolute(field.path, dir)
+	}
+	if !c.Journal.isURL() {
+		makeAbsolute(&c.Journal.Destination, dir)
+	}
 }
 
 // parse returns the mapping at the top of the only document in data, or nil if

@@ -16,7 +16,7 @@ func TestServiceEndpointsAreChecked(t *testing.T) {
 		`[{namespace: ns, name: a.b, targets: ["https://a:1"]}]`:                                                       "is not the name of a Service",
 		`[{namespace: ns, name: svc, targets: ["https://a:1"]}, {namespace: ns, name: svc, targets: ["https://b:1"]}]`: "is listed twice",
 	} {
-		_, _, err := Load(write(t, header+"serviceEndpoints: "+text+"\n"))
+		_, err := check(t, header+"serviceEndpoints: "+text+"\n")
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", text, err)

@@ -22,11 +22,9 @@ var (
 type walker struct {
 	source Source
 	errs   []error
-	wrong  map[*yamlv3.Node]bool // the keys and values that errs are about
 }
 
 func (w *walker) fail(node *yamlv3.Node, path, format string, args ...any) {
-	w.wrong[node] = true
 	w.errs = append(w.errs, &FieldError{File: w.source.file, Line: node.Line, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 

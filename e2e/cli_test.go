@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -151,61 +149,6 @@ func TestStatusWaits(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	harness.Launch(t, dir)
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", dir, "--wait", harness.Patience.String()), "ready")
-}
-
-// TestStatusWatch: the status is printed again and again, also while no server runs,
-// and a signal ends it well.
-func TestStatusWatch(t *testing.T) {
-	t.Parallel()
-	s := harness.Start(t)
-	watch := exec.Command(harness.Binary(t), "status", "--watch", "-o", "json", "--data-dir", s.Dir)
-	out, err := watch.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = watch.Process.Kill() }() // it has ended unless the test failed
-	var status struct {
-		Ready  bool
-		Reason string
-		Memory struct{ HeapBytes int64 }
-		Remote struct{ ServiceEndpoints int }
-		// Objects of the bootstrap are stored in every server.
-		Objects     int
-		CustomTypes struct{ Installed int }
-	}
-	documents := json.NewDecoder(out)
-	for range 2 {
-		if err := documents.Decode(&status); err != nil {
-			t.Fatal(err)
-		}
-		if !status.Ready || status.Memory.HeapBytes == 0 || status.Objects < 50 || status.CustomTypes.Installed != 1 {
-			t.Errorf("status: %+v", status)
-		}
-	}
-	s.Stop()
-	// While it stops, the server answers that it is not ready.
-	for !strings.Contains(status.Reason, "does not answer") {
-		status.Reason = ""
-		if err := documents.Decode(&status); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if status.Ready {
-		t.Errorf("the status of a stopped server: %+v", status)
-	}
-	if err := watch.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, io.MultiReader(documents.Buffered(), out)); err != nil {
-		t.Fatal(err)
-	}
-	if err := watch.Wait(); err != nil {
-		t.Errorf("the watch: %v", err)
-	}
-	harness.Runs(t, harness.ExitUsage, "status", "--watch", "--wait", "1s", "--data-dir", s.Dir)
 }
 
 // TestStatusOfRemoteServers: status names what cannot be reached, and the warnings of

@@ -1,13 +1,9 @@
 package admin
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"runtime"
-	"strings"
 
-	"github.com/dustin/go-humanize"
+	"github.com/prometheus/procfs"
 )
 
 // Memory is the memory that a process uses.
@@ -25,31 +21,16 @@ type Memory struct {
 
 // readMemory returns the memory that this process uses. It stops the world for some
 // microseconds.
-func readMemory() (Memory, error) {
+func readMemory() Memory {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	usage := Memory{HeapBytes: int64(stats.HeapAlloc), Goroutines: runtime.NumGoroutine()}
-	status, err := os.ReadFile("/proc/self/status")
-	if errors.Is(err, os.ErrNotExist) {
-		return usage, nil // another platform than Linux
-	}
+	process, err := procfs.Self()
 	if err != nil {
-		return usage, fmt.Errorf("read the memory of this process: %w", err)
+		return usage // another platform than Linux
 	}
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name != "VmRSS" && name != "RssAnon" {
-			continue
-		}
-		size, err := humanize.ParseBytes(strings.Replace(strings.TrimSpace(value), "kB", "KiB", 1))
-		if err != nil {
-			return usage, fmt.Errorf("read the memory of this process: %q: %w", line, err)
-		}
-		if name == "RssAnon" {
-			usage.AnonymousBytes = int64(size)
-		} else {
-			usage.ResidentBytes = int64(size)
-		}
+	if status, err := process.NewStatus(); err == nil { // it is optional
+		usage.AnonymousBytes, usage.ResidentBytes = int64(status.RssAnon), int64(status.VmRSS)
 	}
-	return usage, nil
+	return usage
 }

@@ -184,9 +184,7 @@ func (s StatusSource) status(ctx context.Context) Status {
 		s.addObjects(ctx, &status)
 	}
 	status.Warnings = logging.Warnings()
-	if usage, err := readMemory(); err == nil { // it is optional
-		status.Memory = usage
-	}
+	status.Memory = readMemory()
 	status.Backups = s.Backups()
 	status.Manifests = newManifests(s.Manifests())
 	if s.Journal != nil {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,11 +94,7 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
   kube-hyper-mini backup save --encrypt-to age1... /mnt/backups/today.tar.gz.age
   kube-hyper-mini backup save - | ssh elsewhere 'cat > today.tar.gz'`,
 		Args: atMostOne("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := completed(cmd, flags)
-			if err != nil {
-				return err
-			}
+		RunE: flags.with(func(cmd *cobra.Command, args []string, cfg *config.ServerConfiguration) error {
 			to, err := encryption.resolve(cfg)
 			if err != nil {
 				return err
@@ -109,12 +104,12 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
-			produce, err := backupFrom(cmd, flags, options)
+			produce, err := backupFrom(cmd, flags, cfg, options)
 			if err != nil {
 				return err
 			}
 			return saveBackup(cmd, cfg, file, to, produce)
-		},
+		}),
 	}
 	flags.addServed(cmd.Flags())
 	encryption.add(cmd.Flags())
@@ -172,11 +167,7 @@ func checkDestination(cfg *config.ServerConfiguration, file string) error {
 
 // backupFrom returns a producer that reads from the running server or, if none runs, from
 // the data directory.
-func backupFrom(cmd *cobra.Command, flags *configFlags, options backup.Options) (backup.Produce, error) {
-	cfg, err := completed(cmd, flags)
-	if err != nil {
-		return nil, err
-	}
+func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, options backup.Options) (backup.Produce, error) {
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("nothing to save: %w", err) // before a directory is made
 	}
@@ -199,61 +190,59 @@ func backupFrom(cmd *cobra.Command, flags *configFlags, options backup.Options) 
 func newBackupList() *cobra.Command {
 	flags, key := &configFlags{}, &keyFlags{}
 	from := &fromFlags{}
-	var dir, output string
+	var dir string
+	var output format
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the backups in the configured directory, or what a journal has",
 		Example: `  kube-hyper-mini backup list
   kube-hyper-mini backup list --from s3://bucket/prefix -o yaml`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := completed(cmd, flags)
-			if err != nil {
-				return err
-			}
+		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
 			if from.from != "" {
 				return listJournal(cmd, cfg, from, output)
 			}
 			if dir == "" {
 				dir = cfg.Backup.Dir
+			} else if _, err := os.Stat(dir); err != nil {
+				return fmt.Errorf("list the backups: %w", err) // the default is made by the first backup
 			}
 			backups, err := backup.List(dir, key.key)
 			if err != nil {
 				return err
 			}
-			if output != "text" {
-				return printValue(cmd.OutOrStdout(), backups, output)
-			}
-			if len(backups) == 0 {
-				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no backups in %s\n", dir)
-				return err
-			}
-			return printBackups(cmd.OutOrStdout(), backups)
-		},
+			return output.write(cmd.OutOrStdout(), backups, func(w io.Writer) error {
+				if len(backups) == 0 {
+					_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no backups in %s\n", dir)
+					return err
+				}
+				return printBackups(w, backups)
+			})
+		}),
 	}
 	flags.addServed(cmd.Flags())
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
-	outputFlag(cmd, &output)
+	output.add(cmd)
 	from.add(cmd.Flags(), "say which moments can be restored from the journal in this directory or s3://BUCKET/PREFIX, and what is missing")
 	return cmd
 }
 
 func printBackups(w io.Writer, backups []backup.Listed) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CREATED\tSIZE\tREVISION\tOBJECTS\tVERSION\tFILE") // Flush reports what failed
-	for _, a := range backups {
-		created, revision, count, version := a.Modified, "-", "-", a.Problem
-		if m := a.Manifest; m != nil {
-			created, version = m.Created, m.Stamp.Version
-			if m.Snapshot != nil {
-				revision, count = fmt.Sprint(m.Snapshot.Revision), fmt.Sprint(objects(m))
+	return writeTable(w, func(row func(format string, args ...any)) {
+		row("CREATED\tSIZE\tREVISION\tOBJECTS\tVERSION\tFILE")
+		for _, a := range backups {
+			created, revision, count, version := a.Modified, "-", "-", a.Problem
+			if m := a.Manifest; m != nil {
+				created, version = m.Created, m.Stamp.Version
+				if m.Snapshot != nil {
+					revision, count = fmt.Sprint(m.Snapshot.Revision), fmt.Sprint(objects(m))
+				}
+			} else if a.Encrypted {
+				version = "(encrypted)"
 			}
-		} else if a.Encrypted {
-			version = "(encrypted)"
+			row("%s\t%s\t%s\t%s\t%s\t%s", created.Local().Format(time.DateTime), bytes(a.SizeBytes), revision, count, version, a.Path)
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", created.Local().Format(time.DateTime), bytes(a.SizeBytes), revision, count, version, a.Path)
-	}
-	return table.Flush()
+	})
 }
 
 func objects(m *backup.Manifest) int {
@@ -266,7 +255,7 @@ func objects(m *backup.Manifest) int {
 
 func newBackupInspect() *cobra.Command {
 	key := &keyFlags{}
-	var output string
+	var output format
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Verify a backup and print its content",
@@ -287,46 +276,41 @@ func newBackupInspect() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			if output != "text" {
-				return printValue(cmd.OutOrStdout(), m, output)
-			}
-			return printManifest(cmd.OutOrStdout(), m)
+			return output.write(cmd.OutOrStdout(), m, func(w io.Writer) error { return printManifest(w, m) })
 		},
 	}
 	key.add(cmd.Flags())
-	outputFlag(cmd, &output)
+	output.add(cmd)
 	return cmd
 }
 
 func printManifest(w io.Writer, m *backup.Manifest) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		_, _ = fmt.Fprintf(table, name+"\t"+format+"\n", args...) // Flush reports what failed
-	}
-	row("created", "%s on %s (%s)", m.Created.Local().Format(time.DateTime), m.Host, m.Reason)
-	row("written by", "kube-hyper-mini %s", m.Stamp)
-	if s := m.Snapshot; s != nil {
-		row("revision", "%d", s.Revision)
-		row("database", "%s", bytes(s.SizeBytes))
-		row("hash", "sha256:%s", s.SHA256)
-	}
-	for _, file := range m.Files {
-		row("file", "%s, %s", file.Name, bytes(file.SizeBytes))
-	}
-	for _, name := range m.LeftOut {
-		row("left out", "%s", name)
-	}
-	if m.Snapshot != nil {
+	return writeTable(w, func(row func(format string, args ...any)) {
+		row("created\t%s on %s (%s)", m.Created.Local().Format(time.DateTime), m.Host, m.Reason)
+		row("written by\tkube-hyper-mini %s", m.Stamp)
+		if s := m.Snapshot; s != nil {
+			row("revision\t%d", s.Revision)
+			row("database\t%s", bytes(s.SizeBytes))
+			row("hash\tsha256:%s", s.SHA256)
+		}
+		for _, file := range m.Files {
+			row("file\t%s, %s", file.Name, bytes(file.SizeBytes))
+		}
+		for _, name := range m.LeftOut {
+			row("left out\t%s", name)
+		}
+		if m.Snapshot == nil {
+			return
+		}
 		for _, resource := range slices.Sorted(maps.Keys(m.Snapshot.Resources)) {
 			count := m.Snapshot.Resources[resource]
 			note := ""
 			if count.Encrypted > 0 {
 				note = fmt.Sprintf(", %d encrypted", count.Encrypted)
 			}
-			row("objects", "%d %s%s", count.Objects, resource, note)
+			row("objects\t%d %s%s", count.Objects, resource, note)
 		}
-	}
-	return table.Flush()
+	})
 }
 
 // printLeftOut prints the files that the backup lacks and what a restore then needs.

@@ -48,11 +48,7 @@ func newBackupRestore() *cobra.Command {
   kube-hyper-mini backup restore --from /mnt/journal --at 2026-11-21T15:04:05Z
   kube-hyper-mini backup restore --from /mnt/journal --at "10m ago" --data-dir ./before`,
 		Args: atMostOne("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := completed(cmd, flags)
-			if err != nil {
-				return err
-			}
+		RunE: flags.with(func(cmd *cobra.Command, args []string, cfg *config.ServerConfiguration) error {
 			target, err := restoreTarget(at, revision)
 			if err != nil {
 				return err
@@ -75,7 +71,7 @@ func newBackupRestore() *cobra.Command {
 				return err
 			}
 			return printRestored(cmd.OutOrStdout(), cfg.DataDir, restored)
-		},
+		}),
 	}
 	flags.addLocation(cmd.Flags())
 	key.add(cmd.Flags())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 )
 
@@ -32,11 +33,7 @@ func newBundleCreate() *cobra.Command {
 		Short:   "Save the certificate authorities and keys of this data directory",
 		Example: `  kube-hyper-mini bundle create --encrypt-to age1... first.tar.gz.age`,
 		Args:    exactly("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := completed(cmd, flags)
-			if err != nil {
-				return err
-			}
+		RunE: flags.with(func(cmd *cobra.Command, args []string, cfg *config.ServerConfiguration) error {
 			to, err := encryption.resolve(cfg)
 			if err != nil {
 				return err
@@ -44,7 +41,7 @@ func newBundleCreate() *cobra.Command {
 			return saveBackup(cmd, cfg, args[0], to, func(ctx context.Context, w io.Writer) error {
 				return parts.Bundle(ctx, cfg, w)
 			})
-		},
+		}),
 	}
 	flags.addServed(cmd.Flags())
 	encryption.add(cmd.Flags())
@@ -58,18 +55,14 @@ func newBundleImport() *cobra.Command {
 		Short:   "Make a data directory with the certificate authorities and keys of a bundle",
 		Example: `  kube-hyper-mini bundle import first.tar.gz --config /etc/kube-hyper-mini/config.yaml`,
 		Args:    exactly("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := completed(cmd, flags)
-			if err != nil {
-				return err
-			}
+		RunE: flags.with(func(cmd *cobra.Command, args []string, cfg *config.ServerConfiguration) error {
 			m, err := parts.ImportBundle(cmd.Context(), cfg, args[0], key.key)
 			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has the certificates and keys of the server on %s; start the server\n", cfg.DataDir, m.Host)
 			return err
-		},
+		}),
 	}
 	flags.addLocation(cmd.Flags())
 	key.add(cmd.Flags())

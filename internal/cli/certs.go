@@ -6,11 +6,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
@@ -27,7 +27,7 @@ func newCerts() *cobra.Command {
 
 func newCertsList() *cobra.Command {
 	flags := &configFlags{}
-	var output string
+	var output format
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the certificates and keys of the data directory",
@@ -36,51 +36,44 @@ stopped one: each authority with the certificates that it has signed, then the
 keys of service account tokens.`,
 		Example: `  kube-hyper-mini certs list
   kube-hyper-mini certs list -o json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := completed(cmd, flags)
-			if err != nil {
-				return err
-			}
+		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
 			list, err := parts.ListCertificates(cfg)
 			if err != nil {
 				return err
 			}
-			if output != "text" {
-				return printValue(cmd.OutOrStdout(), list, output)
-			}
-			return printCertificates(cmd.OutOrStdout(), list)
-		},
+			return output.write(cmd.OutOrStdout(), list, func(w io.Writer) error { return printCertificates(w, list) })
+		}),
 	}
 	flags.addServed(cmd.Flags())
-	outputFlag(cmd, &output)
+	output.add(cmd)
 	return cmd
 }
 
 func printCertificates(w io.Writer, list []pki.Entry) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NAME\tSUBJECT\tISSUER\tUNTIL\tUSED FOR") // Flush reports what failed
-	for _, e := range list {
-		subject, issuer, until := e.Subject, e.Issuer, e.Until.Local().Format(time.DateOnly)
-		if subject == "" {
-			subject, issuer, until = "key "+e.Key[:16], "-", "-"
+	return writeTable(w, func(row func(format string, args ...any)) {
+		row("NAME\tSUBJECT\tISSUER\tUNTIL\tUSED FOR")
+		for _, e := range list {
+			subject, issuer, until := e.Subject, e.Issuer, e.Until.Local().Format(time.DateOnly)
+			if subject == "" {
+				subject, issuer, until = "key "+e.Key[:16], "-", "-"
+			}
+			if issuer == subject {
+				issuer = "itself"
+			}
+			switch e.State {
+			case pki.Valid:
+			case pki.NotValidYet:
+				until = fmt.Sprintf("%s (NOT VALID before %s)", until, e.From.Local().Format(time.DateTime))
+			default:
+				until = fmt.Sprintf("%s (%s)", until, strings.ToUpper(string(e.State)))
+			}
+			used := e.UsedFor
+			if !e.TrustedUntil.IsZero() {
+				used += ", replaced, dropped at " + e.TrustedUntil.Local().Format(time.DateTime)
+			}
+			row("%s\t%s\t%s\t%s\t%s", e.Name, subject, issuer, until, used)
 		}
-		if issuer == subject {
-			issuer = "itself"
-		}
-		switch e.State {
-		case pki.Valid:
-		case pki.NotValidYet:
-			until = fmt.Sprintf("%s (NOT VALID before %s)", until, e.From.Local().Format(time.DateTime))
-		default:
-			until = fmt.Sprintf("%s (%s)", until, strings.ToUpper(string(e.State)))
-		}
-		used := e.UsedFor
-		if !e.TrustedUntil.IsZero() {
-			used += ", replaced, dropped at " + e.TrustedUntil.Local().Format(time.DateTime)
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", e.Name, subject, issuer, until, used)
-	}
-	return table.Flush()
+	})
 }
 
 const certsRotateHelp = `Replace an authority or the key of service account tokens, of a running server or
@@ -125,7 +118,7 @@ func newCertsRotate() *cobra.Command {
   kube-hyper-mini certs rotate client --finish`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: cobra.FixedCompletions(pki.Kinds(), cobra.ShellCompDirectiveNoFileComp),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: flags.with(func(cmd *cobra.Command, args []string, cfg *config.ServerConfiguration) error {
 			change.Rotate = args[0]
 			if !slices.Contains(pki.Kinds(), change.Rotate) {
 				return usageError(fmt.Errorf("%q cannot be rotated; allowed: %s", args[0], strings.Join(pki.Kinds(), ", ")))
@@ -136,12 +129,12 @@ func newCertsRotate() *cobra.Command {
 			if change.Prepare && change.Finish {
 				return usageError(errors.New("--prepare and --finish cannot be combined; give one"))
 			}
-			done, err := changeCertificates(cmd, flags, change)
+			done, err := changeCertificates(cmd, flags, cfg, change)
 			if err != nil {
 				return err
 			}
 			return printRotated(cmd.OutOrStdout(), change, done)
-		},
+		}),
 	}
 	flags.addServed(cmd.Flags())
 	addDuration(cmd.Flags(), &change.Overlap, "overlap", "how long the old one stays trusted")
@@ -183,12 +176,8 @@ with them directly: "certs rotate client --overlap 0s" invalidates all client
 certificates. A backup that was made before does not list the key: run the command again
 after restoring it.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			done, err := changeCertificates(cmd, flags, admin.CertificateChange{RevokeAdmin: true})
-			if err != nil {
-				return err
-			}
-			cfg, err := completed(cmd, flags)
+		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
+			done, err := changeCertificates(cmd, flags, cfg, admin.CertificateChange{RevokeAdmin: true})
 			if err != nil {
 				return err
 			}
@@ -201,7 +190,7 @@ after restoring it.`,
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the administrator's previous certificates are refused%s; the new kubeconfig is %s\n", others, cfg.Kubeconfig.Path)
 			return err
-		},
+		}),
 	}
 	flags.addServed(cmd.Flags())
 	return cmd
@@ -209,11 +198,7 @@ after restoring it.`,
 
 // changeCertificates applies the change to the running server or, if none runs, to the
 // data directory.
-func changeCertificates(cmd *cobra.Command, flags *configFlags, change admin.CertificateChange) (*admin.CertificatesChanged, error) {
-	cfg, err := completed(cmd, flags)
-	if err != nil {
-		return nil, err
-	}
+func changeCertificates(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, change admin.CertificateChange) (*admin.CertificatesChanged, error) {
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err

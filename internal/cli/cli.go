@@ -155,8 +155,9 @@ func setStreams(cmd *cobra.Command, streams Streams) {
 
 // checkArguments makes a command return a usage error for arguments that it does not take,
 // and a group of commands for an unknown command. A group without arguments runs its own
-// RunE, or shows its help.
+// RunE, or shows its help, with the first example of each command.
 func checkArguments(cmd *cobra.Command) {
+	var examples []string
 	switch {
 	case cmd.HasSubCommands():
 		cmd.Args = cobra.ArbitraryArgs
@@ -176,6 +177,12 @@ func checkArguments(cmd *cobra.Command) {
 	}
 	for _, child := range cmd.Commands() {
 		checkArguments(child)
+		if first, _, _ := strings.Cut(child.Example, "\n"); cmd.HasParent() && cmd.Example == "" {
+			examples = append(examples, first)
+		}
+	}
+	if len(examples) > 0 {
+		cmd.Example = strings.Join(examples, "\n")
 	}
 }
 

@@ -21,7 +21,7 @@ func newConfig() *cobra.Command {
 func newConfigPrint() *cobra.Command {
 	flags := &configFlags{}
 	var defaults, effective bool
-	var output string
+	var output format
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print the defaults, or the configuration that a server with the same flags uses",
@@ -34,25 +34,25 @@ func newConfigPrint() *cobra.Command {
 			if !effective {
 				return usageError(errors.New("--effective=false leaves nothing to print; --defaults prints the defaults"))
 			}
-			cfg, _, err := flags.load(cmd)
+			cfg, source, err := flags.load(cmd)
 			if err != nil {
 				return err
 			}
-			if err := cfg.Complete(); err != nil {
-				return usageError(err)
+			if err := errors.Join(cfg.Complete(), cfg.Validate()); err != nil {
+				return usageError(source.Locate(err))
 			}
-			return printValue(cmd.OutOrStdout(), cfg, output)
+			return output.write(cmd.OutOrStdout(), cfg, nil)
 		},
 	}
 	flags.addServer(cmd.Flags())
 	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the built-in defaults, with what each field means")
 	cmd.Flags().BoolVar(&effective, "effective", true, "print the configuration from the file, the flags and the environment")
-	outputFlag(cmd, &output, "yaml", "json")
+	output.add(cmd, "yaml", "json")
 	return cmd
 }
 
 // printDefaults prints the documented file or, as JSON, the values in it.
-func printDefaults(cmd *cobra.Command, effective bool, output string) error {
+func printDefaults(cmd *cobra.Command, effective bool, output format) error {
 	// Cobra's own check of exclusive flags does not end as a usage error.
 	for _, flag := range []string{"effective", "config", "data-dir", "port", "profile", "tls-san", "verbosity"} {
 		if cmd.Flags().Changed(flag) && (flag != "effective" || effective) {
@@ -60,7 +60,7 @@ func printDefaults(cmd *cobra.Command, effective bool, output string) error {
 		}
 	}
 	if output == "json" {
-		return printJSON(cmd.OutOrStdout(), config.Default())
+		return output.write(cmd.OutOrStdout(), config.Default(), nil)
 	}
 	_, err := fmt.Fprint(cmd.OutOrStdout(), config.Documented)
 	return err
@@ -71,9 +71,9 @@ func newConfigValidate() *cobra.Command {
 		Use:   "validate FILE...",
 		Short: "Check configuration files as the server would, without starting anything",
 		Long: `Check configuration files as the server would, without starting anything; "-" is
-standard input. All files are checked, and all mistakes are printed. Mistakes in flags,
-feature gates, controllers and files of kube-apiserver are found when the rest of the
-file is valid.
+standard input. All files are checked. Wrong values are found when each field has the
+right form, and mistakes in flags, feature gates, controllers and files of
+kube-apiserver when the rest of the file is valid.
 
 Exit codes: 0 all are valid, 2 one is not.`,
 		Example: `  kube-hyper-mini config validate /etc/kube-hyper-mini/config.yaml

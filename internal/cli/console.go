@@ -14,8 +14,7 @@ import (
 )
 
 func newConsole() *cobra.Command {
-	flags := &configFlags{}
-	var path, contextName string
+	flags := &clientFlags{}
 	var port int
 	var noBrowser bool
 	cmd := &cobra.Command{
@@ -35,12 +34,15 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 			if port < 0 || port > 65535 {
 				return usageError(fmt.Errorf("--port %d is not a port; use 0 to 65535, 0 for a free one", port))
 			}
-			options, err := consoleOptions(cmd, flags, path, contextName)
+			if err := flags.check(); err != nil {
+				return usageError(err)
+			}
+			options, err := consoleOptions(cmd, flags)
 			if err != nil {
 				return err
 			}
 			options.Reload = func() (*rest.Config, error) {
-				again, err := consoleOptions(cmd, flags, path, options.Context)
+				again, err := consoleOptions(cmd, flags)
 				return again.Config, err
 			}
 			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Color: useColor(cmd.ErrOrStderr())})
@@ -62,30 +64,34 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 			return c.Run(cmd.Context())
 		},
 	}
-	flags.addServed(cmd.Flags())
-	cmd.Flags().Var((*fileFlag)(&path), "kubeconfig", "kubeconfig to use (default: the local server's administrator)")
-	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: the current context)")
+	flags.addClient(cmd.Flags(), "kubeconfig to use (default: the local server's administrator)")
+	flags.addContext(cmd.Flags())
 	cmd.Flags().IntVar(&port, "port", 0, "port of loopback to listen on; 0 is a free one")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address")
 	return cmd
 }
 
-// consoleOptions reads the kubeconfig that is named, or that of the local server's
-// administrator, and returns what the console takes from it.
-func consoleOptions(cmd *cobra.Command, flags *configFlags, path, contextName string) (console.Options, error) {
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: contextName}
-	loader, config, err := loadClientConfig(kubeconfigFile(path), overrides, func() ([]byte, error) { return readLocalKubeconfig(cmd, flags) })
+// consoleOptions returns what the console takes from the kubeconfig that the flags select. It
+// keeps the context: a reload does not change to another one.
+func consoleOptions(cmd *cobra.Command, flags *clientFlags) (console.Options, error) {
+	data, err := flags.read(cmd)
 	if err != nil {
 		return console.Options{}, err
 	}
-	options := console.Options{Config: config, Context: contextName}
-	if loaded, err := loader.RawConfig(); err == nil { // ClientConfig has read it
-		if contextName == "" {
-			options.Context = loaded.CurrentContext
-		}
-		if used := loaded.Contexts[options.Context]; used != nil {
-			options.Namespace = used.Namespace
-		}
+	config, _, err := connection(cmd, data)
+	if err != nil {
+		return console.Options{}, err
+	}
+	loaded, err := clientcmd.Load(data)
+	if err != nil {
+		return console.Options{}, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	options := console.Options{Config: config, Context: loaded.CurrentContext}
+	if used := loaded.Contexts[options.Context]; used != nil {
+		options.Namespace = used.Namespace
+	}
+	if flags.kubeconfig != "" {
+		flags.context = options.Context
 	}
 	return options, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 )
@@ -23,11 +24,7 @@ kubeconfig in the data directory; it needs the right to POST to the path
 /kube-hyper-mini/defragment. A server also defragments when a large part of the
 database is free (etcd.embedded.defragment in the configuration).`,
 		Example: `  kube-hyper-mini defrag`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := completed(cmd, flags)
-			if err != nil {
-				return err
-			}
+		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
 			showProgress(cmd)
 			stop := track(cmd, "defragmenting the database", func() string { return databaseSize(cfg) })
 			defer stop()
@@ -47,7 +44,7 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			took := time.Duration(done.Seconds * float64(time.Second)).Round(time.Millisecond)
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "defragmented the database from %s to %s in %s\n", bytes(done.Before), bytes(done.After), took)
 			return err
-		},
+		}),
 	}
 	flags.addServed(cmd.Flags())
 	return cmd

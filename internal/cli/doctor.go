@@ -4,15 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/printers"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
@@ -20,8 +15,8 @@ import (
 )
 
 func newDoctor() *cobra.Command {
-	flags := &configFlags{}
-	var output, file, contextName string
+	flags := &clientFlags{}
+	var output format
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with a data directory or a running server, and say what to do",
@@ -47,17 +42,15 @@ or the configuration is invalid, 4 something was found.`,
   kube-hyper-mini doctor --kubeconfig jane.kubeconfig
   kube-hyper-mini doctor --kubeconfig ~/.kube/config --context staging`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file != "" && (flags.file != "" || flags.dataDir != "") {
-				return usageError(errors.New("--kubeconfig names the server; leave out --config and --data-dir"))
+			if err := flags.check(); err != nil {
+				return usageError(err)
 			}
-			if contextName != "" && file == "" {
-				return usageError(errors.New("--context needs --kubeconfig, the file that has the context"))
-			}
-			report, err := examine(cmd, flags, file, contextName)
+			report, err := examine(cmd, flags)
 			if err != nil {
 				return err
 			}
-			if err := printReport(cmd.OutOrStdout(), report, output); err != nil {
+			err = output.write(cmd.OutOrStdout(), report, func(w io.Writer) error { return printReport(w, report) })
+			if err != nil {
 				return err
 			}
 			switch n := len(report.Findings); n {
@@ -70,58 +63,29 @@ or the configuration is invalid, 4 something was found.`,
 			}
 		},
 	}
-	flags.addServed(cmd.Flags())
-	cmd.Flags().Var((*fileFlag)(&file), "kubeconfig", "check the server and the credentials of this kubeconfig, instead of a data directory")
-	cmd.Flags().StringVar(&contextName, "context", "", "context of the kubeconfig (default: the current context)")
-	outputFlag(cmd, &output)
+	flags.addClient(cmd.Flags(), "check the server and the credentials of this kubeconfig, instead of a data directory")
+	flags.addContext(cmd.Flags())
+	output.add(cmd)
 	return cmd
 }
 
-// readContext reads a kubeconfig, with the paths in it as absolute ones and the named
-// context, if any, as the only one. A file that is no kubeconfig is returned as it is.
-func readContext(path, name string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usageError(fmt.Errorf("read the kubeconfig: %w", err))
-	}
-	loaded, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		return data, nil // a finding
-	}
-	if err := clientcmd.ResolveLocalPaths(loaded); err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	if name != "" && loaded.Contexts[name] == nil {
-		return nil, usageError(fmt.Errorf("--context: %s has no context %q; it has: %s", path, name, strings.Join(slices.Sorted(maps.Keys(loaded.Contexts)), ", ")))
-	}
-	if name != "" {
-		loaded.CurrentContext = name
-		if err := clientcmdapi.MinifyConfig(loaded); err != nil {
-			return nil, usageError(fmt.Errorf("read the kubeconfig %s: %w", path, err))
-		}
-	}
-	return clientcmd.Write(*loaded)
-}
-
-// examine checks the data directory and its server or, with the path of a kubeconfig,
-// that, its current context or the named one, and its server.
-func examine(cmd *cobra.Command, flags *configFlags, path, contextName string) (*doctor.Report, error) {
-	if path != "" {
-		data, err := readContext(path, contextName)
-		if err != nil {
-			return nil, err
+// examine checks the data directory and its server or, with --kubeconfig, that and its server.
+func examine(cmd *cobra.Command, flags *clientFlags) (*doctor.Report, error) {
+	kubeconfig, unreadable := flags.read(cmd)
+	if flags.kubeconfig != "" {
+		if unreadable != nil {
+			return nil, unreadable
 		}
 		report := &doctor.Report{Findings: []doctor.Finding{}}
-		if !doctor.Kubeconfig(report, path, data) {
+		if !doctor.Kubeconfig(report, flags.kubeconfig, kubeconfig) {
 			return report, nil
 		}
-		return report, examineServer(cmd, report, data, nil)
+		return report, examineServer(cmd, report, kubeconfig, nil)
 	}
-	cfg, err := completed(cmd, flags)
+	cfg, err := completed(cmd, &flags.configFlags)
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, unreadable := readLocalKubeconfig(cmd, flags)
 	running := false
 	if unreadable == nil {
 		_, err := admin.QueryStatus(cmd.Context(), kubeconfig)
@@ -151,10 +115,7 @@ func examineServer(cmd *cobra.Command, report *doctor.Report, kubeconfig []byte,
 }
 
 // printReport prints what was found, and which checks were made.
-func printReport(w io.Writer, report *doctor.Report, output string) error {
-	if output != "text" {
-		return printValue(w, report, output)
-	}
+func printReport(w io.Writer, report *doctor.Report) error {
 	text := &strings.Builder{}
 	for _, f := range report.Findings {
 		fmt.Fprintf(text, "%s  %s: %s\n  %s\n  remedy: %s\n", strings.ToUpper(string(f.Severity)), f.Check, f.Object, indent(f.Problem), indent(f.Remedy))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
@@ -41,11 +42,7 @@ With a running server the command uses its API, with the administrator's
 kubeconfig in the data directory; it needs the right to POST to the path
 /kube-hyper-mini/encryption/rotate.`,
 		Example: `  kube-hyper-mini encryption rotate`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := completed(cmd, flags)
-			if err != nil {
-				return err
-			}
+		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
 			showProgress(cmd)
 			log, err := commandLog(cmd, cfg)
 			if err != nil {
@@ -57,7 +54,7 @@ kubeconfig in the data directory; it needs the right to POST to the path
 			return ifRunning(cmd, flags, err, func(kubeconfig []byte) error {
 				return admin.RotateKey(cmd.Context(), kubeconfig, rotation.report)
 			})
-		},
+		}),
 	}
 	flags.addServed(cmd.Flags())
 	return cmd

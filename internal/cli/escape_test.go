@@ -13,7 +13,7 @@ import (
 func TestTerminalEscapes(t *testing.T) {
 	const hostile = "\x1b[2J"
 	var out strings.Builder
-	if err := printReport(&out, &doctor.Report{Findings: []doctor.Finding{{Check: "references", Object: "one", Problem: hostile}}}, "text"); err != nil {
+	if err := printReport(&out, &doctor.Report{Findings: []doctor.Finding{{Check: "references", Object: "one", Problem: hostile}}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -38,22 +39,20 @@ objects in it.`,
 
 // objectFlags locate an object in a journal.
 type objectFlags struct {
-	config              configFlags
-	key                 keyFlags
-	from                fromFlags
-	kubeconfig, context string
-	namespace           string
-	at                  string
-	revision            int64
+	clientFlags
+	key       keyFlags
+	from      fromFlags
+	namespace string
+	at        string
+	revision  int64
 }
 
 func (f *objectFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	f.config.addServed(flags)
+	f.addClient(flags, "kubeconfig of the server (default: the local server's administrator, or KUBECONFIG without one)")
+	f.addContext(flags)
 	f.key.add(flags)
 	f.from.add(flags, "the journal in this directory or s3://BUCKET/PREFIX (default: journal.destination)")
-	flags.Var((*fileFlag)(&f.kubeconfig), "kubeconfig", "kubeconfig of the server (default: the local server's administrator, or KUBECONFIG without one)")
-	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current context)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
 }
 
@@ -75,7 +74,7 @@ type journaledObject struct {
 
 // open finds the journal, the server and the object. It does not read the journal.
 func (f *objectFlags) open(cmd *cobra.Command, args []string) (*journaledObject, error) {
-	cfg, err := completed(cmd, &f.config)
+	cfg, err := completed(cmd, &f.configFlags)
 	if err != nil {
 		return nil, err
 	}
@@ -140,33 +139,28 @@ func (p *journaledObject) track(cmd *cobra.Command, task string) (stop func()) {
 	})
 }
 
-// server returns the connection and the namespace that the flags name, as
-// `kube-hyper-mini kubectl` chooses them.
+// server returns the connection and the namespace that the flags select. Where no flag names a
+// server and there is none on this machine, KUBECONFIG does.
 func (f *objectFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
-	overrides.Context.Namespace = f.namespace
-	rules := kubeconfigFile(f.kubeconfig)
-	named := cmd.Flags().Changed("data-dir") || cmd.Flags().Changed("config")
-	loader, config, err := loadClientConfig(rules, overrides, func() ([]byte, error) {
-		data, err := readLocalKubeconfig(cmd, &f.config)
-		if exit := new(exitError); !named && errors.As(err, &exit) && exit.code == ExitNotReady && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
-			loaded, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
-			if err != nil {
-				return nil, usageError(fmt.Errorf("read KUBECONFIG: %w", err))
-			}
-			return clientcmd.Write(*loaded)
+	data, err := f.read(cmd)
+	named := f.kubeconfig != "" || f.dataDir != "" || f.file != ""
+	exit := new(exitError)
+	switch {
+	case !named && errors.As(err, &exit) && exit.code == ExitNotReady && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
+		loaded, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+		if err != nil {
+			return nil, "", usageError(fmt.Errorf("read KUBECONFIG: %w", err))
 		}
-		return data, err
-	})
-	if err != nil {
+		if data, err = f.only(loaded, clientcmd.RecommendedConfigPathEnvVar); err != nil {
+			return nil, "", err
+		}
+	case err != nil:
 		return nil, "", err
+	case f.kubeconfig == "" && f.context != "":
+		return nil, "", usageError(errors.New("--context needs --kubeconfig, the file that has the context"))
 	}
-	config.WarningHandler = rest.NewWarningWriter(cmd.ErrOrStderr(), rest.WarningWriterOptions{Deduplicate: true})
-	namespace, _, err := loader.Namespace()
-	if err != nil {
-		return nil, "", usageError(fmt.Errorf("use the kubeconfig: %w", err))
-	}
-	return config, namespace, nil
+	config, namespace, err := connection(cmd, data)
+	return config, cmp.Or(f.namespace, namespace), err
 }
 
 // kindAndName reads KIND NAME or KIND/NAME.
@@ -192,7 +186,7 @@ func oneObject(cmd *cobra.Command, args []string) error {
 
 func newHistoryGet() *cobra.Command {
 	flags := &objectFlags{}
-	var output string
+	var output format
 	var limit int
 	var since time.Duration
 	cmd := &cobra.Command{
@@ -231,7 +225,7 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 		},
 	}
 	flags.add(cmd)
-	outputFlag(cmd, &output)
+	output.add(cmd)
 	cmd.Flags().IntVar(&limit, "limit", 1000, "how many versions to list, the newest; 0 for all")
 	addDuration(cmd.Flags(), &since, "since", "list only versions that are younger than this, as 24h or 7d")
 	return cmd
@@ -239,7 +233,7 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 
 func newHistoryShow() *cobra.Command {
 	flags := &objectFlags{}
-	var output string
+	var output format
 	var managed bool
 	cmd := &cobra.Command{
 		Use:   "show KIND NAME --at TIME|--revision N",
@@ -262,12 +256,12 @@ func newHistoryShow() *cobra.Command {
 			if !managed {
 				object.SetManagedFields(nil)
 			}
-			return printValue(cmd.OutOrStdout(), object.Object, output)
+			return output.write(cmd.OutOrStdout(), object.Object, nil)
 		},
 	}
 	flags.add(cmd)
 	flags.addMoment(cmd, "the object at this time, as 2026-11-21T15:04:05Z", "the object at this revision")
-	outputFlag(cmd, &output, "yaml", "json")
+	output.add(cmd, "yaml", "json")
 	cmd.Flags().BoolVar(&managed, "show-managed-fields", false, "print metadata.managedFields, too")
 	return cmd
 }

@@ -16,13 +16,13 @@ const alignedVersions = 1000
 // versionPrinter prints versions: a table as they come, JSON and YAML at the end.
 type versionPrinter struct {
 	out    io.Writer
-	output string
+	output format
 	list   []history.Version // of JSON and YAML
 	table  *tabwriter.Writer
 	count  int
 }
 
-func newVersionPrinter(w io.Writer, output string) *versionPrinter {
+func newVersionPrinter(w io.Writer, output format) *versionPrinter {
 	return &versionPrinter{out: w, output: output, table: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 }
 
@@ -58,7 +58,7 @@ func (p *versionPrinter) print(v history.Version) error {
 // end completes the output.
 func (p *versionPrinter) end() error {
 	if p.output != "text" {
-		return printValue(p.out, p.list, p.output)
+		return p.output.write(p.out, p.list, nil)
 	}
 	return p.table.Flush()
 }

@@ -14,14 +14,14 @@ import (
 
 // inClusterFlags are the flags of in-cluster.
 type inClusterFlags struct {
-	adminFlags
+	clientFlags
 	serviceAccount string
 	expires        time.Duration
 	server         string
 }
 
 func newInCluster() *cobra.Command {
-	flags := &inClusterFlags{adminFlags: adminFlags{here: true}, expires: time.Hour}
+	flags := &inClusterFlags{clientFlags: clientFlags{here: true}, expires: time.Hour}
 	cmd := &cobra.Command{
 		Use:   "in-cluster --service-account NAMESPACE/NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with in-cluster configuration, as a service account",
@@ -68,7 +68,7 @@ func (f *inClusterFlags) check(cmd *cobra.Command, args []string) error {
 	if at := cmd.ArgsLenAtDash(); at != 0 || len(args) == 0 {
 		return errors.New("COMMAND follows \"--\", as in: kube-hyper-mini in-cluster --service-account team/robot -- ./controller")
 	}
-	if err := f.checkAdmin(); err != nil {
+	if err := f.clientFlags.check(); err != nil {
 		return err
 	}
 	if f.serviceAccount == "" {

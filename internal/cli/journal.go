@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"sync/atomic"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -184,7 +183,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 }
 
 // listJournal prints what can be restored from a journal.
-func listJournal(cmd *cobra.Command, cfg *config.ServerConfiguration, from *fromFlags, output string) error {
+func listJournal(cmd *cobra.Command, cfg *config.ServerConfiguration, from *fromFlags, output format) error {
 	store, err := from.location(cfg).Open()
 	if err != nil {
 		return err
@@ -196,24 +195,22 @@ func listJournal(cmd *cobra.Command, cfg *config.ServerConfiguration, from *from
 	if len(windows) == 0 {
 		return fmt.Errorf("no journal in %s: check the name; a server writes one with journal.destination", store)
 	}
-	if output != "text" {
-		return printValue(cmd.OutOrStdout(), windows, output)
-	}
-	return printWindows(cmd.OutOrStdout(), windows)
+	return output.write(cmd.OutOrStdout(), windows, func(w io.Writer) error { return printWindows(w, windows) })
 }
 
 func printWindows(w io.Writer, windows []journal.Window) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CHAIN\tFROM\tTO\tREVISIONS\tBASES\tSEGMENTS\tSIZE\tHOST\tBEGINS BECAUSE") // Flush reports what failed
-	for _, window := range windows {
-		from, to := "-", "-"
-		if window.HasBase {
-			from, to = window.From.Local().Format(time.DateTime), window.To.Local().Format(time.DateTime)
+	err := writeTable(w, func(row func(format string, args ...any)) {
+		row("CHAIN\tFROM\tTO\tREVISIONS\tBASES\tSEGMENTS\tSIZE\tHOST\tBEGINS BECAUSE")
+		for _, window := range windows {
+			from, to := "-", "-"
+			if window.HasBase {
+				from, to = window.From.Local().Format(time.DateTime), window.To.Local().Format(time.DateTime)
+			}
+			row("%d\t%s\t%s\t%d to %d\t%d\t%d\t%s\t%s\t%s", window.Chain, from, to, window.FirstRevision, window.LastRevision,
+				window.Bases, window.Segments, bytes(window.SizeBytes), window.Host, window.Reason)
 		}
-		_, _ = fmt.Fprintf(table, "%d\t%s\t%s\t%d to %d\t%d\t%d\t%s\t%s\t%s\n", window.Chain, from, to, window.FirstRevision, window.LastRevision,
-			window.Bases, window.Segments, bytes(window.SizeBytes), window.Host, window.Reason)
-	}
-	if err := table.Flush(); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	for _, window := range windows {

@@ -142,25 +142,6 @@ func mergeKubeconfig(cmd *cobra.Command, data []byte, into, context string, use 
 	return err
 }
 
-// readAdminKubeconfig reads the kubeconfig of the server that the flags select.
-func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error) {
-	cfg, err := completed(cmd, flags)
-	if err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(cfg.Kubeconfig.Path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, &exitError{ExitNotReady, fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config", cfg.Kubeconfig.Path)}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	if err := kubeconfig.CheckEmbedded(data); err != nil {
-		return nil, fmt.Errorf("%s: %w", cfg.Kubeconfig.Path, err)
-	}
-	return data, nil
-}
-
 // userKubeconfig is the file that kubectl would write to: the first of KUBECONFIG that
 // exists, else its last, as `kubectl config --help` says. Empty names do not count.
 func userKubeconfig() (string, error) {

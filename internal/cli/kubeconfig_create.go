@@ -18,7 +18,7 @@ import (
 
 // createFlags are the flags of kubeconfig create.
 type createFlags struct {
-	adminFlags
+	clientFlags
 	groups         []string
 	serviceAccount string
 	expires        time.Duration
@@ -80,7 +80,7 @@ invalid, 3 no server was found.`,
 
 // check returns an error for an invalid command line.
 func (f *createFlags) check(args []string) error {
-	if err := f.checkAdmin(); err != nil {
+	if err := f.clientFlags.check(); err != nil {
 		return err
 	}
 	if err := checkCredentials(f.server, f.expires); err != nil {

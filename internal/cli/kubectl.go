@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
 )
 
@@ -47,7 +48,7 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 			// kubectl ends as programs do by default, or handles signals itself.
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
 			streams := kubectl.Streams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
-			if code := kubectl.Run(args, streams, connection(args, cfg)); code != 0 {
+			if code := kubectl.Run(args, streams, kubectlConnection(args, cfg)); code != 0 {
 				return &exitError{code, errors.New("")} // kubectl has printed the error
 			}
 			return nil
@@ -56,16 +57,35 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 	}
 }
 
-// connection is the server that kubectl connects to: that of cfg if it is not nil.
-func connection(args []string, cfg *config.ServerConfiguration) kubectl.Connection {
+// kubectlConnection is the server that kubectl connects to: that of cfg if it is not nil.
+func kubectlConnection(args []string, cfg *config.ServerConfiguration) kubectl.Connection {
 	if cfg == nil {
 		return kubectl.Connection{Missing: noServer(args)}
 	}
 	if err := checkKubeconfig(cfg.Kubeconfig.Path); err != nil {
 		return kubectl.Connection{Missing: err}
 	}
-	address, _ := localAddress(cfg) // kubectl reports a kubeconfig that it cannot read
+	address, _ := localAddress(cfg.Kubeconfig.Path) // kubectl reports a kubeconfig that it cannot read
 	return kubectl.Connection{Address: address, Generic: cfg.APIs.Profile == config.ProfileGeneric}
+}
+
+// localAddress returns the URL of the server in its kubeconfig, and how clients on this
+// machine reach it.
+func localAddress(path string) (kubectl.Address, error) {
+	var hosts [2]*rest.Config
+	data, err := os.ReadFile(path)
+	for i := range hosts {
+		if err == nil {
+			hosts[i], err = clientcmd.RESTConfigFromKubeConfig(data)
+		}
+		if err == nil {
+			data, err = kubeconfig.ForThisMachine(data)
+		}
+	}
+	if err != nil {
+		return kubectl.Address{}, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return kubectl.Address{Server: hosts[0].Host, Local: hosts[1].Host, TLSServerName: hosts[1].ServerName}, nil
 }
 
 // kubectlKubeconfig removes the flags of this program from the arguments, and sets
@@ -150,7 +170,7 @@ func completeKubectl(cmd *cobra.Command, args []string, toComplete string) ([]st
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var out, discarded strings.Builder
-	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded}, connection(args, cfg))
+	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded}, kubectlConnection(args, cfg))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	last := len(lines) - 1
 	directive, err := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))

@@ -35,11 +35,7 @@ Exit codes: 0 removed or no such directory, 1 refused or failed, 2 not confirmed
 		Example: `  kube-hyper-mini reset
   kube-hyper-mini reset --data-dir ./data --yes
   kube-hyper-mini reset --backups`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := completed(cmd, flags)
-			if err != nil {
-				return err
-			}
+		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
 			plan, err := datadir.PlanRemoval(cfg.DataDir, backups)
 			if errors.Is(err, os.ErrNotExist) {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s does not exist: nothing to remove\n", cfg.DataDir)
@@ -58,7 +54,7 @@ Exit codes: 0 removed or no such directory, 1 refused or failed, 2 not confirmed
 				return err
 			}
 			return printRemoved(cmd.OutOrStdout(), cfg, done)
-		},
+		}),
 	}
 	flags.addLocation(cmd.Flags())
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")

@@ -48,8 +48,8 @@ func (f *configFlags) addServed(flags *pflag.FlagSet) {
 }
 
 func (f *configFlags) addPaths(flags *pflag.FlagSet, dataDir string) {
-	flags.Var((*fileFlag)(&f.file), "config", "configuration file (see config print)")
-	flags.Var((*directoryFlag)(&f.dataDir), "data-dir", dataDir)
+	flags.Var(fileFlag(&f.file), "config", "configuration file (see config print)")
+	flags.Var(directoryFlag(&f.dataDir), "data-dir", dataDir)
 }
 
 // addProfile adds the flag for the types that are served.
@@ -62,7 +62,6 @@ func (f *configFlags) addProfile(flags *pflag.FlagSet) {
 func (f *configFlags) addServer(flags *pflag.FlagSet) {
 	f.addPart(flags)
 	f.addProfile(flags)
-	flags.Lookup("data-dir").Usage = "directory for everything that outlives the process (default: /var/lib/kube-hyper-mini for root, $XDG_DATA_HOME/kube-hyper-mini or ~/.local/share/kube-hyper-mini for others)"
 	flags.IntVar(&f.port, "port", 6443, "port to serve on; 0 takes a free one")
 	flags.StringArrayVar(&f.tlsSANs, "tls-san", nil, "further DNS name or IP address for the serving certificate (repeatable)")
 }
@@ -76,7 +75,7 @@ func (f *configFlags) addPart(flags *pflag.FlagSet) {
 // addRun adds the flags of a server in a temporary directory.
 func (f *configFlags) addRun(flags *pflag.FlagSet) {
 	f.addProfile(flags)
-	flags.Var((*fileFlag)(&f.file), "config", "configuration file (see config print)")
+	flags.Var(fileFlag(&f.file), "config", "configuration file (see config print)")
 	flags.IntVar(&f.port, "port", 0, "port to serve on; 0 takes a free one")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "log verbosity, 0 to 10")
 }
@@ -130,12 +129,12 @@ func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfigurat
 	if flags.complete != nil { // the owner may not read the file that root has read
 		return flags.complete, nil
 	}
-	cfg, _, err := flags.load(cmd)
+	cfg, source, err := flags.load(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.Complete(); err != nil {
-		return nil, usageError(err)
+	if err := errors.Join(cfg.Complete(), cfg.Validate()); err != nil {
+		return nil, usageError(source.Locate(err))
 	}
 	if info, err := os.Stat(cfg.DataDir); err == nil && !info.IsDir() {
 		return nil, usageError(fmt.Errorf("the data directory %s is a file: name the directory with --data-dir", cfg.DataDir))
@@ -168,6 +167,17 @@ func recorded(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfigur
 	return recorded, err
 }
 
+// with returns the function of a command that works with the completed configuration.
+func (f *configFlags) with(run func(cmd *cobra.Command, args []string, cfg *config.ServerConfiguration) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		cfg, err := completed(cmd, f)
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, cfg)
+	}
+}
+
 // commandLog returns the log of a command that is not a server.
 func commandLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logger, error) {
 	return logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity})
@@ -180,6 +190,9 @@ func newServer() *cobra.Command {
 		Short: "Run the control plane",
 		Long: `Run the control plane in the foreground: etcd, API server, controllers. It stops
 in order at the first SIGINT or SIGTERM, and at once at the second.
+
+The data directory is /var/lib/kube-hyper-mini for root, and for other users
+$XDG_DATA_HOME/kube-hyper-mini, or ~/.local/share/kube-hyper-mini without that variable.
 
 --ephemeral is for tests. The data directory is a temporary one; one that --data-dir or
 the configuration names must be new or empty. Its content is removed at the end. Writes

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/cli-runtime/pkg/printers"
@@ -17,63 +16,57 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-func printStatus(w io.Writer, status *admin.Status, output string) error {
-	if output != "text" {
-		return printValue(w, status, output)
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		_, _ = fmt.Fprintf(table, name+"\t"+format+"\n", args...) // Flush reports what failed
-	}
-	if status.Ready {
-		row("ready", "since %s (%s after the start)", status.ReadySince.Local().Format(time.DateTime), seconds(status.StartSeconds))
-	} else {
-		row("not ready", "%s", status.Reason)
-	}
-	row("server", "%s (pid %d)", status.Server, status.PID)
-	row("data", "%s", status.DataDir)
-	row("memory", "%s", memoryText(status.Memory))
-	row("versions", "kube-hyper-mini %s, Kubernetes %s, etcd %s, Go %s", status.Versions.Server, status.Versions.Kubernetes, status.Versions.Etcd, status.Versions.Go)
-	row("database", "%s", databaseText(status.Database))
-	if types := status.CustomTypes; types != nil {
-		row("types", "%s, %d with objects, %d in memory", quantity(types.Installed, "custom resource definition"), types.Populated, types.Resident)
-	}
-	if status.Objects != nil {
-		row("objects", "%d", *status.Objects)
-	}
-	if status.Database.ReadOnly != "" {
-		row("read-only", "%s", status.Database.ReadOnly)
-	}
-	for _, text := range remoteRows(status.Remote) {
-		row("remote", "%s", text)
-	}
-	if status.Database.NearQuota {
-		row("warning", "the database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
-	}
-	for _, text := range manifestRows(status.Manifests) {
-		row("manifests", "%s", text)
-	}
-	for _, text := range backupRows(status.Backups) {
-		row("backup", "%s", text)
-	}
-	if status.Journal != nil {
-		for _, text := range journalRows(status.Journal) {
-			row("journal", "%s", text)
+func printStatus(w io.Writer, status *admin.Status) error {
+	return writeTable(w, func(row func(format string, args ...any)) {
+		if status.Ready {
+			row("ready\tsince %s (%s after the start)", status.ReadySince.Local().Format(time.DateTime), seconds(status.StartSeconds))
+		} else {
+			row("not ready\t%s", status.Reason)
 		}
-	}
-	for _, component := range status.Components {
-		row("component", "%s, up in %s", component.Name, seconds(component.StartSeconds))
-	}
-	for _, name := range slices.Sorted(maps.Keys(status.Certificates)) {
-		row("certificate", "%s, until %s", name, status.Certificates[name].Local().Format(time.DateOnly))
-	}
-	if status.CertificatesError != "" {
-		row("certificate", "%s", status.CertificatesError)
-	}
-	for _, w := range status.Warnings {
-		row("logged", "%s", warningText(w))
-	}
-	return table.Flush()
+		row("server\t%s (pid %d)", status.Server, status.PID)
+		row("data\t%s", status.DataDir)
+		row("memory\t%s", memoryText(status.Memory))
+		row("versions\tkube-hyper-mini %s, Kubernetes %s, etcd %s, Go %s", status.Versions.Server, status.Versions.Kubernetes, status.Versions.Etcd, status.Versions.Go)
+		row("database\t%s", databaseText(status.Database))
+		if types := status.CustomTypes; types != nil {
+			row("types\t%s, %d with objects, %d in memory", quantity(types.Installed, "custom resource definition"), types.Populated, types.Resident)
+		}
+		if status.Objects != nil {
+			row("objects\t%d", *status.Objects)
+		}
+		if status.Database.ReadOnly != "" {
+			row("read-only\t%s", status.Database.ReadOnly)
+		}
+		for _, text := range remoteRows(status.Remote) {
+			row("remote\t%s", text)
+		}
+		if status.Database.NearQuota {
+			row("warning\tthe database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
+		}
+		for _, text := range manifestRows(status.Manifests) {
+			row("manifests\t%s", text)
+		}
+		for _, text := range backupRows(status.Backups) {
+			row("backup\t%s", text)
+		}
+		if status.Journal != nil {
+			for _, text := range journalRows(status.Journal) {
+				row("journal\t%s", text)
+			}
+		}
+		for _, component := range status.Components {
+			row("component\t%s, up in %s", component.Name, seconds(component.StartSeconds))
+		}
+		for _, name := range slices.Sorted(maps.Keys(status.Certificates)) {
+			row("certificate\t%s, until %s", name, status.Certificates[name].Local().Format(time.DateOnly))
+		}
+		if status.CertificatesError != "" {
+			row("certificate\t%s", status.CertificatesError)
+		}
+		for _, w := range status.Warnings {
+			row("logged\t%s", warningText(w))
+		}
+	})
 }
 
 // manifestRows are the objects of manifests.dir and its failures, if there is one.

@@ -16,7 +16,7 @@ func TestStatusCountsInWords(t *testing.T) {
 	} {
 		var out strings.Builder
 		status := &admin.Status{CustomTypes: &admin.CustomTypes{Installed: n, Populated: n, Resident: n}, Manifests: &admin.Manifests{Objects: n}}
-		if err := printStatus(&out, status, "text"); err != nil {
+		if err := printStatus(&out, status); err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range want {

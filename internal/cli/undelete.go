@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +16,7 @@ import (
 // undeleteFlags are the flags of undelete.
 type undeleteFlags struct {
 	objectFlags
-	output                  string
+	output                  format
 	dryRun, partial, orphan bool
 }
 
@@ -57,7 +56,7 @@ journal, 2 the command line is invalid, 3 no server was found.`,
 	}
 	flags.add(cmd)
 	flags.addMoment(cmd, "the state at this time, as 2026-11-21T15:04:05Z", "the state at this revision")
-	outputFlag(cmd, &flags.output)
+	flags.output.add(cmd)
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only say what would be created, what is in the way, and what cannot come back")
 	cmd.Flags().BoolVar(&flags.partial, "partial", false, "create what can be created although other objects cannot")
 	cmd.Flags().BoolVar(&flags.orphan, "orphan", false, "drop references to owners that do not exist")
@@ -88,11 +87,7 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 		applied = plan.Apply(cmd.Context())
 		stop()
 	}
-	if flags.output != "text" {
-		err = printValue(cmd.OutOrStdout(), plan, flags.output)
-	} else {
-		err = printPlan(cmd.OutOrStdout(), plan)
-	}
+	err = flags.output.write(cmd.OutOrStdout(), plan, func(w io.Writer) error { return printPlan(w, plan) })
 	if applied != nil {
 		return errors.Join(undeleteEnded(plan, applied), err)
 	}
@@ -107,17 +102,17 @@ func printPlan(w io.Writer, plan *undelete.Plan) error {
 	if _, err := fmt.Fprintf(w, "as of revision %d (%s)%s\n", plan.Revision, plan.Time.Local().Format(time.DateTime), continues); err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ACTION\tKIND\tNAMESPACE\tNAME\tREASON") // Flush reports what failed
-	for _, item := range plan.Items {
-		namespace := item.Namespace
-		if namespace == "" {
-			namespace = "-"
+	return writeTable(w, func(row func(format string, args ...any)) {
+		row("ACTION\tKIND\tNAMESPACE\tNAME\tREASON")
+		for _, item := range plan.Items {
+			namespace := item.Namespace
+			if namespace == "" {
+				namespace = "-"
+			}
+			reason := printers.EscapeTerminal(strings.Join(strings.Fields(item.Reason), " ")) // may be the text of a webhook
+			row("%s\t%s\t%s\t%s\t%s", item.Action, item.Kind, namespace, item.Name, reason)
 		}
-		reason := printers.EscapeTerminal(strings.Join(strings.Fields(item.Reason), " ")) // may be the text of a webhook
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", item.Action, item.Kind, namespace, item.Name, reason)
-	}
-	return table.Flush()
+	})
 }
 
 // undeleteEnded is the error of a run that the server or the user ended.

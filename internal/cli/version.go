@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func newVersion() *cobra.Command {
-	var output string
+	var output format
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of this program and of its main components",
@@ -18,13 +19,12 @@ func newVersion() *cobra.Command {
   kube-hyper-mini version -o yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := admin.Versions{Server: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd(), Go: version.Go()}
-			if output != "text" {
-				return printValue(cmd.OutOrStdout(), v, output)
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "kube-hyper-mini %s\nKubernetes %s\netcd %s\nGo %s\n", v.Server, v.Kubernetes, v.Etcd, v.Go)
-			return err
+			return output.write(cmd.OutOrStdout(), v, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "kube-hyper-mini %s\nKubernetes %s\netcd %s\nGo %s\n", v.Server, v.Kubernetes, v.Etcd, v.Go)
+				return err
+			})
 		},
 	}
-	outputFlag(cmd, &output)
+	output.add(cmd)
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -122,13 +123,21 @@ func (i *Identity) WriteKubeconfig() error {
 	if i.config.URL == "" {
 		return nil
 	}
-	data, err := kubeconfig.Render(kubeconfig.Access{
+	access := kubeconfig.Access{
 		Server:   i.config.URL,
 		Local:    i.config.LocalURL,
 		CAFile:   i.certificates.ServerCA(),
 		CertFile: i.certificates.Cert(pki.Admin),
 		KeyFile:  i.certificates.Key(pki.Admin),
-	})
+	}
+	if i.config.Serving.CertFile != "" { // it may not have the address of Local
+		named, err := url.Parse(i.config.URL)
+		if err != nil {
+			return fmt.Errorf("read the server's URL: %w", err)
+		}
+		access.LocalName = named.Hostname()
+	}
+	data, err := kubeconfig.Render(access)
 	if err != nil {
 		return err
 	}
@@ -230,26 +239,27 @@ func servingNames(serving *config.Serving) (pki.Names, error) {
 	return names, nil
 }
 
-// URLs returns the URL of the API in the kubeconfig, and the one that it listens on, for
-// clients on this machine, which is empty unless serving.externalURL is set.
+// URLs returns the URL of the API in the kubeconfig, and the one for clients on this machine,
+// which is empty if it is the same.
 func URLs(serving *config.Serving, address net.Addr) (url, local string, err error) {
-	host, port, err := net.SplitHostPort(address.String())
+	listens, port, err := net.SplitHostPort(address.String())
 	if err != nil {
 		return "", "", fmt.Errorf("read the listening address: %w", err)
 	}
-	if serving.ExternalURL != "" {
-		if isUnspecified(host) {
-			host = "127.0.0.1" // the IPv6 wildcard listens for it too
-		}
-		return serving.ExternalURL, "https://" + net.JoinHostPort(host, port), nil
-	}
-	host = cmp.Or(serving.ExternalHost, serving.BindAddress)
+	host := cmp.Or(serving.ExternalHost, serving.BindAddress)
 	if isUnspecified(host) {
 		if host, err = os.Hostname(); err != nil {
 			return "", "", fmt.Errorf("find this host's name for the kubeconfig: %w; set serving.externalHost", err)
 		}
 	}
-	return "https://" + net.JoinHostPort(host, port), "", nil
+	if isUnspecified(listens) {
+		listens = "127.0.0.1" // the IPv6 wildcard listens for it too
+	}
+	url = cmp.Or(serving.ExternalURL, "https://"+net.JoinHostPort(host, port))
+	if local = "https://" + net.JoinHostPort(listens, port); local == url {
+		local = ""
+	}
+	return url, local, nil
 }
 
 func isUnspecified(host string) bool {

@@ -21,9 +21,10 @@ const Name = "kube-hyper-mini"
 type Access struct {
 	// Server is the URL, https://host:port.
 	Server string
-	// Local is the URL that clients on the server's machine use, if Server may not
-	// lead there from it; or empty. See [Local].
-	Local string
+	// Local is the URL that clients on the server's machine use, if it is another one, and
+	// LocalName what they verify the certificate with, if that is another one. See
+	// [ForThisMachine].
+	Local, LocalName string
 	// CAFile verifies the server.
 	CAFile string
 	// CertFile and KeyFile identify the client.
@@ -43,7 +44,7 @@ func Render(access Access) ([]byte, error) {
 	}
 	cluster := &api.Cluster{Server: access.Server, CertificateAuthorityData: files[0]}
 	if access.Local != "" {
-		local, err := json.Marshal(local{access.Local})
+		local, err := json.Marshal(local{access.Local, access.LocalName})
 		if err != nil {
 			return nil, fmt.Errorf("make the kubeconfig: %w", err)
 		}
@@ -58,28 +59,25 @@ func render(cluster *api.Cluster, user string, credentials *api.AuthInfo, contex
 	cfg.Clusters[Name], cfg.AuthInfos[user] = cluster, credentials
 	cfg.Contexts[context] = &api.Context{Cluster: Name, AuthInfo: user, Namespace: namespace}
 	cfg.CurrentContext = context
-	out, err := clientcmd.Write(*cfg)
-	if err != nil {
-		return nil, fmt.Errorf("make the kubeconfig of %q: %w", user, err)
-	}
-	return out, nil
+	return write(cfg)
 }
 
-// Server is the URL in a kubeconfig that [Render] has made, or empty when there
-// is no file.
-func Server(path string) (string, error) {
+// Server returns the URL in a kubeconfig that [Render] has made, and the one for clients on the
+// server's machine, if it is another. Both are empty when there is no file.
+func Server(path string) (server, onMachine string, err error) {
 	cfg, err := clientcmd.LoadFromFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
+		return "", "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the server's URL in %s: %w", path, err)
+		return "", "", fmt.Errorf("read the server's URL in %s: %w", path, err)
 	}
 	cluster := cfg.Clusters[Name]
 	if cluster == nil {
-		return "", fmt.Errorf("read the server's URL in %s: it has no cluster %s; remove the file, and the next start writes it", path, Name)
+		return "", "", fmt.Errorf("read the server's URL in %s: it has no cluster %s; remove the file, and the next start writes it", path, Name)
 	}
-	return cluster.Server, nil
+	local, err := readLocal(cluster)
+	return cluster.Server, local.Server, err
 }
 
 // Write replaces the file atomically if its content or mode differs, so that programs

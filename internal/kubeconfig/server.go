@@ -9,27 +9,44 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// localExtension is the extension of a cluster with the URL for clients on the
+// localExtension is the extension of a cluster with the address for clients on the
 // server's machine.
 const localExtension = "kube-hyper-mini.io/local"
 
 // local is the content of the extension.
 type local struct {
-	Server string `json:"server"`
+	Server        string `json:"server"`
+	TLSServerName string `json:"tlsServerName,omitempty"`
 }
 
-// Local is the URL for clients on the server's machine that [Render] has written; empty
-// if there is none.
-func Local(cluster *api.Cluster) (string, error) {
-	extension, ok := cluster.Extensions[localExtension].(*runtime.Unknown)
-	if !ok {
-		return "", nil
+// ForThisMachine returns the kubeconfig of the server of this machine with the address that
+// [Render] has written for it, if there is one: the other may not resolve here, or lead to
+// another server.
+func ForThisMachine(kubeconfig []byte) ([]byte, error) {
+	cfg, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
-	content := local{}
-	if err := json.Unmarshal(extension.Raw, &content); err != nil {
-		return "", fmt.Errorf("read the extension %s of the kubeconfig: %w", localExtension, err)
+	for _, cluster := range cfg.Clusters {
+		local, err := readLocal(cluster)
+		if err != nil {
+			return nil, err
+		}
+		if local.Server != "" {
+			cluster.Server, cluster.TLSServerName = local.Server, local.TLSServerName
+		}
 	}
-	return content.Server, nil
+	return write(cfg)
+}
+
+// readLocal returns the extension; zero if there is none.
+func readLocal(cluster *api.Cluster) (content local, err error) {
+	if extension, ok := cluster.Extensions[localExtension].(*runtime.Unknown); ok {
+		if err = json.Unmarshal(extension.Raw, &content); err != nil {
+			err = fmt.Errorf("read the extension %s of the kubeconfig: %w", localExtension, err)
+		}
+	}
+	return content, err
 }
 
 // CheckEmbedded returns an error if a kubeconfig is not as [Render] makes them: if it runs
@@ -68,6 +85,10 @@ func SetServer(kubeconfig []byte, server, tlsName string) ([]byte, error) {
 	for _, cluster := range cfg.Clusters {
 		cluster.Server, cluster.TLSServerName, cluster.Extensions = server, tlsName, nil
 	}
+	return write(cfg)
+}
+
+func write(cfg *api.Config) ([]byte, error) {
 	out, err := clientcmd.Write(*cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make the kubeconfig: %w", err)

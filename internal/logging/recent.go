@@ -2,7 +2,6 @@ package logging
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -84,42 +83,23 @@ func (r *recentWarnings) add(level slog.Level, text string) {
 type recentHandler struct {
 	slog.Handler
 	recent *recentWarnings
-	attrs  []slog.Attr
-	group  string
+	attributes
 }
 
 // Handle implements [slog.Handler].
 func (h *recentHandler) Handle(ctx context.Context, record slog.Record) error {
 	if record.Level >= slog.LevelWarn {
-		var text strings.Builder
-		text.WriteString(record.Message)
-		add := func(attr slog.Attr) bool {
-			fmt.Fprintf(&text, " %s=%s", attr.Key, quote(attr.Value.Resolve().String()))
-			return true
-		}
-		for _, attr := range h.attrs {
-			add(attr)
-		}
-		record.Attrs(func(attr slog.Attr) bool { return add(slog.Attr{Key: h.group + attr.Key, Value: attr.Value}) })
-		h.recent.add(record.Level, text.String())
+		h.recent.add(record.Level, record.Message+h.text(record))
 	}
 	return h.Handler.Handle(ctx, record)
 }
 
 // WithAttrs implements [slog.Handler].
 func (h *recentHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	clone := *h
-	clone.Handler = h.Handler.WithAttrs(attrs)
-	clone.attrs = slices.Clone(h.attrs)
-	for _, attr := range attrs {
-		clone.attrs = append(clone.attrs, slog.Attr{Key: h.group + attr.Key, Value: attr.Value})
-	}
-	return &clone
+	return &recentHandler{h.Handler.WithAttrs(attrs), h.recent, h.with(attrs)}
 }
 
 // WithGroup implements [slog.Handler].
 func (h *recentHandler) WithGroup(name string) slog.Handler {
-	clone := *h
-	clone.Handler, clone.group = h.Handler.WithGroup(name), h.group+name+"."
-	return &clone
+	return &recentHandler{h.Handler.WithGroup(name), h.recent, attributes{h.attrs, h.group + name + "."}}
 }

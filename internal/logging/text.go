@@ -36,8 +36,7 @@ type textHandler struct {
 	color bool
 	// untimed leaves the time out.
 	untimed bool
-	attrs   []slog.Attr // with their groups in the keys
-	group   string      // prefix of the keys of further attributes
+	attributes
 }
 
 // Enabled implements [slog.Handler].
@@ -46,10 +45,7 @@ func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return
 // WithAttrs implements [slog.Handler].
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	clone := *h
-	clone.attrs = slices.Clone(h.attrs)
-	for _, attr := range attrs {
-		clone.attrs = append(clone.attrs, slog.Attr{Key: h.group + attr.Key, Value: attr.Value})
-	}
+	clone.attributes = h.with(attrs)
 	return &clone
 }
 
@@ -62,27 +58,43 @@ func (h *textHandler) WithGroup(name string) slog.Handler {
 
 // Handle implements [slog.Handler].
 func (h *textHandler) Handle(_ context.Context, record slog.Record) error {
-	var line strings.Builder
+	line := h.label(record.Level) + " " + escape(record.Message)
 	if !h.untimed {
-		line.WriteString(record.Time.Format("15:04:05.000 "))
+		line = record.Time.Format("15:04:05.000 ") + line
 	}
-	line.WriteString(h.label(record.Level))
-	line.WriteByte(' ')
-	line.WriteString(escape(record.Message))
-	separator := "  "
-	add := func(attr slog.Attr) {
-		line.WriteString(separator + attr.Key + "=" + quote(attr.Value.Resolve().String()))
-		separator = " "
+	if attrs := h.text(record); attrs != "" {
+		line += " " + attrs
 	}
-	for _, attr := range h.attrs {
-		add(attr)
+	return h.out.writeLine(line + "\n")
+}
+
+// attributes are those of a logger.
+type attributes struct {
+	attrs []slog.Attr // with their groups in the keys
+	group string      // prefix of the keys of further attributes
+}
+
+// with returns the attributes and further ones.
+func (a attributes) with(attrs []slog.Attr) attributes {
+	a.attrs = slices.Clone(a.attrs)
+	for _, attr := range attrs {
+		a.attrs = append(a.attrs, slog.Attr{Key: a.group + attr.Key, Value: attr.Value})
 	}
+	return a
+}
+
+// text returns the attributes and those of the record, each after a space.
+func (a attributes) text(record slog.Record) string {
+	var text strings.Builder
+	var attrs []slog.Attr
 	record.Attrs(func(attr slog.Attr) bool {
-		add(slog.Attr{Key: h.group + attr.Key, Value: attr.Value})
+		attrs = append(attrs, attr)
 		return true
 	})
-	line.WriteByte('\n')
-	return h.out.writeLine(line.String())
+	for _, attr := range a.with(attrs).attrs {
+		text.WriteString(" " + attr.Key + "=" + quote(attr.Value.Resolve().String()))
+	}
+	return text.String()
 }
 
 func (h *textHandler) label(level slog.Level) string {

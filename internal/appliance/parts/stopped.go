@@ -135,7 +135,7 @@ func ChangeCertificates(ctx context.Context, cfg *config.ServerConfiguration, lo
 		return nil, err
 	}
 	keys := Identity(cfg, dir, false, log)
-	if keys.URL, err = kubeconfig.Server(cfg.Kubeconfig.Path); err != nil {
+	if keys.URL, keys.LocalURL, err = kubeconfig.Server(cfg.Kubeconfig.Path); err != nil {
 		return nil, err
 	}
 	external := len(cfg.Etcd.External.Endpoints) > 0

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -62,16 +63,6 @@ func valueInWords(kind string) string {
 	return ""
 }
 
-// outputFlag adds --output with the formats of a command; the first is the default.
-func outputFlag(cmd *cobra.Command, output *string, formats ...string) {
-	if len(formats) == 0 {
-		formats = []string{"text", "json", "yaml"} // of facts
-	}
-	*output = formats[0]
-	cmd.Flags().VarP(&choiceFlag{output, formats}, "output", "o", strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
-	completeFlag(cmd, "output", formats)
-}
-
 // completeFlag makes shells complete the values of a flag.
 func completeFlag(cmd *cobra.Command, name string, values []string) {
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
@@ -101,4 +92,71 @@ func (c *choiceFlag) Set(text string) error {
 	}
 	*c.value = text
 	return nil
+}
+
+// pathFlag is the path of a file or directory in a flag. It is empty only where the flag is
+// not given.
+type pathFlag struct {
+	path  *string
+	empty error // of an empty path, as an unset shell variable leaves it
+}
+
+var (
+	errNoDirectory = errors.New("the directory is empty: name one, or leave the flag out for the default")
+	errNoFile      = errors.New("the file name is empty: name a file, or leave the flag out for the default")
+)
+
+// fileFlag is the flag of a file that the command reads.
+func fileFlag(path *string) *pathFlag { return &pathFlag{path, errNoFile} }
+
+// directoryFlag is the flag of a directory.
+func directoryFlag(path *string) *pathFlag { return &pathFlag{path, errNoDirectory} }
+
+// String implements [pflag.Value].
+func (p *pathFlag) String() string {
+	if p.path == nil {
+		return ""
+	}
+	return *p.path
+}
+
+// Type implements [pflag.Value].
+func (p *pathFlag) Type() string { return "string" }
+
+// Set implements [pflag.Value].
+func (p *pathFlag) Set(path string) error {
+	if path == "" {
+		return p.empty
+	}
+	*p.path = path
+	return config.CheckPath(path)
+}
+
+const day = 24 * time.Hour
+
+// durationFlag is a flag with the syntax of [config.Duration].
+type durationFlag time.Duration
+
+// String implements [pflag.Value].
+func (d *durationFlag) String() string {
+	value := time.Duration(*d)
+	if value >= day && value%day == 0 {
+		return fmt.Sprintf("%dd", value/day)
+	}
+	return value.String()
+}
+
+// Type implements [pflag.Value].
+func (d *durationFlag) Type() string { return "duration" }
+
+// Set implements [pflag.Value].
+func (d *durationFlag) Set(text string) error {
+	value, err := config.ParseDuration(text)
+	*d = durationFlag(value)
+	return err
+}
+
+// addDuration adds a flag for a duration. Its value before is the default.
+func addDuration(flags *pflag.FlagSet, target *time.Duration, name, usage string) {
+	flags.Var((*durationFlag)(target), name, usage)
 }

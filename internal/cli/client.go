@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+)
+
+// requestTimeout bounds each request of a command.
+const requestTimeout = 10 * time.Second
+
+// clientFlags select a server and the credentials for it, by the rule that the help of the
+// root command states.
+type clientFlags struct {
+	configFlags
+	kubeconfig, context string
+	here                bool // new credentials are for this machine: they name its address
+}
+
+// addClient adds the flags that select the server; usage is that of --kubeconfig.
+func (f *clientFlags) addClient(flags *pflag.FlagSet, usage string) {
+	f.addServed(flags)
+	flags.Var(fileFlag(&f.kubeconfig), "kubeconfig", usage)
+}
+
+// addAdmin is addClient for requests of an administrator.
+func (f *clientFlags) addAdmin(flags *pflag.FlagSet) {
+	f.addClient(flags, "the administrator's kubeconfig (default: that of the server in --config or --data-dir)")
+}
+
+func (f *clientFlags) addContext(flags *pflag.FlagSet) {
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current context)")
+}
+
+// check returns an error for flags that exclude each other.
+func (f *clientFlags) check() error {
+	switch {
+	case f.kubeconfig != "" && (f.file != "" || f.dataDir != ""):
+		return errors.New("--kubeconfig names the server; leave out --config and --data-dir")
+	case f.kubeconfig == "" && f.context != "":
+		return errors.New("--context needs --kubeconfig, the file that has the context")
+	}
+	return nil
+}
+
+// read returns the kubeconfig that the flags select: the named one, or that of the local
+// server's administrator with the address for this machine.
+func (f *clientFlags) read(cmd *cobra.Command) ([]byte, error) {
+	if f.kubeconfig == "" {
+		return readLocalKubeconfig(cmd, &f.configFlags)
+	}
+	data, err := os.ReadFile(f.kubeconfig)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("read the kubeconfig: %w", err))
+	}
+	loaded, err := clientcmd.LoadFromFile(f.kubeconfig)
+	if err != nil {
+		return data, nil // who uses it reports that it is no kubeconfig
+	}
+	if err := clientcmd.ResolveLocalPaths(loaded); err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return f.only(loaded, f.kubeconfig)
+}
+
+// only returns the kubeconfig with the context of --context, if it is given, as the only one.
+func (f *clientFlags) only(loaded *clientcmdapi.Config, path string) ([]byte, error) {
+	if name := f.context; name != "" {
+		if loaded.Contexts[name] == nil {
+			return nil, usageError(fmt.Errorf("--context: %s has no context %q; it has: %s", path, name, strings.Join(slices.Sorted(maps.Keys(loaded.Contexts)), ", ")))
+		}
+		loaded.CurrentContext = name
+		if err := clientcmdapi.MinifyConfig(loaded); err != nil {
+			return nil, usageError(fmt.Errorf("read the kubeconfig %s: %w", path, err))
+		}
+	}
+	return clientcmd.Write(*loaded)
+}
+
+// connection returns the connection that a kubeconfig describes, and its namespace.
+func connection(cmd *cobra.Command, data []byte) (*rest.Config, string, error) {
+	loader, err := clientcmd.NewClientConfigFromBytes(data)
+	if err != nil {
+		return nil, "", usageError(fmt.Errorf("read the kubeconfig: %w", err))
+	}
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", usageError(fmt.Errorf("use the kubeconfig: %w", err))
+	}
+	config.WarningHandler = rest.NewWarningWriter(cmd.ErrOrStderr(), rest.WarningWriterOptions{Deduplicate: true})
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", usageError(fmt.Errorf("use the kubeconfig: %w", err))
+	}
+	return config, namespace, nil
+}
+
+// connect returns the administrator's client and what new credentials name as the
+// server: the given URL, or the one in the administrator's kubeconfig.
+func (f *clientFlags) connect(ctx context.Context, cmd *cobra.Command, server string) (kubernetes.Interface, kubeconfig.Endpoint, error) {
+	data, err := f.read(cmd)
+	if err != nil {
+		return nil, kubeconfig.Endpoint{}, err
+	}
+	config, _, err := connection(cmd, data)
+	if err != nil {
+		return nil, kubeconfig.Endpoint{}, err
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, kubeconfig.Endpoint{}, fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	config.Timeout = requestTimeout
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, kubeconfig.Endpoint{}, fmt.Errorf("use the administrator's kubeconfig: %w", err)
+	}
+	_, err = client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if apierrors.IsUnauthorized(err) {
+		return nil, kubeconfig.Endpoint{}, admin.Refused(config.Host)
+	}
+	if err != nil && !apierrors.IsForbidden(err) { // RBAC refuses requests of its own
+		return nil, kubeconfig.Endpoint{}, &exitError{ExitNotReady, admin.NoAnswer(config.Host, err)}
+	}
+	named := config.Host
+	if f.kubeconfig == "" && (!f.here || config.ServerName != "") {
+		cfg, err := completed(cmd, &f.configFlags)
+		if err != nil {
+			return nil, kubeconfig.Endpoint{}, err
+		}
+		if named, _, err = kubeconfig.Server(cfg.Kubeconfig.Path); err != nil {
+			return nil, kubeconfig.Endpoint{}, err
+		}
+	}
+	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, nil
+}
+
+// checkCredentials checks --server, which may be empty, and --expires of commands that issue
+// credentials.
+func checkCredentials(server string, expires time.Duration) error {
+	if server != "" {
+		if _, _, err := kubeconfig.HostPort(server); err != nil {
+			return fmt.Errorf("--server: %w", err)
+		}
+	}
+	if expires < kubeconfig.MinExpiry {
+		return fmt.Errorf("--expires %s is too short; at least %s", expires, kubeconfig.MinExpiry)
+	}
+	return nil
+}
+
+// readAdminKubeconfig reads the kubeconfig of the server that the flags select.
+func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error) {
+	cfg, err := completed(cmd, flags)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(cfg.Kubeconfig.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, &exitError{ExitNotReady, fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config", cfg.Kubeconfig.Path)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if err := kubeconfig.CheckEmbedded(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Kubeconfig.Path, err)
+	}
+	return data, nil
+}
+
+// readLocalKubeconfig is readAdminKubeconfig with the address for this machine.
+func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error) {
+	data, err := readAdminKubeconfig(cmd, flags)
+	if err != nil {
+		return nil, err
+	}
+	return kubeconfig.ForThisMachine(data)
+}
+
+// ifRunning calls use with the kubeconfig of readLocalKubeconfig if err, of the same work on a
+// stopped server, is that a server uses the data directory. Otherwise it returns err.
+func ifRunning(cmd *cobra.Command, flags *configFlags, err error, use func(kubeconfig []byte) error) error {
+	if !errors.Is(err, datadir.ErrLocked) {
+		return err
+	}
+	kubeconfig, err := readLocalKubeconfig(cmd, flags)
+	if err != nil {
+		return err
+	}
+	return use(kubeconfig)
+}
