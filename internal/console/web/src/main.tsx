@@ -65,7 +65,11 @@ function App() {
     return () => abort.abort();
   }, [round, namespace]);
   // With the page, not after it: a person may have moved the focus then.
-  useLayoutEffect(() => { document.querySelector("main")?.focus({ preventScroll: true }); window.scrollTo(0, 0); }, [parts.join("/")]);
+  useLayoutEffect(() => {
+    document.title = [...parts.slice(1).slice(-1), "kube-hyper-mini"].join(" – "); // the name of an object or a type, for tabs and the history
+    document.querySelector("main")?.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+  }, [parts.join("/")]);
   const writes = parts[0] === "edit" || parts[0] === "new";
   if (state === "expired" && !writes) return (
     <main class="ended" tabIndex={-1}><h1>The session of this page has ended</h1>
