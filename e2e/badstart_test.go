@@ -29,7 +29,7 @@ func failsToStart(t *testing.T, dir string, args []string, parts ...string) {
 func TestSecondServerOnTheSameDirectory(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
-	failsToStart(t, s.Dir, nil, s.Dir, fmt.Sprintf("process id %d", s.PID()), "stop it, or choose another directory with --data-dir")
+	failsToStart(t, s.Dir, nil, s.Dir, fmt.Sprintf("process id %d", s.PID()), "stop it first, or choose another directory with --data-dir")
 	s.Kubectl("", "get", "namespaces")
 }
 

@@ -74,12 +74,14 @@ func (m *member) start() {
 	if err := cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
+	m.t.Cleanup(func() { _ = log.Close() }) // only written
+	if m.cmd == nil {                       // after the servers on it, which stop more slowly without it
+		m.t.Cleanup(func() {
+			_ = m.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+			_ = m.cmd.Wait()                          // killed is what it is
+		})
+	}
 	m.cmd = cmd
-	m.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = cmd.Wait()                          // killed is what it is
-		_ = log.Close()
-	})
 }
 
 // waitHealthy waits until the member has a leader.

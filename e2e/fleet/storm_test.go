@@ -122,7 +122,7 @@ func retryable(err error) bool {
 // goesOn waits until more writes are acknowledged.
 func (l *load) goesOn(during string) {
 	l.t.Helper()
-	goal := l.count.Load() + 200
+	goal := l.count.Load() + 60
 	harness.Eventually(l.t, "writes are acknowledged "+during, func() error {
 		if now := l.count.Load(); now < goal {
 			return fmt.Errorf("%d of %d", now, goal)
