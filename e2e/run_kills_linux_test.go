@@ -36,39 +36,6 @@ func (r *runTest) kill(text string) {
 	}
 }
 
-// TestRunAfterKillsOfRunAndGuard: the next run removes the directory; the directory of
-// a run that goes on, and one that is kept, stay.
-func TestRunAfterKillsOfRunAndGuard(t *testing.T) {
-	r := newRunTest(t)
-	_, stderr, code := r.run("--keep", "--", "true")
-	kept, _, found := strings.Cut(strings.TrimPrefix(stderr, "kept "), ":")
-	if code != 0 || !found {
-		t.Fatalf("%d: %s", code, stderr)
-	}
-	cmd, _, _ := r.started("--", "sh", "-c", `echo started; exec sleep 1000`)
-	r.kill(" guard")
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	r.kill("sleep") // the command is left, since the guard could not end it
-	other, _, _ := r.started("--", "sh", "-c", `echo started; exec sleep 1000`)
-	if stdout, stderr, code := r.run("--", "sh", "-c", "ls -d $TMPDIR/kube-hyper-mini-run-* | wc -l"); strings.TrimSpace(stdout) != "3" || code != 0 {
-		t.Errorf("there are %s directories, want the kept one and those of two runs\n%s", stdout, stderr)
-	}
-	if _, err := os.Stat(filepath.Join(kept, "data", "version.json")); err != nil {
-		t.Errorf("what was kept: %v", err)
-	}
-	if err := other.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	_ = other.Wait()
-	if err := os.RemoveAll(kept); err != nil {
-		t.Error(err)
-	}
-	harness.Eventually(t, "nothing is left", r.left)
-}
-
 // TestRunWhoseServerFails: the command is ended, and nothing is left.
 func TestRunWhoseServerFails(t *testing.T) {
 	r := newRunTest(t)

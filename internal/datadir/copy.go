@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // copyPiece is the number of bytes that are copied before the context is looked at.
@@ -34,4 +36,27 @@ func CopyFile(ctx context.Context, from, to string, mode os.FileMode) (size int6
 			return size, err
 		}
 	}
+}
+
+// CopyTree copies a file, or a directory with its content, for this user only: sockets are left
+// out, and links are replaced by what they lead to. [os.CopyFS] cannot be cancelled.
+func CopyTree(ctx context.Context, from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		switch {
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case entry.Type()&fs.ModeSocket != 0:
+			return nil
+		}
+		_, err = CopyFile(ctx, path, target, 0o600)
+		return err
+	})
 }

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // StoppedSize returns the size, in bytes, of the data of a member that is not running.
@@ -58,42 +58,17 @@ func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logge
 	return snapshotCopy(ctx, dir, scratch, logger)
 }
 
-// summed is a file followed by its SHA-256 sum.
-type summed struct {
-	io.Reader
-	file *os.File
-}
-
-// Close implements io.Closer.
-func (s *summed) Close() error { return s.file.Close() }
-
+// openSummed returns the content of a database followed by its SHA-256 sum.
 func openSummed(path string) (io.ReadCloser, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
-	sum := sha256.New()
-	end := &deferred{compute: func() []byte { return sum.Sum(nil) }}
-	return &summed{io.MultiReader(io.TeeReader(file, sum), end), file}, nil
-}
-
-// deferred is a reader of bytes that are computed at its first Read.
-type deferred struct {
-	compute func() []byte // nil after the first Read
-	unread  []byte
-}
-
-// Read implements io.Reader.
-func (d *deferred) Read(p []byte) (int, error) {
-	if d.compute != nil {
-		d.unread, d.compute = d.compute(), nil
-	}
-	if len(d.unread) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, d.unread)
-	d.unread = d.unread[n:]
-	return n, nil
+	reader, writer := io.Pipe()
+	go func() { // it ends with the reader
+		_ = writer.CloseWithError(errors.Join(etcdfiles.WriteSnapshot(writer, file), file.Close())) // never fails
+	}()
+	return reader, nil
 }
 
 // snapshotCopy starts a member on a copy and returns its snapshot.
@@ -111,7 +86,7 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 			err = errors.Join(err, copied.Close())
 		}
 	}()
-	if err := copyPrivate(ctx, etcddatadir.ToMemberDir(dir), etcddatadir.ToMemberDir(to)); err != nil {
+	if err := datadir.CopyTree(ctx, etcddatadir.ToMemberDir(dir), etcddatadir.ToMemberDir(to)); err != nil {
 		close(copied.closed)
 		return nil, fmt.Errorf("copy etcd's data: %w", err)
 	}
@@ -127,26 +102,6 @@ func snapshotCopy(ctx context.Context, dir, scratch string, logger *zap.Logger) 
 		return nil, err
 	}
 	return copied, nil
-}
-
-// copyPrivate copies a directory with modes for this user only, as etcd requires, and the
-// content of what is linked.
-func copyPrivate(ctx context.Context, from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, relative)
-		if entry.IsDir() {
-			return os.MkdirAll(target, 0o700)
-		}
-		_, err = datadir.CopyFile(ctx, path, target, 0o600)
-		return err
-	})
 }
 
 // copiedMember is the snapshot of a member on a copy. Close stops the member and removes

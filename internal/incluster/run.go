@@ -73,7 +73,7 @@ func Run(ctx context.Context, options Options) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	dir, err := testplane.MakeDirectory(false)
+	dir, err := testplane.MakeDirectory()
 	if err != nil {
 		return 0, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -71,7 +70,7 @@ func copyData(ctx context.Context, from, to string) error {
 		return err
 	}
 	for _, name := range copied {
-		err := copyTree(ctx, filepath.Join(from, name), filepath.Join(to, name))
+		err := datadir.CopyTree(ctx, filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -102,31 +101,4 @@ func requireUnused(ctx context.Context, path string) (err error) {
 		}
 	}
 	return err
-}
-
-// copyTree copies a file or a directory with its modes. [os.CopyFS] would stop at sockets,
-// and could not be cancelled.
-func copyTree(ctx context.Context, from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, name)
-		switch {
-		case entry.IsDir():
-			return os.MkdirAll(target, info.Mode().Perm())
-		case entry.Type().IsRegular():
-			_, err := datadir.CopyFile(ctx, path, target, info.Mode().Perm())
-			return err
-		}
-		return nil // sockets and links are not part of the data
-	})
 }

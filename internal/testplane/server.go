@@ -51,7 +51,7 @@ type ServerOptions struct {
 // process, files are not synced to the disk.
 func NewServer(options ServerOptions) (*Server, error) {
 	datadir.DisableSync()
-	dir, err := MakeDirectory(options.Keep)
+	dir, err := MakeDirectory()
 	if err != nil {
 		return nil, err
 	}
