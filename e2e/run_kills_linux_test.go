@@ -5,36 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
-
-// kill kills the processes of the run whose command line has the text.
-func (r *runTest) kill(text string) {
-	r.t.Helper()
-	killed := 0
-	for _, process := range r.processes() {
-		pid, line, _ := strings.Cut(process, " ")
-		if !strings.Contains(line, text) {
-			continue
-		}
-		number, err := strconv.Atoi(pid)
-		if err == nil {
-			err = syscall.Kill(number, syscall.SIGKILL)
-		}
-		if err != nil {
-			r.t.Error(err)
-		}
-		killed++
-	}
-	if killed == 0 {
-		r.t.Errorf("no process has %q: %q", text, r.processes())
-	}
-}
 
 // TestRunWhoseServerFails: the command is ended, and nothing is left.
 func TestRunWhoseServerFails(t *testing.T) {

@@ -65,9 +65,3 @@ func chownLike(file *os.File, like fs.FileInfo) error {
 	}
 	return file.Chown(int(stat.Uid), int(stat.Gid))
 }
-
-// OwnedByUser reports whether a file belongs to the user of this process.
-func OwnedByUser(info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Geteuid()
-}

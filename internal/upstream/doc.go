@@ -21,6 +21,8 @@
 //	// Gain: what a user gets from it, with a figure if it is an optimisation
 //	// Breaks: what goes wrong when the symbols change, and which tests notice that
 //
+// A symbol may end with "#" and a word: only the statements or fields with the word count.
+//
 // The test of this package compares the source of every mirrored symbol with
 // the hash in symbols.sum. It reads the sources only, so that it also runs when
 // the rest does not compile. After a bump of a library it fails and lists the

@@ -239,6 +239,16 @@ func TestHashIgnoresComments(t *testing.T) {
 			t.Errorf("%q: hash %s, that of the original is %s", source, got, want)
 		}
 	}
+	const body = "func F() {\n\tif ok {\n\t\twait(5)\n\t}\n\tother()\n}"
+	if one, other := hash(body, "F#wait("), hash(strings.Replace(body, "other", "another", 1), "F#wait("); one != other || len(one) != 16 {
+		t.Errorf("a change of another statement changes the hash %q to %q", one, other)
+	}
+	if one, other := hash(body, "F#wait("), hash(strings.Replace(body, "5", "6", 1), "F#wait("); one == other {
+		t.Error("a change of the statement is not seen")
+	}
+	if got := hash(body, "F#gone("); got != "does not exist" {
+		t.Errorf("a missing statement: %s", got)
+	}
 	if got := hash(method, "T.N"); got != "does not exist" {
 		t.Errorf("a missing method: %s", got)
 	}

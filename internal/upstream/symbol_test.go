@@ -111,9 +111,11 @@ func Hash(dir, name string) (string, error) {
 }
 
 // Declarations returns the source of a declaration in the package directory dir. Name is a
-// function, a type, a variable, a constant or Type.Method. Files of all platforms are read:
-// several of them may declare a symbol.
+// function, a type, a variable, a constant or Type.Method. With "#text", it returns only the
+// smallest statements, or fields, that have the text. Files of all platforms are read: several
+// of them may declare a symbol.
 func Declarations(dir, name string) (texts [][]byte, err error) {
+	name, text, part := strings.Cut(name, "#")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -133,7 +135,13 @@ func Declarations(dir, name string) (texts [][]byte, err error) {
 		}
 		for _, declaration := range file.Decls {
 			for _, node := range declared(declaration, name) {
-				texts = append(texts, source[files.Position(node.Pos()).Offset:files.Position(node.End()).Offset])
+				nodes := []ast.Node{node}
+				if part {
+					nodes = smallest(files, source, node, text)
+				}
+				for _, node := range nodes {
+					texts = append(texts, textOf(files, source, node))
+				}
 			}
 		}
 	}
@@ -221,6 +229,34 @@ func declared(declaration ast.Decl, name string) []ast.Node {
 		}
 	}
 	return nodes
+}
+
+func textOf(files *token.FileSet, source []byte, node ast.Node) []byte {
+	return source[files.Position(node.Pos()).Offset:files.Position(node.End()).Offset]
+}
+
+// smallest returns the statements and fields in a node that have the text, and no statement or
+// field in them has it.
+func smallest(files *token.FileSet, source []byte, root ast.Node, text string) []ast.Node {
+	var found []ast.Node
+	ast.Inspect(root, func(node ast.Node) bool {
+		switch node.(type) {
+		case *ast.BlockStmt, *ast.FieldList: // of several
+			return true
+		case ast.Stmt, *ast.Field:
+		default:
+			return true
+		}
+		if !bytes.Contains(textOf(files, source, node), []byte(text)) {
+			return false
+		}
+		for len(found) > 0 && found[len(found)-1].Pos() <= node.Pos() && node.End() <= found[len(found)-1].End() {
+			found = found[:len(found)-1]
+		}
+		found = append(found, node)
+		return true
+	})
+	return found
 }
 
 // receiver is "Type." of a method and empty for a function.

@@ -17,8 +17,8 @@ import (
 // Mirrors: go.etcd.io/etcd/server/v3/embed.StartEtcd
 //   go.etcd.io/etcd/server/v3/embed.Config.Validate
 //   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.adjustTicks
-//   go.etcd.io/etcd/server/v3/etcdserver.raftNode
-//   go.etcd.io/etcd/server/v3/etcdserver.raftNode.start
+//   go.etcd.io/etcd/server/v3/etcdserver.raftNode#ticker
+//   go.etcd.io/etcd/server/v3/etcdserver.raftNode.start#r.ticker.C
 //   go.etcd.io/etcd/server/v3/etcdserver/api/v3client.New
 //   go.etcd.io/raft/v3.raft.resetRandomizedElectionTimeout
 //   go.etcd.io/raft/v3.raft.tickHeartbeat

@@ -13,7 +13,7 @@ import (
 
 // Upstream fact: which APIServices are made for CRDs, and what each costs the aggregator
 //
-// Mirrors: k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate
+// Mirrors: k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate#LoopbackClientConfig
 //   k8s.io/kube-aggregator/pkg/apiserver.APIAggregator.AddAPIService
 //   k8s.io/apiserver/pkg/server/mux.PathRecorderMux.refreshMuxLocked
 //   k8s.io/kube-aggregator/pkg/controllers/autoregister.manageContinuously

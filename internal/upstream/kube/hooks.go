@@ -9,9 +9,9 @@ import (
 // Upstream fact: post-start hooks can be left out by name only
 //
 // Mirrors: k8s.io/kubernetes/pkg/registry/rbac/rest.PolicyData.EnsureRBACPolicy
-//   k8s.io/kubernetes/pkg/controlplane/apiserver.completedConfig.New
+//   k8s.io/kubernetes/pkg/controlplane/apiserver.completedConfig.New#AddPostStartHook
 //   k8s.io/kubernetes/pkg/registry/flowcontrol/rest.RESTStorageProvider.PostStartHook
-//   k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate
+//   k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate#apiservice-discovery-controller
 //   k8s.io/kube-aggregator/pkg/apiserver.discoveryManager.Run
 //   k8s.io/apiserver/pkg/server.GenericAPIServer.AddPostStartHook
 // Why: the RBAC hook waits a second before its first attempt. The hook for

@@ -17,11 +17,11 @@ import (
 
 // Upstream fact: OpenAPI documents are built while the servers prepare to run
 //
-// Mirrors: k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate
+// Mirrors: k8s.io/kube-aggregator/pkg/apiserver.completedConfig.NewWithDelegate#OpenAPI
 //   k8s.io/kube-aggregator/pkg/apiserver.APIAggregator.PrepareRun
-//   k8s.io/kube-aggregator/pkg/apiserver.APIAggregator
-//   k8s.io/apiserver/pkg/server.completedConfig.New
-//   k8s.io/apiserver/pkg/server.GenericAPIServer
+//   k8s.io/kube-aggregator/pkg/apiserver.APIAggregator#openAPI
+//   k8s.io/apiserver/pkg/server.completedConfig.New#openAPIConfig
+//   k8s.io/apiserver/pkg/server.GenericAPIServer#openAPI
 //   k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.specAggregator.UpdateAPIServiceSpec
 //   k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.specProxier.UpdateAPIServiceSpec
 //   k8s.io/apiserver/pkg/server.GenericAPIServer.PrepareRun

@@ -13,7 +13,7 @@ import (
 
 // Upstream fact: kubectl decodes the files of its discovery cache again for each type it maps
 //
-// Mirrors: k8s.io/cli-runtime/pkg/genericclioptions.ConfigFlags
+// Mirrors: k8s.io/cli-runtime/pkg/genericclioptions.ConfigFlags#discoveryClient
 //   k8s.io/cli-runtime/pkg/genericclioptions.ConfigFlags.toPersistentDiscoveryClient
 //   k8s.io/client-go/restmapper.shortcutExpander.getShortcutMappings
 //   k8s.io/client-go/discovery/cached/disk.CachedDiscoveryClient.ServerGroupsAndResources

@@ -7,38 +7,37 @@ import (
 
 // Upstream fact: the texts of harmless warnings and errors
 //
-// Mirrors: k8s.io/component-base/metrics.SetLabelAllowListFromManifest
-//   k8s.io/apiserver/pkg/server.GenericAPIServer.installAPIResources
-//   k8s.io/apiserver/pkg/server.RunServer
-//   k8s.io/client-go/tools/cache.WaitForNamedCacheSync
-//   k8s.io/client-go/tools/cache.WaitForNamedCacheSyncWithContext
-//   k8s.io/client-go/tools/cache.DefaultWatchErrorHandler
-//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync
-//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.worker
-//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync
-//   k8s.io/apiserver/pkg/storage/cacher.indexedWatchers.terminateAll
-//   k8s.io/apiserver/pkg/storage/etcd3.watchChan.startWatching
-//   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject
-//   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.ErrorToAPIStatus
-//   k8s.io/apiserver/pkg/server/filters.timeoutHandler.ServeHTTP
-//   k8s.io/apiserver/pkg/server/filters.WithPanicRecovery
+// Mirrors: k8s.io/component-base/metrics.SetLabelAllowListFromManifest#empty
+//   k8s.io/apiserver/pkg/server.GenericAPIServer.installAPIResources#Skipping
+//   k8s.io/apiserver/pkg/server.RunServer#Failed
+//   k8s.io/client-go/tools/cache.WaitForNamedCacheSync#Unable
+//   k8s.io/client-go/tools/cache.WaitForNamedCacheSyncWithContext#Unable
+//   k8s.io/client-go/tools/cache.DefaultWatchErrorHandler#Failed
+//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync#Timed
+//   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.worker#processing
+//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync#waiting
+//   k8s.io/apiserver/pkg/storage/cacher.indexedWatchers.terminateAll#Terminating
+//   k8s.io/apiserver/pkg/storage/etcd3.watchChan.startWatching#latest
+//   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject#unable
+//   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.ErrorToAPIStatus#received
+//   k8s.io/apiserver/pkg/server/filters.timeoutHandler.ServeHTTP#Post-timeout
+//   k8s.io/apiserver/pkg/server/filters.WithPanicRecovery#Timeout
 //   k8s.io/apiserver/pkg/endpoints/request.RequestInfoFactory.NewRequestInfo
 //   k8s.io/apiserver/pkg/util/flowcontrol/request.listWorkEstimator.estimate
 //   k8s.io/kubernetes/pkg/registry/core/service/ipallocator/controller.RepairIPAddress.syncService
-//   k8s.io/apiserver/pkg/admission/plugin/webhook/validating.validatingDispatcher.Dispatch
+//   k8s.io/apiserver/pkg/admission/plugin/webhook/validating.validatingDispatcher.Dispatch#rejected
 //   go.etcd.io/etcd/client/pkg/v3/fileutil.purgeFile
-//   go.etcd.io/etcd/server/v3/auth.NewTokenProvider
-//   go.etcd.io/etcd/server/v3/embed.Config.Validate
+//   go.etcd.io/etcd/server/v3/auth.NewTokenProvider#signed
+//   go.etcd.io/etcd/server/v3/embed.Config.Validate#single
 //   go.etcd.io/etcd/server/v3/embed.Etcd.errHandler
-//   go.etcd.io/etcd/server/v3/embed.serveCtx.serve
-//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.StorageVersion
-//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.applyEntryNormal
-//   go.etcd.io/etcd/server/v3/etcdserver.monitorFileDescriptor
-//   go.etcd.io/etcd/server/v3/etcdserver/version.Monitor.UpdateStorageVersionIfNeeded
+//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.StorageVersion#Failed
+//   go.etcd.io/etcd/server/v3/etcdserver.EtcdServer.applyEntryNormal#exceeded
+//   go.etcd.io/etcd/server/v3/etcdserver.monitorFileDescriptor#failed
+//   go.etcd.io/etcd/server/v3/etcdserver/version.Monitor.UpdateStorageVersionIfNeeded#failed
 //   go.etcd.io/etcd/server/v3/etcdserver/txn.WarnOfFailedRequest
-//   go.etcd.io/etcd/server/v3/storage.NewBackendQuota
-//   go.etcd.io/etcd/client/v3.Client.unaryClientInterceptor
-//   go.etcd.io/raft/v3.raft.hup
+//   go.etcd.io/etcd/server/v3/storage.NewBackendQuota#exceeds
+//   go.etcd.io/etcd/client/v3.Client.unaryClientInterceptor#retrying
+//   go.etcd.io/raft/v3.raft.hup#pending
 // Why: every healthy start, every new CRD and every client that goes away makes Kubernetes
 //   components warn. etcd warns of settings that a member of one process has on purpose, of
 //   what a new member lacks for its first milliseconds, and of every request that it

@@ -16,11 +16,11 @@ import (
 
 // Upstream fact: how klog writes its lines, and ends the process
 //
-// Mirrors: k8s.io/klog/v2.loggingT.output
+// Mirrors: k8s.io/klog/v2.loggingT.output#OsExit
 //   k8s.io/klog/v2.SetOutputBySeverity
 //   k8s.io/klog/v2.loggingT.formatHeader
 //   k8s.io/klog/v2.OsExit
-//   k8s.io/apiserver/pkg/server.runPostStartHook
+//   k8s.io/apiserver/pkg/server.runPostStartHook#klog.Fatalf
 //   k8s.io/klog/v2.Exit
 //   k8s.io/client-go/rest.logBody
 // Why: klog.SetLogger passes warnings as plain messages. With logtostderr off, a threshold

@@ -11,7 +11,7 @@ import (
 
 // Upstream fact: the error about a stored object that cannot be decoded lacks its key
 //
-// Mirrors: k8s.io/apiserver/pkg/storage/etcd3.store.GetList
+// Mirrors: k8s.io/apiserver/pkg/storage/etcd3.store.GetList#DecodeListItem
 // Why: one such object stops the lists of its type, and with them each start. The decoder
 //   has the revision of the object, by which etcd finds the key.
 // Gain: no optimisation: the error names the object.
