@@ -232,14 +232,6 @@ func damages(s, other *specimen) []damage {
 		{"a flipped byte in a segment", func(d *damaged) error { return flips(d, bad.name) }, before, nil, []string{bad.name, "does not match its SHA-256 sum"}},
 		{"a missing segment", func(d *damaged) error { return os.Remove(path(d, bad.name)) }, before,
 			[]string{fmt.Sprintf("segments %d to %d are missing", number, number)}, []string{fmt.Sprintf("segments %d to %d of chain 1", number, number), fmt.Sprintf("follow revision %d", before), "are missing"}},
-		{"the segments of two servers", func(d *damaged) error {
-			for _, segment := range other.segments {
-				if err := copies(d, segment.name, segment.name); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, s.last(), []string{filepath.Base(other.segments[0].name)}, []string{other.segments[0].name, "of another server"}},
 		{"a chain that ends in the middle", func(d *damaged) error {
 			for _, segment := range s.segments[number-1:] {
 				if err := os.Remove(path(d, segment.name)); err != nil {

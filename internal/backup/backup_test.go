@@ -270,7 +270,12 @@ func TestEncryptedBackup(t *testing.T) {
 			if _, err := Save(t.Context(), path, test.encryption, produce(server(t), Options{})); err != nil {
 				t.Fatal(err)
 			}
-			_, err := extract(t.Context(), RestoreConfig{Backup: path, Key: test.key}, t.TempDir(), func(*Manifest, RestoreConfig) error { return nil })
+			incoming, err := Begin(RestoreConfig{DataDir: t.TempDir(), Stamp: stamp})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = incoming.End() }()
+			_, err = incoming.ExtractFile(t.Context(), path, test.key)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("it said %v, want %q", err, test.want)
 			}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"regexp"
 	"sync"
 	"time"
 
@@ -68,13 +69,8 @@ type Record func(kind, reason, format string, args ...any)
 // Maker makes backups of a server, one at a time, because each needs room on the disk.
 // It is safe for concurrent use.
 type Maker struct {
-	config   *config.ServerConfiguration
-	dir      *datadir.Dir
-	stamp    datadir.Stamp
-	snapshot func(context.Context) (io.ReadCloser, error)
-	size     func(context.Context) (int64, error)
-	log      *slog.Logger
-	turn     chan struct{} // holds one token
+	config MakerConfig
+	turn   chan struct{} // holds one token
 
 	mu      sync.Mutex
 	account Account
@@ -82,9 +78,14 @@ type Maker struct {
 
 // MakerConfig configures a [Maker].
 type MakerConfig struct {
-	// Config of the server. Its section backup has the schedule and the directory.
-	Config *config.ServerConfiguration
-	Dir    *datadir.Dir
+	// Backup is the section of the configuration.
+	Backup config.Backup
+	// Prefix of the API servers' keys.
+	Prefix string
+	// Effective renders the configuration, and Files are those that it names.
+	Effective func() ([]byte, error)
+	Files     func() []config.Field
+	Dir       *datadir.Dir
 	// Stamp is the release that has written the data.
 	Stamp datadir.Stamp
 	// Snapshot streams the store with its sum at the end, and Size is that of its
@@ -97,10 +98,7 @@ type MakerConfig struct {
 
 // NewMaker returns a maker. [Maker.KeepSchedule] makes the scheduled backups.
 func NewMaker(cfg MakerConfig) *Maker {
-	a := &Maker{
-		config: cfg.Config, dir: cfg.Dir, stamp: cfg.Stamp, snapshot: cfg.Snapshot, size: cfg.Size, log: cfg.Log,
-		turn: make(chan struct{}, 1),
-	}
+	a := &Maker{config: cfg, turn: make(chan struct{}, 1)}
 	a.turn <- struct{}{}
 	return a
 }
@@ -121,7 +119,7 @@ func (a *Maker) TakeTurn(ctx context.Context) (release func(), err error) {
 
 // Produce makes a backup of the data for a client.
 func (a *Maker) Produce(options Options) Produce {
-	produce := a.produce(a.stamp, options)
+	produce := a.produce(a.config.Stamp, options)
 	return func(ctx context.Context, w io.Writer) error {
 		err := produce(ctx, w)
 		if err == nil && options.Reason != ReasonJournal {
@@ -140,16 +138,16 @@ func (a *Maker) produce(stamp datadir.Stamp, options Options) Produce {
 		}
 		release = sync.OnceFunc(release) // Spooled calls it before the backup is written to a slow client
 		defer release()
-		effective, err := a.config.Marshal()
+		effective, err := a.config.Effective()
 		if err != nil {
 			return err
 		}
 		source := Source{
-			DataDir: a.dir.Path(), Stamp: stamp, Prefix: a.config.Etcd.External.Prefix,
-			Config: effective, ConfigFiles: a.config.InputFiles(), Snapshot: a.snapshot,
+			DataDir: a.config.Dir.Path(), Stamp: stamp, Prefix: a.config.Prefix,
+			Config: effective, ConfigFiles: a.config.Files(), Snapshot: a.config.Snapshot,
 			Spooled: release,
 		}
-		if err := a.checkRoom(ctx, a.dir.Path()); err != nil {
+		if err := a.checkRoom(ctx, a.config.Dir.Path()); err != nil {
 			return err
 		}
 		_, err = Write(ctx, w, source, options)
@@ -168,11 +166,11 @@ func (a *Maker) recordBackup(at time.Time, file string) {
 
 // checkRoom returns an error if the disk of dir has no room for a copy of the database.
 func (a *Maker) checkRoom(ctx context.Context, dir string) error {
-	size, err := a.size(ctx)
+	size, err := a.config.Size(ctx)
 	if err != nil {
 		return err
 	}
-	return datadir.CheckRoom(dir, size, a.dir.Path())
+	return datadir.CheckRoom(dir, size, a.config.Dir.Path())
 }
 
 // save makes a backup in the configured directory and removes older ones with the same
@@ -191,7 +189,7 @@ func (a *Maker) save(ctx context.Context, stamp datadir.Stamp, reason string, ke
 	}
 	a.recordBackup(time.Now(), path)
 	if _, err := Prune(dir, reason, keep, since); err != nil {
-		a.log.Warn("removing old backups failed", "error", err)
+		a.config.Log.Warn("removing old backups failed", "error", err)
 	}
 	return path, nil
 }
@@ -199,32 +197,32 @@ func (a *Maker) save(ctx context.Context, stamp datadir.Stamp, reason string, ke
 // BeforeUpgrade makes a backup if another release has written the data. The embedded
 // etcd must not run: a newer one may convert the data.
 func (a *Maker) BeforeUpgrade(ctx context.Context) error {
-	previous := a.dir.Previous
-	if previous == nil || sameRelease(*previous, a.stamp) || !a.config.Backup.BeforeUpgrade {
+	previous := a.config.Dir.Previous
+	if previous == nil || sameRelease(*previous, a.config.Stamp) || !a.config.Backup.BeforeUpgrade {
 		return nil
 	}
 	// Attempts that fail before they take the directory over each make a backup. The first
 	// one is of data that no newer etcd has opened.
-	since, err := a.dir.StampTime()
+	since, err := a.config.Dir.StampTime()
 	if err != nil {
 		return err
 	}
 	path, err := a.save(ctx, *previous, ReasonUpgrade, keepUpgrades, since)
 	if errors.Is(err, errors.ErrUnsupported) {
-		a.log.Warn("no backup is made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "error", err)
+		a.config.Log.Warn("no backup is made before the upgrade", "from", previous.Version, "to", a.config.Stamp.Version, "error", err)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("make a backup before the upgrade to %s from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.stamp.Version, previous.Version, err)
+		return fmt.Errorf("make a backup before the upgrade to %s from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.config.Stamp.Version, previous.Version, err)
 	}
-	a.log.Info("backup made before the upgrade", "from", previous.Version, "to", a.stamp.Version, "file", path)
+	a.config.Log.Info("backup made before the upgrade", "from", previous.Version, "to", a.config.Stamp.Version, "file", path)
 	return nil
 }
 
 // KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
 func (a *Maker) KeepSchedule(ctx context.Context, record Record) {
 	registerMetrics()
-	if path, at, err := LatestAny(a.config.Backup.Dir); err == nil { // Latest reports the error below
+	if path, at, err := Latest(a.config.Backup.Dir, ReasonManual, ReasonScheduled, ReasonUpgrade); err == nil { // the next call reports the error below
 		a.recordBackup(at, path)
 	}
 	if a.config.Backup.Schedule == "" {
@@ -232,23 +230,21 @@ func (a *Maker) KeepSchedule(ctx context.Context, record Record) {
 	}
 	schedule, err := cron.ParseStandard(a.config.Backup.Schedule)
 	if err != nil {
-		a.log.Error("parsing backup.schedule failed: no backups are made", "error", err) // Validate has parsed it before
+		a.config.Log.Error("parsing backup.schedule failed: no backups are made", "error", err) // Validate has parsed it before
 		return
 	}
 	_, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)
 	if err != nil {
-		a.log.Warn("finding the last backup failed: the schedule starts now", "error", err)
+		a.config.Log.Warn("finding the last backup failed: the schedule starts now", "error", err)
 	}
 	if last.IsZero() {
 		last = time.Now()
 	} else {
 		backupTime.WithLabelValues("success").Set(float64(last.Unix()))
 	}
-	others := a.otherServers()
 	for a.waitFor(ctx, schedule, last) {
-		others.report(record)
 		limit := max(time.Until(schedule.Next(time.Now())), minOverdue)
-		a.watchOverdue(ctx, limit, record, func() { others.exclude(a.scheduled(ctx, record)) })
+		a.watchOverdue(ctx, limit, record, func() { a.scheduled(ctx, record) })
 		last = time.Now()
 	}
 }
@@ -281,21 +277,21 @@ func (a *Maker) waitFor(ctx context.Context, schedule cron.Schedule, last time.T
 	}
 }
 
-// scheduled makes one backup and reports its result. It returns the path, or "".
-func (a *Maker) scheduled(ctx context.Context, record Record) string {
+// scheduled makes one backup and reports its result.
+func (a *Maker) scheduled(ctx context.Context, record Record) {
 	began := time.Now()
-	path, err := a.save(ctx, a.stamp, ReasonScheduled, a.config.Backup.Keep, time.Time{})
+	path, err := a.save(ctx, a.config.Stamp, ReasonScheduled, a.config.Backup.Keep, time.Time{})
 	if ctx.Err() != nil {
-		return path
+		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
 		a.account.Error = err.Error()
 		backupTime.WithLabelValues("failure").SetToCurrentTime()
-		a.log.Error("the scheduled backup failed", "error", err)
+		a.config.Log.Error("the scheduled backup failed", "error", err)
 		record(corev1.EventTypeWarning, "BackupFailed", "The scheduled backup failed: %v", err)
-		return path
+		return
 	}
 	a.account.Error = ""
 	backupTime.WithLabelValues("success").SetToCurrentTime()
@@ -303,9 +299,8 @@ func (a *Maker) scheduled(ctx context.Context, record Record) string {
 	if info, err := os.Stat(path); err == nil { // otherwise it was moved
 		backupSize.Set(float64(info.Size()))
 	}
-	a.log.Info("backup made", "file", path, "took", time.Since(began).Round(time.Millisecond).String())
+	a.config.Log.Info("backup made", "file", path, "took", time.Since(began).Round(time.Millisecond).String())
 	record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
-	return path
 }
 
 // Account returns the state of the backups.
@@ -322,5 +317,20 @@ func (a *Maker) Endpoint() http.Handler {
 	if a.config.Backup.Endpoint == config.Off {
 		return EndpointOff()
 	}
-	return NewEndpoint(a.config.Backup.EncryptTo, a.Produce, a.log)
+	return NewEndpoint(a.config.Backup.EncryptTo, a.Produce, a.config.Log)
+}
+
+// buildSuffix matches what `git describe` adds to a tag: the number of commits
+// since, the hash, and "-dirty".
+var buildSuffix = regexp.MustCompile(`(-[0-9]+-g[0-9a-f]+)?(-dirty)?$`)
+
+// sameRelease reports whether two stamps are of builds of one release with the same
+// libraries. A build without a tag is a release of its own, by its commit.
+func sameRelease(a, b datadir.Stamp) bool {
+	a.Version, b.Version = releaseOf(a.Version), releaseOf(b.Version)
+	return a == b
+}
+
+func releaseOf(version string) string {
+	return buildSuffix.ReplaceAllString(version, "")
 }

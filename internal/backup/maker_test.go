@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,15 +23,14 @@ import (
 // written. Call it in a bubble of synctest, whose clock its backups are dated by.
 func maker(t *testing.T, data []byte) *Maker {
 	t.Helper()
-	cfg := config.Default()
-	cfg.DataDir, cfg.Backup.Dir = t.TempDir(), t.TempDir()
+	dataDir := t.TempDir()
 	previous := stamp
 	previous.Version = "v0.9.0"
 	hourAgo := time.Now().Add(-time.Hour)
-	if err := errors.Join(datadir.WriteStampFile(cfg.DataDir, previous), os.Chtimes(filepath.Join(cfg.DataDir, "version.json"), hourAgo, hourAgo)); err != nil {
+	if err := errors.Join(datadir.WriteStampFile(dataDir, previous), os.Chtimes(filepath.Join(dataDir, "version.json"), hourAgo, hourAgo)); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := datadir.Open(cfg.DataDir, stamp)
+	dir, err := datadir.Open(dataDir, stamp)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +40,8 @@ func maker(t *testing.T, data []byte) *Maker {
 		}
 	})
 	return NewMaker(MakerConfig{
-		Config: cfg, Dir: dir, Stamp: stamp, Log: slog.New(slog.DiscardHandler),
+		Backup: config.Backup{Dir: t.TempDir(), BeforeUpgrade: true}, Dir: dir, Stamp: stamp, Log: slog.New(slog.DiscardHandler),
+		Effective: func() ([]byte, error) { return nil, nil }, Files: func() []config.Field { return nil },
 		Snapshot: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
 		Size:     func(context.Context) (int64, error) { return int64(len(data)), nil },
 	})
@@ -140,85 +139,4 @@ func TestClockSetBack(t *testing.T) {
 			t.Errorf("the account is %+v", account)
 		}
 	})
-}
-
-// TestServersThatShareADirectory: servers whose schedules are due in the same second replace
-// none of each other's backups, and report that they share the directory.
-func TestServersThatShareADirectory(t *testing.T) {
-	data := database(t, writes)
-	synctest.Test(t, func(t *testing.T) {
-		servers := []*Maker{maker(t, data), maker(t, data)}
-		reasons := make([][]string, len(servers))
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		for i, a := range servers {
-			a.config.Backup.Dir = servers[0].config.Backup.Dir
-			a.config.Backup.Schedule, a.config.Backup.Keep = "@every 1h", 10
-			running.Go(func() {
-				a.KeepSchedule(ctx, func(_, reason, _ string, _ ...any) { reasons[i] = append(reasons[i], reason) })
-			})
-		}
-		time.Sleep(150 * time.Minute) // two times of the schedule
-		cancel()
-		running.Wait()
-		if names := namesIn(t, servers[0].config.Backup.Dir); len(names) != 4 {
-			t.Errorf("the directory has %v", names)
-		}
-		shared := 0
-		for i, a := range servers {
-			if account := a.Account(); account.Error != "" {
-				t.Error(account.Error)
-			}
-			if slices.Contains(reasons[i], "BackupDirShared") {
-				shared++
-			}
-		}
-		if shared == 0 {
-			t.Errorf("the events are %v", reasons)
-		}
-	})
-}
-
-// TestOwnBackupsOnALateVolume: backups that a server made before its start are not taken
-// for those of another one when their volume is mounted, or can be read, only after it.
-func TestOwnBackupsOnALateVolume(t *testing.T) {
-	data := database(t, writes)
-	for name, test := range map[string]struct {
-		unmounted func(dir string) error
-		made      time.Duration // after the start
-	}{
-		"an empty mount point": {func(string) error { return nil }, -24 * time.Hour},
-		"no mount point":       {os.Remove, -24 * time.Hour},
-		"not readable, and made with a clock ahead": {func(dir string) error {
-			return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600))
-		}, 240 * time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := maker(t, data)
-				dir := a.config.Backup.Dir
-				a.config.Backup.Schedule, a.config.Backup.Keep = "@every 1h", 10
-				if err := test.unmounted(dir); err != nil {
-					t.Fatal(err)
-				}
-				own := filepath.Join(dir, FileName(ReasonScheduled, Encryption{}, time.Now().Add(test.made)))
-				var reasons []string
-				ctx, cancel := context.WithCancel(t.Context())
-				var running sync.WaitGroup
-				running.Go(func() {
-					a.KeepSchedule(ctx, func(_, reason, _ string, _ ...any) { reasons = append(reasons, reason) })
-				})
-				time.Sleep(30 * time.Minute)
-				if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(own, nil, 0o600)); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(2 * time.Hour) // two times of the schedule
-				cancel()
-				running.Wait()
-				if want := []string{"BackupMade", "BackupMade"}; !slices.Equal(reasons, want) {
-					t.Errorf("the events are %v, want %v", reasons, want)
-				}
-			})
-		})
-	}
 }

@@ -130,6 +130,16 @@ func parseManifest(data []byte) (*Manifest, error) {
 	return m, nil
 }
 
+// Objects returns the number of objects.
+func (m *Manifest) Objects() (n int) {
+	if m.Snapshot != nil {
+		for _, count := range m.Snapshot.Resources {
+			n += count.Objects
+		}
+	}
+	return n
+}
+
 // Encrypted returns the number of encrypted objects by resource.
 func (m *Manifest) Encrypted() map[string]int {
 	encrypted := map[string]int{}

@@ -12,58 +12,65 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// maxReads bounds the attempts to read the files of a directory as they were at one moment.
+// maxReads bounds the attempts to read files as they were at one moment.
 const maxReads = 20
 
-// readFiles returns the contents of the files in a directory, which need not exist, by name,
-// as they were at one moment. A rotation changes several, and the key that signs must be the
-// one that its journal names.
-func readFiles(dir string) (map[string][]byte, error) {
+// AtOneMoment calls read with the files that list returns, again until none has changed
+// meanwhile, and returns those files. A rotation changes several, and the key that signs must
+// be the one that its record names.
+func AtOneMoment(list func() (map[string]fs.FileInfo, error), read func(map[string]fs.FileInfo) error) (map[string]fs.FileInfo, error) {
 	for range maxReads {
-		before, err := regularFiles(dir)
+		before, err := list()
 		if err != nil {
 			return nil, err
 		}
-		contents, readErr := readAll(dir, before)
-		after, err := regularFiles(dir)
+		readErr := read(before)
+		after, err := list()
 		if err != nil {
 			return nil, err
 		}
-		if maps.EqualFunc(before, after, isUnchanged) {
-			return contents, readErr
+		if maps.EqualFunc(before, after, IsUnchanged) {
+			return before, readErr
 		}
 	}
-	return nil, fmt.Errorf("read the content of the backup: the files in %s change all the time: try again", dir)
+	return nil, errors.New("the files change all the time: try again")
 }
 
-func readAll(dir string, files map[string]fs.FileInfo) (map[string][]byte, error) {
-	contents := map[string][]byte{}
-	for name := range files {
-		var err error
-		if contents[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-			return nil, fmt.Errorf("read the content of the backup: %w", err)
+// IsUnchanged reports whether a file was neither written nor replaced between two looks.
+func IsUnchanged(before, after fs.FileInfo) bool {
+	return os.SameFile(before, after) && before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
+}
+
+// readFiles returns the contents of the files in a directory, which need not exist, by name,
+// as they were at one moment.
+func readFiles(dir string) (contents map[string][]byte, err error) {
+	_, err = AtOneMoment(func() (map[string]fs.FileInfo, error) { return RegularFiles(dir) }, func(files map[string]fs.FileInfo) (err error) {
+		contents = map[string][]byte{}
+		for name := range files {
+			if contents[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the content of the backup: %s: %w", dir, err)
 	}
 	return contents, nil
 }
 
-// isUnchanged reports whether a file was neither written nor replaced between two looks.
-func isUnchanged(before, after fs.FileInfo) bool {
-	return os.SameFile(before, after) && before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
-}
-
-// regularFiles lists a directory, which need not exist, by name.
-func regularFiles(dir string) (map[string]fs.FileInfo, error) {
+// RegularFiles lists a directory, which need not exist, by name. It leaves out temporary
+// files, whose names begin with a dot.
+func RegularFiles(dir string) (map[string]fs.FileInfo, error) {
 	found, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the content of the backup: %w", err)
+		return nil, fmt.Errorf("list certificates and keys: %w", err)
 	}
 	files := map[string]fs.FileInfo{}
 	for _, file := range found {
-		// A name that begins with a dot is a temporary file.
 		if file.IsDir() || strings.HasPrefix(file.Name(), ".") {
 			continue
 		}
@@ -72,7 +79,7 @@ func regularFiles(dir string) (map[string]fs.FileInfo, error) {
 			continue // it was replaced or removed just now
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the content of the backup: %w", err)
+			return nil, fmt.Errorf("list certificates and keys: %w", err)
 		}
 		files[file.Name()] = info
 	}

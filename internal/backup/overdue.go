@@ -44,6 +44,6 @@ func (a *Maker) overdue(began time.Time, record Record) {
 	a.mu.Lock()
 	a.account.Error = text + ", since " + began.Format(time.DateTime)
 	a.mu.Unlock()
-	a.log.Warn(text, "began", began, "dir", a.config.Backup.Dir)
+	a.config.Log.Warn(text, "began", began, "dir", a.config.Backup.Dir)
 	record(corev1.EventTypeWarning, "BackupOverdue", "%s", text)
 }

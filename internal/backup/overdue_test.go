@@ -6,14 +6,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestOverdueBackup: a backup that hangs is reported once, and one that ends is not.
 func TestOverdueBackup(t *testing.T) {
 	log := &bytes.Buffer{}
-	a := NewMaker(MakerConfig{Config: config.Default(), Log: slog.New(slog.NewTextHandler(log, nil))})
+	a := NewMaker(MakerConfig{Log: slog.New(slog.NewTextHandler(log, nil))})
 	events := make(chan string, 10)
 	record := func(_, reason, _ string, _ ...any) { events <- reason }
 	a.watchOverdue(t.Context(), time.Hour, record, func() {})

@@ -3,7 +3,6 @@ package backup
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,10 +12,23 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// unpack replaces etcd in the tests: it makes the directory from the snapshot.
-func unpack(snapshot, _, dir string) error {
-	data, err := os.ReadFile(snapshot)
-	return errors.Join(err, datadir.WriteFile(filepath.Join(dir, "db"), data, 0o600))
+// restore restores the backup in the file, as journal.Restore does, with a file in the place
+// of etcd's directory.
+func restore(ctx context.Context, file, dir string, keep ...string) (restored *Restored, err error) {
+	i, err := Begin(RestoreConfig{DataDir: dir, Keep: keep, Stamp: stamp})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, i.End()) }()
+	m, err := i.ExtractFile(ctx, file, Key{})
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(i.Snapshot())
+	if err := errors.Join(err, datadir.WriteFile(i.Join("etcd", "db"), data, 0o600)); err != nil {
+		return nil, err
+	}
+	return i.Replace(m)
 }
 
 func saved(t *testing.T, source Source, options Options) string {
@@ -43,7 +55,7 @@ func names(t *testing.T, dir string) []string {
 
 func TestRestoreIntoANewDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	restored, err := Restore(t.Context(), RestoreConfig{Backup: saved(t, server(t), Options{}), DataDir: dir, Stamp: stamp, Snapshot: unpack})
+	restored, err := restore(t.Context(), saved(t, server(t), Options{}), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +85,7 @@ func TestRestoreKeepsThePreviousDirectory(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	restored, err := Restore(t.Context(), RestoreConfig{Backup: path, DataDir: dir, Stamp: stamp, Snapshot: unpack, Keep: []string{"backups"}})
+	restored, err := restore(t.Context(), path, dir, "backups")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,21 +111,18 @@ func TestRestoreRefuses(t *testing.T) {
 	bundle := server(t)
 	bundle.Snapshot = nil
 	for name, test := range map[string]struct {
-		backup   string
-		snapshot func(string, string, string) error
-		want     string
+		backup, want string
 	}{
-		"truncated":      {cut, unpack, ErrDamaged.Error()},
-		"missing":        {filepath.Join(t.TempDir(), "missing"), unpack, "missing: "},
-		"newer":          {saved(t, newer, Options{}), unpack, "newer"},
-		"a bundle":       {saved(t, bundle, Options{}), unpack, "bundle import"},
-		"etcd refuses":   {saved(t, server(t), Options{}), func(string, string, string) error { return io.ErrUnexpectedEOF }, "unexpected EOF"},
-		"another format": {os.Args[0], unpack, ErrDamaged.Error()},
+		"truncated":      {cut, ErrDamaged.Error()},
+		"missing":        {filepath.Join(t.TempDir(), "missing"), "missing: "},
+		"newer":          {saved(t, newer, Options{}), "newer"},
+		"a bundle":       {saved(t, bundle, Options{}), "bundle import"},
+		"another format": {os.Args[0], ErrDamaged.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := server(t).DataDir
 			before := names(t, dir)
-			_, err := Restore(t.Context(), RestoreConfig{Backup: test.backup, DataDir: dir, Stamp: stamp, Snapshot: test.snapshot})
+			_, err := restore(t.Context(), test.backup, dir)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("it said %v, want %q", err, test.want)
 			}
@@ -121,7 +130,7 @@ func TestRestoreRefuses(t *testing.T) {
 				t.Errorf("the directory has %v, and had %v", after, before)
 			}
 			missing := filepath.Join(t.TempDir(), "missing")
-			if _, err := Restore(t.Context(), RestoreConfig{Backup: test.backup, DataDir: missing, Stamp: stamp, Snapshot: test.snapshot}); err == nil {
+			if _, err := restore(t.Context(), test.backup, missing); err == nil {
 				t.Error("into a new directory it is restored")
 			}
 			if _, err := os.Stat(missing); !os.IsNotExist(err) {
@@ -139,7 +148,7 @@ func TestRestoreNeedsTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = held.Close() }()
-	if _, err := Restore(t.Context(), RestoreConfig{Backup: path, DataDir: source.DataDir, Stamp: stamp, Snapshot: unpack}); !errors.Is(err, datadir.ErrLocked) {
+	if _, err := restore(t.Context(), path, source.DataDir); !errors.Is(err, datadir.ErrLocked) {
 		t.Errorf("it said %v", err)
 	}
 }
@@ -149,17 +158,17 @@ func TestBundle(t *testing.T) {
 	source.Snapshot = nil
 	path := saved(t, source, Options{Reason: ReasonBundle})
 	dir := filepath.Join(t.TempDir(), "second")
-	if _, err := ImportBundle(t.Context(), RestoreConfig{Backup: path, DataDir: dir, Stamp: stamp}); err != nil {
+	if _, err := ImportBundle(t.Context(), RestoreConfig{DataDir: dir, Stamp: stamp}, path, Key{}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "pki", "ca.key")); err != nil || string(got) != "key" {
 		t.Errorf("the key is %q, %v", got, err)
 	}
-	if _, err := ImportBundle(t.Context(), RestoreConfig{Backup: path, DataDir: dir, Stamp: stamp}); err == nil || !strings.Contains(err.Error(), "--data-dir") {
+	if _, err := ImportBundle(t.Context(), RestoreConfig{DataDir: dir, Stamp: stamp}, path, Key{}); err == nil || !strings.Contains(err.Error(), "--data-dir") {
 		t.Errorf("a second import said %v", err)
 	}
 	whole := saved(t, server(t), Options{})
-	if _, err := ImportBundle(t.Context(), RestoreConfig{Backup: whole, DataDir: filepath.Join(t.TempDir(), "third"), Stamp: stamp}); err == nil || !strings.Contains(err.Error(), "backup restore") {
+	if _, err := ImportBundle(t.Context(), RestoreConfig{DataDir: filepath.Join(t.TempDir(), "third"), Stamp: stamp}, whole, Key{}); err == nil || !strings.Contains(err.Error(), "backup restore") {
 		t.Errorf("importing a backup said %v", err)
 	}
 }
@@ -171,7 +180,7 @@ func TestRestoreIsCancelled(t *testing.T) {
 	interrupted := errors.New("interrupted")
 	cancel(interrupted)
 	dir := filepath.Join(t.TempDir(), "new")
-	_, err := Restore(ctx, RestoreConfig{Backup: saved(t, server(t), Options{}), DataDir: dir, Stamp: stamp, Snapshot: unpack})
+	_, err := restore(ctx, saved(t, server(t), Options{}), dir)
 	if !errors.Is(err, interrupted) || errors.Is(err, ErrDamaged) {
 		t.Errorf("the error is %v", err)
 	}

@@ -28,18 +28,20 @@ func FileName(reason string, encryption Encryption, now time.Time) string {
 	return fmt.Sprintf("%s-%s%s", reason, now.UTC().Format(fileTime), encryption.Extension())
 }
 
-// Latest returns the newest backup with the reason in the directory, and its time,
+// Latest returns the newest backup with one of the reasons in the directory, and its time,
 // according to the file names. Without one it returns an empty path. It skips backups
 // that are dated in the future: they were made while the clock was ahead.
-func Latest(dir, reason string) (path string, made time.Time, err error) {
+func Latest(dir string, reasons ...string) (path string, made time.Time, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", time.Time{}, fmt.Errorf("find the latest backup: %w", err)
 	}
 	now := time.Now()
 	for _, e := range entries {
-		if at, ours := madeAt(e.Name(), reason); ours && at.After(made) && !at.After(now) {
-			path, made = filepath.Join(dir, e.Name()), at
+		for _, reason := range reasons {
+			if at, ours := madeAt(e.Name(), reason); ours && at.After(made) && !at.After(now) {
+				path, made = filepath.Join(dir, e.Name()), at
+			}
 		}
 	}
 	return path, made, nil
@@ -51,22 +53,6 @@ func madeAt(name, reason string) (at time.Time, ok bool) {
 	stamp, _, _ := strings.Cut(rest, ".")
 	at, err := time.Parse(fileTime, stamp)
 	return at, ours && err == nil && isBackup(name)
-}
-
-// LatestAny returns the path of the latest backup in the directory, whatever the
-// reason it was made for, and when it was made; empty without one. Backups that were
-// renamed are not found.
-func LatestAny(dir string) (path string, made time.Time, err error) {
-	for _, reason := range []string{ReasonManual, ReasonScheduled, ReasonUpgrade} {
-		found, at, err := Latest(dir, reason)
-		if err != nil {
-			return "", time.Time{}, err
-		}
-		if at.After(made) {
-			path, made = found, at
-		}
-	}
-	return path, made, nil
 }
 
 // Copy produces a backup, verifies it, encrypts it and writes it to w. After an error

@@ -29,7 +29,7 @@ func spool(ctx context.Context, file *os.File, open func(context.Context) (io.Re
 	if err = errors.Join(err, stream.Close(), file.Sync()); err != nil {
 		return nil, fmt.Errorf("copy the snapshot of etcd to %s: %w", file.Name(), err)
 	}
-	snapshot, err := describe(file.Name(), prefix)
+	snapshot, err := Describe(file.Name(), prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +37,9 @@ func spool(ctx context.Context, file *os.File, open func(context.Context) (io.Re
 	return snapshot, nil
 }
 
-// describe counts the objects of a database. It reads all of it, which also verifies that
-// it can be read.
-func describe(path, prefix string) (*Snapshot, error) {
+// Describe counts the objects of a database. It reads all of it, which also verifies that
+// it can be read. Prefix is that of the API servers' keys.
+func Describe(path, prefix string) (*Snapshot, error) {
 	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true})
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshot: %w", err)

@@ -4,14 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"testing"
-
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestNoTurnForEndedRequests: a stop ends requests that wait for a turn, and gives them
 // the turn of another one.
 func TestNoTurnForEndedRequests(t *testing.T) {
-	a := NewMaker(MakerConfig{Config: config.Default(), Log: slog.New(slog.DiscardHandler)})
+	a := NewMaker(MakerConfig{Log: slog.New(slog.DiscardHandler)})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 { // select takes any of the channels that are ready

@@ -141,7 +141,7 @@ func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut 
 		if withoutKeys {
 			// Certificates are left out, too: without their keys they prevent that
 			// new ones are made.
-			files, err := regularFiles(dir)
+			files, err := RegularFiles(dir)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -144,7 +144,7 @@ func saveBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string
 	stop()
 	text := "saved " + file
 	if m.Snapshot != nil {
-		text += fmt.Sprintf(": %s at revision %d", quantity(objects(m), "object"), m.Snapshot.Revision)
+		text += fmt.Sprintf(": %s at revision %d", quantity(m.Objects(), "object"), m.Snapshot.Revision)
 	}
 	if _, err := fmt.Fprintln(cmd.ErrOrStderr(), text); err != nil {
 		return err
@@ -235,7 +235,7 @@ func printBackups(w io.Writer, backups []backup.Listed) error {
 			if m := a.Manifest; m != nil {
 				created, version = m.Created, m.Stamp.Version
 				if m.Snapshot != nil {
-					revision, count = fmt.Sprint(m.Snapshot.Revision), fmt.Sprint(objects(m))
+					revision, count = fmt.Sprint(m.Snapshot.Revision), fmt.Sprint(m.Objects())
 				}
 			} else if a.Encrypted {
 				version = "(encrypted)"
@@ -243,14 +243,6 @@ func printBackups(w io.Writer, backups []backup.Listed) error {
 			row("%s\t%s\t%s\t%s\t%s\t%s", created.Local().Format(time.DateTime), bytes(a.SizeBytes), revision, count, version, a.Path)
 		}
 	})
-}
-
-func objects(m *backup.Manifest) int {
-	n := 0
-	for _, count := range m.Snapshot.Resources {
-		n += count.Objects
-	}
-	return n
 }
 
 func newBackupInspect() *cobra.Command {

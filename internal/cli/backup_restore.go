@@ -56,17 +56,22 @@ func newBackupRestore() *cobra.Command {
 			if err := requireNamed(cfg.DataDir, cmd.Flags().Changed("data-dir") || cmd.Flags().Changed("config")); err != nil {
 				return err
 			}
-			var restored *backup.Restored
+			restore := journal.RestoreConfig{Target: target, Key: key.key, Progress: &journal.RestoreProgress{}}
+			task, done := "restoring the backup", directorySize(filepath.Join(cfg.DataDir, "restore.tmp"))
 			switch {
 			case (len(args) == 1) == (from.from != ""):
 				return usageError(errors.New("give either the FILE of a backup or --from with a journal"))
 			case from.from != "":
-				restored, err = restoreJournal(cmd, cfg, from, target, key.key)
+				task, done = "restoring from the journal", func() string { return restoreProgress(restore.Progress) }
+				if restore.Store, err = from.location(cfg).Open(); err != nil {
+					return err
+				}
 			case target != (journal.Target{}):
 				return usageError(errors.New("--at and --revision need --from: a backup is of one moment"))
 			default:
-				restored, err = restoreBackup(cmd, cfg, args[0], key.key)
+				restore.File = args[0]
 			}
+			restored, err := restoreWith(cmd, cfg, restore, task, done)
 			if err != nil {
 				return err
 			}
@@ -90,20 +95,25 @@ func requireNamed(dataDir string, named bool) error {
 	return usageError(fmt.Errorf("%s has the data of a server, which this would replace: name it with --data-dir %s, or name another directory", dataDir, dataDir))
 }
 
-func restoreBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, key backup.Key) (*backup.Restored, error) {
+// restoreWith restores and says what it does.
+func restoreWith(cmd *cobra.Command, cfg *config.ServerConfiguration, restore journal.RestoreConfig, task string, done func() string) (*backup.Restored, error) {
 	showProgress(cmd)
-	defer track(cmd, "restoring the backup", directorySize(filepath.Join(cfg.DataDir, "restore.tmp")))()
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return parts.Restore(cmd.Context(), cfg, log, file, key)
+	errOut := cmd.ErrOrStderr()
+	restore.Say = func(format string, args ...any) {
+		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the restore continues
+	}
+	defer track(cmd, task, done)()
+	return parts.Restore(cmd.Context(), cfg, log, restore)
 }
 
 // printRestored prints the result of a restore.
 func printRestored(out io.Writer, dataDir string, restored *backup.Restored) error {
 	m := restored.Manifest
-	if _, err := fmt.Fprintf(out, "restored %s: %s as of revision %d\n", dataDir, quantity(objects(m), "object"), m.Snapshot.Revision); err != nil {
+	if _, err := fmt.Fprintf(out, "restored %s: %s as of revision %d\n", dataDir, quantity(m.Objects(), "object"), m.Snapshot.Revision); err != nil {
 		return err
 	}
 	if err := printLeftOut(out, m); err != nil {

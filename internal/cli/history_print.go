@@ -9,6 +9,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
 )
 
+// preciseTime is time.DateTime with milliseconds.
+const preciseTime = "2006-01-02 15:04:05.000"
+
 // alignedVersions is how many lines of versions have the same columns. They are printed
 // together.
 const alignedVersions = 1000

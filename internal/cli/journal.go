@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,9 +11,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
 // fromFlags locate a journal.
@@ -62,85 +59,16 @@ func journalRows(a *journal.Account) []string {
 	return append(rows, text)
 }
 
-// restoreJournal restores from a journal and prints what it does.
-func restoreJournal(cmd *cobra.Command, cfg *config.ServerConfiguration, from *fromFlags, target journal.Target, key backup.Key) (*backup.Restored, error) {
-	showProgress(cmd)
-	log, err := commandLog(cmd, cfg)
-	if err != nil {
-		return nil, err
+// restoreProgress describes for a person what a restore has read of a journal.
+func restoreProgress(p *journal.RestoreProgress) string {
+	if replayed := p.Replayed.Load(); replayed > 0 {
+		return fmt.Sprintf("%d of %d segments", replayed, p.Segments.Load())
 	}
-	errOut := cmd.ErrOrStderr()
-	say := func(format string, args ...any) {
-		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the restore continues
-	}
-	began := time.Now()
-	done := restoreProgress{}
-	stop := track(cmd, "restoring from the journal", done.text)
-	defer stop()
-	return parts.RestoreJournal(cmd.Context(), cfg, log, parts.RestoreRequest{
-		Location: from.location(cfg), Target: target, Key: key, Say: say, Fetched: &done.fetched,
-		Planned: func(plan *journal.Plan) error {
-			base := plan.Bases[0]
-			done.base.Store(base.Object.SizeBytes)
-			say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store, base.Time.Local().Format(time.DateTime), base.Revision)
-			return nil
-		},
-		Prepared: func(outcome *journal.Outcome, m *backup.Manifest) {
-			stop()
-			sayOutcome(say, target, outcome, objects(m), time.Since(began))
-		},
-		Progress: func(replayed, total int) {
-			text := fmt.Sprintf("%d of %d segments", replayed, total)
-			done.replayed.Store(&text)
-			if replayed == total {
-				say("%s", text)
-			}
-		},
-	})
-}
-
-// restoreProgress is what a restore has done so far. It is safe for concurrent use.
-type restoreProgress struct {
-	fetched  progress.Counter
-	base     atomic.Int64           // the size of the base in bytes; 0 before it is known
-	replayed atomic.Pointer[string] // segments; nil before the first one
-}
-
-// text describes it for a person.
-func (p *restoreProgress) text() string {
-	if text := p.replayed.Load(); text != nil {
-		return *text
-	}
-	if size := p.base.Load(); size > 0 {
-		return fmt.Sprintf("%s of the base of %s", bytes(p.fetched.Bytes()), bytes(size))
+	if size := p.Base.Load(); size > 0 {
+		return fmt.Sprintf("%s of the base of %s", bytes(p.Fetched.Bytes()), bytes(size))
 	}
 	return ""
 }
-
-// sayOutcome says what a restore is about to put into the data directory.
-func sayOutcome(say func(format string, args ...any), target journal.Target, outcome *journal.Outcome, objects int, took time.Duration) {
-	say("revision %d of %s with %d objects: %d changes were replayed in %s", outcome.Revision, outcome.Time.Local().Format(preciseTime), objects,
-		outcome.Changes, took.Round(time.Millisecond))
-	switch {
-	case !target.At.IsZero():
-		say("that is %s before %s, and the journal has no change between the two", target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
-	case target.Revision != 0 && outcome.Revision != target.Revision:
-		say("that is the last one before revision %d", target.Revision)
-	case target.Revision != 0:
-		say("that is the requested revision")
-	case outcome.Broken == nil:
-		say("that is the newest one in the journal")
-	}
-	if leftOut := outcome.LeftOut; len(leftOut) > 0 {
-		say("WARNING: %d segments of another server were left out, the first is %s", len(leftOut), leftOut[0])
-	}
-	if broken := outcome.Broken; broken != nil {
-		say("WARNING: the journal continues, but the rest cannot be restored: %v", broken)
-	}
-}
-
-// preciseTime is time.DateTime with milliseconds.
-const preciseTime = "2006-01-02 15:04:05.000"
 
 // restoreTarget reads the flags --at and --revision.
 func restoreTarget(at string, revision int64) (journal.Target, error) {

@@ -1,11 +1,13 @@
 package journal
 
 import (
+	"context"
 	"fmt"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
@@ -80,9 +82,9 @@ type ledger struct {
 	mu        sync.Mutex
 	account   Account
 	began     time.Time
-	based     bool  // the destination has a base of the present chain
-	shipped   int64 // the last revision of the present chain in the destination
-	samples   []sample
+	based     bool      // the destination has a base of the present chain
+	shipped   int64     // the last revision of the present chain in the destination
+	pending   sample    // that the destination does not have yet; zero without one
 	safe      time.Time // changes that were acknowledged before are in the destination
 	current   int64     // the revision that was read from etcd last
 	requested time.Time // when current was requested
@@ -95,10 +97,6 @@ type sample struct {
 	at       time.Time
 	revision int64
 }
-
-// maxSamples bounds the samples that are kept. Above it, every second one is
-// dropped.
-const maxSamples = 1000
 
 func (l *ledger) update(change func(*Account)) {
 	l.mu.Lock()
@@ -113,18 +111,8 @@ func (l *ledger) recordRevision(at time.Time, revision int64) {
 	if l.unread = nil; at.After(l.requested) {
 		l.requested, l.current = at, revision
 	}
-	if n := len(l.samples); n > 0 && l.samples[n-1].revision >= revision {
-		if l.samples[n-1].revision == revision {
-			l.samples[n-1].at = at
-		}
-	} else {
-		l.samples = append(l.samples, sample{at, revision})
-	}
-	if len(l.samples) > maxSamples {
-		for i := range l.samples[:maxSamples/2] {
-			l.samples[i] = l.samples[2*i+1]
-		}
-		l.samples = slices.Delete(l.samples, maxSamples/2, len(l.samples)-1)
+	if l.pending.revision == 0 || l.pending.revision == revision {
+		l.pending = sample{at, revision}
 	}
 	l.derive()
 }
@@ -186,9 +174,8 @@ func (l *ledger) derive() {
 		return
 	}
 	l.account.Revision = l.shipped
-	for len(l.samples) > 0 && l.samples[0].revision <= l.shipped {
-		l.safe = l.samples[0].at
-		l.samples = l.samples[1:]
+	if l.pending.revision != 0 && l.pending.revision <= l.shipped {
+		l.safe, l.pending = l.pending.at, sample{}
 	}
 }
 
@@ -222,4 +209,80 @@ func (l *ledger) read(spooled int64) Account {
 	lagRevisions.Set(float64(a.LagRevisions))
 	spoolBytes.Set(float64(a.SpoolBytes))
 	return a
+}
+
+// RecordEvents makes the writer record events, those so far included.
+func (w *Writer) RecordEvents(record Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.record = record
+	for _, event := range w.early {
+		event()
+	}
+	w.early = nil
+}
+
+// maxEarly bounds the events that wait until events can be recorded.
+const maxEarly = 10
+
+// event records an event as soon as events can be recorded.
+func (w *Writer) event(kind, reason, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	event := func() { w.record(kind, reason, format, args...) }
+	switch {
+	case w.record != nil:
+		event()
+	case len(w.early) < maxEarly:
+		w.early = append(w.early, event)
+	}
+}
+
+// reportFailure reports a failure, once for each series. [logging.Changes] does not fit:
+// the errors of a series differ.
+func (w *Writer) reportFailure(ctx context.Context, err error) {
+	if ctx.Err() != nil || w.countFailure(err) {
+		return
+	}
+	w.config.Log.Warn("the journal lags behind", "destination", w.config.Store, "error", err)
+	w.event(corev1.EventTypeWarning, "JournalFailed", "The journal lags behind: %v", err)
+}
+
+// countFailure puts a failure into the account and the metrics. It reports whether the
+// attempt before failed, too.
+func (w *Writer) countFailure(err error) (series bool) {
+	shipErrors.Inc()
+	w.ledger.update(func(a *Account) { a.Error = err.Error() })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	series, w.failed = w.failed, true
+	return series
+}
+
+// reportChainEnd reports that the chain has ended, and that a new one begins.
+func (w *Writer) reportChainEnd(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	w.countFailure(fmt.Errorf("the journal begins a new chain: %w", err))
+	w.warn("JournalChainEnded", "the journal begins a new chain", err)
+}
+
+// warn logs a warning and records an event.
+func (w *Writer) warn(reason, text string, err error) {
+	w.config.Log.Warn(text, "destination", w.config.Store, "error", err)
+	w.event(corev1.EventTypeWarning, reason, "%s%s: %v", strings.ToUpper(text[:1]), text[1:], err)
+}
+
+// reportSuccess ends a series of failures.
+func (w *Writer) reportSuccess() {
+	w.ledger.update(func(a *Account) { a.Error = "" })
+	w.mu.Lock()
+	failed := w.failed
+	w.failed = false
+	w.mu.Unlock()
+	if failed {
+		w.config.Log.Info("the journal works again", "destination", w.config.Store)
+		w.event(corev1.EventTypeNormal, "JournalWorks", "The journal works again")
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,14 +15,12 @@ import (
 )
 
 const (
-	// maxReplay is the time that a replay on the last base may take, as replayTime
-	// estimates it. Then a new base is made.
-	maxReplay = time.Minute
-	// The objects and bytes that a slow S3 delivers in a second, and the changes that a
-	// slow machine replays in a second.
-	slowSegments = 250
-	slowBytes    = 20 << 20
-	slowChanges  = 25_000
+	// maxSegments, maxBytes and maxChanges after a base are those of a replay of a minute: a
+	// slow S3 delivers 250 objects or 20 MiB in a second, and a slow machine replays 25,000
+	// changes.
+	maxSegments = 15_000
+	maxBytes    = 1200 << 20
+	maxChanges  = 1_500_000
 	// maxBaseAge bounds how many changes a restore reads. Without new bases,
 	// the retention could not remove old changes.
 	maxBaseAge = 24 * time.Hour
@@ -42,14 +39,6 @@ type sinceBase struct {
 	segments int
 	changes  int
 	bytes    int64
-}
-
-// replayTime estimates how long a slow machine takes to read them from a slow S3 and to
-// replay them.
-func (b sinceBase) replayTime() time.Duration {
-	const second = float64(time.Second)
-	reading := max(float64(b.segments)/slowSegments, float64(b.bytes)/slowBytes)
-	return time.Duration((reading + float64(b.changes)/slowChanges) * second)
 }
 
 // makeBases makes the first base of the chain, and new ones when they are due,
@@ -102,7 +91,7 @@ func (s *session) baseDue() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := s.since
-	return since.made.IsZero() || since.replayTime() > maxReplay ||
+	return since.made.IsZero() || since.segments > maxSegments || since.changes > maxChanges || since.bytes > maxBytes ||
 		since.segments > 0 && time.Since(since.made) > min(maxBaseAge, s.w.config.Retention)
 }
 
@@ -133,7 +122,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 		name.Time = time.UnixMilli(max(name.Time.UnixMilli(), s.last.header.LastTime))
 	}
 	s.mu.Unlock()
-	if err := s.deliverBase(ctx, file, name); err != nil {
+	if err := s.shipBase(ctx, file, chainName(s.state.Number, basesDir, name.String())); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -155,38 +144,19 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	return nil
 }
 
-// deliverBase writes a base to the destination, in several attempts: another snapshot for
-// each would cost more, and an attempt whose answer was lost has made the base.
-func (s *session) deliverBase(ctx context.Context, path string, name BaseName) error {
-	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		file, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		err = errors.Join(s.shipBase(ctx, file, chainName(s.state.Number, basesDir, name.String())), file.Close())
-		ended := (*endError)(nil)
-		if err == nil || ctx.Err() != nil || errors.Is(err, ErrExists) || errors.As(err, &ended) {
-			return err
-		}
-		s.w.reportFailure(ctx, fmt.Errorf("make a base of the journal: %w", err))
-		reconcile.Pause(ctx, backoff)
+// shipBase writes the file of a base to the destination.
+func (s *session) shipBase(ctx context.Context, path, name string) (err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
 	}
-}
-
-// shipBase makes one attempt. It returns ErrExists if the name has another content.
-func (s *session) shipBase(ctx context.Context, file *os.File, name string) error {
-	size, err := file.Seek(0, io.SeekEnd)
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
 	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
+		err = s.w.config.Store.Create(ctx, name, file, info.Size())
 	}
 	if err == nil {
-		err = s.w.config.Store.Create(ctx, name, file, size)
-	}
-	if errors.Is(err, ErrExists) { // an attempt whose answer was lost may have created it
-		err = s.sameContent(ctx, name, file)
-	}
-	if err == nil {
-		shippedBytes.Add(float64(size))
+		shippedBytes.Add(float64(info.Size()))
 	}
 	return err
 }

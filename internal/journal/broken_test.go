@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,48 +97,6 @@ func TestBrokenSegments(t *testing.T) {
 				t.Errorf("what is before the damage: %+v, %v", outcome, err)
 			}
 		})
-	}
-}
-
-// TestSegmentsOfTwoServers: those of the chain are restored, whichever comes first, and the
-// list and the restore name the others.
-func TestSegmentsOfTwoServers(t *testing.T) {
-	t.Parallel()
-	dir, f := made(t)
-	otherDir, other := made(t)
-	for _, test := range []struct {
-		from, to string
-		f        *fixture
-	}{{dir, otherDir, other}, {otherDir, dir, f}} {
-		mixed := t.TempDir()
-		if err := os.CopyFS(mixed, os.DirFS(test.to)); err != nil {
-			t.Fatal(err)
-		}
-		copied := names(t, NewDirectory(test.from), chainName(1, segmentsDir))
-		for _, name := range copied {
-			data, err := os.ReadFile(filepath.Join(test.from, filepath.FromSlash(name)))
-			if err == nil {
-				err = os.WriteFile(filepath.Join(mixed, filepath.FromSlash(name)), data, 0o600)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		store, last := NewDirectory(mixed), revision(t, test.f)
-		for _, target := range []Target{{}, {Revision: last}} {
-			got, outcome, err := restore(t, store, target)
-			if err != nil || outcome.Revision != last || !maps.Equal(got, test.f.state(last)) {
-				t.Fatalf("%+v: restored %+v, %v, want revision %d", target, outcome, err, last)
-			}
-			if !slices.Contains(outcome.LeftOut, copied[0]) {
-				t.Errorf("%+v: %q were left out, want %s", target, outcome.LeftOut, copied[0])
-			}
-		}
-		windows, err := Windows(t.Context(), store)
-		if err != nil || len(windows) != 1 || len(windows[0].Gaps) != 1 {
-			t.Fatalf("%+v, %v", windows, err)
-		}
-		wants(t, errors.New(windows[0].Gaps[0]), "of another server", copied[0])
 	}
 }
 

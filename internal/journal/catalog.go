@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Base is a base of a chain.
@@ -126,7 +124,7 @@ func readClaim(ctx context.Context, store Store, number int) (*Claim, error) {
 
 // readAll reads an object of at most limit bytes.
 func readAll(ctx context.Context, store Store, name string, limit int64) ([]byte, error) {
-	ctx, cancel := timed{store}.within(ctx, operationLimit+time.Duration(limit/leastRate)*time.Second, "reading "+name)
+	ctx, cancel := within(ctx, store, "reading "+name, operationLimit, limit)
 	defer cancel()
 	body, err := store.Open(ctx, name)
 	if err != nil {
@@ -182,6 +180,3 @@ func LastRevision(ctx context.Context, store Store) (last int64, err error) {
 	}
 	return last, nil
 }
-
-// isMissing reports whether the error means that the store has no such object.
-func isMissing(err error) bool { return errors.Is(err, os.ErrNotExist) }

@@ -29,7 +29,7 @@ func TestReadsEndWithTheirReader(t *testing.T) {
 		go func() {
 			defer close(returned)
 			reader := &chainReader{plan: &Plan{Store: store, Chain: &Chain{}}, next: 1}
-			if _, err := reader.each(ctx, []Segment{{}}, nil); err == nil {
+			if err := reader.each(ctx, []Segment{{}}, nil); err == nil {
 				t.Error("a reading that was cancelled has no error")
 			}
 		}()

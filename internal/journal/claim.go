@@ -30,7 +30,6 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	claim := Claim{
 		Format: Format, ID: uuid.NewString(), Writer: w.id, Host: host(), Version: w.config.Version,
 		Created: time.Now().UTC(), First: revision + 1, Reason: reason, Restored: from.Chain,
-		Predecessor: w.predecessor(),
 	}
 	number, err := w.claim(ctx, &claim, from.Newest)
 	if err != nil {
@@ -46,20 +45,6 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	w.attempt = nil
 	w.config.Log.Info("the journal begins a chain", "destination", w.config.Store, "chain", number, "reason", claim.Reason)
 	return newSession(w, st, nil)
-}
-
-// predecessor is the chain that this server has written before at the same
-// destination.
-func (w *Writer) predecessor() *Predecessor {
-	var st state
-	if found, err := readJSON(w.stateFile(), &st); err != nil || !found || st.Destination != w.config.Store.String() {
-		return nil
-	}
-	account := w.ledger.read(w.spool.size())
-	if account.Chain != st.Number || account.Revision == 0 {
-		return nil
-	}
-	return &Predecessor{Number: st.Number, Last: account.Revision}
 }
 
 // claim creates the chain.json with the next number, if this server may write to

@@ -62,35 +62,11 @@ func fetch(ctx context.Context, store Store, segments []Segment) (queue <-chan c
 
 // chainReader verifies that segments follow each other in a chain.
 type chainReader struct {
-	plan               *Plan
-	key                backup.Key
-	next               int     // the number of the next segment
-	last               int64   // the last revision of the segment before, or of the base
-	previous           string  // the sum of the segment before; empty for the first that is read
-	segment            Segment // the last one that each has read
-	duplicateSequences map[int]bool
-}
-
-// duplicateSequences returns the numbers that several segments have: those of another server were copied
-// to the chain.
-func duplicateSequences(segments []Segment) map[int]bool {
-	found := map[int]bool{}
-	for i := 1; i < len(segments); i++ {
-		if number := segments[i].Sequence; number == segments[i-1].Sequence {
-			found[number] = true
-		}
-	}
-	return found
-}
-
-// isOfAnotherChain reports whether the segment is of another chain and has the same
-// number as a segment that may be of this chain.
-func (c *chainReader) isOfAnotherChain(f fetched) bool {
-	if f.err != nil || !c.duplicateSequences[f.segment.Sequence] {
-		return false
-	}
-	header, _, err := readHeader(f.data)
-	return err == nil && header.Chain != c.plan.Chain.Claim.ID
+	plan     *Plan
+	key      backup.Key
+	next     int    // the number of the next segment
+	last     int64  // the last revision of the segment before, or of the base
+	previous string // the sum of the segment before; empty for the first that is read
 }
 
 // BrokenError has the place at which a chain is broken, and the last revision that can
@@ -116,6 +92,9 @@ func (e *BrokenError) Unwrap() error { return e.Problem }
 // payload.
 func (c *chainReader) check(f fetched) (*Header, []byte, error) {
 	name := f.segment.Object.Name
+	if f.segment.Sequence < c.next {
+		return nil, nil, fmt.Errorf("%w: %s has the number of the segment before it", ErrDamaged, name)
+	}
 	if f.segment.Sequence != c.next {
 		return nil, nil, fmt.Errorf("%w: segments %d to %d of chain %d, which follow revision %d, are missing",
 			ErrDamaged, c.next, f.segment.Sequence-1, c.plan.Chain.Number, c.last)
@@ -148,9 +127,8 @@ func (c *chainReader) check(f fetched) (*Header, []byte, error) {
 }
 
 // each reads segments in their order, checks them, and calls visit with what they hold, until
-// visit or a check returns an error; c.segment is then the segment of the error. It returns
-// the names of segments of other chains, which it leaves out.
-func (c *chainReader) each(ctx context.Context, segments []Segment, visit func(header *Header, payload []byte) error) (foreign []string, err error) {
+// visit or a check returns an error.
+func (c *chainReader) each(ctx context.Context, segments []Segment, visit func(header *Header, payload []byte) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	queue, wait := fetch(ctx, c.plan.Store, segments)
 	defer wait()
@@ -160,28 +138,22 @@ func (c *chainReader) each(ctx context.Context, segments []Segment, visit func(h
 		select {
 		case f = <-result:
 		case <-ctx.Done():
-			return foreign, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		if c.isOfAnotherChain(f) {
-			foreign = append(foreign, f.segment.Object.Name)
-			f.release()
-			continue
-		}
-		c.segment = f.segment
 		header, payload, err := c.check(f)
 		if err == nil {
 			err = visit(header, payload)
 		}
 		f.release()
 		if err != nil {
-			return foreign, err
+			return err
 		}
 		c.last = max(c.last, header.Last)
 	}
 	if ctx.Err() != nil {
-		return foreign, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return foreign, nil
+	return nil
 }
 
 // errReached ends a replay at its target.
@@ -190,7 +162,7 @@ var errReached = errors.New("the target is reached")
 // read verifies the segments that follow the base and passes what they hold up to
 // the target to visit. A chain that is broken is a BrokenError. progress is called
 // for each segment.
-func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visitor, progress func(done, total int)) error {
+func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit Visitor, progress func(done, total int)) error {
 	last, endErr := end{}, error(nil)
 	if p.endKey != "" { // before the segments are listed: their server may write more
 		last, endErr = readEnd(ctx, p.Store, p.Chain, p.endKey)
@@ -199,10 +171,10 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 	if err != nil {
 		return err
 	}
-	c := &chainReader{plan: p, key: key, next: base.Sequence, last: base.Revision, duplicateSequences: duplicateSequences(segments)}
+	c := &chainReader{plan: p, key: key, next: base.Sequence, last: base.Revision}
 	at := base.Time
 	limited := visit
-	limited.revision = func(r Revision) error {
+	limited.Changed = func(r Revision) error {
 		if r.Number <= base.Revision {
 			return nil
 		}
@@ -210,10 +182,10 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 			return errReached
 		}
 		c.last, at = r.Number, r.Time
-		return visit.revision(r)
+		return visit.Changed(r)
 	}
 	done := 0
-	foreign, err := c.each(ctx, segments, func(_ *Header, payload []byte) error {
+	err = c.each(ctx, segments, func(_ *Header, payload []byte) error {
 		if err := readEntries(payload, key, limited); err != nil {
 			return err
 		}
@@ -222,7 +194,6 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit visito
 		}
 		return nil
 	})
-	p.LeftOut = append(p.LeftOut, foreign...)
 	if err == nil {
 		err = endErr
 	}

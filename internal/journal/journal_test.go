@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -160,54 +159,23 @@ func (f *fixture) state(revision int64) content {
 	return state
 }
 
-// restore replays the target into a file and returns its state.
+// restore restores the target into a new directory and returns its state.
 func restore(t testing.TB, store Store, target Target) (content, *Outcome, error) {
 	t.Helper()
-	plan, err := NewPlan(t.Context(), store, target)
-	if err != nil {
-		return nil, nil, err
-	}
-	r := &Restoration{Plan: plan, Say: t.Logf}
-	state, err := restoreTo(t, r, t.TempDir())
-	return state, &r.Outcome, err
+	return restoreTo(t, store, target, filepath.Join(t.TempDir(), "data"))
 }
 
-// restoreTo replays into dir, which has the files of the identity in content, and returns
-// the state.
-func restoreTo(t testing.TB, r *Restoration, dir string) (content, error) {
+// restoreTo restores the target into the directory.
+func restoreTo(t testing.TB, store Store, target Target, dir string) (content, *Outcome, error) {
 	t.Helper()
-	base, err := r.Fetch(t.Context(), dir)
-	if err != nil {
-		return nil, err
-	}
-	snapshot := filepath.Join(dir, "snapshot.db")
-	extract(t, base, snapshot)
-	if err := r.Replay(t.Context(), snapshot, filepath.Join(dir, "content")); err != nil {
-		return nil, err
-	}
-	if err := etcd.RestoreSnapshot(snapshot, filepath.Join(dir, "etcd"), 0, zap.NewNop()); err != nil {
-		t.Fatalf("etcd does not take the snapshot: %v", err)
-	}
-	return contentOf(t, snapshot), nil
-}
-
-func extract(t testing.TB, base, to string) {
-	t.Helper()
-	file, err := os.Open(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	_, err = backup.Read(file, func(_ *backup.Manifest, f backup.File, r io.Reader) error {
-		if f.Name != "etcd/snapshot.db" {
-			return nil
-		}
-		data, err := io.ReadAll(r)
-		return errors.Join(err, os.WriteFile(to, data, 0o600))
+	_, outcome, err := Restore(t.Context(), RestoreConfig{
+		Into:  backup.RestoreConfig{DataDir: dir, Stamp: datadir.CurrentStamp()},
+		Store: store, Target: target, Prefix: "/registry", Say: t.Logf, Log: zap.NewNop(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, outcome, err
 	}
+	return contentOf(t, filepath.Join(dir, "etcd", "member", "snap", "db")), outcome, nil
 }
 
 // contentOf reads a database of etcd.
@@ -225,9 +193,11 @@ func contentOf(t testing.TB, path string) content {
 			if err != nil {
 				return err
 			}
-			if record.Deleted {
+			switch {
+			case record.Raised:
+			case record.Deleted:
 				delete(state, string(record.Key))
-			} else {
+			default:
 				state[string(record.Key)] = fmt.Sprintf("%s %d", record.Value, record.Revision)
 			}
 			return nil

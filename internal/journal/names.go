@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // Format is the layout of chains and segments that this release reads and writes.
@@ -38,16 +41,8 @@ type Claim struct {
 	First int64 `json:"first"`
 	// Reason is why the chain begins.
 	Reason string `json:"reason"`
-	// Predecessor is the chain that the same server has written before.
-	Predecessor *Predecessor `json:"predecessor,omitempty"`
 	// Restored is the ID of the chain that the server was restored from.
 	Restored string `json:"restored,omitempty"`
-}
-
-// Predecessor is a chain and the last revision that was journaled in it.
-type Predecessor struct {
-	Number int   `json:"number"`
-	Last   int64 `json:"last"`
 }
 
 func parseClaim(data []byte) (*Claim, error) {
@@ -138,4 +133,28 @@ func parseNumbers(text string, count int) ([]int64, error) {
 		}
 	}
 	return numbers, nil
+}
+
+// writeJSON replaces a file atomically.
+func writeJSON(path string, value any) error {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("render %s: %w", path, err)
+	}
+	return datadir.WriteFile(path, append(data, '\n'), 0o600)
+}
+
+// readJSON reads a file into value, and reports whether it exists.
+func readJSON(path string, value any) (bool, error) {
+	data, err := os.ReadFile(path)
+	if isMissing(err) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, value)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", path, err)
+	}
+	return true, nil
 }

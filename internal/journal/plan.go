@@ -35,9 +35,6 @@ type Plan struct {
 	Bases []Base
 	// Newest is the ID of the store's newest chain.
 	Newest string
-	// LeftOut has the segments of another server that lie in the chain, when it has been
-	// read.
-	LeftOut []string
 
 	endKey string // of the base; see [end]
 	// beyond is what a later chain without a base has of the target; nil if there is nothing.
@@ -221,21 +218,16 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 	}
 	var windows []Window
 	var before *Window // the last one that can be restored
-	for i, chain := range chains {
+	for _, chain := range chains {
 		segments, err := chain.Segments(ctx, store, 0)
 		if err != nil {
 			return nil, err
-		}
-		var successor *Claim
-		if i+1 < len(chains) {
-			successor = chains[i+1].Claim
 		}
 		_, _, last, err := newestEnd(ctx, store, chain.Number)
 		if err != nil {
 			return nil, err
 		}
 		window := newWindow(chain, segments, last)
-		window.endsBefore(successor)
 		if window.Gap = window.gapAfter(before); window.HasBase {
 			before = &window
 		}
@@ -283,22 +275,5 @@ func newWindow(chain *Chain, segments []Segment, last int) Window {
 	for _, name := range chain.Unknown {
 		gap("%s is not of a journal", name)
 	}
-	if double := duplicateSequences(segments); len(double) > 0 {
-		i := slices.IndexFunc(segments, func(s Segment) bool { return double[s.Sequence] })
-		gap("%d numbers are those of several segments, some of another server, which a restore leaves out; the first are %s and %s",
-			len(double), segments[i].Object.Name, segments[i+1].Object.Name)
-	}
 	return w
-}
-
-// endsBefore compares the end of a chain with the end that its successor's
-// claim states.
-func (w *Window) endsBefore(successor *Claim) {
-	if successor == nil || successor.Predecessor == nil || successor.Predecessor.Number != w.Chain {
-		return
-	}
-	last := successor.Predecessor.Last
-	if last > w.LastRevision {
-		w.Gaps = append(w.Gaps, fmt.Sprintf("revisions %d to %d are missing: the chain was written until there", w.LastRevision+1, last))
-	}
 }

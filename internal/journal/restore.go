@@ -9,31 +9,47 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
-// Restoration makes the snapshot of a plan. Its methods are called in the order
-// Fetch, Replay, and from one goroutine.
-type Restoration struct {
-	Plan *Plan
-	Key  backup.Key
+// RestoreConfig says what becomes the content of which data directory.
+type RestoreConfig struct {
+	Into backup.RestoreConfig
+	// File is a backup; empty for the state Target of the journal in Store.
+	File   string
+	Store  Store
+	Target Target
+	Key    backup.Key
+	// Above is a revision that the new one exceeds, as those of the journal.
+	Above int64
+	// Prefix is that of the keys of the API servers.
+	Prefix string
 	// Say receives messages for the user, one line each.
 	Say func(format string, args ...any)
-	// Fetched counts the bytes of bases that were read; it may be nil.
-	Fetched *progress.Counter
-	// Progress is called for each segment; it may be nil.
-	Progress func(done, total int)
-
-	base Base
-	// Outcome is complete after Replay.
-	Outcome Outcome
+	// Progress may be nil.
+	Progress *RestoreProgress
+	Log      *zap.Logger
 }
 
-// Outcome is the state that a restore has made.
+// RestoreProgress is what a restore has read so far. It is safe for concurrent use.
+type RestoreProgress struct {
+	// Base is the size of the base in bytes, 0 before it is known, and Fetched what was read
+	// of bases.
+	Base    atomic.Int64
+	Fetched progress.Counter
+	// Replayed and Segments count segments.
+	Replayed, Segments atomic.Int64
+}
+
+// Outcome is the state of a journal that a restore has made.
 type Outcome struct {
 	Chain *Chain
 	// Revision of the last change, and Time when the writer saw it. The time of a
@@ -44,80 +60,113 @@ type Outcome struct {
 	Changes int
 	// Broken is why the rest of the chain cannot be restored; nil if it is complete.
 	Broken *BrokenError
-	// LeftOut has the segments of another server that lie in the chain.
-	LeftOut []string
 }
 
 // RestoredFile is the file of a restored data directory that names its journal. Its
 // server may continue the destination.
 const RestoredFile = "restored-from.json"
 
-// Fetch copies the best undamaged base to a file in dir, and returns its path.
-func (r *Restoration) Fetch(ctx context.Context, dir string) (string, error) {
-	for i, base := range r.Plan.Bases {
-		path := filepath.Join(dir, "base"+base.Extension)
-		err := r.fetchBase(ctx, base, path)
-		if err == nil {
-			r.base = base
-			return path, nil
-		}
-		if !errors.Is(err, backup.ErrDamaged) && !isMissing(err) {
-			return "", fmt.Errorf("%s: %w", base.Object.Name, err)
-		}
-		if i == len(r.Plan.Bases)-1 {
-			return "", r.withoutBase(ctx, fmt.Errorf("%s: %w", base.Object.Name, err))
-		}
-		r.Say("the base %s cannot be used, the one before it is: %v", base.Object.Name, err)
-		if err := os.Remove(path); err != nil && !isMissing(err) {
-			return "", err
+// Restore replaces the content of a data directory, which no server may use
+// (datadir.ErrLocked), by a backup or a state of a journal. It reads and verifies all before
+// it moves the previous content to another directory; no file is overwritten or removed.
+// When ctx ends before that, the directory stays as it is. outcome is nil for a backup.
+func Restore(ctx context.Context, cfg RestoreConfig) (restored *backup.Restored, outcome *Outcome, err error) {
+	if cfg.Progress == nil {
+		cfg.Progress = &RestoreProgress{}
+	}
+	var plan *Plan
+	from, began := cfg.File, time.Now()
+	if cfg.Store != nil {
+		from = cfg.Store.String()
+		if plan, err = cfg.plan(ctx); err != nil {
+			return nil, nil, err
 		}
 	}
-	return "", errors.New("the chain has no base")
+	incoming, err := backup.Begin(cfg.Into)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, incoming.End()) }()
+	m, base, err := cfg.fetch(ctx, plan, incoming)
+	if err == nil && plan != nil {
+		outcome, err = cfg.replay(ctx, plan, base, incoming)
+	}
+	if err == nil {
+		err = etcd.RestoreSnapshot(incoming.Snapshot(), incoming.Join("etcd"), cfg.Above, cfg.Log)
+	}
+	if err == nil && plan != nil {
+		m.Snapshot, err = backup.Describe(incoming.Snapshot(), cfg.Prefix)
+	}
+	if err != nil {
+		return nil, outcome, fmt.Errorf("restore %s: %w", from, err)
+	}
+	if plan != nil {
+		cfg.sayOutcome(outcome, m.Objects(), time.Since(began))
+	}
+	restored, err = incoming.Replace(m)
+	return restored, outcome, err
+}
+
+// plan finds the state in the journal. The new revision is above all that the journal has.
+func (cfg *RestoreConfig) plan(ctx context.Context) (*Plan, error) {
+	plan, err := NewPlan(ctx, cfg.Store, cfg.Target)
+	if err != nil {
+		return nil, err
+	}
+	last, err := LastRevision(ctx, cfg.Store)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Above = max(cfg.Above, last)
+	base := plan.Bases[0]
+	cfg.Progress.Base.Store(base.Object.SizeBytes)
+	cfg.Say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store, base.Time.Local().Format(time.DateTime), base.Revision)
+	return plan, nil
+}
+
+// fetch extracts the backup, or the best undamaged base of the plan.
+func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan, incoming *backup.Incoming) (m *backup.Manifest, base Base, err error) {
+	if plan == nil {
+		m, err = incoming.ExtractFile(ctx, cfg.File, cfg.Key)
+		return m, base, err
+	}
+	for i, base := range plan.Bases {
+		m, err := cfg.fetchBase(ctx, plan, base, incoming)
+		if err == nil {
+			return m, base, nil
+		}
+		err = fmt.Errorf("%s: %w", base.Object.Name, err)
+		if !errors.Is(err, backup.ErrDamaged) && !isMissing(err) {
+			return nil, base, err
+		}
+		if i == len(plan.Bases)-1 {
+			return nil, base, plan.withoutBase(ctx, err)
+		}
+		cfg.Say("the base %s cannot be used, the one before it is: %v", base.Object.Name, err)
+	}
+	return nil, base, errors.New("the chain has no base")
+}
+
+func (cfg *RestoreConfig) fetchBase(ctx context.Context, plan *Plan, base Base, incoming *backup.Incoming) (m *backup.Manifest, err error) {
+	body, err := plan.Store.Open(ctx, base.Object.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	m, err = incoming.Extract(ctx, io.TeeReader(body, cfg.Progress.Fetched.Writer(io.Discard)), cfg.Key)
+	if err != nil {
+		return nil, err
+	}
+	return m, checkBase(m, plan, base)
 }
 
 // withoutBase adds to an error what other chains have.
-func (r *Restoration) withoutBase(ctx context.Context, err error) error {
-	windows, listErr := Windows(ctx, r.Plan.Store)
-	if others := restorable(windows, r.Plan.Chain.Number); listErr == nil && others != "" {
+func (p *Plan) withoutBase(ctx context.Context, err error) error {
+	windows, listErr := Windows(ctx, p.Store)
+	if others := restorable(windows, p.Chain.Number); listErr == nil && others != "" {
 		return fmt.Errorf("%w. What can be restored with --revision or --at:%s", err, others)
 	}
 	return err
-}
-
-// fetchBase copies a base and verifies it.
-func (r *Restoration) fetchBase(ctx context.Context, base Base, path string) error {
-	body, err := r.Plan.Store.Open(ctx, base.Object.Name)
-	if err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
-	if err != nil {
-		return errors.Join(err, body.Close())
-	}
-	var to io.Writer = file
-	if r.Fetched != nil {
-		to = r.Fetched.Writer(file)
-	}
-	_, err = io.Copy(to, &cancellable{ctx, body})
-	if err = errors.Join(err, body.Close()); err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err == nil {
-		err = r.verifyBase(file, base)
-	}
-	return errors.Join(err, file.Close())
-}
-
-func (r *Restoration) verifyBase(file io.Reader, base Base) error {
-	content, err := r.Key.Decrypt(file)
-	if err != nil {
-		return err
-	}
-	m, err := backup.Read(content, nil)
-	if err != nil {
-		return err
-	}
-	return checkBase(m, r.Plan, base)
 }
 
 // checkBase verifies that the manifest is that of the base of the plan.
@@ -132,46 +181,69 @@ func checkBase(m *backup.Manifest, plan *Plan, base Base) error {
 	return nil
 }
 
-// Replay applies the changes after the base to the snapshot file, and the changed
-// files of the identity to the directory content, which has pki/ and encryption/.
-// When the newest state was requested, a broken chain is replayed up to the
-// break, and Outcome.Broken is set. Otherwise it is an error.
-func (r *Restoration) Replay(ctx context.Context, snapshot, content string) error {
-	to, err := openReplay(snapshot)
+// replay applies the changes after the base to the snapshot, and the changed files of the
+// identity to the new content. When the newest state was requested, a broken chain is
+// replayed up to the break, and Outcome.Broken is set. Otherwise it is an error.
+func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base, incoming *backup.Incoming) (*Outcome, error) {
+	to, err := openReplay(incoming.Snapshot())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	to.at = r.base.Time
-	visit := visitor{
-		revision: to.apply,
-		lease:    func(l Lease) error { to.leases[l.ID] = l.TTL; return nil },
-		file:     func(f File) error { return putFile(content, f) },
+	to.at = base.Time
+	visit := Visitor{
+		Changed: to.apply,
+		lease:   func(l Lease) error { to.leases[l.ID] = l.TTL; return nil },
+		File:    func(f File) error { return putFile(incoming.Join(), f) },
 	}
-	err = r.Plan.read(ctx, r.base, r.Key, visit, r.Progress)
-	r.Outcome = Outcome{Chain: r.Plan.Chain, Revision: to.last, Time: to.at, Changes: to.changes, LeftOut: r.Plan.LeftOut}
+	err = plan.read(ctx, base, cfg.Key, visit, func(done, total int) {
+		cfg.Progress.Replayed.Store(int64(done))
+		cfg.Progress.Segments.Store(int64(total))
+	})
+	outcome := &Outcome{Chain: plan.Chain, Revision: to.last, Time: to.at, Changes: to.changes}
 	if broken := (*BrokenError)(nil); errors.As(err, &broken) {
-		r.Outcome.Broken = broken
-		if !r.Plan.Target.newest() && !r.reachable(broken) {
-			err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", err, to.last, to.at.Local().Format(time.DateTime))
-		} else {
-			err = nil
+		outcome.Broken = broken
+		reached := plan.Target.Revision != 0 && broken.Last >= plan.Target.Revision
+		if err = nil; !plan.Target.newest() && !reached {
+			err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", broken, to.last, to.at.Local().Format(time.DateTime))
 		}
 	}
 	if err != nil {
-		return errors.Join(err, to.abandon())
+		return outcome, errors.Join(err, to.abandon())
 	}
-	if r.Plan.beyond != nil && r.Outcome.Broken == nil {
-		r.Outcome.Broken = &BrokenError{Problem: r.Plan.beyond, Last: to.last, Time: to.at}
+	if plan.beyond != nil && outcome.Broken == nil {
+		outcome.Broken = &BrokenError{Problem: plan.beyond, Last: to.last, Time: to.at}
 	}
 	if err := to.finish(); err != nil {
-		return err
+		return outcome, err
 	}
-	return r.writeRestoredFile(content)
+	mark := restoredMark{Chain: plan.Chain.Claim.ID, Revision: outcome.Revision, Newest: plan.Newest}
+	return outcome, writeJSON(incoming.Join(RestoredFile), mark)
 }
 
-// reachable reports whether a broken chain has the complete target.
-func (r *Restoration) reachable(broken *BrokenError) bool {
-	return r.Plan.Target.Revision != 0 && broken.Last >= r.Plan.Target.Revision
+// preciseTime is time.DateTime with milliseconds.
+const preciseTime = "2006-01-02 15:04:05.000"
+
+// sayOutcome says what a restore is about to put into the data directory.
+func (cfg *RestoreConfig) sayOutcome(outcome *Outcome, objects int, took time.Duration) {
+	if segments := cfg.Progress.Segments.Load(); segments > 0 {
+		cfg.Say("%d of %d segments", cfg.Progress.Replayed.Load(), segments)
+	}
+	cfg.Say("revision %d of %s with %d objects: %d changes were replayed in %s", outcome.Revision, outcome.Time.Local().Format(preciseTime), objects,
+		outcome.Changes, took.Round(time.Millisecond))
+	target := cfg.Target
+	switch {
+	case !target.At.IsZero():
+		cfg.Say("that is %s before %s, and the journal has no change between the two", target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
+	case target.Revision != 0 && outcome.Revision != target.Revision:
+		cfg.Say("that is the last one before revision %d", target.Revision)
+	case target.Revision != 0:
+		cfg.Say("that is the requested revision")
+	case outcome.Broken == nil:
+		cfg.Say("that is the newest one in the journal")
+	}
+	if outcome.Broken != nil {
+		cfg.Say("WARNING: the journal continues, but the rest cannot be restored: %v", outcome.Broken)
+	}
 }
 
 // putFile writes a file of the identity below content.
@@ -205,9 +277,4 @@ type restoredMark struct {
 	Revision int64  `json:"revision"`
 	// Newest is the ID of the destination's newest chain at that time.
 	Newest string `json:"newest,omitempty"`
-}
-
-// writeRestoredFile records in the new content which chain it is from.
-func (r *Restoration) writeRestoredFile(content string) error {
-	return writeJSON(filepath.Join(content, RestoredFile), restoredMark{Chain: r.Plan.Chain.Claim.ID, Revision: r.Outcome.Revision, Newest: r.Plan.Newest})
 }

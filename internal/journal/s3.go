@@ -102,9 +102,12 @@ func chained(metadata credentials.Provider) *credentials.Credentials {
 func (s *S3) String() string { return s.url }
 
 // failed describes an error of the client.
-func (s *S3) failed(operation, name string, err error) error {
+func (s *S3) failed(ctx context.Context, operation, name string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.New(err.Error()) // the credentials file is missing, not the object
@@ -126,6 +129,8 @@ func (s *S3) failed(operation, name string, err error) error {
 
 // Create implements [Store].
 func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	ctx, cancel := within(ctx, s, "writing "+name, operationLimit, size)
+	defer cancel()
 	// Buckets with object lock refuse objects without a sum.
 	options := minio.PutObjectOptions{PartSize: partSize, NumThreads: 1, DisableMultipart: size <= maxPut, SendContentMd5: true, ContentType: "application/octet-stream"}
 	options.SetMatchETagExcept("*")
@@ -139,7 +144,7 @@ func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size i
 		if s.isTaken(ctx, name, minio.ToErrorResponse(err)) {
 			return ErrExists
 		}
-		return s.failed("write", name, err)
+		return s.failed(ctx, "write", name, err)
 	}
 	if info.Size != size {
 		return fmt.Errorf("write %s/%s: %d bytes of %d were stored", s.url, name, info.Size, size)
@@ -179,7 +184,7 @@ func (s *S3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 // get begins to read an object. GetObject of the client would make two requests.
 func (s *S3) get(ctx context.Context, name string, options minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, error) {
 	object, info, _, err := minio.Core{Client: s.client}.GetObject(ctx, s.bucket, s.prefix+name, options)
-	return object, info, s.failed("read", name, err)
+	return object, info, s.failed(ctx, "read", name, err)
 }
 
 // List implements [Store].
@@ -211,11 +216,13 @@ func (s *S3) Folders(ctx context.Context, prefix string) ([]string, error) {
 // list returns a whole listing or an error. It lists again when a response is cut: the
 // client repeats only requests without a response.
 func (s *S3) list(ctx context.Context, prefix string, options minio.ListObjectsOptions) ([]minio.ObjectInfo, error) {
+	ctx, cancel := within(ctx, s, "listing "+prefix, listLimit, 0)
+	defer cancel()
 	for attempt := 0; ; attempt++ {
 		infos, err := listOnce(s.client.ListObjectsIter(ctx, s.bucket, options))
 		var refused minio.ErrorResponse
 		if err == nil || attempt == maxResumptions || ctx.Err() != nil || errors.As(err, &refused) {
-			return infos, s.failed("list", prefix, err)
+			return infos, s.failed(ctx, "list", prefix, err)
 		}
 	}
 }
@@ -232,9 +239,67 @@ func listOnce(found iter.Seq[minio.ObjectInfo]) (infos []minio.ObjectInfo, err e
 
 // Remove implements [Store].
 func (s *S3) Remove(ctx context.Context, name string) error {
+	ctx, cancel := within(ctx, s, "removing "+name, operationLimit, 0)
+	defer cancel()
 	err := s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
-	if err = s.failed("remove", name, err); isMissing(err) {
+	if err = s.failed(ctx, "remove", name, err); isMissing(err) {
 		return nil
 	}
 	return err
 }
+
+// maxResumptions bounds the connections in a row that deliver nothing of an object.
+const maxResumptions = 5
+
+// resumed reads an object over several connections: when one is lost, the next one
+// continues. A restore reads thousands of segments, and bases of gigabytes.
+type resumed struct {
+	ctx context.Context
+	// open opens the object from an offset on.
+	open     func(offset int64) (io.ReadCloser, error)
+	from     io.ReadCloser
+	at, size int64
+	failures int // since the last byte
+}
+
+// Read implements io.Reader.
+func (r *resumed) Read(p []byte) (int, error) {
+	for {
+		n, err := r.from.Read(p)
+		if n > 0 {
+			r.at += int64(n)
+			r.failures = 0
+			return n, nil // the next call has the error
+		}
+		if err == nil || r.at == r.size && errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err := r.resume(err); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// resume opens the object where the connection was lost.
+func (r *resumed) resume(lost error) error {
+	for {
+		if r.failures++; r.failures > maxResumptions || r.ctx.Err() != nil {
+			return lost
+		}
+		from, err := r.open(r.at)
+		if err == nil {
+			_ = r.from.Close() // it has failed
+			r.from = from
+			return nil
+		}
+		if isMissing(err) {
+			return err
+		}
+	}
+}
+
+// Close implements io.Closer.
+func (r *resumed) Close() error { return r.from.Close() }

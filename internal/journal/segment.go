@@ -199,16 +199,8 @@ func readHeader(segment []byte) (*Header, []byte, error) {
 	return header, rest[length:], nil
 }
 
-// visitor receives the entries of a segment, in order. The slices are valid during
-// the call only.
-type visitor struct {
-	revision func(Revision) error
-	lease    func(Lease) error
-	file     func(File) error
-}
-
 // readEntries decodes a payload.
-func readEntries(payload []byte, key backup.Key, visit visitor) error {
+func readEntries(payload []byte, key backup.Key, visit Visitor) error {
 	opened, err := key.Decrypt(bytes.NewReader(payload))
 	if err != nil {
 		return err
@@ -235,19 +227,24 @@ func readEntries(payload []byte, key backup.Key, visit visitor) error {
 	return nil
 }
 
-func (v visitor) entry(content []byte) error {
+func (v Visitor) entry(content []byte) error {
 	d := &decoder{rest: content}
 	var visit func() error
 	switch kind := d.byte(); kind {
 	case entryRevision:
 		revision := d.revision()
-		visit = func() error { return v.revision(revision) }
+		visit = func() error { return v.Changed(revision) }
 	case entryLease:
 		lease := Lease{ID: d.integer(), TTL: d.integer()}
-		visit = func() error { return v.lease(lease) }
+		visit = func() error {
+			if v.lease == nil {
+				return nil
+			}
+			return v.lease(lease)
+		}
 	case entryFile:
 		file := File{Removed: d.byte() == 1, Name: string(d.bytes()), Content: d.bytes()}
-		visit = func() error { return v.file(file) }
+		visit = func() error { return v.File(file) }
 	default:
 		return fmt.Errorf("%w: an entry of the unknown kind %d", ErrDamaged, kind)
 	}

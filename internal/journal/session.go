@@ -67,7 +67,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	s.end = chainEndWriter{session: s, first: make(chan struct{}), latest: end{Last: st.Claim.First - 1}}
 	if last != nil {
 		s.sequence = last.header.Sequence + 1
-		files.journaled = map[string]fileState{} // changes while no process ran go into the next segment
+		files.written = nil // changes while no process ran go into the next segment
 	}
 	if st.Based {
 		s.since = sinceBase{made: st.Base, revision: st.Revision, sequence: st.Sequence, segments: s.sequence - st.Sequence}
@@ -309,7 +309,7 @@ func (s *session) isLast(number int64, events []*clientv3.Event, digest string) 
 // journalChangedKeys adds the keys that encrypt resources when they have changed, so that a
 // segment has them before the values that need them.
 func (s *session) journalChangedKeys() error {
-	files, err := s.files.changed(keyDirs...)
+	files, err := s.files.changed()
 	if err != nil {
 		return err
 	}
@@ -330,7 +330,7 @@ func (s *session) closeSegment(ctx context.Context) error {
 	if s.builder.empty() {
 		return nil
 	}
-	files, err := s.files.changed(identityDirs...)
+	files, err := s.files.changed()
 	if err != nil {
 		return err
 	}

@@ -90,19 +90,9 @@ func (s *spool) load(chain string) (*tail, error) {
 				continue
 			}
 			last = &tail{header, sumOf(data)}
-			if name := spoolName(header.Sequence); name != entry.Name() { // of an earlier release
-				if err := os.Rename(path, filepath.Join(dir, name)); err != nil {
-					return nil, fmt.Errorf("read the spool of the journal: %w", err)
-				}
-			}
 			s.pend(header.Sequence, len(data))
-			if dir != s.shippedDir() {
-				continue
-			}
-			s.ship(len(data))
-			before := filepath.Join(dir, spoolName(header.Sequence-1)) // an earlier release has kept more
-			if err := os.Remove(before); err != nil && !isMissing(err) {
-				return nil, fmt.Errorf("clean the spool of the journal: %w", err)
+			if dir == s.shippedDir() {
+				s.ship(len(data))
 			}
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // ErrExists means that an object was not created because its name is taken.
@@ -67,3 +69,29 @@ func (l Location) Open() (Store, error) {
 	}
 	return NewDirectory(path), nil
 }
+
+const (
+	// operationLimit bounds a request to the destination, listLimit a listing: a week has
+	// 600,000 segments.
+	operationLimit = time.Minute
+	listLimit      = 10 * time.Minute
+	// leastRate, in bytes per second, is that of a slow destination.
+	leastRate = 1 << 20
+)
+
+// within bounds an operation on so many bytes.
+func within(ctx context.Context, store Store, operation string, limit time.Duration, bytes int64) (context.Context, context.CancelFunc) {
+	limit += time.Duration(bytes/leastRate) * time.Second
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s does not answer: %s took more than %s", store, operation, limit))
+}
+
+// caused returns the error of an operation, or why its context has ended.
+func caused(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// isMissing reports whether the error means that the store has no such object.
+func isMissing(err error) bool { return errors.Is(err, os.ErrNotExist) }

@@ -94,13 +94,12 @@ type Writer struct {
 
 	mu     sync.Mutex
 	record Record
-	failed bool      // the last attempt
-	early  []warning // before events are recorded
+	failed bool     // the last attempt
+	early  []func() // events before they can be recorded
 }
 
 // NewWriter returns a writer that does nothing yet.
 func NewWriter(config Config) *Writer {
-	config.Store = timed{config.Store}
 	dir := filepath.Join(config.DataDir, "journal")
 	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain, stopGrace: stopGrace}
 	w.ledger.maxLag = max(lagIntervals*config.Interval, minLagWarning)

@@ -105,9 +105,6 @@ func TestNewChain(t *testing.T) {
 	if gap := windows[1].Gap; gap == nil || gap.FirstRevision != windows[0].LastRevision+1 || gap.LastRevision != windows[1].FirstRevision-1 || gap.From != windows[0].To || gap.To != windows[1].From {
 		t.Errorf("the gap is %+v between %+v", gap, windows)
 	}
-	if chains[1].Claim.Predecessor == nil || chains[1].Claim.Predecessor.Number != 1 {
-		t.Errorf("the predecessor is %+v", chains[1].Claim.Predecessor)
-	}
 	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
 		t.Errorf("the newest state is %v, %v", got, err)
 	}
@@ -280,10 +277,10 @@ func TestLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	var leases []Lease
-	visit := visitor{
-		revision: func(Revision) error { return nil },
-		lease:    func(l Lease) error { leases = append(leases, l); return nil },
-		file:     func(File) error { return nil },
+	visit := Visitor{
+		Changed: func(Revision) error { return nil },
+		lease:   func(l Lease) error { leases = append(leases, l); return nil },
+		File:    func(File) error { return nil },
 	}
 	if err := plan.read(t.Context(), plan.Bases[0], backup.Key{}, visit, nil); err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 // fill makes the data directory to from a backup, from a data directory, or from a
@@ -37,7 +37,7 @@ func restore(ctx context.Context, file, to string, log *slog.Logger) error {
 	if err := cfg.Complete(); err != nil {
 		return err
 	}
-	if _, err := parts.Restore(ctx, cfg, log, file, backup.Key{}); err != nil {
+	if _, err := parts.Restore(ctx, cfg, log, journal.RestoreConfig{File: file}); err != nil {
 		return err
 	}
 	return etcd.WriteChecksum(ctx, filepath.Join(to, "etcd"))

@@ -13,36 +13,35 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// Restore replaces the content of the configuration's data directory by that of the
-// backup. The configuration has been completed. ctx is as in [backup.Restore]. The new
-// revision is also above those of the configured journal.
-func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, file string, key backup.Key) (*backup.Restored, error) {
+// Restore makes a backup, or a state of a journal, the content of the configuration's data
+// directory, as [journal.Restore]. The configuration has been completed.
+func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, restore journal.RestoreConfig) (*backup.Restored, error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return nil, errors.New("the configuration has an external etcd: restore that with etcd's own tools, see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
+		return nil, errors.New("the configuration has an external etcd: restore into a data directory of an embedded one, and see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
 	journaled, err := journaledRevision(ctx, cfg)
 	if err != nil {
-		log.Warn("the new revision is above that of the backup and of this machine's clock only", "error", err)
+		log.Warn("the new revision is not above that of the configured journal", "error", err)
 	}
-	restore := restoreConfig(cfg, file, key)
-	restore.Snapshot = func(snapshot, _, dir string) error {
-		return etcd.RestoreSnapshot(snapshot, dir, journaled, logging.Zap(log, cfg.Logging.Verbosity))
-	}
-	return backup.Restore(ctx, restore)
+	restore.Into, restore.Above = restoreConfig(cfg), journaled
+	restore.Prefix, restore.Log = cfg.Etcd.External.Prefix, logging.Zap(log, cfg.Logging.Verbosity)
+	restored, _, err := journal.Restore(ctx, restore)
+	return restored, err
 }
 
 // ImportBundle writes the certificates and keys of the bundle to the configuration's data
 // directory. The configuration has been completed.
 func ImportBundle(ctx context.Context, cfg *config.ServerConfiguration, file string, key backup.Key) (*backup.Manifest, error) {
-	return backup.ImportBundle(ctx, restoreConfig(cfg, file, key))
+	return backup.ImportBundle(ctx, restoreConfig(cfg), file, key)
 }
 
-func restoreConfig(cfg *config.ServerConfiguration, file string, key backup.Key) backup.RestoreConfig {
+func restoreConfig(cfg *config.ServerConfiguration) backup.RestoreConfig {
 	// The spool of the journal has the identity of its writer.
-	restore := backup.RestoreConfig{Keep: []string{"journal", "archive"}, Backup: file, Key: key, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
+	restore := backup.RestoreConfig{Keep: []string{"journal", "archive"}, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
 	// Backups in the data directory are not part of the data.
 	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {
 		name, _, _ := strings.Cut(inside, string(filepath.Separator))
@@ -67,7 +66,7 @@ func onOneDisk(cfg *config.ServerConfiguration) (found []config.Field) {
 func StoppedBackups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, log *slog.Logger) *backup.Maker {
 	data := dir.Join("etcd")
 	return backup.NewMaker(backup.MakerConfig{
-		Config: cfg, Dir: dir, Stamp: stamp, Log: log,
+		Backup: cfg.Backup, Prefix: cfg.Etcd.External.Prefix, Effective: cfg.Marshal, Files: cfg.InputFiles, Dir: dir, Stamp: stamp, Log: log,
 		Size: func(context.Context) (int64, error) { return etcd.StoppedSize(data) },
 		Snapshot: func(ctx context.Context) (io.ReadCloser, error) {
 			return etcd.SnapshotStopped(ctx, data, backup.SpoolDir(dir.Path()), logging.Zap(log, cfg.Logging.Verbosity))
@@ -81,7 +80,8 @@ func Backups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.St
 		log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk, or s3://BUCKET", "path", field.Value)
 	}
 	return backup.NewMaker(backup.MakerConfig{
-		Config: cfg, Dir: dir, Stamp: stamp, Snapshot: store.Snapshot, Log: log,
+		Backup: cfg.Backup, Prefix: cfg.Etcd.External.Prefix, Effective: cfg.Marshal, Files: cfg.InputFiles, Dir: dir, Stamp: stamp, Log: log,
+		Snapshot: store.Snapshot,
 		Size: func(ctx context.Context) (int64, error) {
 			status, err := store.Connection().Status(ctx)
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
@@ -33,16 +32,6 @@ func RestoreIfEmpty(ctx context.Context, cfg *config.ServerConfiguration, log *s
 	if err := journal.WaitUnused(ctx, store); err != nil {
 		return fmt.Errorf("journal.restoreIfEmpty: %w", err)
 	}
-	_, err = RestoreJournal(ctx, cfg, log, RestoreRequest{
-		Location: JournalLocation(cfg, ""),
-		Say:      func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) },
-		Planned:  func(*journal.Plan) error { return nil },
-		Prepared: func(outcome *journal.Outcome, _ *backup.Manifest) {
-			log.Info("restored from the journal", "destination", store, "revision", outcome.Revision, "of", outcome.Time)
-			if outcome.Broken != nil {
-				log.Warn("the rest of the journal cannot be restored", "destination", store, "error", outcome.Broken)
-			}
-		},
-	})
+	_, err = Restore(ctx, cfg, log, journal.RestoreConfig{Store: store, Say: func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }})
 	return err
 }
