@@ -109,7 +109,8 @@ func (k Key) Decrypt(r io.Reader) (io.Reader, error) {
 		return nil, err
 	}
 	if len(identities) == 0 {
-		return nil, fmt.Errorf("%w: give the age identity file with --identity or the passphrase with --passphrase-file", ErrEncrypted)
+		return nil, fmt.Errorf("%w: give the age identity file with --identity or the passphrase with --passphrase-file",
+			ErrEncrypted)
 	}
 	opened, err := age.Decrypt(buffered, identities...)
 	if err != nil {

@@ -71,14 +71,16 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-e.streams }()
 	default:
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, fmt.Sprintf("%d backups are being sent: try again when one has ended", maxStreams), http.StatusTooManyRequests)
+		http.Error(w, fmt.Sprintf("%d backups are being sent: try again when one has ended", maxStreams),
+			http.StatusTooManyRequests)
 		return
 	}
 	name := "unknown"
 	if user, ok := request.UserFrom(r.Context()); ok {
 		name = user.GetName()
 	}
-	log := e.log.With("user", name, "address", r.RemoteAddr, "keys", !options.WithoutKeys, "encrypted", len(encryption.Recipients) > 0)
+	log := e.log.With("user", name, "address", r.RemoteAddr, "keys", !options.WithoutKeys,
+		"encrypted", len(encryption.Recipients) > 0)
 	log.Info("backup requested through the API")
 	w.Header().Set("Content-Type", "application/octet-stream")
 	body := &pacedWriter{w: w, controller: http.NewResponseController(w), timeout: e.timeout}

@@ -175,7 +175,8 @@ func (a *Maker) checkRoom(ctx context.Context, dir string) error {
 
 // save makes a backup in the configured directory and removes older ones with the same
 // reason. keep and since are those of [Prune].
-func (a *Maker) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int, since time.Time) (string, error) {
+func (a *Maker) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int,
+	since time.Time) (string, error) {
 	dir, encryption := a.config.Backup.Dir, Encryption{Recipients: a.config.Backup.EncryptTo}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the directory for backups: %w", err)
@@ -209,13 +210,15 @@ func (a *Maker) BeforeUpgrade(ctx context.Context) error {
 	}
 	path, err := a.save(ctx, *previous, ReasonUpgrade, keepUpgrades, since)
 	if errors.Is(err, errors.ErrUnsupported) {
-		a.config.Log.Warn("no backup is made before the upgrade", "from", previous.Version, "to", a.config.Stamp.Version, "error", err)
+		a.config.Log.Warn("no backup is made before the upgrade", "from", previous.Version, "to", a.config.Stamp.Version,
+			"error", err)
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("make a backup before the upgrade to %s from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.config.Stamp.Version, previous.Version, err)
 	}
-	a.config.Log.Info("backup made before the upgrade", "from", previous.Version, "to", a.config.Stamp.Version, "file", path)
+	a.config.Log.Info("backup made before the upgrade", "from", previous.Version, "to", a.config.Stamp.Version,
+		"file", path)
 	return nil
 }
 

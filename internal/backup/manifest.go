@@ -116,7 +116,8 @@ func parseManifest(data []byte) (*Manifest, error) {
 	seen := map[string]bool{}
 	for _, file := range m.Files {
 		dir, _, below := strings.Cut(file.Name, "/")
-		if !below || !slices.Contains(directories, dir) || path.Clean(file.Name) != file.Name || !filepath.IsLocal(filepath.FromSlash(file.Name)) {
+		if !below || !slices.Contains(directories, dir) || path.Clean(file.Name) != file.Name ||
+			!filepath.IsLocal(filepath.FromSlash(file.Name)) {
 			return nil, damaged("%s has the invalid file name %q", manifestName, file.Name)
 		}
 		if file.SizeBytes < 0 || seen[file.Name] {

@@ -18,7 +18,8 @@ const maxReads = 20
 // AtOneMoment calls read with the files that list returns, again until none has changed
 // meanwhile, and returns those files. A rotation changes several, and the key that signs must
 // be the one that its record names.
-func AtOneMoment(list func() (map[string]fs.FileInfo, error), read func(map[string]fs.FileInfo) error) (map[string]fs.FileInfo, error) {
+func AtOneMoment(list func() (map[string]fs.FileInfo, error),
+	read func(map[string]fs.FileInfo) error) (map[string]fs.FileInfo, error) {
 	for range maxReads {
 		before, err := list()
 		if err != nil {
@@ -44,15 +45,16 @@ func IsUnchanged(before, after fs.FileInfo) bool {
 // readFiles returns the contents of the files in a directory, which need not exist, by name,
 // as they were at one moment.
 func readFiles(dir string) (contents map[string][]byte, err error) {
-	_, err = AtOneMoment(func() (map[string]fs.FileInfo, error) { return RegularFiles(dir) }, func(files map[string]fs.FileInfo) (err error) {
-		contents = map[string][]byte{}
-		for name := range files {
-			if contents[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-				return err
+	_, err = AtOneMoment(func() (map[string]fs.FileInfo, error) { return RegularFiles(dir) },
+		func(files map[string]fs.FileInfo) (err error) {
+			contents = map[string][]byte{}
+			for name := range files {
+				if contents[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read the content of the backup: %s: %w", dir, err)
 	}

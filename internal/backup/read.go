@@ -32,7 +32,8 @@ func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest,
 			return nil, damaged("%s is missing: %w", file.Name, truncated(err))
 		}
 		if header.Name != file.Name || header.Size != file.SizeBytes || header.Typeflag != tar.TypeReg || isSparse(header) {
-			return nil, damaged("it has the file %s of %d bytes, but the manifest has %s of %d bytes", header.Name, header.Size, file.Name, file.SizeBytes)
+			return nil, damaged("it has the file %s of %d bytes, but the manifest has %s of %d bytes", header.Name, header.Size,
+				file.Name, file.SizeBytes)
 		}
 		if err := readFile(backup.tar, m, file, visit); err != nil {
 			return nil, err

@@ -95,7 +95,8 @@ func (i *Incoming) ExtractFile(ctx context.Context, path string, key Key) (*Mani
 	return i.extractFile(ctx, path, key, i.accept)
 }
 
-func (i *Incoming) extractFile(ctx context.Context, path string, key Key, accept func(*Manifest) error) (m *Manifest, err error) {
+func (i *Incoming) extractFile(ctx context.Context, path string, key Key,
+	accept func(*Manifest) error) (m *Manifest, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,8 @@ func (i *Incoming) extractFile(ctx context.Context, path string, key Key, accept
 }
 
 // extract writes the files if accept returns no error for the manifest.
-func (i *Incoming) extract(ctx context.Context, from io.Reader, key Key, accept func(*Manifest) error) (*Manifest, error) {
+func (i *Incoming) extract(ctx context.Context, from io.Reader, key Key,
+	accept func(*Manifest) error) (*Manifest, error) {
 	if err := os.RemoveAll(i.Join()); err != nil {
 		return nil, err
 	}
@@ -135,7 +137,8 @@ func (i *Incoming) accept(m *Manifest) error {
 		return errors.New("it is a bundle, which has certificates and keys but no data: use `kube-hyper-mini bundle import`")
 	}
 	if m.Stamp.NewerThan(i.cfg.Stamp) {
-		return fmt.Errorf("it was made by kube-hyper-mini %s; this is the older %s: use that release or a newer one", m.Stamp, i.cfg.Stamp)
+		return fmt.Errorf("it was made by kube-hyper-mini %s; this is the older %s: use that release or a newer one",
+			m.Stamp, i.cfg.Stamp)
 	}
 	// The snapshot and the restored database exist at the same time.
 	return datadir.CheckRoom(i.cfg.DataDir, 2*m.Snapshot.SizeBytes, i.cfg.DataDir)

@@ -2,10 +2,8 @@ package backup
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -105,8 +103,8 @@ func (w *errorWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Save writes the backup to path: first to a temporary file, which it reads back,
-// compares and syncs, then it renames the file. It does not replace an existing file: the
+// Save writes the backup to path: first to a temporary file, which it syncs,
+// then it renames the file. It does not replace an existing file: the
 // error is fs.ErrExist.
 func Save(ctx context.Context, path string, encryption Encryption, produce Produce) (*Manifest, error) {
 	if _, err := os.Lstat(path); err == nil {
@@ -156,7 +154,8 @@ func SaveDated(ctx context.Context, dir, reason string, encryption Encryption, p
 
 // saveUnfinished writes the backup for path to a temporary file in its directory, which it
 // returns.
-func saveUnfinished(ctx context.Context, path string, encryption Encryption, produce Produce) (name string, m *Manifest, err error) {
+func saveUnfinished(ctx context.Context, path string, encryption Encryption,
+	produce Produce) (name string, m *Manifest, err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", nil, fmt.Errorf("save a backup: %w", err)
@@ -170,15 +169,14 @@ func saveUnfinished(ctx context.Context, path string, encryption Encryption, pro
 			err = errors.Join(err, os.Remove(file.Name()))
 		}
 	}()
-	written := sha256.New()
-	m, err = Copy(ctx, io.MultiWriter(file, written), encryption, produce)
+	m, err = Copy(ctx, file, encryption, produce)
 	if err == nil {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return "", nil, fmt.Errorf("save a backup to %s: %w", path, err)
 	}
-	return file.Name(), m, compare(file.Name(), written)
+	return file.Name(), m, nil
 }
 
 const (
@@ -187,23 +185,6 @@ const (
 	// abandoned is the age at which a temporary file is removed.
 	abandoned = 24 * time.Hour
 )
-
-// compare reads the file back and compares it with the hash of what was written.
-func compare(path string, written hash.Hash) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("verify the backup: %w", err)
-	}
-	read := sha256.New()
-	_, err = io.Copy(read, file)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("verify the backup: %w", err)
-	}
-	if !slices.Equal(read.Sum(nil), written.Sum(nil)) {
-		return fmt.Errorf("verify the backup: the content of %s differs from what was written: the disk is faulty", path)
-	}
-	return nil
-}
 
 // Listed is a backup in a directory.
 type Listed struct {

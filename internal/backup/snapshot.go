@@ -19,7 +19,8 @@ import (
 )
 
 // spool copies the snapshot of etcd to the file and returns its description.
-func spool(ctx context.Context, file *os.File, open func(context.Context) (io.ReadCloser, error), prefix string) (*Snapshot, error) {
+func spool(ctx context.Context, file *os.File, open func(context.Context) (io.ReadCloser, error),
+	prefix string) (*Snapshot, error) {
 	stream, err := open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("request a snapshot from etcd: %w", err)

@@ -67,7 +67,8 @@ type entry struct {
 // Write writes a backup. It reads the whole content before it writes the first byte, so
 // that most errors occur before. After an error in between, [Read] refuses the stream.
 func Write(ctx context.Context, w io.Writer, source Source, options Options) (*Manifest, error) {
-	m := &Manifest{Format: Format, Created: time.Now().UTC().Truncate(time.Second), Reason: options.Reason, Chain: options.Chain, ChainKey: options.ChainKey, Stamp: source.Stamp}
+	m := &Manifest{Format: Format, Created: time.Now().UTC().Truncate(time.Second), Reason: options.Reason,
+		Chain: options.Chain, ChainKey: options.ChainKey, Stamp: source.Stamp}
 	if host, err := os.Hostname(); err == nil { // otherwise Host is empty
 		m.Host = host
 	}
@@ -127,7 +128,8 @@ func spoolBelow(ctx context.Context, source Source) (entry, *Snapshot, error) {
 	if err = errors.Join(err, statErr, file.Close()); err != nil {
 		return entry{}, nil, errors.Join(err, os.Remove(file.Name()))
 	}
-	return entry{File: File{Name: SnapshotName, SizeBytes: info.Size(), SHA256: snapshot.SHA256}, path: file.Name()}, snapshot, nil
+	return entry{File: File{Name: SnapshotName, SizeBytes: info.Size(), SHA256: snapshot.SHA256},
+		path: file.Name()}, snapshot, nil
 }
 
 // identityDirs are the directories of the certificates and keys, in the data directory and in
@@ -204,7 +206,8 @@ func ConfigFileField(name string) (field string, ok bool) {
 
 func newEntry(name string, content []byte) entry {
 	sum := sha256.Sum256(content)
-	return entry{File: File{Name: name, SizeBytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}, content: content}
+	return entry{File: File{Name: name, SizeBytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])},
+		content: content}
 }
 
 func writeBackup(ctx context.Context, w io.Writer, m *Manifest, entries []entry) error {
@@ -261,7 +264,8 @@ func (a *backupWriter) add(ctx context.Context, f File, content io.Reader) error
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	err := a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Name, Size: f.SizeBytes, Mode: 0o600, ModTime: a.created})
+	err := a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Name, Size: f.SizeBytes, Mode: 0o600,
+		ModTime: a.created})
 	if err == nil {
 		_, err = io.Copy(a.tar, content)
 	}

@@ -90,7 +90,8 @@ type record struct {
 
 // follow calls visit for each change of an object in a span, and based when the changes
 // in the base have been visited.
-func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit func(record) error, based func() error) error {
+func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit func(record) error,
+	based func() error) error {
 	keys := map[string]bool{} // under which the object was stored
 	revision := func(stored bool) func(journal.Revision) error {
 		return func(r journal.Revision) error {
@@ -99,7 +100,8 @@ func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit
 				if !o.mayHave(a.prefix, key) {
 					continue
 				}
-				found := record{revision: r.Number, time: r.Time, stored: stored, deleted: change.Deleted, created: change.Version == 1, key: key, value: change.Value, size: len(change.Value)}
+				found := record{revision: r.Number, time: r.Time, stored: stored, deleted: change.Deleted,
+					created: change.Version == 1, key: key, value: change.Value, size: len(change.Value)}
 				if !a.belongsTo(ctx, o, &found, keys) {
 					continue
 				}

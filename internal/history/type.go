@@ -31,7 +31,8 @@ func Resolve(mapper meta.RESTMapper, name string) (Type, error) {
 	mapping, err := mappingFor(mapper, name)
 	switch {
 	case err == nil:
-		return Type{GroupResource: mapping.Resource.GroupResource(), Kind: mapping.GroupVersionKind.Kind, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+		return Type{GroupResource: mapping.Resource.GroupResource(), Kind: mapping.GroupVersionKind.Kind,
+			Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 	case !meta.IsNoMatchError(err):
 		return Type{}, fmt.Errorf("ask the server for its types: %w", err)
 	}
@@ -109,7 +110,8 @@ func isBuiltIn(group string) bool {
 // resources under group and resource. The scope of a type that is gone is unknown.
 func (o Object) hasUsualKey(rest string) bool {
 	resource, after := store.CutKey(rest)
-	if resource.Resource != o.Resource || resource.Group != "" && resource.Group != o.Group || resource.Group == "" && !isBuiltIn(o.Group) {
+	if resource.Resource != o.Resource || resource.Group != "" && resource.Group != o.Group ||
+		resource.Group == "" && !isBuiltIn(o.Group) {
 		return false
 	}
 	return "/"+after == o.suffix() || o.Kind == "" && after == o.Name

@@ -171,7 +171,8 @@ func (l *versionList) end() error {
 }
 
 func (l *versionList) version(r record) Version {
-	v := Version{Chain: l.span.Chain.Number, Revision: r.revision, Time: r.time, Before: r.stored, Change: Changed, SizeBytes: r.size}
+	v := Version{Chain: l.span.Chain.Number, Revision: r.revision, Time: r.time, Before: r.stored, Change: Changed,
+		SizeBytes: r.size}
 	if r.problem != nil {
 		v.Problem = r.problem.Error()
 	}
@@ -197,7 +198,8 @@ func (l *versionList) version(r record) Version {
 func managerOf(before, now *metav1.PartialObjectMetadata) string {
 	manager, newest := "", time.Time{}
 	for _, entry := range now.ManagedFields {
-		if before != nil && slices.ContainsFunc(before.ManagedFields, func(old metav1.ManagedFieldsEntry) bool { return sameEntry(old, entry) }) {
+		if before != nil && slices.ContainsFunc(before.ManagedFields,
+			func(old metav1.ManagedFieldsEntry) bool { return sameEntry(old, entry) }) {
 			continue
 		}
 		if entry.Time != nil && !entry.Time.Time.Before(newest) {
@@ -237,11 +239,13 @@ func (a *Journal) At(ctx context.Context, o Object, m *Moment) (*unstructured.Un
 		return nil, nil, err
 	}
 	if found == nil || found.deleted {
-		return nil, nil, fmt.Errorf("%s did not exist at revision %d (%s); its versions: kube-hyper-mini history get", o, m.Revision, m.Time.Local().Format(time.DateTime))
+		return nil, nil, fmt.Errorf("%s did not exist at revision %d (%s); its versions: kube-hyper-mini history get", o,
+			m.Revision, m.Time.Local().Format(time.DateTime))
 	}
 	object, err := a.object(ctx, found.key, found.value)
 	if err != nil {
 		return nil, nil, fmt.Errorf("revision %d of %s: %w", found.revision, o, err)
 	}
-	return object, &Version{Revision: found.revision, Time: found.time, UID: object.GetUID(), SizeBytes: len(found.value)}, nil
+	return object, &Version{Revision: found.revision, Time: found.time, UID: object.GetUID(),
+		SizeBytes: len(found.value)}, nil
 }

@@ -203,7 +203,8 @@ func (l *ledger) read(spooled int64) Account {
 		a.LagSeconds = time.Since(since).Seconds()
 	}
 	if a.Lagging = a.LagSeconds > l.maxLag.Seconds(); a.Lagging && a.Warning == "" && a.Error == "" {
-		a.Warning = fmt.Sprintf("the destination is too slow for the changes: it is %.0f s behind, more than %s", a.LagSeconds, l.maxLag)
+		a.Warning = fmt.Sprintf("the destination is too slow for the changes: it is %.0f s behind, more than %s",
+			a.LagSeconds, l.maxLag)
 	}
 	lagSeconds.Set(a.LagSeconds)
 	lagRevisions.Set(float64(a.LagRevisions))

@@ -34,13 +34,6 @@ type Revision struct {
 	Changes []Change
 }
 
-// Lease is a lease that changes refer to.
-type Lease struct {
-	ID int64
-	// TTL in seconds, as granted.
-	TTL int64
-}
-
 // File is a file of the identity that has changed since the base.
 type File struct {
 	// Name is that in a backup: pki/..., encryption/...
@@ -59,7 +52,8 @@ const (
 
 // appendRevision appends the entry of the events of one revision. changes are those bytes
 // of it whose sum is the digest of the revision.
-func appendRevision(b []byte, number int64, at time.Time, events []*clientv3.Event, scratch []byte) (payload, newScratch, changes []byte) {
+func appendRevision(b []byte, number int64, at time.Time, events []*clientv3.Event,
+	scratch []byte) (payload, newScratch, changes []byte) {
 	b = append(b, entryRevision)
 	b = binary.AppendUvarint(b, uint64(number))
 	b = binary.AppendUvarint(b, uint64(at.UnixMilli()))
@@ -81,12 +75,6 @@ func appendRevision(b []byte, number int64, at time.Time, events []*clientv3.Eve
 func digestOf(events []*clientv3.Event) string {
 	_, _, changes := appendRevision(nil, 0, time.Time{}, events, nil)
 	return sumOf(changes)
-}
-
-func appendLease(b []byte, lease Lease) []byte {
-	b = append(b, entryLease)
-	b = binary.AppendUvarint(b, uint64(lease.ID))
-	return binary.AppendUvarint(b, uint64(lease.TTL))
 }
 
 func appendFile(b []byte, file File) []byte {

@@ -21,7 +21,8 @@ func (s *session) checkClock(now time.Time) error {
 	case s.aheadSince.IsZero():
 		s.aheadSince = now
 	case now.Sub(s.aheadSince) > maxClockLead && wall.After(s.state.Claim.Created.Round(0)) && s.w.spool.empty():
-		return chainEnd("the clock was set back: the times of chain %d are %s ahead of it", s.state.Number, ahead.Round(time.Minute))
+		return chainEnd("the clock was set back: the times of chain %d are %s ahead of it", s.state.Number,
+			ahead.Round(time.Minute))
 	}
 	return nil
 }

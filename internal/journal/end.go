@@ -90,7 +90,8 @@ func (e end) missing(next int) error {
 	if e.Sequence < next {
 		return nil
 	}
-	return fmt.Errorf("%w: segments %d to %d are missing: the chain was written until revision %d", ErrDamaged, next, e.Sequence, e.Last)
+	return fmt.Errorf("%w: segments %d to %d are missing: the chain was written until revision %d", ErrDamaged, next,
+		e.Sequence, e.Last)
 }
 
 // chainEndWriter writes the ends of a chain. It is of the goroutine of ship.
@@ -185,7 +186,8 @@ func waitUnused(ctx context.Context, store Store, silence time.Duration) error {
 	}
 	after, _, err := newestObject(ctx, store)
 	if err == nil && after != before {
-		err = fmt.Errorf("another server writes the journal %s (%s): stop it, or give this server a destination of its own", store, after)
+		err = fmt.Errorf("another server writes the journal %s (%s): stop it, or give this server a destination of its own",
+			store, after)
 	}
 	return err
 }

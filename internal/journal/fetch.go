@@ -117,7 +117,8 @@ func (c *chainReader) check(f fetched) (*Header, []byte, error) {
 	case header.After > c.last:
 		err = fmt.Errorf("it follows revision %d, and what is before it ends at revision %d", header.After, c.last)
 	case c.previous != "" && header.Previous != c.previous:
-		err = fmt.Errorf("it follows a segment with the SHA-256 sum %s, and the one before it has %s", header.Previous, c.previous)
+		err = fmt.Errorf("it follows a segment with the SHA-256 sum %s, and the one before it has %s", header.Previous,
+			c.previous)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w: %w", name, ErrDamaged, err)
@@ -128,7 +129,8 @@ func (c *chainReader) check(f fetched) (*Header, []byte, error) {
 
 // each reads segments in their order, checks them, and calls visit with what they hold, until
 // visit or a check returns an error.
-func (c *chainReader) each(ctx context.Context, segments []Segment, visit func(header *Header, payload []byte) error) error {
+func (c *chainReader) each(ctx context.Context, segments []Segment,
+	visit func(header *Header, payload []byte) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	queue, wait := fetch(ctx, c.plan.Store, segments)
 	defer wait()
@@ -162,7 +164,8 @@ var errReached = errors.New("the target is reached")
 // read verifies the segments that follow the base and passes what they hold up to
 // the target to visit. A chain that is broken is a BrokenError. progress is called
 // for each segment.
-func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit Visitor, progress func(done, total int)) error {
+func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit Visitor,
+	progress func(done, total int)) error {
 	last, endErr := end{}, error(nil)
 	if p.endKey != "" { // before the segments are listed: their server may write more
 		last, endErr = readEnd(ctx, p.Store, p.Chain, p.endKey)
@@ -209,7 +212,8 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit Visito
 		return err
 	}
 	if p.Target.Revision > c.last {
-		return &BrokenError{Problem: fmt.Errorf("%w: chain %d ends at revision %d", ErrDamaged, p.Chain.Number, c.last), Last: c.last, Time: at}
+		return &BrokenError{Problem: fmt.Errorf("%w: chain %d ends at revision %d", ErrDamaged, p.Chain.Number, c.last),
+			Last: c.last, Time: at}
 	}
 	return nil
 }

@@ -87,7 +87,9 @@ func parseBaseName(name string) (b BaseName, err error) {
 	if err != nil || (extension != "tar.gz" && extension != "tar.gz.age") {
 		return b, fmt.Errorf("%q is not the name of a base", name)
 	}
-	return BaseName{Revision: numbers[0], Sequence: int(numbers[1]), Time: time.UnixMilli(numbers[2]), Extension: "." + extension}, nil
+	return BaseName{
+		Revision: numbers[0], Sequence: int(numbers[1]), Time: time.UnixMilli(numbers[2]), Extension: "." + extension,
+	}, nil
 }
 
 // SegmentName has the fields of a segment's name.
@@ -102,7 +104,8 @@ type SegmentName struct {
 
 // String renders the name so that names sort by sequence.
 func (s SegmentName) String() string {
-	return fmt.Sprintf("%010d-%020d-%020d-%015d-%015d%s", s.Sequence, s.First, s.Last, s.FirstTime.UnixMilli(), s.LastTime.UnixMilli(), segmentEnd)
+	return fmt.Sprintf("%010d-%020d-%020d-%015d-%015d%s", s.Sequence, s.First, s.Last, s.FirstTime.UnixMilli(),
+		s.LastTime.UnixMilli(), segmentEnd)
 }
 
 // segmentsBefore is greater than the names of all segments before the one with the

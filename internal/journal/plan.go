@@ -118,7 +118,8 @@ func (c *Chain) unreadable(ctx context.Context, store Store) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("chain %d of %s cannot be read, and would be left out: %s; %s.%s", c.Number, store, c.Problem, advice, restorable(windows, c.Number))
+	return fmt.Errorf("chain %d of %s cannot be read, and would be left out: %s; %s.%s", c.Number, store, c.Problem,
+		advice, restorable(windows, c.Number))
 }
 
 // covers reports whether the chain reaches the revision of the target. Any chain
@@ -155,7 +156,8 @@ func notRestorable(ctx context.Context, store Store, target Target) error {
 func restorable(windows []Window, except int) (text string) {
 	for _, w := range windows {
 		if w.HasBase && w.Chain != except {
-			text += fmt.Sprintf(" Chain %d has %s to %s, revisions %d to %d.", w.Chain, w.From.Local().Format(time.DateTime), w.To.Local().Format(time.DateTime), w.FirstRevision, w.LastRevision)
+			text += fmt.Sprintf(" Chain %d has %s to %s, revisions %d to %d.", w.Chain, w.From.Local().Format(time.DateTime),
+				w.To.Local().Format(time.DateTime), w.FirstRevision, w.LastRevision)
 		}
 	}
 	return text
@@ -261,7 +263,8 @@ func newWindow(chain *Chain, segments []Segment, last int) Window {
 			continue // its base was removed
 		}
 		if segment.Sequence > next && next > 0 {
-			gap("segments %d to %d are missing: what follows revision %d, until the next base", next, segment.Sequence-1, w.LastRevision)
+			gap("segments %d to %d are missing: what follows revision %d, until the next base", next, segment.Sequence-1,
+				w.LastRevision)
 		}
 		next = segment.Sequence + 1
 		w.LastRevision = max(w.LastRevision, segment.Last)

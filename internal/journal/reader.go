@@ -68,8 +68,6 @@ type Visitor struct {
 	Based func() error
 	// Changed receives the revisions after the base.
 	Changed func(Revision) error
-	// lease receives the leases that changes refer to; it may be nil.
-	lease func(Lease) error
 }
 
 // Reader reads the past from a store. Its methods may be called one after the other.

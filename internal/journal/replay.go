@@ -15,9 +15,9 @@ import (
 const (
 	// batchSize is how many changes a transaction of the database has.
 	batchSize = 5000
-	// defaultTTL in seconds is for a lease that had ended when the writer read
-	// it. It is that of events.
-	defaultTTL = 3600
+	// leaseTTL, in seconds, is that of leases that are younger than the base: of events, by
+	// default.
+	leaseTTL = 3600
 )
 
 // replay applies changes to a snapshot of etcd.
@@ -29,8 +29,7 @@ type replay struct {
 	last    int64 // revision
 	at      time.Time
 	changes int
-	leases  map[int64]int64 // ID -> TTL
-	used    map[int64]bool  // leases of changes
+	leases  map[int64]bool // of changes
 }
 
 // openReplay opens a snapshot file, which ends with its sum.
@@ -39,11 +38,12 @@ func openReplay(path string) (*replay, error) {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
 	// The file is not used before finish has synced it.
-	db, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoFreelistSync: true,
+		FreelistType: bolt.FreelistMapType})
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	r := &replay{path: path, db: db, leases: map[int64]int64{}, used: map[int64]bool{}}
+	r := &replay{path: path, db: db, leases: map[int64]bool{}}
 	if err := r.begin(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -60,7 +60,8 @@ func (r *replay) begin() (err error) {
 	}
 	for _, bucket := range []schemaBucket{schema.Key, schema.Lease} {
 		if r.tx.Bucket(bucket.Name()) == nil {
-			return errors.Join(fmt.Errorf("replay: the snapshot has no bucket %s: it is not a database of etcd", bucket.Name()), r.tx.Rollback())
+			return errors.Join(fmt.Errorf("replay: the snapshot has no bucket %s: it is not a database of etcd", bucket.Name()),
+				r.tx.Rollback())
 		}
 	}
 	return nil
@@ -81,7 +82,7 @@ func (r *replay) apply(revision Revision) error {
 			return fmt.Errorf("replay revision %d: %w", revision.Number, err)
 		}
 		if change.Lease != 0 {
-			r.used[change.Lease] = true
+			r.leases[change.Lease] = true
 		}
 	}
 	r.last, r.at = revision.Number, revision.Time
@@ -100,16 +101,12 @@ func (r *replay) apply(revision Revision) error {
 // its lease a key would never expire.
 func (r *replay) putLeases() error {
 	bucket := r.tx.Bucket(schema.Lease.Name())
-	for id := range r.used {
+	for id := range r.leases {
 		key := etcdfiles.LeaseKey(id)
 		if bucket.Get(key) != nil {
 			continue
 		}
-		ttl := r.leases[id]
-		if ttl <= 0 {
-			ttl = defaultTTL
-		}
-		if err := bucket.Put(key, etcdfiles.Lease(id, ttl)); err != nil {
+		if err := bucket.Put(key, etcdfiles.Lease(id, leaseTTL)); err != nil {
 			return fmt.Errorf("replay lease %x: %w", id, err)
 		}
 	}

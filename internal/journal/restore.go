@@ -120,12 +120,14 @@ func (cfg *RestoreConfig) plan(ctx context.Context) (*Plan, error) {
 	cfg.Above = max(cfg.Above, last)
 	base := plan.Bases[0]
 	cfg.Progress.Base.Store(base.Object.SizeBytes)
-	cfg.Say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store, base.Time.Local().Format(time.DateTime), base.Revision)
+	cfg.Say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store,
+		base.Time.Local().Format(time.DateTime), base.Revision)
 	return plan, nil
 }
 
 // fetch extracts the backup, or the best undamaged base of the plan.
-func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan, incoming *backup.Incoming) (m *backup.Manifest, base Base, err error) {
+func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan,
+	incoming *backup.Incoming) (m *backup.Manifest, base Base, err error) {
 	if plan == nil {
 		m, err = incoming.ExtractFile(ctx, cfg.File, cfg.Key)
 		return m, base, err
@@ -147,7 +149,8 @@ func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan, incoming *backu
 	return nil, base, errors.New("the chain has no base")
 }
 
-func (cfg *RestoreConfig) fetchBase(ctx context.Context, plan *Plan, base Base, incoming *backup.Incoming) (m *backup.Manifest, err error) {
+func (cfg *RestoreConfig) fetchBase(ctx context.Context, plan *Plan, base Base,
+	incoming *backup.Incoming) (m *backup.Manifest, err error) {
 	body, err := plan.Store.Open(ctx, base.Object.Name)
 	if err != nil {
 		return nil, err
@@ -184,7 +187,8 @@ func checkBase(m *backup.Manifest, plan *Plan, base Base) error {
 // replay applies the changes after the base to the snapshot, and the changed files of the
 // identity to the new content. When the newest state was requested, a broken chain is
 // replayed up to the break, and Outcome.Broken is set. Otherwise it is an error.
-func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base, incoming *backup.Incoming) (*Outcome, error) {
+func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base,
+	incoming *backup.Incoming) (*Outcome, error) {
 	to, err := openReplay(incoming.Snapshot())
 	if err != nil {
 		return nil, err
@@ -192,7 +196,6 @@ func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base, inc
 	to.at = base.Time
 	visit := Visitor{
 		Changed: to.apply,
-		lease:   func(l Lease) error { to.leases[l.ID] = l.TTL; return nil },
 		File:    func(f File) error { return putFile(incoming.Join(), f) },
 	}
 	err = plan.read(ctx, base, cfg.Key, visit, func(done, total int) {
@@ -204,7 +207,8 @@ func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base, inc
 		outcome.Broken = broken
 		reached := plan.Target.Revision != 0 && broken.Last >= plan.Target.Revision
 		if err = nil; !plan.Target.newest() && !reached {
-			err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", broken, to.last, to.at.Local().Format(time.DateTime))
+			err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", broken, to.last,
+				to.at.Local().Format(time.DateTime))
 		}
 	}
 	if err != nil {
@@ -228,12 +232,14 @@ func (cfg *RestoreConfig) sayOutcome(outcome *Outcome, objects int, took time.Du
 	if segments := cfg.Progress.Segments.Load(); segments > 0 {
 		cfg.Say("%d of %d segments", cfg.Progress.Replayed.Load(), segments)
 	}
-	cfg.Say("revision %d of %s with %d objects: %d changes were replayed in %s", outcome.Revision, outcome.Time.Local().Format(preciseTime), objects,
+	cfg.Say("revision %d of %s with %d objects: %d changes were replayed in %s", outcome.Revision,
+		outcome.Time.Local().Format(preciseTime), objects,
 		outcome.Changes, took.Round(time.Millisecond))
 	target := cfg.Target
 	switch {
 	case !target.At.IsZero():
-		cfg.Say("that is %s before %s, and the journal has no change between the two", target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
+		cfg.Say("that is %s before %s, and the journal has no change between the two",
+			target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
 	case target.Revision != 0 && outcome.Revision != target.Revision:
 		cfg.Say("that is the last one before revision %d", target.Revision)
 	case target.Revision != 0:
@@ -250,7 +256,8 @@ func (cfg *RestoreConfig) sayOutcome(outcome *Outcome, objects int, took time.Du
 func putFile(content string, f File) error {
 	dir, below, _ := strings.Cut(f.Name, "/")
 	named := isNamedKeyFile(f.Name)
-	if dir != pkiDir && dir != encryptionDir && !named || path.Clean(f.Name) != f.Name || !filepath.IsLocal(filepath.FromSlash(f.Name)) {
+	if dir != pkiDir && dir != encryptionDir && !named || path.Clean(f.Name) != f.Name ||
+		!filepath.IsLocal(filepath.FromSlash(f.Name)) {
 		return fmt.Errorf("%w: it has the file %q, which no journal has", ErrDamaged, f.Name)
 	}
 	file := filepath.Join(content, filepath.FromSlash(f.Name))

@@ -51,7 +51,8 @@ func newS3(l Location) (*S3, error) {
 		endpoint = awsEndpoint
 	}
 	server, err := url.Parse(endpoint)
-	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || strings.Trim(server.Path, "/") != "" {
+	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" ||
+		strings.Trim(server.Path, "/") != "" {
 		return nil, fmt.Errorf("%q is not the endpoint of an S3 server: write https://HOST[:PORT]", endpoint)
 	}
 	transport, err := minio.DefaultTransport(server.Scheme == "https")
@@ -71,7 +72,8 @@ func newS3(l Location) (*S3, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &S3{client: client, credentials: from, bucket: target.Host, prefix: prefix, url: strings.TrimSuffix(bucketScheme+target.Host+"/"+prefix, "/")}, nil
+	return &S3{client: client, credentials: from, bucket: target.Host, prefix: prefix,
+		url: strings.TrimSuffix(bucketScheme+target.Host+"/"+prefix, "/")}, nil
 }
 
 // metadataEndpoint names the service with the metadata of the instance, as in the AWS
@@ -95,7 +97,8 @@ func s3Credentials(file string) *credentials.Credentials {
 }
 
 func chained(metadata credentials.Provider) *credentials.Credentials {
-	return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, metadata})
+	return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{},
+		&credentials.FileAWSCredentials{}, metadata})
 }
 
 // String implements [Store].
@@ -132,7 +135,8 @@ func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size i
 	ctx, cancel := within(ctx, s, "writing "+name, operationLimit, size)
 	defer cancel()
 	// Buckets with object lock refuse objects without a sum.
-	options := minio.PutObjectOptions{PartSize: partSize, NumThreads: 1, DisableMultipart: size <= maxPut, SendContentMd5: true, ContentType: "application/octet-stream"}
+	options := minio.PutObjectOptions{PartSize: partSize, NumThreads: 1, DisableMultipart: size <= maxPut,
+		SendContentMd5: true, ContentType: "application/octet-stream"}
 	options.SetMatchETagExcept("*")
 	if size > maxPut {
 		if _, err := s.client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{}); err == nil {

@@ -69,8 +69,6 @@ type builder struct {
 	entry      []byte // of the last revision; reused
 	changes    []byte // of the last revision, in entry
 	record     []byte // reused
-	// leases that the changes refer to.
-	leases map[int64]bool
 }
 
 func newBuilder() (*builder, error) {
@@ -87,7 +85,6 @@ func newBuilder() (*builder, error) {
 
 func (b *builder) reset() {
 	b.header = Header{Format: Format}
-	b.leases = map[int64]bool{}
 	b.compressed.Reset()
 	b.encoder.Reset(&b.compressed)
 }
@@ -105,15 +102,8 @@ func (b *builder) add(number int64, at time.Time, events []*clientv3.Event) erro
 	}
 	b.header.Last, b.header.LastTime = number, at.UnixMilli()
 	b.header.Changes += len(events)
-	for _, event := range events {
-		if event.Kv.Lease != 0 {
-			b.leases[event.Kv.Lease] = true
-		}
-	}
 	return b.write(b.entry)
 }
-
-func (b *builder) addLease(lease Lease) error { return b.write(appendLease(nil, lease)) }
 
 func (b *builder) addFile(file File) error { return b.write(appendFile(nil, file)) }
 
@@ -194,7 +184,8 @@ func readHeader(segment []byte) (*Header, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: its header: %w", ErrDamaged, err)
 	}
 	if header.Format > Format {
-		return nil, nil, fmt.Errorf("the segment has format %d, and this release reads up to %d: use a newer release", header.Format, Format)
+		return nil, nil, fmt.Errorf("the segment has format %d, and this release reads up to %d: use a newer release",
+			header.Format, Format)
 	}
 	return header, rest[length:], nil
 }
@@ -234,14 +225,8 @@ func (v Visitor) entry(content []byte) error {
 	case entryRevision:
 		revision := d.revision()
 		visit = func() error { return v.Changed(revision) }
-	case entryLease:
-		lease := Lease{ID: d.integer(), TTL: d.integer()}
-		visit = func() error {
-			if v.lease == nil {
-				return nil
-			}
-			return v.lease(lease)
-		}
+	case entryLease: // of an earlier release
+		return nil
 	case entryFile:
 		file := File{Removed: d.byte() == 1, Name: string(d.bytes()), Content: d.bytes()}
 		visit = func() error { return v.File(file) }

@@ -82,9 +82,6 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 	if err := s.findEnd(); err != nil {
 		return nil, err
 	}
-	if err != nil {
-		return nil, err
-	}
 	w.ledger.recordChain(st.Number, st.Based, revision, safe)
 	return s, nil
 }
@@ -169,7 +166,7 @@ func (s *session) feed(ctx context.Context) error {
 		var ended *endError
 		switch {
 		case ctx.Err() != nil:
-			return s.closeSegment(context.WithoutCancel(ctx))
+			return s.closeSegment()
 		case errors.As(err, &ended):
 			return err
 		}
@@ -191,7 +188,8 @@ func (s *session) follow(ctx context.Context) error {
 		return err
 	}
 	if current < s.lastRevision() {
-		return chainEnd("etcd is at revision %d, and revision %d was journaled: its data was replaced", current, s.lastRevision())
+		return chainEnd("etcd is at revision %d, and revision %d was journaled: its data was replaced", current,
+			s.lastRevision())
 	}
 	watcher := s.w.etcd.NewWatcher()
 	defer func() { _ = watcher.Close() }()                             // its context has ended, or it has failed
@@ -211,7 +209,7 @@ func (s *session) follow(ctx context.Context) error {
 				timer.Reset(s.w.config.Interval)
 				continue
 			}
-			if err := s.closeSegment(ctx); err != nil {
+			if err := s.closeSegment(); err != nil {
 				return err
 			}
 		case response, open := <-changes:
@@ -219,7 +217,7 @@ func (s *session) follow(ctx context.Context) error {
 				return errors.New("the watch on etcd has ended")
 			}
 			waiting := !s.builder.empty()
-			if known, err = s.take(ctx, response, known); err != nil {
+			if known, err = s.take(response, known); err != nil {
 				return err
 			}
 			if !waiting && !s.builder.empty() {
@@ -245,7 +243,7 @@ func (s *session) drain(ctx context.Context, changes clientv3.WatchChan, known s
 			if !open {
 				return errors.New("the watch on etcd has ended")
 			}
-			known, err = s.take(draining, response, known)
+			known, err = s.take(response, known)
 		case <-draining.Done():
 			return context.Cause(draining)
 		}
@@ -256,7 +254,7 @@ func (s *session) drain(ctx context.Context, changes clientv3.WatchChan, known s
 // take adds the events of a response to the segment. known is the digest of the
 // revision that the last segment ends with, which must come first; the result is
 // empty when it has come.
-func (s *session) take(ctx context.Context, response clientv3.WatchResponse, known string) (string, error) {
+func (s *session) take(response clientv3.WatchResponse, known string) (string, error) {
 	if err := response.Err(); err != nil {
 		if errors.Is(err, rpctypes.ErrCompacted) || response.CompactRevision != 0 {
 			return known, chainEnd("the changes after revision %d were compacted before they were journaled", s.lastRevision())
@@ -291,7 +289,7 @@ func (s *session) take(ctx context.Context, response clientv3.WatchResponse, kno
 			return known, err
 		}
 		if s.builder.size() > maxSegmentSize {
-			if err := s.closeSegment(ctx); err != nil {
+			if err := s.closeSegment(); err != nil {
 				return known, err
 			}
 		}
@@ -326,7 +324,7 @@ func (s *session) addFiles(files []File) error {
 }
 
 // closeSegment puts the changes so far into the spool.
-func (s *session) closeSegment(ctx context.Context) error {
+func (s *session) closeSegment() error {
 	if s.builder.empty() {
 		return nil
 	}
@@ -334,7 +332,7 @@ func (s *session) closeSegment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.addFiles(files), s.addLeases(ctx)); err != nil {
+	if err := s.addFiles(files); err != nil {
 		return err
 	}
 	h := &s.builder.header
@@ -347,7 +345,8 @@ func (s *session) closeSegment(ctx context.Context) error {
 		return err
 	}
 	if s.w.spool.size()+int64(len(segment)) > s.w.config.MaxSpool {
-		return chainEnd("the destination did not take the changes, and the spool of %d bytes is full (journal.maxSpool)", s.w.config.MaxSpool)
+		return chainEnd("the destination did not take the changes, and the spool of %d bytes is full (journal.maxSpool)",
+			s.w.config.MaxSpool)
 	}
 	if err := s.w.spool.put(header, segment); err != nil {
 		return chainEnd("%v", err)
@@ -363,23 +362,6 @@ func (s *session) closeSegment(ctx context.Context) error {
 	select {
 	case s.newSegment <- struct{}{}:
 	default:
-	}
-	return nil
-}
-
-// addLeases adds the lifetimes of the leases that the segment refers to. They
-// cannot be read from etcd when the member is lost.
-func (s *session) addLeases(ctx context.Context) error {
-	for id := range s.builder.leases {
-		asking, cancel := context.WithTimeout(ctx, time.Second)
-		lease, err := s.w.etcd.Client.TimeToLive(asking, clientv3.LeaseID(id))
-		cancel()
-		if err != nil || lease.GrantedTTL <= 0 {
-			continue // it has expired, or a restore uses the default
-		}
-		if err := s.builder.addLease(Lease{ID: id, TTL: lease.GrantedTTL}); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -82,7 +82,8 @@ func (s *spool) load(chain string) (*tail, error) {
 			}
 			header, _, err := readHeader(data)
 			follows := err == nil && header.Chain == chain &&
-				(last == nil && (header.Sequence == 1 || dir == s.shippedDir()) || last != nil && header.Sequence == last.header.Sequence+1 && header.Previous == last.sum)
+				(last == nil && (header.Sequence == 1 || dir == s.shippedDir()) ||
+					last != nil && header.Sequence == last.header.Sequence+1 && header.Previous == last.sum)
 			if !follows { // or shipped already
 				if err := os.Remove(path); err != nil {
 					return nil, fmt.Errorf("clean the spool of the journal: %w", err)

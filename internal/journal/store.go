@@ -5,10 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // ErrExists means that an object was not created because its name is taken.
@@ -80,9 +86,11 @@ const (
 )
 
 // within bounds an operation on so many bytes.
-func within(ctx context.Context, store Store, operation string, limit time.Duration, bytes int64) (context.Context, context.CancelFunc) {
+func within(ctx context.Context, store Store, operation string, limit time.Duration,
+	bytes int64) (context.Context, context.CancelFunc) {
 	limit += time.Duration(bytes/leastRate) * time.Second
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s does not answer: %s took more than %s", store, operation, limit))
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s does not answer: %s took more than %s", store, operation,
+		limit))
 }
 
 // caused returns the error of an operation, or why its context has ended.
@@ -95,3 +103,198 @@ func caused(ctx context.Context, err error) error {
 
 // isMissing reports whether the error means that the store has no such object.
 func isMissing(err error) bool { return errors.Is(err, os.ErrNotExist) }
+
+// partial is the prefix of the names of files that are being written.
+const partial = ".partial-"
+
+// Directory stores objects as files of a directory, which is made when the first
+// object is stored.
+type Directory struct{ path string }
+
+// NewDirectory returns the store in the directory of that absolute path.
+func NewDirectory(path string) *Directory { return &Directory{path: path} }
+
+// String implements [Store].
+func (d *Directory) String() string { return d.path }
+
+func (d *Directory) file(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
+
+// Create implements [Store]. The file gets its name when its content is on the
+// disk, by a link, which fails if the name is taken.
+func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) (err error) {
+	path := d.file(name)
+	if err := d.makeParent(name); err != nil {
+		return notStored(d.path, err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return ErrExists
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), partial) // 0600
+	if err != nil {
+		return notStored(d.path, err)
+	}
+	written, err := io.Copy(file, &cancellable{ctx, body})
+	if err == nil && written != size {
+		err = fmt.Errorf("%d bytes of %d were written", written, size)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = datadir.RenameNew(file.Name(), path)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = ErrExists
+	}
+	if removal := os.Remove(file.Name()); removal != nil && !errors.Is(removal, fs.ErrNotExist) {
+		err = errors.Join(err, removal)
+	}
+	if err != nil && !errors.Is(err, ErrExists) {
+		return notStored(path, err)
+	}
+	return err
+}
+
+// notStored describes an error of the disk.
+func notStored(path string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		err = fmt.Errorf("%w; make room on its disk, or shorten journal.retention", err)
+	}
+	return fmt.Errorf("journal to %s: %w", path, err)
+}
+
+// makeParent makes the directory of an object. That of a chain is made for its
+// claim only: on a disk that is not mounted, segments would be stored in the
+// directory that the disk is mounted on.
+func (d *Directory) makeParent(name string) error {
+	parent := filepath.Dir(d.file(name))
+	if room := path.Base(path.Dir(name)); room != segmentsDir && room != basesDir && room != endsDir {
+		return os.MkdirAll(parent, 0o700)
+	}
+	err := os.Mkdir(parent, 0o700)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist: mount its disk (if the chain was removed, a new one begins when the spool is full)", filepath.Dir(parent))
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// cancellable is a reader that fails when its context ends.
+type cancellable struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (c *cancellable) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.Reader.Read(p)
+}
+
+// Open implements [Store].
+func (d *Directory) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	file, err := os.Open(d.file(name))
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	return file, nil
+}
+
+// List implements [Store]. A directory that does not exist has no objects.
+func (d *Directory) List(ctx context.Context, prefix, after string) ([]Object, error) {
+	root := d.file(prefix[:strings.LastIndex(prefix, "/")+1])
+	var objects []Object
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed since, or never made
+		}
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), partial) {
+			return nil
+		}
+		relative, err := filepath.Rel(d.path, path)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(relative)
+		if !strings.HasPrefix(name, prefix) || name <= after {
+			return nil
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			objects = append(objects, Object{Name: name, SizeBytes: info.Size()})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the journal %s: %w", d.path, err)
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	return objects, nil
+}
+
+// Folders implements [Store].
+func (d *Directory) Folders(_ context.Context, prefix string) ([]string, error) {
+	entries, err := os.ReadDir(d.file(prefix))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the journal %s: %w", d.path, err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		used, err := hasFiles(filepath.Join(d.file(prefix), entry.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("list the journal %s: %w", d.path, err)
+		}
+		if used {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// hasFiles reports whether there is an object below the directory. A full disk leaves
+// directories without one.
+func hasFiles(root string) (found bool, err error) {
+	err = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if entry.Type().IsRegular() && !strings.HasPrefix(entry.Name(), partial) {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Remove implements [Store].
+func (d *Directory) Remove(_ context.Context, name string) error {
+	if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove from the journal: %w", err)
+	}
+	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
+		if os.Remove(d.file(parent)) != nil {
+			break // it has other files
+		}
+	}
+	return nil
+}

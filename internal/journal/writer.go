@@ -101,7 +101,8 @@ type Writer struct {
 // NewWriter returns a writer that does nothing yet.
 func NewWriter(config Config) *Writer {
 	dir := filepath.Join(config.DataDir, "journal")
-	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain, stopGrace: stopGrace}
+	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain,
+		stopGrace: stopGrace}
 	w.ledger.maxLag = max(lagIntervals*config.Interval, minLagWarning)
 	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()
 	return w
@@ -150,7 +151,8 @@ func (w *Writer) pollRevision(ctx context.Context) {
 		}
 		a := w.ledger.read(w.spool.size()) // sets the metrics
 		if a.Lagging && !lagging {
-			w.config.Log.Warn("the journal lags behind", "destination", w.config.Store, "seconds", int(a.LagSeconds), "revisions", a.LagRevisions)
+			w.config.Log.Warn("the journal lags behind", "destination", w.config.Store, "seconds", int(a.LagSeconds),
+				"revisions", a.LagRevisions)
 		}
 		lagging = a.Lagging
 		reconcile.Pause(ctx, delay)

@@ -14,10 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
 
 // claims returns the claims of a store.
@@ -257,36 +253,6 @@ func TestFullSpool(t *testing.T) {
 	}
 	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
 		t.Errorf("the newest state is %v, %v", got, err)
-	}
-}
-
-// TestLeases: restored keys expire although their lease is younger than the base.
-func TestLeases(t *testing.T) {
-	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
-	f.caughtUp()
-	lease, err := f.member.Client().Grant(t.Context(), 1234)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.put("leased", "", clientv3.WithLease(lease.ID))
-	f.caughtUp()
-	plan, err := NewPlan(t.Context(), store, Target{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var leases []Lease
-	visit := Visitor{
-		Changed: func(Revision) error { return nil },
-		lease:   func(l Lease) error { leases = append(leases, l); return nil },
-		File:    func(File) error { return nil },
-	}
-	if err := plan.read(t.Context(), plan.Bases[0], backup.Key{}, visit, nil); err != nil {
-		t.Fatal(err)
-	}
-	if len(leases) != 1 || leases[0] != (Lease{ID: int64(lease.ID), TTL: 1234}) {
-		t.Errorf("leases: %+v", leases)
 	}
 }
 

@@ -84,7 +84,8 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 }
 
 // complete restores what a creation does not take, and sets the action.
-func (p *Plan) complete(ctx context.Context, item *Item, created, journaled *unstructured.Unstructured, status bool) (err error) {
+func (p *Plan) complete(ctx context.Context, item *Item, created, journaled *unstructured.Unstructured,
+	status bool) (err error) {
 	result, reason := Created, ""
 	if item.groupKind() == definitionKind {
 		if reason, err = p.awaitType(ctx); err != nil {
@@ -179,7 +180,8 @@ func (p *Plan) restoreStatus(
 	}
 	object := created.DeepCopy()
 	object.Object["status"] = status
-	updated, err := p.client.at(item.mapping, item.Namespace).UpdateStatus(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager})
+	updated, err := p.client.at(item.mapping, item.Namespace).UpdateStatus(ctx, object,
+		metav1.UpdateOptions{FieldManager: fieldManager})
 	switch {
 	case err == nil:
 		return updated, "", nil
@@ -212,11 +214,13 @@ func (p *Plan) restoreManagers(
 		}
 		managers := journaled.GetManagedFields()
 		for _, entry := range live.GetManagedFields() {
-			if entry.Manager != fieldManager && !slices.ContainsFunc(managers, func(m metav1.ManagedFieldsEntry) bool { return sameManager(m, entry) }) {
+			if entry.Manager != fieldManager && !slices.ContainsFunc(managers,
+				func(m metav1.ManagedFieldsEntry) bool { return sameManager(m, entry) }) {
 				managers = append(managers, entry)
 			}
 		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"managedFields": managers, "resourceVersion": live.GetResourceVersion()}})
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"managedFields": managers,
+			"resourceVersion": live.GetResourceVersion()}})
 		if err == nil {
 			_, err = client.Patch(ctx, item.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 		}
@@ -236,5 +240,6 @@ func (p *Plan) restoreManagers(
 }
 
 func sameManager(a, b metav1.ManagedFieldsEntry) bool {
-	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource && a.APIVersion == b.APIVersion
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource &&
+		a.APIVersion == b.APIVersion
 }

@@ -29,7 +29,8 @@ func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 		return err
 	}
 	object := prepared(journaled, journaled.GetOwnerReferences(), !status)
-	_, err = p.client.at(item.mapping, item.Namespace).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
+	_, err = p.client.at(item.mapping, item.Namespace).Create(ctx, object,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
 	switch {
 	case err == nil:
 		return nil
@@ -62,7 +63,8 @@ func (p *Plan) unchecked(item *Item) string {
 // mayCreate reviews the user's right to create an object with which no dry run is
 // possible yet.
 func (p *Plan) mayCreate(ctx context.Context, item *Item, unchecked string) error {
-	attributes := authorizationv1.ResourceAttributes{Verb: "create", Group: item.gvk().Group, Version: item.gvk().Version, Namespace: item.Namespace}
+	attributes := authorizationv1.ResourceAttributes{Verb: "create", Group: item.gvk().Group, Version: item.gvk().Version,
+		Namespace: item.Namespace}
 	if item.mapping != nil {
 		attributes.Resource = item.mapping.Resource.Resource
 	} else {
@@ -186,7 +188,8 @@ func (p *Plan) checkOwners(ctx context.Context, item *Item) (bool, error) {
 		case err != nil:
 			missing = fmt.Sprintf("its owner %s %s cannot be read: %v", reference.Kind, reference.Name, err)
 		case uid == "":
-			missing = fmt.Sprintf("its owner %s %s does not exist: bring that back, or use --orphan", reference.Kind, reference.Name)
+			missing = fmt.Sprintf("its owner %s %s does not exist: bring that back, or use --orphan", reference.Kind,
+				reference.Name)
 		default:
 			found = true
 		}

@@ -65,7 +65,8 @@ func collect(ctx context.Context, objects *history.Objects) (*collection, error)
 // kind is the resource.
 func unreadable(key string, problem error) *Item {
 	resource, namespace, name := store.SplitKey(key)
-	return &Item{Action: Unreadable, Reason: problem.Error(), Kind: resource.Resource, Namespace: namespace, Name: name, key: key}
+	return &Item{Action: Unreadable, Reason: problem.Error(), Kind: resource.Resource, Namespace: namespace, Name: name,
+		key: key}
 }
 
 // find returns the item of an object; nil if the moment does not have it.

@@ -151,7 +151,8 @@ func (p *Plan) collect(ctx context.Context, object history.Object) error {
 	}
 	p.Items = append(chosen, p.Items...)
 	if root.groupKind() != namespaceKind && len(c.unreadable) > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%d objects cannot be read, and dependents among them are not known: %s", len(c.unreadable), c.unreadable[0].Reason))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d objects cannot be read, and dependents among them are not known: %s",
+			len(c.unreadable), c.unreadable[0].Reason))
 	}
 	return p.resolve()
 }
@@ -159,11 +160,13 @@ func (p *Plan) collect(ctx context.Context, object history.Object) error {
 // missing returns why the moment does not have the object.
 func (p *Plan) missing(object history.Object, c *collection) error {
 	for _, item := range c.unreadable {
-		if item.Name == object.Name && (object.Namespace == "" || item.Namespace == object.Namespace) && item.Kind == object.Resource {
+		if item.Name == object.Name && (object.Namespace == "" || item.Namespace == object.Namespace) &&
+			item.Kind == object.Resource {
 			return fmt.Errorf("%s cannot be read: %s", object, item.Reason)
 		}
 	}
-	return fmt.Errorf("%s did not exist at revision %d (%s); its versions: kube-hyper-mini history get", object, p.Revision, p.Time.Local().Format(time.DateTime))
+	return fmt.Errorf("%s did not exist at revision %d (%s); its versions: kube-hyper-mini history get", object,
+		p.Revision, p.Time.Local().Format(time.DateTime))
 }
 
 // resolve finds the types of the objects.
@@ -191,7 +194,8 @@ func (p *Plan) resolve() error {
 
 func (p *Plan) goneReason(item *Item) string {
 	if mapping, err := p.client.Mapper.RESTMapping(item.groupKind()); err == nil {
-		return fmt.Sprintf("the server has %s in version %s and not in %s", item.groupKind(), mapping.GroupVersionKind.Version, item.APIVersion)
+		return fmt.Sprintf("the server has %s in version %s and not in %s", item.groupKind(),
+			mapping.GroupVersionKind.Version, item.APIVersion)
 	}
 	return fmt.Sprintf("the server has no type %s", item.groupKind())
 }
