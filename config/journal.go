@@ -21,7 +21,7 @@ type Journal struct {
 	// CredentialsFile has credentials in the format of the AWS tools. Empty means
 	// those of the environment, the user's file, or the instance.
 	CredentialsFile string `json:"credentialsFile"`
-	// Interval is how long a change waits before it is journaled.
+	// Interval is how long a change waits before it is recorded.
 	Interval Duration `json:"interval"`
 	// Retention is how far back a restore reaches.
 	Retention Duration `json:"retention"`

@@ -61,9 +61,9 @@ func (f *objectFlags) addMoment(cmd *cobra.Command, at, revision string) {
 	cmd.Flags().Int64Var(&f.revision, "revision", 0, revision)
 }
 
-// journaledObject is the object that the flags and arguments select, with its journal and
+// selectedObject is the object that the flags and arguments select, with its journal and
 // its server.
-type journaledObject struct {
+type selectedObject struct {
 	client  *undelete.Client
 	journal *history.Journal
 	object  history.Object
@@ -73,7 +73,7 @@ type journaledObject struct {
 }
 
 // open finds the journal, the server and the object. It does not read the journal.
-func (f *objectFlags) open(cmd *cobra.Command, args []string) (*journaledObject, error) {
+func (f *objectFlags) open(cmd *cobra.Command, args []string) (*selectedObject, error) {
 	cfg, err := completed(cmd, &f.configFlags)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*journaledObject,
 	if object.Namespaced || object.Kind == "" {
 		object.Namespace = namespace
 	}
-	p := &journaledObject{client: client, object: object, target: target}
+	p := &selectedObject{client: client, object: object, target: target}
 	showProgress(cmd)
 	errOut := cmd.ErrOrStderr()
 	say := func(format string, args ...any) {
@@ -121,7 +121,7 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*journaledObject,
 }
 
 // counts returns a function that sets done to a number of things.
-func (p *journaledObject) counts(of string) func(done, total int) {
+func (p *selectedObject) counts(of string) func(done, total int) {
 	return func(done, total int) {
 		text := fmt.Sprintf("%d of %d %s", done, total, of)
 		p.done.Store(&text)
@@ -129,7 +129,7 @@ func (p *journaledObject) counts(of string) func(done, total int) {
 }
 
 // track shows the task and what is done of it, until stop is called.
-func (p *journaledObject) track(cmd *cobra.Command, task string) (stop func()) {
+func (p *selectedObject) track(cmd *cobra.Command, task string) (stop func()) {
 	p.done.Store(nil)
 	return track(cmd, task, func() string {
 		if text := p.done.Load(); text != nil {
@@ -266,7 +266,7 @@ func newHistoryShow() *cobra.Command {
 	return cmd
 }
 
-func (p *journaledObject) show(cmd *cobra.Command, target journal.Target) (*unstructured.Unstructured, error) {
+func (p *selectedObject) show(cmd *cobra.Command, target journal.Target) (*unstructured.Unstructured, error) {
 	stop := p.track(cmd, "reading the journal")
 	defer stop()
 	moment, err := p.journal.Moment(cmd.Context(), target)

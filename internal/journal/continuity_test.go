@@ -254,7 +254,7 @@ func TestDroppedIdentity(t *testing.T) {
 }
 
 // TestNamedKeyFile: a file that the configuration names goes into segments when it
-// changes, stays journaled while it is replaced, and is restored beside the saved
+// changes, stays recorded while it is replaced, and is restored beside the saved
 // configuration.
 func TestNamedKeyFile(t *testing.T) {
 	t.Parallel()

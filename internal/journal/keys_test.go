@@ -49,7 +49,7 @@ func (w breakingWatcher) Watch(ctx context.Context, key string, options ...clien
 	return to
 }
 
-// TestNewKeyInDroppedSegment: a new key and the first value that needs it are journaled
+// TestNewKeyInDroppedSegment: a new key and the first value that needs it are recorded
 // although the watch breaks before their segment is closed.
 func TestNewKeyInDroppedSegment(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func (f *fixture) base(snapshot func(context.Context) (io.ReadCloser, error)) fu
 	}
 }
 
-// TestLaggingMember: the snapshot of a member that lacks journaled changes does not
+// TestLaggingMember: the snapshot of a member that lacks recorded changes does not
 // become a base.
 func TestLaggingMember(t *testing.T) {
 	t.Parallel()

@@ -123,7 +123,7 @@ func (c *Chain) unreadable(ctx context.Context, store Store) error {
 }
 
 // covers reports whether the chain reaches the revision of the target. Any chain
-// reaches a time: nothing was journaled between its end and that time.
+// reaches a time: nothing was recorded between its end and that time.
 func (p *Plan) covers(ctx context.Context) (bool, error) {
 	if p.Target.Revision == 0 || p.Bases[0].Revision == p.Target.Revision {
 		return true, nil

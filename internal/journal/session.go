@@ -102,7 +102,7 @@ func (s *session) lastRevision() int64 {
 }
 
 // shippedRevision is the last revision before those in the spool, and a time before
-// which everything was journaled; zero if it is not known.
+// which everything was recorded; zero if it is not known.
 func (s *session) shippedRevision() (revision int64, safe time.Time, err error) {
 	if !s.w.spool.empty() {
 		first, err := s.w.spool.oldest()
@@ -132,7 +132,7 @@ func (s *session) findEnd() error {
 	return err
 }
 
-// run journals until ctx ends, or returns why the chain ends.
+// run writes the chain until ctx ends, or returns why the chain ends.
 func (s *session) run(ctx context.Context) error {
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -188,7 +188,7 @@ func (s *session) follow(ctx context.Context) error {
 		return err
 	}
 	if current < s.lastRevision() {
-		return chainEnd("etcd is at revision %d, and revision %d was journaled: its data was replaced", current,
+		return chainEnd("etcd is at revision %d, and revision %d was recorded: its data was replaced", current,
 			s.lastRevision())
 	}
 	watcher := s.w.etcd.NewWatcher()
@@ -257,7 +257,7 @@ func (s *session) drain(ctx context.Context, changes clientv3.WatchChan, known s
 func (s *session) take(response clientv3.WatchResponse, known string) (string, error) {
 	if err := response.Err(); err != nil {
 		if errors.Is(err, rpctypes.ErrCompacted) || response.CompactRevision != 0 {
-			return known, chainEnd("the changes after revision %d were compacted before they were journaled", s.lastRevision())
+			return known, chainEnd("the changes after revision %d were compacted before they were recorded", s.lastRevision())
 		}
 		return known, fmt.Errorf("watch etcd: %w", err)
 	}
@@ -280,7 +280,7 @@ func (s *session) take(response clientv3.WatchResponse, known string) (string, e
 		rest = rest[n:]
 		if known != "" {
 			if !s.isLast(number, events, known) {
-				return known, chainEnd("revision %d is not what was journaled: etcd's data was replaced", s.lastRevision())
+				return known, chainEnd("revision %d is not what was recorded: etcd's data was replaced", s.lastRevision())
 			}
 			known = ""
 			continue

@@ -46,7 +46,7 @@ type Config struct {
 	// DataDir is the server's. The spool is in its directory "journal".
 	DataDir string
 	// KeyFiles are files outside of DataDir with the keys that encrypt resources, by their
-	// names in journals; see [IsKeyFile].
+	// names in backups; see [IsKeyFile].
 	KeyFiles map[string]string
 	// Interval is how long a change waits before its segment is closed.
 	Interval time.Duration
@@ -76,7 +76,7 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Writer journals the changes of a server. Its methods are safe for concurrent
+// Writer writes the changes of a server to a journal. Its methods are safe for concurrent
 // use; Run is called once.
 type Writer struct {
 	config Config
@@ -180,7 +180,7 @@ type refusedError struct {
 // Error implements error.
 func (e *refusedError) Error() string { return e.text }
 
-// Run journals until ctx ends; see [lifecycle.Part]. It does not fail because
+// Run writes the journal until ctx ends; see [lifecycle.Part]. It does not fail because
 // of the destination, except with StopIfSuperseded.
 func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	registerMetrics()
@@ -334,10 +334,10 @@ func (w *Writer) resume() (*session, error) {
 		return nil, chainEnd("the destination was changed from %s", st.Destination)
 	}
 	if st.Claim.Writer != w.id {
-		return nil, chainEnd("the server journaled another etcd before")
+		return nil, chainEnd("the server recorded another etcd before")
 	}
 	if !st.Based {
-		return nil, chainEnd("the server stopped before the base of chain %d was journaled", st.Number)
+		return nil, chainEnd("the server stopped before the base of chain %d was recorded", st.Number)
 	}
 	last, err := w.spool.load(st.Claim.ID)
 	if err != nil {

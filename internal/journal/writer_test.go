@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // claims returns the claims of a store.
@@ -93,7 +95,7 @@ func TestNewChain(t *testing.T) {
 	if len(chains) != 2 {
 		t.Fatalf("chains: %+v", chains)
 	}
-	wants(t, errors.New(chains[1].Claim.Reason), "were compacted before they were journaled")
+	wants(t, errors.New(chains[1].Claim.Reason), "were compacted before they were recorded")
 	windows, err := Windows(t.Context(), store)
 	if err != nil || len(windows) != 2 || windows[0].Gap != nil {
 		t.Fatalf("windows: %+v, %v", windows, err)
@@ -253,6 +255,27 @@ func TestFullSpool(t *testing.T) {
 	}
 	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
 		t.Errorf("the newest state is %v, %v", got, err)
+	}
+}
+
+// TestLeases: restored keys expire although their lease is younger than the base.
+func TestLeases(t *testing.T) {
+	t.Parallel()
+	store, dir := NewDirectory(t.TempDir()), filepath.Join(t.TempDir(), "data")
+	f := start(t, store, t.TempDir(), nil)
+	f.caughtUp()
+	lease, err := f.member.Client().Grant(t.Context(), 1234)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.put("leased", "", clientv3.WithLease(lease.ID))
+	f.caughtUp()
+	if _, _, err := restoreTo(t, store, Target{}, dir); err != nil {
+		t.Fatal(err)
+	}
+	restored := start(t, NewDirectory(t.TempDir()), dir, nil)
+	if left, err := restored.member.Client().TimeToLive(t.Context(), lease.ID); err != nil || left.GrantedTTL != leaseTTL {
+		t.Errorf("the restored lease is %+v, %v", left, err)
 	}
 }
 

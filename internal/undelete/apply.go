@@ -42,7 +42,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 
 // create creates an object, or completes one that an interrupted run has created.
 func (p *Plan) create(ctx context.Context, item *Item) error {
-	journaled, err := p.read(ctx, item)
+	former, err := p.read(ctx, item)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 		created, err = client.Get(ctx, item.Name, metav1.GetOptions{})
 		status = status && err == nil && !hasStatusManager(created)
 	} else {
-		object := prepared(journaled, p.references(item), !status)
+		object := prepared(former, p.references(item), !status)
 		if item == p.root {
 			setMark(object, &mark{Object: item.String(), Revision: p.Revision})
 		}
@@ -80,11 +80,11 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 	item.NewUID = created.GetUID()
 	p.setUID(item.UID, item.NewUID)
 	item.becomes(Incomplete, "interrupted before its status and field managers were restored")
-	return p.complete(ctx, item, created, journaled, status)
+	return p.complete(ctx, item, created, former, status)
 }
 
 // complete restores what a creation does not take, and sets the action.
-func (p *Plan) complete(ctx context.Context, item *Item, created, journaled *unstructured.Unstructured,
+func (p *Plan) complete(ctx context.Context, item *Item, created, former *unstructured.Unstructured,
 	status bool) (err error) {
 	result, reason := Created, ""
 	if item.groupKind() == definitionKind {
@@ -94,7 +94,7 @@ func (p *Plan) complete(ctx context.Context, item *Item, created, journaled *uns
 	}
 	if status && !ownStatus[item.groupKind()] {
 		var missing string
-		if created, missing, err = p.restoreStatus(ctx, item, created, journaled); err != nil {
+		if created, missing, err = p.restoreStatus(ctx, item, created, former); err != nil {
 			return err
 		}
 		reason = cmp.Or(reason, missing)
@@ -102,7 +102,7 @@ func (p *Plan) complete(ctx context.Context, item *Item, created, journaled *uns
 	if reason != "" {
 		result = Incomplete
 	}
-	managers, err := p.restoreManagers(ctx, item, created, journaled)
+	managers, err := p.restoreManagers(ctx, item, created, former)
 	if err != nil {
 		return err
 	}
@@ -172,9 +172,9 @@ var ownStatus = map[schema.GroupKind]bool{namespaceKind: true, definitionKind: t
 // written the object since: that status is newer. It returns the object as it is then, and
 // why the status is missing.
 func (p *Plan) restoreStatus(
-	ctx context.Context, item *Item, created, journaled *unstructured.Unstructured,
+	ctx context.Context, item *Item, created, former *unstructured.Unstructured,
 ) (_ *unstructured.Unstructured, missing string, _ error) {
-	status, found, err := unstructured.NestedFieldCopy(journaled.Object, "status")
+	status, found, err := unstructured.NestedFieldCopy(former.Object, "status")
 	if content, isMap := status.(map[string]any); err != nil || !found || isMap && len(content) == 0 {
 		return created, "", nil
 	}
@@ -199,9 +199,9 @@ func (p *Plan) restoreStatus(
 // server-side apply does not conflict with fieldManager. Managers that have written since
 // the creation are kept. It returns why they are missing.
 func (p *Plan) restoreManagers(
-	ctx context.Context, item *Item, created, journaled *unstructured.Unstructured,
+	ctx context.Context, item *Item, created, former *unstructured.Unstructured,
 ) (missing string, err error) {
-	if len(journaled.GetManagedFields()) == 0 {
+	if len(former.GetManagedFields()) == 0 {
 		return "", nil
 	}
 	client := p.client.at(item.mapping, item.Namespace)
@@ -212,7 +212,7 @@ func (p *Plan) restoreManagers(
 				return err
 			}
 		}
-		managers := journaled.GetManagedFields()
+		managers := former.GetManagedFields()
 		for _, entry := range live.GetManagedFields() {
 			if entry.Manager != fieldManager && !slices.ContainsFunc(managers,
 				func(m metav1.ManagedFieldsEntry) bool { return sameManager(m, entry) }) {

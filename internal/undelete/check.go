@@ -20,7 +20,7 @@ func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 	if unchecked := p.unchecked(item); unchecked != "" {
 		return p.mayCreate(ctx, item, unchecked)
 	}
-	journaled, err := p.read(ctx, item)
+	former, err := p.read(ctx, item)
 	if err != nil {
 		return err
 	}
@@ -28,14 +28,14 @@ func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 	if err != nil {
 		return err
 	}
-	object := prepared(journaled, journaled.GetOwnerReferences(), !status)
+	object := prepared(former, former.GetOwnerReferences(), !status)
 	_, err = p.client.at(item.mapping, item.Namespace).Create(ctx, object,
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return p.compare(ctx, item, journaled, object)
+		return p.compare(ctx, item, former, object)
 	}
 	return refused(ctx, item, err)
 }
@@ -126,7 +126,7 @@ func isUnanswered(err error) bool {
 }
 
 // compare sets the action of an object whose name exists.
-func (p *Plan) compare(ctx context.Context, item *Item, journaled, wanted *unstructured.Unstructured) error {
+func (p *Plan) compare(ctx context.Context, item *Item, former, wanted *unstructured.Unstructured) error {
 	live, err := p.client.at(item.mapping, item.Namespace).Get(ctx, item.Name, metav1.GetOptions{})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -144,7 +144,7 @@ func (p *Plan) compare(ctx context.Context, item *Item, journaled, wanted *unstr
 		item.becomes(Taken, reason+": try again when it is gone")
 	case live.GetUID() == item.UID:
 		item.becomes(Exists, "")
-	case isUnfinished(live, journaled):
+	case isUnfinished(live, former):
 		item.becomes(Complete, "it exists; its status and field managers were not restored")
 	case item.groupKind() == namespaceKind:
 		item.becomes(Exists, "it is not changed")

@@ -88,10 +88,10 @@ func (p *Plan) removeMark(ctx context.Context) error {
 
 // isUnfinished reports whether a run has created an object, and ended before it restored the
 // status or the field managers.
-func isUnfinished(live, journaled *unstructured.Unstructured) bool {
+func isUnfinished(live, former *unstructured.Unstructured) bool {
 	ours := slices.ContainsFunc(live.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool { return m.Manager == fieldManager })
-	_, status := journaled.Object["status"]
-	return ours && (len(journaled.GetManagedFields()) > 0 || status && !hasStatusManager(live))
+	_, status := former.Object["status"]
+	return ours && (len(former.GetManagedFields()) > 0 || status && !hasStatusManager(live))
 }
 
 // hasStatusManager reports whether a client has written the status since the creation.
@@ -125,15 +125,15 @@ func (p *Plan) read(ctx context.Context, item *Item) (*unstructured.Unstructured
 
 // prepared returns the object to send to create one of the journal. If its status is a
 // subresource, it is left out.
-func prepared(journaled *unstructured.Unstructured, references []metav1.OwnerReference,
+func prepared(former *unstructured.Unstructured, references []metav1.OwnerReference,
 	withStatus bool) *unstructured.Unstructured {
-	object := journaled.DeepCopy()
+	object := former.DeepCopy()
 	for _, field := range serverFields {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	object.SetOwnerReferences(references)
 	setMark(object, nil)
-	if journaled.GetDeletionTimestamp() != nil {
+	if former.GetDeletionTimestamp() != nil {
 		object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(),
 			func(f string) bool { return slices.Contains(deletionFinalizers, f) }))
 	}

@@ -123,7 +123,7 @@ func TestMatches(t *testing.T) {
 // TestPrepared: what the server sets is left out, and what a deletion has set.
 func TestPrepared(t *testing.T) {
 	t.Parallel()
-	journaled := &unstructured.Unstructured{Object: map[string]any{
+	former := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
 		"metadata": map[string]any{
 			"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "generation": int64(3), "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -134,8 +134,8 @@ func TestPrepared(t *testing.T) {
 		},
 		"data": map[string]any{"token": "x"}, "status": map[string]any{"phase": "x"},
 	}}
-	before := fmt.Sprint(journaled.Object)
-	got := prepared(journaled, []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "n", UID: "new"}}, false)
+	before := fmt.Sprint(former.Object)
+	got := prepared(former, []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "n", UID: "new"}}, false)
 	want := map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
 		"metadata": map[string]any{
@@ -147,17 +147,17 @@ func TestPrepared(t *testing.T) {
 	if fmt.Sprint(got.Object) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got.Object, want)
 	}
-	if fmt.Sprint(journaled.Object) != before {
-		t.Error("the journaled object was changed")
+	if fmt.Sprint(former.Object) != before {
+		t.Error("the former object was changed")
 	}
-	if got := prepared(journaled, nil, true); got.Object["status"] == nil || len(got.GetOwnerReferences()) > 0 {
+	if got := prepared(former, nil, true); got.Object["status"] == nil || len(got.GetOwnerReferences()) > 0 {
 		t.Errorf("with the status: %v", got.Object)
 	}
-	if !same(got, journaled) {
+	if !same(got, former) {
 		t.Error("what was brought back is not the same")
 	}
 	got.SetLabels(map[string]string{"l": "2"})
-	if same(got, journaled) {
+	if same(got, former) {
 		t.Error("what was changed is the same")
 	}
 }

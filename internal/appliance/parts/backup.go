@@ -23,11 +23,11 @@ func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Log
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return nil, errors.New("the configuration has an external etcd: restore into a data directory of an embedded one, and see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
-	journaled, err := journaledRevision(ctx, cfg)
+	last, err := lastRevision(ctx, cfg)
 	if err != nil {
 		log.Warn("the new revision is not above that of the configured journal", "error", err)
 	}
-	restore.Into, restore.Above = restoreConfig(cfg), journaled
+	restore.Into, restore.Above = restoreConfig(cfg), last
 	restore.Prefix, restore.Log = cfg.Etcd.External.Prefix, logging.Zap(log, cfg.Logging.Verbosity)
 	restored, _, err := journal.Restore(ctx, restore)
 	return restored, err

@@ -55,8 +55,8 @@ func JournalLocation(cfg *config.ServerConfiguration, url string) journal.Locati
 	return journal.Location{URL: url, Endpoint: cfg.Journal.Endpoint, Region: cfg.Journal.Region, CredentialsFile: cfg.Journal.CredentialsFile}
 }
 
-// journaledRevision is the last revision of the configured journal; 0 without one.
-func journaledRevision(ctx context.Context, cfg *config.ServerConfiguration) (int64, error) {
+// lastRevision is the last revision of the configured journal; 0 without one.
+func lastRevision(ctx context.Context, cfg *config.ServerConfiguration) (int64, error) {
 	if cfg.Journal.Destination == "" {
 		return 0, nil
 	}
