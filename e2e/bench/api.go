@@ -79,6 +79,9 @@ func (a *api) accept(ctx context.Context, path, mediaType string) ([]byte, error
 		return nil, fmt.Errorf("GET %s: %w", path, err)
 	}
 	request.Header.Set("Accept", mediaType)
+	if a.user != "" {
+		request.Header.Set("Impersonate-User", a.user)
+	}
 	return a.send(request)
 }
 

@@ -99,6 +99,9 @@ func optionalFigures(s settings) (list []figure) {
 	if slices.Contains(strings.Split(s.run, ","), "journal-restore") { // as above
 		list = append(list, figure{"journal-restore", restoreRows, measureRestore})
 	}
+	if slices.Contains(strings.Split(s.run, ","), "floods") { // as above
+		list = append(list, figure{"floods", floodRows(), measureFloods})
+	}
 	if slices.Contains(strings.Split(s.run, ","), "crds-x16") { // takes minutes and gigabytes
 		list = append(list, crdFigureOf("crds-x16", sizingSteps, 16))
 	}

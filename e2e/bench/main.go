@@ -44,8 +44,8 @@ type settings struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	if len(os.Args) == 3 && os.Args[1] == probeArgument {
-		err = runProbe(ctx, os.Args[2], os.Stdin, os.Stdout)
+	if len(os.Args) == 4 && os.Args[1] == probeArgument {
+		err = runProbe(ctx, os.Args[2], os.Args[3], os.Stdin, os.Stdout)
 	} else {
 		err = execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	}

@@ -74,7 +74,7 @@ func measureWatches(ctx context.Context, b *bench, s side) (values []float64, er
 // manyClients sends n requests at once, each over a connection of its own, and
 // returns the values of manyClientsRows.
 func (f fixture) manyClients(ctx context.Context, n int, send func(context.Context, *api) error) ([]float64, error) {
-	if err := f.admit(ctx, ordinaryUser); err != nil {
+	if err := f.admit(ctx, ordinaryUser, "view"); err != nil {
 		return nil, err
 	}
 	if err := f.rest(ctx); err != nil {
@@ -88,7 +88,7 @@ func (f fixture) manyClients(ctx context.Context, n int, send func(context.Conte
 	if err := f.resetPeaks(); err != nil {
 		return nil, err
 	}
-	administrator, err := startProbe(ctx, f.kubeconfig)
+	administrator, err := startProbe(ctx, f.kubeconfig, "")
 	if err != nil {
 		return nil, err
 	}
@@ -119,16 +119,16 @@ func (f fixture) manyClients(ctx context.Context, n int, send func(context.Conte
 	}
 	err = work.Wait()
 	took := since(began)
-	slowest, probeErr := administrator.stop()
+	_, slowest, probeErr := administrator.stop()
 	peak, ended, peakErr := f.peak()
 	return []float64{peak, took, slowest, float64(retried.Load()), float64(broken.Load()), ended}, errors.Join(err, probeErr, peakErr)
 }
 
-// admit lets a user read all objects.
-func (f fixture) admit(ctx context.Context, user string) error {
+// admit gives a user one of the roles that can read config maps.
+func (f fixture) admit(ctx context.Context, user, role string) error {
 	body := encode(object{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": metadata(user, nil),
-		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
 		"subjects": []object{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}},
 	})
 	if err := f.discard(ctx, http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", body); err != nil {

@@ -15,6 +15,7 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/flagz"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	encryptionconfigcontroller "k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 	cliflag "k8s.io/component-base/cli/flag"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -256,25 +257,34 @@ func (o *Options) validate() error {
 	}
 	var errs []error
 	known := map[string]bool{}
-	for _, section := range []struct {
-		path string
-		errs []error
-	}{
-		{"etcd.external", u.Etcd.Validate()},
-		{"apiServer.authentication", u.Authentication.Validate()},
-		{"apiServer.authorization", u.Authorization.Validate()},
-		{"apiServer.audit", u.Audit.Validate()},
-		{"apiServer.admission", u.Admission.Validate()},
-		{"apiServer.runtimeConfig", u.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)},
-		{"apiServer", append(u.Validate(), o.profile.validate()...)}, // of all sections
-	} {
-		for _, err := range section.errs {
+	report := func(path string, found []error) {
+		for _, err := range found {
 			if !known[err.Error()] {
 				known[err.Error()] = true
-				errs = append(errs, o.fieldError(section.path, err))
+				errs = append(errs, o.fieldError(path, err))
 			}
 		}
 	}
+	check := func(enablement cliflag.ConfigurationMap) []error {
+		o := genericoptions.APIEnablementOptions{RuntimeConfig: enablement}
+		return o.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
+	}
+	enablement := u.APIEnablement.RuntimeConfig
+	for _, key := range slices.Sorted(maps.Keys(enablement)) {
+		if errs := check(cliflag.ConfigurationMap{key: enablement[key]}); len(errs) > 0 && !strings.HasPrefix(key, "api/") {
+			report("apiServer.runtimeConfig."+strings.TrimPrefix(key, "/"), errs)
+			for _, err := range check(enablement) {
+				known[err.Error()] = true // it names all keys
+			}
+		}
+	}
+	report("apiServer.runtimeConfig", check(enablement))
+	report("etcd.external", u.Etcd.Validate())
+	report("apiServer.authentication", u.Authentication.Validate())
+	report("apiServer.authorization", u.Authorization.Validate())
+	report("apiServer.audit", u.Audit.Validate())
+	report("apiServer.admission", u.Admission.Validate())
+	report("apiServer", append(u.Validate(), o.profile.validate()...)) // of all sections
 	return errors.Join(errs...)
 }
 

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	floodTime    = 10 * time.Second
+	floodingUser = "mallory"
+	floodTypes   = 200 // CRDs of 32 kB
+	floodObjects = 250 // config maps of 900 kB
+)
+
+// flood is what one user sends, with several clients each of which repeats it.
+type flood struct {
+	name    string
+	clients int
+	prepare func(ctx context.Context, f fixture) error // as the administrator; or nil
+	// send sends a request, or a series of them, as the user. Refusals are no errors of the flood.
+	send func(ctx context.Context, client *api, i int) error
+}
+
+// floods lists what SECURITY.md says about one user's cost for others.
+func floods() []flood {
+	var many []string
+	for i := range 170_000 {
+		many = append(many, fmt.Sprintf(`"a%d":"b"`, i))
+	}
+	body := func(head string, entries int) []byte {
+		return []byte(head + strings.Join(many[:entries], ",") + "}}")
+	}
+	review := body(`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"nonResourceAttributes":{"path":"/","verb":"get"}},"metadata":{"annotations":{`, 170_000)
+	review = append(review, '}')
+	large := body(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"a"},"data":{`, 100_000)
+	lists := func(accept string) func(context.Context, *api, int) error {
+		return func(ctx context.Context, client *api, _ int) error {
+			_, err := client.accept(ctx, configMapsPath("large"), accept)
+			return err
+		}
+	}
+	return []flood{
+		{"nothing", 0, nil, nil},
+		{"reviews of 2.4 MB with 170,000 annotations", 8, nil, posts("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)},
+		{"config maps with 100,000 keys", 8, nil, posts(configMapsPath("default"), large)},
+		{"patches that make a config map grow by 8,000 keys each", 8, growing, grow},
+		{"lists of 225 MB in YAML", 9, fillLarge, lists("application/yaml")},
+		{"lists of 225 MB in JSON", 9, nil, lists("application/json")},
+		{"lists of 225 MB that are not read", 40, nil, func(ctx context.Context, client *api, _ int) error {
+			response, err := client.open(ctx, http.MethodGet, configMapsPath("large"), nil)
+			if err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return response.Body.Close()
+		}},
+		{"connections with 900 kB of unfinished headers", 300, nil, unfinished},
+		{"watches", 50, nil, watches("")},
+		{"watches with headers of 60 kB", 50, nil, watches(strings.Repeat("a", 60_000))},
+		{fmt.Sprintf("reads of one object that does not exist, in %d types of CRDs of 32 kB", floodTypes), 8, defineMany, func(ctx context.Context, client *api, i int) error {
+			return client.discard(ctx, http.MethodGet, fmt.Sprintf("/apis/%s/v1/namespaces/default/%s/absent", floodGroup(i), floodType(i)), nil)
+		}},
+		{"OpenAPI documents of as many groups", 8, nil, func(ctx context.Context, client *api, i int) error {
+			return client.discard(ctx, http.MethodGet, fmt.Sprintf("/openapi/v3/apis/%s/v1", floodGroup(i)), nil)
+		}},
+	}
+}
+
+func posts(path string, body []byte) func(context.Context, *api, int) error {
+	return func(ctx context.Context, client *api, _ int) error { return client.discard(ctx, http.MethodPost, path, body) }
+}
+
+func growing(ctx context.Context, f fixture) error {
+	return f.discard(ctx, http.MethodPost, configMapsPath("default"), configMap("growing", "", nil, 1))
+}
+
+func grow(ctx context.Context, client *api, i int) error {
+	var entries []string
+	for k := range 8_000 {
+		entries = append(entries, fmt.Sprintf(`"k%d-%d":"v"`, i%10, k))
+	}
+	body := `{"data":{` + strings.Join(entries, ",") + `}}`
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, client.server+configMapsPath("default")+"/growing", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/merge-patch+json")
+	request.Header.Set("Impersonate-User", client.user)
+	_, err = client.send(request)
+	return err
+}
+
+func fillLarge(ctx context.Context, f fixture) error {
+	if err := f.namespace(ctx, "large"); err != nil {
+		return err
+	}
+	return f.fill(ctx, configMaps, "large", floodObjects, 900_000, nil)
+}
+
+// watches has each client open a hundred watches and keep them.
+func watches(header string) func(context.Context, *api, int) error {
+	return func(ctx context.Context, client *api, _ int) error {
+		for range 100 {
+			watch, err := client.watch(ctx, configMapsPath("default"), "resourceVersion=0&labelSelector="+url.QueryEscape(strings.TrimSuffix("a!=b,"+strings.ReplaceAll(header, "aaaaaaaa", "a!=bbb,"), ",")))
+			if err != nil {
+				return err
+			}
+			defer watch.close()
+		}
+		<-ctx.Done()
+		return nil
+	}
+}
+
+func floodGroup(i int) string { return fmt.Sprintf("flood%03d.example.com", i%floodTypes) }
+func floodType(i int) string  { return fmt.Sprintf("floods%03d", i%floodTypes) }
+
+// defineMany makes CRDs of 32 kB, each in a group of its own.
+func defineMany(ctx context.Context, f fixture) error {
+	padding := text(30_000)
+	return f.inParallel(ctx, concurrent, floodTypes, func(ctx context.Context, client *api, i int) error {
+		definition := strings.ReplaceAll(string(crd(floodType(i))), group, floodGroup(i))
+		definition = strings.Replace(definition, `"type":"object"`, fmt.Sprintf(`"type":"object","description":%q`, padding), 1)
+		return client.discard(ctx, http.MethodPost, crdsPath, []byte(definition))
+	})
+}
+
+// unfinished sends headers of HTTP/1.1 without an end.
+func unfinished(ctx context.Context, client *api, _ int) error {
+	config := client.http.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	dialer := tls.Dialer{Config: config}
+	connection, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(client.server, "https://"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	lines := strings.Repeat("X-A: "+strings.Repeat("a", 4000)+"\r\n", 225)
+	if _, err := connection.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n" + lines)); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func floodRows() (rows []row) {
+	for _, flood := range floods() {
+		rows = append(rows,
+			row{name: flood.name + ": highest anonymous memory", unit: inBytes},
+			row{name: flood.name + ": another user's lists of namespaces, median", unit: inSeconds},
+			row{name: flood.name + ": the same, slowest", unit: inSeconds})
+	}
+	return rows
+}
+
+// measureFloods runs the floods one after the other on one server.
+func measureFloods(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	err = b.withFixture(ctx, s, func(f fixture) error {
+		for user, role := range map[string]string{ordinaryUser: "view", floodingUser: "edit"} {
+			if err := f.admit(ctx, user, role); err != nil {
+				return err
+			}
+		}
+		for _, flood := range floods() {
+			measured, err := f.flooded(ctx, flood)
+			if err != nil {
+				return fmt.Errorf("flood with %s: %w", flood.name, err)
+			}
+			b.say("%s: %.0f MB, %.3f s, %.3f s", flood.name, measured[0]/1e6, measured[1], measured[2])
+			values = append(values, measured...)
+		}
+		return nil
+	})
+	return values, err
+}
+
+// flooded returns the values of the rows of one flood.
+func (f fixture) flooded(ctx context.Context, flood flood) ([]float64, error) {
+	if flood.prepare != nil {
+		if err := flood.prepare(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.rest(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.resetPeaks(); err != nil {
+		return nil, err
+	}
+	other, err := startProbe(ctx, f.kubeconfig, ordinaryUser)
+	if err != nil {
+		return nil, err
+	}
+	err = repeat(ctx, f.config, flood)
+	middle, slowest, probeErr := other.stop()
+	peak, _, peakErr := f.peak()
+	return []float64{peak, middle, slowest}, errors.Join(err, probeErr, peakErr)
+}
+
+// repeat has the clients of the flood send for floodTime. Errors, mostly refusals, are what the
+// flood is answered with.
+func repeat(ctx context.Context, config *rest.Config, flood flood) error {
+	clients, err := newAPIs(ctx, config, flood.clients)
+	if err != nil {
+		return err
+	}
+	defer closeAll(clients)
+	ctx, cancel := context.WithTimeout(ctx, floodTime)
+	defer cancel()
+	var work errgroup.Group
+	for n, client := range clients {
+		client.user = floodingUser
+		work.Go(func() error {
+			for i := n; ctx.Err() == nil; i += len(clients) {
+				if flood.send(ctx, client, i) != nil {
+					_ = pause(ctx, poll) // its error ends the loop
+				}
+			}
+			return nil
+		})
+	}
+	<-ctx.Done()
+	return work.Wait()
+}
