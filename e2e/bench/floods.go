@@ -54,8 +54,8 @@ func floods() []flood {
 		{"config maps with 100,000 keys", 8, nil, posts(configMapsPath("default"), large)},
 		{"patches that make a config map grow by 8,000 keys each", 8, growing, grow},
 		{"lists of 225 MB in YAML", 9, fillLarge, lists("application/yaml")},
-		{"lists of 225 MB in JSON", 9, nil, lists("application/json")},
-		{"lists of 225 MB that are not read", 40, nil, func(ctx context.Context, client *api, _ int) error {
+		{"lists of 225 MB in JSON", 9, fillLarge, lists("application/json")},
+		{"lists of 225 MB that are not read", 40, fillLarge, func(ctx context.Context, client *api, _ int) error {
 			response, err := client.open(ctx, http.MethodGet, configMapsPath("large"), nil)
 			if err != nil {
 				return err
@@ -69,14 +69,16 @@ func floods() []flood {
 		{fmt.Sprintf("reads of one object that does not exist, in %d types of CRDs of 32 kB", floodTypes), 8, defineMany, func(ctx context.Context, client *api, i int) error {
 			return client.discard(ctx, http.MethodGet, fmt.Sprintf("/apis/%s/v1/namespaces/default/%s/absent", floodGroup(i), floodType(i)), nil)
 		}},
-		{"OpenAPI documents of as many groups", 8, nil, func(ctx context.Context, client *api, i int) error {
+		{"OpenAPI documents of as many groups", 8, defineMany, func(ctx context.Context, client *api, i int) error {
 			return client.discard(ctx, http.MethodGet, fmt.Sprintf("/openapi/v3/apis/%s/v1", floodGroup(i)), nil)
 		}},
 	}
 }
 
 func posts(path string, body []byte) func(context.Context, *api, int) error {
-	return func(ctx context.Context, client *api, _ int) error { return client.discard(ctx, http.MethodPost, path, body) }
+	return func(ctx context.Context, client *api, _ int) error {
+		return client.discard(ctx, http.MethodPost, path, body)
+	}
 }
 
 func growing(ctx context.Context, f fixture) error {
@@ -155,32 +157,35 @@ func unfinished(ctx context.Context, client *api, _ int) error {
 func floodRows() (rows []row) {
 	for _, flood := range floods() {
 		rows = append(rows,
-			row{name: flood.name + ": highest anonymous memory", unit: inBytes},
+			row{name: flood.name + ": anonymous memory before", unit: inBytes},
+			row{name: flood.name + ": the highest", unit: inBytes},
 			row{name: flood.name + ": another user's lists of namespaces, median", unit: inSeconds},
 			row{name: flood.name + ": the same, slowest", unit: inSeconds})
 	}
 	return rows
 }
 
-// measureFloods runs the floods one after the other on one server.
+// measureFloods runs each flood on a server of its own.
 func measureFloods(ctx context.Context, b *bench, s side) (values []float64, err error) {
-	err = b.withFixture(ctx, s, func(f fixture) error {
-		for user, role := range map[string]string{ordinaryUser: "view", floodingUser: "edit"} {
-			if err := f.admit(ctx, user, role); err != nil {
-				return err
+	for _, flood := range floods() {
+		err := b.withFixture(ctx, s, func(f fixture) error {
+			for user, role := range map[string]string{ordinaryUser: "view", floodingUser: "edit"} {
+				if err := f.admit(ctx, user, role); err != nil {
+					return err
+				}
 			}
-		}
-		for _, flood := range floods() {
 			measured, err := f.flooded(ctx, flood)
-			if err != nil {
-				return fmt.Errorf("flood with %s: %w", flood.name, err)
+			if err == nil {
+				b.say("%s: %.0f -> %.0f MB, %.3f s, %.3f s", flood.name, measured[0]/1e6, measured[1]/1e6, measured[2], measured[3])
 			}
-			b.say("%s: %.0f MB, %.3f s, %.3f s", flood.name, measured[0]/1e6, measured[1], measured[2])
 			values = append(values, measured...)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("flood with %s: %w", flood.name, err)
 		}
-		return nil
-	})
-	return values, err
+	}
+	return values, nil
 }
 
 // flooded returns the values of the rows of one flood.
@@ -193,7 +198,11 @@ func (f fixture) flooded(ctx context.Context, flood flood) ([]float64, error) {
 	if err := f.rest(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.resetPeaks(); err != nil {
+	before, err := f.usage()
+	if err == nil {
+		err = f.resetPeaks()
+	}
+	if err != nil {
 		return nil, err
 	}
 	other, err := startProbe(ctx, f.kubeconfig, ordinaryUser)
@@ -203,7 +212,7 @@ func (f fixture) flooded(ctx context.Context, flood flood) ([]float64, error) {
 	err = repeat(ctx, f.config, flood)
 	middle, slowest, probeErr := other.stop()
 	peak, _, peakErr := f.peak()
-	return []float64{peak, middle, slowest}, errors.Join(err, probeErr, peakErr)
+	return []float64{before.anonymous, peak, middle, slowest}, errors.Join(err, probeErr, peakErr)
 }
 
 // repeat has the clients of the flood send for floodTime. Errors, mostly refusals, are what the

@@ -37,11 +37,29 @@ func TestHalfSentBody(t *testing.T) {
 	}
 }
 
+// TestRefusedBody: a body that is not sent to its end does not keep the connection of a refused
+// request; one that is not refused may take longer.
+func TestRefusedBody(t *testing.T) {
+	t.Parallel()
+	connection := &deadlines{}
+	send := func(h http.Handler) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("body"))
+		r = r.WithContext(request.WithRequestInfo(r.Context(), &request.RequestInfo{Verb: "watch"}))
+		endRefusedBodies(h).ServeHTTP(connection, r)
+	}
+	if send(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})); connection.last == nil || connection.last.IsZero() {
+		t.Error("a refused request has no deadline")
+	}
+	if send(endBodies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), 0)); !connection.last.IsZero() {
+		t.Error("a long-running request has a deadline")
+	}
+}
+
 // TestBodyOfACommand: the request of a command goes on for longer than its body may take.
 func TestBodyOfACommand(t *testing.T) {
 	t.Parallel()
 	connection := &deadlines{}
-	body := &commandBody{io.NopCloser(strings.NewReader("body")), http.NewResponseController(connection)}
+	body := &commandBody{io.NopCloser(strings.NewReader("body")), connection}
 	if _, err := io.Copy(io.Discard, body); err != nil || connection.last == nil || !connection.last.IsZero() {
 		t.Errorf("the deadline after the body is %v: %v", connection.last, err)
 	}

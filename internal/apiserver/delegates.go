@@ -66,11 +66,21 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 	}
 	b.trusted = newTrustedRequests(b.config.Revoked, authorities...)
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := b.drain.endAfterGrace(build(b.drain.recordRequests(b.trusted.track(endBodies(b.writes.track(crds.NegotiateLists(b.answerGroups(b.limitRemote(handler)))), commandBodyTimeout))), c))
+		// From the innermost.
+		handler = b.limitRemote(handler)
+		handler = b.answerGroups(handler)
+		handler = crds.NegotiateLists(handler)
+		handler = b.writes.track(handler)
+		handler = endBodies(handler, commandBodyTimeout)
+		handler = b.trusted.track(handler)
+		handler = keepLongRunning(handler)
+		handler = build(handler, c) // upstream's: authentication, audit, flow control, authorization
+		handler = b.drain.endAfterGrace(handler)
+		handler = endRefusedBodies(handler)
 		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
-			return connections.limitHeaders(chain)
+			handler = connections.limitHeaders(handler)
 		}
-		return chain
+		return handler
 	}
 }
 

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
@@ -48,19 +47,12 @@ func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken 
 		return err
 	}
 	handler := crdopenapi.NewHandler(lazy, definitions, version.Kubernetes(), log)
-	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(lazy, handler, func(r *http.Request) string {
-		current, err := handler.ListVersion(r)
-		if err != nil {
-			return "" // the request for the list gets the error
-		}
-		return current
-	}))
+	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(lazy, handler))
 }
 
 // keepOpenAPI builds the merged documents at the first request and keeps v3 of the
 // delegates current until ctx ends.
 func (d *documents) keepOpenAPI(ctx context.Context) {
-	context.AfterFunc(ctx, func() { close(d.openAPI.stopping) })
 	select {
 	case <-d.openAPI.buildRequested:
 		d.openAPI.err = d.build()

@@ -65,11 +65,14 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 	c.AggregatedDiscoveryGroupManager = b.discovery
 	c.LongRunningFunc = longRunning
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		requesters := newRequesters()
-		gate := newListGate(b.config.Storage.Population().Size, b.settings.Limits, requesters, c.Serializer)
-		watches := newWatchLimit(b.settings.Limits.WatchesPerUser, requesters, c.Serializer)
-		bodies := newBodyLimits(b.settings.Limits, c.MaxRequestBodyBytes, requesters, b.isRemote, c.Serializer)
-		return genericapiserver.DefaultBuildHandlerChain(b.writes.track(watches.limit(gate.limit(bodies.limit(b.profile.handler(handler, c.Serializer))))), c)
+		requesters, limits := newRequesters(), b.settings.Limits
+		// From the innermost.
+		handler = b.profile.handler(handler, c.Serializer)
+		handler = newBodyLimits(limits, c.MaxRequestBodyBytes, requesters, b.isRemote, c.Serializer).limit(handler)
+		handler = newListGate(b.config.Storage.Population().Size, limits, requesters, c.Serializer).limit(handler)
+		handler = newWatchLimit(limits.WatchesPerUser, requesters, c.Serializer).limit(handler)
+		handler = b.writes.track(handler)
+		return genericapiserver.DefaultBuildHandlerChain(handler, c)
 	}
 	b.options.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)
 }

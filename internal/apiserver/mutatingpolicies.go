@@ -18,13 +18,6 @@ import (
 // list of OpenAPI documents.
 const schemasTimeout = 20 * time.Second
 
-const (
-	// maxPolicyListHold bounds how long a request of the plugin is held.
-	maxPolicyListHold = 30 * time.Second
-	// policyListCheck is the interval at which a held request looks for a change.
-	policyListCheck = kube.PolicySchemasInterval
-)
-
 // mutatingPolicies lets a start wait until stored policies that mutate are in
 // force. It is safe for concurrent use.
 type mutatingPolicies struct {
@@ -33,10 +26,6 @@ type mutatingPolicies struct {
 	// read is closed when the plugin has read the list of OpenAPI documents.
 	read     chan struct{}
 	markRead func()
-
-	mu sync.Mutex
-	// answered is the version of the list that the plugin has read; empty for none.
-	answered string
 }
 
 func (b *builder) mutatingPolicies() *mutatingPolicies {
@@ -53,52 +42,14 @@ func (b *builder) mutatingPolicies() *mutatingPolicies {
 }
 
 // observe closes read when handler has answered the plugin's request for the list of
-// OpenAPI documents. It holds the plugin's next requests until the list has changed.
-// version returns the version of the list; empty if it is not known.
-func (m *mutatingPolicies) observe(openAPI *lazyOpenAPI, handler http.Handler, version func(*http.Request) string) http.Handler {
+// OpenAPI documents.
+func (m *mutatingPolicies) observe(openAPI *lazyOpenAPI, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !kube.ReadsPolicySchemas(r) {
-			handler.ServeHTTP(w, r)
-			return
-		}
-		answered := ""
-		if openAPI.isBuilt() {
-			answered = m.awaitChange(r, openAPI.stopping, version)
-		}
 		handler.ServeHTTP(w, r)
-		if openAPI.isBuilt() {
-			m.mu.Lock()
-			m.answered = answered
-			m.mu.Unlock()
+		if kube.ReadsPolicySchemas(r) && openAPI.isBuilt() {
 			m.markRead()
 		}
 	})
-}
-
-// awaitChange returns the version of the list when it is not that of the last answer, or
-// after maxPolicyListHold, and before the request ends or the server stops.
-func (m *mutatingPolicies) awaitChange(r *http.Request, stopping <-chan struct{}, version func(*http.Request) string) string {
-	m.mu.Lock()
-	answered := m.answered
-	m.mu.Unlock()
-	until := time.Now().Add(maxPolicyListHold)
-	if deadline, ok := r.Context().Deadline(); ok && deadline.Add(-time.Second).Before(until) {
-		until = deadline.Add(-time.Second)
-	}
-	for {
-		current := version(r)
-		left := time.Until(until)
-		if current == "" || current != answered || left <= 0 {
-			return current
-		}
-		select {
-		case <-time.After(min(left, policyListCheck)):
-		case <-r.Context().Done():
-			return current
-		case <-stopping:
-			return current
-		}
-	}
 }
 
 // awaitMutatingPolicies returns when stored policies that mutate are in force, or

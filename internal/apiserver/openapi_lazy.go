@@ -48,7 +48,6 @@ type lazyOpenAPI struct {
 	buildRequested chan struct{}
 	requestBuild   func()        // closes buildRequested
 	built          chan struct{} // closed when v2, v3 and err are set
-	stopping       chan struct{} // closed when the server begins to stop
 	mux            *mux.PathRecorderMux
 	v2             openapiv2.SpecAggregator
 	v3             openapiv3.SpecProxier
@@ -59,7 +58,7 @@ func newLazyOpenAPI() *lazyOpenAPI {
 	buildRequested := make(chan struct{})
 	return &lazyOpenAPI{
 		buildRequested: buildRequested, requestBuild: sync.OnceFunc(func() { close(buildRequested) }),
-		built: make(chan struct{}), stopping: make(chan struct{}), mux: mux.NewPathRecorderMux("merged-openapi"),
+		built: make(chan struct{}), mux: mux.NewPathRecorderMux("merged-openapi"),
 	}
 }
 

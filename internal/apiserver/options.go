@@ -289,7 +289,7 @@ func (o *Options) validate() error {
 }
 
 // flagName is a flag in an error of upstream, with or without dashes.
-var flagName = regexp.MustCompile(`(--)?[a-z]+(-[a-z0-9]+)+`)
+var flagName = regexp.MustCompile(`--[a-z][a-z0-9-]*|[a-z]+(-[a-z0-9]+)+`)
 
 // fieldError returns an error of upstream's validation with the path of its section, or that of
 // the first flag that the text names and the user has set. Fields replace their flags in the text.

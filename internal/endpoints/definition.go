@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strconv"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -115,26 +113,24 @@ func create(ctx context.Context, client dynamic.Interface) (created bool, err er
 	return err == nil, err
 }
 
-// listOnceServed sends requests until the type is served and can be watched, and
-// returns all objects. Until a starting server has read all its types it answers "not
-// found, try again in 5 s" (k8s.io/apiserver/pkg/util/notfoundhandler), for which
-// client-go would wait; and a reflector retries after a second when the watch cache is
-// not ready. It logs a warning after servedWarning.
+// listOnceServed sends requests until the type is served, and returns all objects. Until a
+// starting server has read all its types it answers "not found, try again in 5 s"
+// (k8s.io/apiserver/pkg/util/notfoundhandler), for which client-go would wait. It logs a
+// warning after servedWarning.
 func listOnceServed(ctx context.Context, config *rest.Config, log *slog.Logger) (*unstructured.UnstructuredList, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client for %s: %w", definitionName, err)
 	}
-	request := func() *rest.Request {
-		return client.RESTClient().Get().AbsPath("/apis/"+Group+"/"+Version+"/"+plural).SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0)
-	}
 	ticker := time.NewTicker(servedPoll)
 	defer ticker.Stop()
 	warn := time.After(servedWarning)
 	for {
-		list, err := listByWatch(ctx, request)
+		data, err := client.RESTClient().Get().AbsPath("/apis/"+Group+"/"+Version+"/"+plural).
+			SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0).DoRaw(ctx)
 		if err == nil {
-			return list, nil
+			list := &unstructured.UnstructuredList{}
+			return list, list.UnmarshalJSON(data)
 		}
 		select {
 		case <-warn:
@@ -143,62 +139,6 @@ func listOnceServed(ctx context.Context, config *rest.Config, log *slog.Logger) 
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait until %s is served: %w", definitionName, errors.Join(context.Cause(ctx), err))
 		case <-ticker.C:
-		}
-	}
-}
-
-// listByWatch returns the objects that a watch begins with. A watch cache that is made after
-// a plain list would refuse the resource version of that list; this list is complete when
-// the cache is ready.
-func listByWatch(ctx context.Context, request func() *rest.Request) (*unstructured.UnstructuredList, error) {
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	events, err := request().Param("watch", "true").Param("allowWatchBookmarks", "true").
-		Param("sendInitialEvents", "true").Param("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan)).Stream(watching)
-	if apierrors.IsInvalid(err) {
-		return listed(ctx, request) // the feature gate WatchList is off
-	}
-	if err != nil {
-		return nil, err
-	}
-	list, err := initialEvents(events)
-	stop()
-	_, _ = io.Copy(io.Discard, events) // the server may be writing an event, and would log that it cannot
-	return list, errors.Join(err, events.Close())
-}
-
-// listed returns the objects of a plain list.
-func listed(ctx context.Context, request func() *rest.Request) (*unstructured.UnstructuredList, error) {
-	data, err := request().DoRaw(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := &unstructured.UnstructuredList{}
-	return list, list.UnmarshalJSON(data)
-}
-
-// initialEvents reads the events of a watch until it has sent all objects.
-func initialEvents(events io.Reader) (*unstructured.UnstructuredList, error) {
-	list := &unstructured.UnstructuredList{}
-	for decoder := json.NewDecoder(events); ; {
-		var event metav1.WatchEvent
-		if err := decoder.Decode(&event); err != nil {
-			return nil, fmt.Errorf("watch %s: %w", definitionName, err)
-		}
-		if event.Type == string(watch.Error) {
-			return nil, fmt.Errorf("watch %s: %s", definitionName, event.Object.Raw)
-		}
-		object := unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(event.Object.Raw); err != nil {
-			return nil, fmt.Errorf("watch %s: %w", definitionName, err)
-		}
-		if event.Type != string(watch.Bookmark) {
-			list.Items = append(list.Items, object)
-			continue
-		}
-		if object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-			list.SetResourceVersion(object.GetResourceVersion())
-			return list, nil
 		}
 	}
 }

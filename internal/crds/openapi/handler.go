@@ -90,16 +90,6 @@ func (h *Handler) index() index {
 	return h.known
 }
 
-// ListVersion returns a text that differs after each change of the list of v3 documents,
-// /openapi/v3. r is a request for the list.
-func (h *Handler) ListVersion(r *http.Request) (string, error) {
-	_, base, err := h.fromBase(r, http.MethodHead, v3Path, "application/json")
-	if err != nil {
-		return "", err
-	}
-	return digest(base, strconv.FormatUint(h.source.Changes(), 10)), nil
-}
-
 // fromBase requests a document of base for a client's request and returns its content and
 // its ETag. The response to a HEAD request has no content.
 func (h *Handler) fromBase(r *http.Request, method, path, accept string) (content []byte, etag string, err error) {

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"net/http"
-	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -16,19 +15,12 @@ import (
 // Why: the plugin reads /openapi/v3 at its start and every five seconds, with the
 //   client of the server itself. Until then the requests that a policy matches are
 //   refused with 503. A server with such policies is ready when the plugin has
-//   read the list; others do not build OpenAPI at their start. A request for a list that
-//   the plugin has read already is held: with CRDs, making and reading the list takes more
-//   of the processor than all else at rest.
+//   read the list; others do not build OpenAPI at their start.
 // Gain: the first write after the start is mutated, and servers without such policies
-//   build no documents at a start (bench, start). With 9,808 CRDs an idle server takes 2 %
-//   of a core less (bench, crds-x16; trial).
+//   build no documents at a start (bench, start).
 // Breaks: the plugin reads another path, and a start waits for schemasTimeout of
 //   internal/apiserver; or it needs more, and writes are refused after the start. Tests:
-//   TestPluginsRequestsAreHeld, TestMutatingAdmissionPolicy.
-
-// PolicySchemasInterval is the interval at which the admission plugin requests the list
-// of OpenAPI documents.
-const PolicySchemasInterval = 5 * time.Second
+//   TestMutatingAdmissionPolicy.
 
 // ReadsPolicySchemas reports whether the request is one of the admission plugin for the
 // list of OpenAPI documents. Only the plugin requests it as the server itself.
