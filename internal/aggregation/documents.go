@@ -141,7 +141,7 @@ func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 	service, err := d.lister.Get(name)
 	switch {
 	case err != nil || service.Spec.Service == nil:
-		d.forget(name)
+		d.forget(ctx, name)
 		d.markRequested(name)
 	case !isAvailable(service):
 		d.cacheOf(service)
@@ -212,7 +212,7 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 }
 
 // forget removes an APIService from the merged documents.
-func (d *Documents) forget(name string) {
+func (d *Documents) forget(ctx context.Context, name string) {
 	d.mu.Lock()
 	_, known := d.caches[name]
 	if known {
@@ -223,7 +223,10 @@ func (d *Documents) forget(name string) {
 	if !known {
 		return
 	}
-	d.sinks.ForgetOpenAPI(name)
+	if sinks, err := d.sinks.OpenAPI(ctx); err == nil { // otherwise nothing was added
+		sinks.V2.RemoveAPIService(name)
+		sinks.V3.RemoveAPIServiceSpec(name)
+	}
 }
 
 func isAvailable(service *apiregistrationv1.APIService) bool {

@@ -27,6 +27,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // sink replaces both of upstream's OpenAPI aggregators: it calls the handler
@@ -141,7 +142,12 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	factory.StartWithContext(ctx)
 	var running sync.WaitGroup
-	sinks := Sinks{Discovery: aggregatorapiserver.NewDiscoveryManager(w.discovery), OpenAPIV2: sinkV2{w.v2}, OpenAPIV3: sinkV3{w.v3}}
+	sinks := Sinks{
+		Discovery: aggregatorapiserver.NewDiscoveryManager(w.discovery),
+		OpenAPI: func(context.Context) (kube.OpenAPISinks, error) {
+			return kube.OpenAPISinks{V2: sinkV2{w.v2}, V3: sinkV3{w.v3}}, nil
+		},
+	}
 	running.Go(func() { documents.Run(ctx, sinks) })
 	<-documents.DiscoveryFetched() // no server is pending
 	running.Go(func() { sinks.Discovery.Run(ctx.Done(), nil) })

@@ -91,13 +91,17 @@ func (f *fetching) discovery(ctx context.Context) error {
 
 // openAPI fetches both versions and passes new documents to the sinks. The v3 document
 // of a server that has only v2 is made from v2, as upstream does.
-func (f *fetching) openAPI(ctx context.Context, sinks Sinks) error {
+func (f *fetching) openAPI(ctx context.Context, all Sinks) error {
+	sinks, err := all.OpenAPI(ctx)
+	if err != nil {
+		return err
+	}
 	v3, changed, err := f.fetch(ctx, f.v3Path, runtime.ContentTypeJSON, kube.OpenAPITimeout, kube.OpenAPIUser)
 	if err != nil {
 		return err
 	}
 	if v3 != nil && changed {
-		if err := guarded(func() error { return f.readV3(sinks.OpenAPIV3, v3.body) }); err != nil {
+		if err := guarded(func() error { return f.readV3(sinks.V3, v3.body) }); err != nil {
 			f.put(f.v3Path, nil)
 			return fmt.Errorf("read %s of service %s: %w", f.v3Path, reference(f.service), err)
 		}
@@ -148,21 +152,21 @@ func (f *fetching) passV3(sink openapiv3.SpecProxier, document *spec3.OpenAPI) e
 
 // passV2 has the sink read a new document from the copy. It removes one that the sink
 // cannot read: the sink would log that at each request.
-func (f *fetching) passV2(sinks Sinks, body []byte, asV3 bool) error {
+func (f *fetching) passV2(sinks kube.OpenAPISinks, body []byte, asV3 bool) error {
 	if asV3 {
 		swagger := &spec.Swagger{}
 		if err := swagger.UnmarshalJSON(body); err != nil {
 			return err
 		}
-		if err := f.passV3(sinks.OpenAPIV3, openapiconv.ConvertV2ToV3(swagger)); err != nil {
+		if err := f.passV3(sinks.V3, openapiconv.ConvertV2ToV3(swagger)); err != nil {
 			return err
 		}
 	}
-	if err := sinks.OpenAPIV2.AddUpdateAPIService(f.service, f.documentCache); err != nil {
+	if err := sinks.V2.AddUpdateAPIService(f.service, f.documentCache); err != nil {
 		return err
 	}
 	f.inV2 = true
-	err := sinks.OpenAPIV2.UpdateAPIServiceSpec(f.service.Name)
+	err := sinks.V2.UpdateAPIServiceSpec(f.service.Name)
 	if err != nil {
 		f.withdraw(sinks, false, true)
 	}
@@ -170,13 +174,13 @@ func (f *fetching) passV2(sinks Sinks, body []byte, asV3 bool) error {
 }
 
 // withdraw removes the documents that the server does not have any more.
-func (f *fetching) withdraw(sinks Sinks, hasV2, hasV3 bool) {
+func (f *fetching) withdraw(sinks kube.OpenAPISinks, hasV2, hasV3 bool) {
 	if f.inV2 && !hasV2 {
-		sinks.OpenAPIV2.RemoveAPIService(f.service.Name)
+		sinks.V2.RemoveAPIService(f.service.Name)
 		f.inV2 = false
 	}
 	if f.inV3 && !hasV2 && !hasV3 {
-		sinks.OpenAPIV3.RemoveAPIServiceSpec(f.service.Name)
+		sinks.V3.RemoveAPIServiceSpec(f.service.Name)
 		f.inV3 = false
 	}
 }

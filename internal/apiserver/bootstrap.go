@@ -132,11 +132,10 @@ func (s *Server) installPolicy(ctx context.Context, client kubernetes.Interface)
 	if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
 		return nil // the configuration disables RBAC
 	}
-	if err := kube.EnsureRBAC(ctx, client, s.log, append(servedtypes.Roles(), endpoints.ViewRole())...); err != nil {
+	role, binding := controllersRole()
+	further := kube.FurtherPolicy{ClusterRoles: append(servedtypes.Roles(), endpoints.ViewRole()), Role: role, RoleBinding: binding}
+	if err := kube.EnsureRBAC(ctx, client, s.log, further); err != nil {
 		return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
-	}
-	if err := ensureControllersRole(client); err != nil {
-		return err
 	}
 	return s.AwaitPolicy(ctx)
 }

@@ -47,7 +47,7 @@ func TestBootstrapEndsWithTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kube.EnsureRBAC(t.Context(), client, nil); !errors.Is(err, errStopping) {
+	if err := kube.EnsureRBAC(t.Context(), client, nil, kube.FurtherPolicy{}); !errors.Is(err, errStopping) {
 		t.Errorf("it says %v", err)
 	}
 	if sent != 2 {

@@ -33,7 +33,7 @@ type documents struct {
 func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggregation.Documents) (*documents, error) {
 	server := aggregator.GenericAPIServer
 	openAPI := newLazyOpenAPI()
-	d := &documents{copies: copies, openAPI: openAPI, sinks: aggregation.Sinks{OpenAPIV2: lazyV2{openAPI}, OpenAPIV3: lazyV3{openAPI}}}
+	d := &documents{copies: copies, openAPI: openAPI, sinks: aggregation.Sinks{OpenAPI: openAPI.awaitSinks}}
 	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
 	return d, server.AddPostStartHook(kube.DocumentsHook, d.run)
 }
@@ -43,7 +43,7 @@ func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggrega
 func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken kube.OpenAPIConfigs, definitions crdopenapi.Source, policies *mutatingPolicies, log *slog.Logger) {
 	lazy := d.openAPI
 	d.build = func() (err error) {
-		lazy.v2, lazy.v3, err = kube.MergeOpenAPI(server, taken, lazy.mux)
+		lazy.sinks.V2, lazy.sinks.V3, err = kube.MergeOpenAPI(server, taken, lazy.mux)
 		return err
 	}
 	handler := crdopenapi.NewHandler(lazy, definitions, version.Kubernetes(), log)
@@ -66,7 +66,7 @@ func (d *documents) keepOpenAPI(ctx context.Context) {
 		}
 		return
 	}
-	openapiv3controller.NewAggregationController(d.openAPI.v3).RunWithContext(ctx)
+	openapiv3controller.NewAggregationController(d.openAPI.sinks.V3).RunWithContext(ctx)
 }
 
 // run is the post-start hook. When it returns, discovery lists all remote

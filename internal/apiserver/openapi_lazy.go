@@ -11,9 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/mux"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	openapiv2 "k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator"
-	openapiv3 "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
@@ -47,10 +44,9 @@ func buildOnFirstRequest(server *genericapiserver.GenericAPIServer, configs kube
 type lazyOpenAPI struct {
 	buildRequested chan struct{}
 	requestBuild   func()        // closes buildRequested
-	built          chan struct{} // closed when v2, v3 and err are set
+	built          chan struct{} // closed when sinks and err are set
 	mux            *mux.PathRecorderMux
-	v2             openapiv2.SpecAggregator
-	v3             openapiv3.SpecProxier
+	sinks          kube.OpenAPISinks
 	err            error
 }
 
@@ -71,6 +67,14 @@ func (l *lazyOpenAPI) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// awaitSinks returns the sinks when the documents are built.
+func (l *lazyOpenAPI) awaitSinks(ctx context.Context) (kube.OpenAPISinks, error) {
+	if err := l.wait(ctx); err != nil {
+		return kube.OpenAPISinks{}, err
+	}
+	return l.sinks, nil
 }
 
 // isBuilt reports whether the documents can be served.
@@ -101,63 +105,4 @@ func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l.mux.ServeHTTP(w, r)
-}
-
-// lazyV2 adds the documents of remote servers to v2.
-type lazyV2 struct{ *lazyOpenAPI }
-
-// AddUpdateAPIService implements [openapiv2.SpecAggregator].
-func (l lazyV2) AddUpdateAPIService(service *apiregistrationv1.APIService, handler http.Handler) error {
-	if err := l.wait(context.Background()); err != nil {
-		return err
-	}
-	return l.v2.AddUpdateAPIService(service, handler)
-}
-
-// UpdateAPIServiceSpec implements [openapiv2.SpecAggregator].
-func (l lazyV2) UpdateAPIServiceSpec(name string) error {
-	if err := l.wait(context.Background()); err != nil {
-		return err
-	}
-	return l.v2.UpdateAPIServiceSpec(name)
-}
-
-// RemoveAPIService implements [openapiv2.SpecAggregator].
-func (l lazyV2) RemoveAPIService(name string) {
-	if l.wait(context.Background()) == nil { // otherwise it was never added
-		l.v2.RemoveAPIService(name)
-	}
-}
-
-// lazyV3 adds the documents of remote servers to v3.
-type lazyV3 struct{ *lazyOpenAPI }
-
-// AddUpdateAPIService implements [openapiv3.SpecProxier].
-func (l lazyV3) AddUpdateAPIService(handler http.Handler, service *apiregistrationv1.APIService) {
-	if l.wait(context.Background()) == nil { // otherwise UpdateAPIServiceSpec returns the error
-		l.v3.AddUpdateAPIService(handler, service)
-	}
-}
-
-// UpdateAPIServiceSpec implements [openapiv3.SpecProxier].
-func (l lazyV3) UpdateAPIServiceSpec(name string) error {
-	if err := l.wait(context.Background()); err != nil {
-		return err
-	}
-	return l.v3.UpdateAPIServiceSpec(name)
-}
-
-// RemoveAPIServiceSpec implements [openapiv3.SpecProxier].
-func (l lazyV3) RemoveAPIServiceSpec(name string) {
-	if l.wait(context.Background()) == nil { // otherwise it was never added
-		l.v3.RemoveAPIServiceSpec(name)
-	}
-}
-
-// GetAPIServiceNames implements [openapiv3.SpecProxier].
-func (l lazyV3) GetAPIServiceNames() []string {
-	if l.wait(context.Background()) != nil {
-		return nil
-	}
-	return l.v3.GetAPIServiceNames()
 }

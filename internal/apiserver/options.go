@@ -281,7 +281,11 @@ func (o *Options) validate() error {
 	report("apiServer.runtimeConfig", check(enablement))
 	report("etcd.external", u.Etcd.Validate())
 	report("apiServer.authentication", u.Authentication.Validate())
-	report("apiServer.authorization", u.Authorization.Validate())
+	authorization := "apiServer.authorization"
+	if u.Authorization.AuthorizationConfigurationFile != "" {
+		authorization += ".configFile"
+	}
+	report(authorization, u.Authorization.Validate())
 	report("apiServer.audit", u.Audit.Validate())
 	report("apiServer.admission", u.Admission.Validate())
 	report("apiServer", append(u.Validate(), o.profile.validate()...)) // of all sections

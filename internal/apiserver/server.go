@@ -85,7 +85,6 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 func (s *Server) serve(ctx context.Context) error {
 	s.listener.MarkServed()
 	defer s.caches.stop() // the post-start hooks may not have run
-	defer s.remote.resolver.Close()
 	ended := make(chan struct{})
 	var draining sync.WaitGroup
 	draining.Go(func() { s.endDrain(ctx, ended) })

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"sync"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -20,9 +19,6 @@ const (
 	// headStart is the time between the attempts to connect to two targets: a target
 	// that drops packets must not delay a request that another one can answer.
 	headStart = 250 * time.Millisecond
-	// closeTimeout bounds how long Close waits for the attempts that it ends. Upstream's
-	// client of an egress proxy waits for the answer of the proxy without a context.
-	closeTimeout = time.Second
 )
 
 // ConnectError means that no target of a reference accepts a connection.
@@ -87,55 +83,6 @@ func dialServiceName(ctx context.Context, network string, ref Reference, port st
 	return connection, nil
 }
 
-// attempts are the goroutines that connect to targets. They may outlive the requests that
-// they are for.
-type attempts struct {
-	mu      sync.Mutex // orders start and the wait for running
-	closed  context.Context
-	close   context.CancelFunc
-	running sync.WaitGroup
-}
-
-func newAttempts() *attempts {
-	a := &attempts{}
-	a.closed, a.close = context.WithCancel(context.Background())
-	return a
-}
-
-// start runs attempt, whose context ends when the attempts are closed, or returns an error
-// if they are closed already. The context has the values of ctx.
-func (a *attempts) start(ctx context.Context, attempt func(context.Context)) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed.Err() != nil {
-		return errors.New("the server is stopping")
-	}
-	a.running.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
-		defer cancel()
-		defer context.AfterFunc(a.closed, cancel)()
-		attempt(ctx)
-	})
-	return nil
-}
-
-// Close ends the attempts to connect and waits for them, for closeTimeout at most. Later
-// attempts fail.
-func (r *Resolver) Close() {
-	r.attempts.mu.Lock()
-	r.attempts.close()
-	r.attempts.mu.Unlock()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		r.attempts.running.Wait()
-	}()
-	select {
-	case <-ended:
-	case <-time.After(closeTimeout):
-	}
-}
-
 // race connects to several targets, the next one after headStart or a failure, and uses
 // the first connection.
 type race struct {
@@ -144,8 +91,6 @@ type race struct {
 	health   *health
 	base     utilnet.DialFunc
 	policy   *Policy
-	results  chan dialResult
-	ended    chan struct{} // closed when run has returned
 }
 
 type dialResult struct {
@@ -154,55 +99,65 @@ type dialResult struct {
 	err        error
 }
 
+// errSlow is recorded for a target that another one has overtaken by headStart.
+var errSlow = errors.New("another target was faster")
+
 func (r *race) run(ctx context.Context, targets []string) (net.Conn, string, error) {
-	r.results, r.ended = make(chan dialResult), make(chan struct{})
-	defer close(r.ended)
+	dialling, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	results, pending := make(chan dialResult, len(targets)), map[string]time.Time{}
 	timer := time.NewTimer(headStart)
 	defer timer.Stop()
-	var errs []error
-	started, pending := 0, 0
 	next := func() {
-		if started < len(targets) {
-			target := targets[started]
-			started++
-			if err := r.resolver.attempts.start(ctx, func(ctx context.Context) { r.dial(ctx, target) }); err != nil {
-				errs = append(errs, err)
-				return
-			}
-			pending++
-			timer.Reset(headStart)
+		if len(targets) == 0 {
+			return
 		}
+		target := targets[0]
+		targets, pending[target] = targets[1:], time.Now()
+		timer.Reset(headStart)
+		go func() {
+			connection, err := connect(dialling, r.base, r.policy, target)
+			results <- dialResult{connection, target, err}
+		}()
 	}
-	for next(); pending > 0; {
+	var errs []error
+	for next(); len(pending) > 0; {
 		select {
 		case <-timer.C:
 			next()
-		case result := <-r.results:
-			pending--
+		case result := <-results:
+			delete(pending, result.target)
+			r.mark(result.target, result.err)
 			if result.err == nil {
+				for target, began := range pending {
+					if time.Since(began) >= headStart {
+						r.mark(target, errSlow)
+					}
+				}
+				go closeOthers(results, len(pending))
 				return result.connection, result.target, nil
 			}
 			errs = append(errs, result.err)
 			next()
 		case <-ctx.Done():
+			go closeOthers(results, len(pending))
 			return nil, "", &ConnectError{Reference: r.ref, cause: errors.Join(append(errs, context.Cause(ctx))...)}
 		}
 	}
 	return nil, "", &ConnectError{Reference: r.ref, cause: errors.Join(errs...)}
 }
 
-// dial continues after the end of the request, for dialTimeout at most: its result is the
-// health of the target for the next request.
-func (r *race) dial(ctx context.Context, target string) {
-	connection, err := connect(ctx, r.base, r.policy, target)
-	if r.resolver.attempts.closed.Err() == nil && r.health.mark(target, err) {
+func (r *race) mark(target string, err error) {
+	if r.health.mark(target, err) {
 		r.resolver.Changed(r.ref)
 	}
-	select {
-	case r.results <- dialResult{connection: connection, target: target, err: err}:
-	case <-r.ended:
-		if err == nil {
-			_ = connection.Close() // nothing was sent on it
+}
+
+// closeOthers closes n connections that come too late: their dials end with the race.
+func closeOthers(results <-chan dialResult, n int) {
+	for range n {
+		if result := <-results; result.err == nil {
+			_ = result.connection.Close() // nothing was sent on it
 		}
 	}
 }

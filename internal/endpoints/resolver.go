@@ -57,7 +57,6 @@ type Resolver struct {
 	policy        *Policy // of objects
 	turn          atomic.Uint32
 	synced        chan struct{} // closed when objectTargets has the first list
-	attempts      *attempts
 
 	mu            sync.RWMutex
 	objectTargets map[Reference][]string
@@ -67,11 +66,11 @@ type Resolver struct {
 }
 
 // New returns a resolver with the entries of the configuration. [Resolver.Run] adds the
-// targets of objects; policy restricts those. After connections of [Resolver.Dialer], call
-// [Resolver.Close] in the end.
+// targets of objects; policy restricts those.
 func New(entries []config.ServiceEndpoint, policy *Policy) (*Resolver, error) {
 	r := &Resolver{
-		configTargets: map[Reference][]string{}, policy: policy, synced: make(chan struct{}), attempts: newAttempts(), objectTargets: map[Reference][]string{}, healths: map[Reference]*health{}, states: map[Reference]State{},
+		configTargets: map[Reference][]string{}, policy: policy, synced: make(chan struct{}),
+		objectTargets: map[Reference][]string{}, healths: map[Reference]*health{}, states: map[Reference]State{},
 	}
 	for i, entry := range entries {
 		addresses, err := addresses(entry.Targets)

@@ -144,64 +144,35 @@ func TestSilentTargetDoesNotDelayOthers(t *testing.T) {
 	}
 }
 
-// TestCloseEndsAttempts: attempts to connect that outlive their request end with the
-// resolver, their connections are closed, and later ones fail.
-func TestCloseEndsAttempts(t *testing.T) {
-	r := newResolver(t, config.ServiceEndpoint{Namespace: "ns", Name: "svc", Targets: []string{"https://silent.example.com:1", "https://good.example.com:1"}})
-	began, ended := make(chan struct{}), make(chan struct{})
-	server, client := net.Pipe()
-	base := func(ctx context.Context, _, address string) (net.Conn, error) {
-		if strings.HasPrefix(address, "good") {
-			return &net.TCPConn{}, nil
+// TestOvertakenTarget: a target that is overtaken is tried last, its dial ends, and a connection
+// that comes too late is closed.
+func TestOvertakenTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		r.set(ref, []string{"silent.example.com:1", "good.example.com:1"})
+		late, client := net.Pipe()
+		base := func(ctx context.Context, _, address string) (net.Conn, error) {
+			if strings.HasPrefix(address, "good") {
+				return &net.TCPConn{}, nil
+			}
+			<-ctx.Done()
+			return client, nil // it connects at the last moment
 		}
-		close(began)
-		<-ctx.Done()
-		close(ended)
-		return client, nil // it connects at the last moment
-	}
-	for range 2 { // one of them begins with the silent target
-		if _, err := r.Dialer(base)(t.Context(), "tcp", "svc.ns.svc:443"); err != nil {
-			t.Fatal(err)
+		for range 2 { // one of them begins with the silent target
+			if _, err := r.Dialer(base)(t.Context(), "tcp", "svc.ns.svc:443"); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	<-began
-	select {
-	case <-ended:
-		t.Error("the attempt ended with its request")
-	default:
-	}
-	r.Close()
-	<-ended
-	r.attempts.running.Wait()
-	if _, err := server.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("the connection without a request is open: %v", err)
-	}
-	if _, err := r.Dialer(base)(t.Context(), "tcp", "svc.ns.svc:443"); err == nil || !strings.Contains(err.Error(), "stopping") {
-		t.Errorf("after the end: %v", err)
-	}
-}
-
-// TestLateAttemptsOfARemovedReference: an attempt that ends after its reference was removed
-// leaves nothing behind.
-func TestLateAttemptsOfARemovedReference(t *testing.T) {
-	r := newResolver(t)
-	r.set(ref, []string{"target.example.com:1"})
-	ctx, cancel := context.WithCancel(t.Context())
-	release := make(chan struct{})
-	base := func(context.Context, string, string) (net.Conn, error) {
-		cancel()
-		<-release
-		return nil, errors.New("refused")
-	}
-	if _, err := r.Dialer(base)(ctx, "tcp", "svc.ns.svc:443"); err == nil {
-		t.Error("the request has a connection")
-	}
-	r.set(ref, nil)
-	close(release)
-	r.attempts.running.Wait()
-	if len(r.healths) != 0 {
-		t.Errorf("the resolver has the health of %d references", len(r.healths))
-	}
+		synctest.Wait()
+		if _, err := late.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the late connection is open: %v", err)
+		}
+		for turn := range uint32(2) {
+			if first := r.healthOf(ref).order(r.targets(ref), turn)[0]; first != "good.example.com:1" {
+				t.Errorf("%s is tried first", first)
+			}
+		}
+	})
 }
 
 func TestErrorsNameTheObject(t *testing.T) {

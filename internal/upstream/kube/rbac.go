@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -36,10 +37,18 @@ const rbacWriters = 16
 //   Those from Kubernetes 1.8 and older are left out: no such data exists here. Tests:
 //   TestBootstrapPolicyIsKubeAPIServers.
 
-// EnsureRBAC brings the bootstrap policy of Kubernetes, and further cluster roles, up to
+// FurtherPolicy is what a server has besides the bootstrap policy of Kubernetes.
+type FurtherPolicy struct {
+	ClusterRoles []rbacv1.ClusterRole
+	// Role and RoleBinding are in a namespace of the bootstrap policy.
+	Role        rbacv1.Role
+	RoleBinding rbacv1.RoleBinding
+}
+
+// EnsureRBAC brings the bootstrap policy of Kubernetes, and a further one, up to
 // date: it creates missing objects and adds missing rules and subjects. It removes
 // nothing.
-func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logger, further ...rbacv1.ClusterRole) error {
+func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logger, further FurtherPolicy) error {
 	rbac := client.RbacV1()
 	// From the watch caches as they are: they wait up to 100 ms for the current revision.
 	// The reconciliation reads an object again that another server has created meanwhile.
@@ -55,12 +64,12 @@ func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logg
 	// Cluster roles first: a binding is checked against the role it names.
 	group := &writers{log: log}
 	group.SetLimit(rbacWriters)
-	group.namespaced(client, rbac) // the longest sequences; their bindings name roles of the namespace
+	group.namespaced(client, rbac, further) // the longest sequences; their bindings name roles of the namespace
 	existing := map[string]*rbacv1.ClusterRole{}
 	for i := range clusterRoles.Items {
 		existing[clusterRoles.Items[i].Name] = &clusterRoles.Items[i]
 	}
-	for _, role := range slices.Concat(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles(), further) {
+	for _, role := range slices.Concat(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles(), further.ClusterRoles) {
 		group.role(reconciliation.ClusterRoleRuleOwner{ClusterRole: &role},
 			&knownRole{reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()}, existing[role.Name], false})
 	}
@@ -87,10 +96,13 @@ type writers struct {
 }
 
 // namespaced reconciles the roles and bindings in kube-system and kube-public.
-func (w *writers) namespaced(client kubernetes.Interface, rbac typedrbac.RbacV1Interface) {
+func (w *writers) namespaced(client kubernetes.Interface, rbac typedrbac.RbacV1Interface, further FurtherPolicy) {
 	namespaces := client.CoreV1().Namespaces()
-	bindings := bootstrappolicy.NamespaceRoleBindings()
-	for namespace, roles := range bootstrappolicy.NamespaceRoles() {
+	policy, bindings := maps.Clone(bootstrappolicy.NamespaceRoles()), maps.Clone(bootstrappolicy.NamespaceRoleBindings())
+	namespace := further.Role.Namespace
+	policy[namespace] = append(slices.Clone(policy[namespace]), further.Role)
+	bindings[namespace] = append(slices.Clone(bindings[namespace]), further.RoleBinding)
+	for namespace, roles := range policy {
 		w.Go(func() error {
 			// In order: the bindings name the roles.
 			sequence := &writers{log: w.log}
@@ -144,7 +156,8 @@ func (w *writers) binding(binding reconciliation.RoleBinding, client reconciliat
 }
 
 func retriable(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsServiceUnavailable(err)
+	// Another server on the same etcd may write them at the same time.
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsServiceUnavailable(err)
 }
 
 // knownRole answers the first Get from an earlier list, and later ones from the server:

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"time"
 
 	v1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -73,12 +74,12 @@ const (
 // merged documents.
 type Sinks struct {
 	Discovery aggregatorapiserver.DiscoveryAggregationController
-	OpenAPIV2 openapiv2.SpecAggregator
-	OpenAPIV3 openapiv3.SpecProxier
+	// OpenAPI waits until the documents of this server are built.
+	OpenAPI func(context.Context) (OpenAPISinks, error)
 }
 
-// ForgetOpenAPI removes the OpenAPI of an APIService from the merged documents.
-func (s Sinks) ForgetOpenAPI(apiService string) {
-	s.OpenAPIV2.RemoveAPIService(apiService)
-	s.OpenAPIV3.RemoveAPIServiceSpec(apiService)
+// OpenAPISinks merge OpenAPI.
+type OpenAPISinks struct {
+	V2 openapiv2.SpecAggregator
+	V3 openapiv3.SpecProxier
 }
