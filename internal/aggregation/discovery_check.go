@@ -18,7 +18,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-var errSlow = fmt.Errorf("no answer within %s", kube.CheckTimeout)
+var errSlow = errors.New("no answer")
 
 // Reasons of the Available condition besides those of Kubernetes, which has
 // FailedDiscoveryCheck for them.
@@ -68,7 +68,7 @@ func (a *Availability) discover(ctx context.Context, client *http.Client, servic
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return describe(ref, path, err)
+		return describe(kube.CheckTimeout, ref, path, err)
 	}
 	_ = response.Body.Close() // only the status counts
 	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
@@ -77,18 +77,10 @@ func (a *Availability) discover(ctx context.Context, client *http.Client, servic
 	return nil
 }
 
-// describeWithin is describe for a request with another timeout than a check has.
-func describeWithin(timeout time.Duration, ref endpoints.Reference, path string, err error) error {
-	if described := describe(ref, path, err); !errors.Is(described, errSlow) {
-		return described
-	}
-	return fmt.Errorf("request %s of service %s: no answer within %s", path, ref, timeout)
-}
-
 // describe describes the error without the host of the resolver, which is internal, and
 // without the local port, which changes each time: a condition must not change if
-// nothing has changed.
-func describe(ref endpoints.Reference, path string, err error) error {
+// nothing has changed. within is the timeout of the request.
+func describe(within time.Duration, ref endpoints.Reference, path string, err error) error {
 	var unresolved *endpoints.UnresolvedError
 	if errors.As(err, &unresolved) {
 		return unresolved
@@ -99,7 +91,7 @@ func describe(ref endpoints.Reference, path string, err error) error {
 	}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return fmt.Errorf("request %s of service %s: %w", path, ref, errSlow)
+		return fmt.Errorf("request %s of service %s: %w within %s", path, ref, errSlow, within)
 	}
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // the URL is above

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"testing"
+	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
@@ -22,7 +23,7 @@ func TestReasons(t *testing.T) {
 		reasonTLS:            wrap(&tls.CertificateVerificationError{Err: errors.New("x")}),
 		kube.ReasonDiscovery: wrap(context.DeadlineExceeded),
 	} {
-		if got := reason(describe(ref, "/apis", err)); got != want {
+		if got := reason(describe(time.Second, ref, "/apis", err)); got != want {
 			t.Errorf("%v has the reason %s, want %s", err, got, want)
 		}
 	}
@@ -31,7 +32,7 @@ func TestReasons(t *testing.T) {
 func TestMessagesStayTheSame(t *testing.T) {
 	message := func(port int) string {
 		source := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}
-		return describe(ref, "/apis", &url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "read", Net: "tcp", Source: source, Err: errors.New("reset")}}).Error()
+		return describe(time.Second, ref, "/apis", &url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "read", Net: "tcp", Source: source, Err: errors.New("reset")}}).Error()
 	}
 	if message(1) != message(2) {
 		t.Errorf("the same failure reads %q and %q", message(1), message(2))

@@ -47,7 +47,7 @@ func (f *fetching) fetch(ctx context.Context, path, accept string, timeout time.
 	}
 	response, err := f.client.Do(request)
 	if err != nil {
-		return nil, false, describeWithin(timeout, ref, path, err)
+		return nil, false, describe(timeout, ref, path, err)
 	}
 	defer func() { _ = response.Body.Close() }() // the error does not matter
 	switch {
@@ -61,7 +61,7 @@ func (f *fetching) fetch(ctx context.Context, path, accept string, timeout time.
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
 	if err != nil {
-		return nil, false, describeWithin(timeout, ref, path, err)
+		return nil, false, describe(timeout, ref, path, err)
 	}
 	if len(body) > maxDocument {
 		return nil, false, fmt.Errorf("service %s answers %s with more than %d bytes", ref, path, maxDocument)

@@ -63,9 +63,6 @@ func (o *Options) unknownResource(text string) string {
 		}
 		return fmt.Sprintf("%q is not stored by this server%s", text, config.Suggest(text, builtInNames()))
 	}
-	if near := config.Suggest(resource.Group, builtInGroups()); near != "" {
-		return fmt.Sprintf("the group of %q is unknown%s", text, near)
-	}
 	if !strings.Contains(resource.Group, ".") {
 		return fmt.Sprintf("the group of %q is unknown; groups of custom resources have a dot, as in \"widgets.example.com\"", text)
 	}
@@ -77,17 +74,6 @@ func builtInNames() []string {
 	for group, names := range kube.StoredTypes {
 		for _, name := range names {
 			list = append(list, schema.GroupResource{Group: group, Resource: name}.String())
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-func builtInGroups() []string {
-	var list []string
-	for group := range kube.StoredTypes {
-		if group != "" {
-			list = append(list, group)
 		}
 	}
 	slices.Sort(list)
