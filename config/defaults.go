@@ -60,7 +60,7 @@ func Default() *ServerConfiguration {
 // Complete fills in the paths that depend on the user and the data directory
 // and makes all paths absolute.
 func (c *ServerConfiguration) Complete() error {
-	if err := c.keepRecord(); err != nil {
+	if err := c.keepUsed(); err != nil {
 		return err
 	}
 	if c.DataDir == "" {

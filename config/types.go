@@ -44,7 +44,7 @@ type ServerConfiguration struct {
 	// file is what it was loaded from; empty for the defaults.
 	file      string
 	arguments []Argument
-	record    []byte // see Record
+	record    []byte // see UsedContent
 	former    bool   // a section has its former name; see Note
 }
 

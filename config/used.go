@@ -20,8 +20,8 @@ type used struct {
 	Configuration *ServerConfiguration `json:"configuration"`
 }
 
-// keepRecord keeps what [ServerConfiguration.Record] returns. Complete calls it first.
-func (c *ServerConfiguration) keepRecord() error {
+// keepUsed keeps what [ServerConfiguration.UsedContent] returns. Complete calls it first.
+func (c *ServerConfiguration) keepUsed() error {
 	if c.record != nil {
 		return nil
 	}
@@ -33,8 +33,8 @@ func (c *ServerConfiguration) keepRecord() error {
 	return nil
 }
 
-// Record returns the content of [UsedFile] for the configuration. Call it after Complete.
-func (c *ServerConfiguration) Record() []byte { return c.record }
+// UsedContent returns the content of [UsedFile] for the configuration. Call it after Complete.
+func (c *ServerConfiguration) UsedContent() []byte { return c.record }
 
 // Used returns the configuration that a server has recorded in the data directory, completed
 // for it, and the path of the server's configuration file, if it had one. Unknown fields are

@@ -32,18 +32,6 @@ type apiServers struct {
 	server       *apiserver.Server // set before it serves
 }
 
-// apiServerSettings are the parts of the configuration that the API server reads.
-func apiServerSettings(cfg *config.ServerConfiguration) apiserver.Settings {
-	settings := apiserver.Settings{
-		APIServer: cfg.APIServer, Serving: cfg.Serving, External: cfg.Etcd.External, Limits: cfg.Limits,
-		Profile: cfg.APIs.Profile, Arguments: cfg.Arguments(),
-	}
-	if len(cfg.Etcd.External.Endpoints) == 0 { // an external etcd has a quota of its own
-		settings.NamespaceBytes = cfg.Etcd.Embedded.QuotaBackend.Value() / 100 * int64(cfg.Limits.NamespacePercent)
-	}
-	return settings
-}
-
 // run serves until ctx ends and the requests have been drained. It is ready when
 // the controllers can start.
 func (a *apiServers) run(ctx context.Context, ready func()) error {

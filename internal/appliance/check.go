@@ -5,6 +5,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/controllers"
 )
 
@@ -57,7 +58,7 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if _, err := controllers.Select(cfg.ControllerManager.Controllers); err != nil {
 		return nil, &config.FieldError{Path: "controllerManager.controllers", Message: err.Error()}
 	}
-	options, err := apiserver.NewOptions(apiServerSettings(cfg))
+	options, err := apiserver.NewOptions(parts.APIServer(cfg))
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (f *objectFlags) add(cmd *cobra.Command) {
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
 }
 
-func (f *objectFlags) addMoment(cmd *cobra.Command, at, revision string) {
+func (f *objectFlags) addTarget(cmd *cobra.Command, at, revision string) {
 	cmd.Flags().StringVar(&f.at, "at", "", at)
 	cmd.Flags().Int64Var(&f.revision, "revision", 0, revision)
 }
@@ -247,7 +247,7 @@ func newHistoryShow() *cobra.Command {
 				return err
 			}
 			if p.target == (journal.Target{}) {
-				return usageError(errors.New("give the moment with --at or --revision; history get lists the versions"))
+				return usageError(errors.New("give the time with --at or --revision; history get lists the versions"))
 			}
 			object, err := p.show(cmd, p.target)
 			if err != nil {
@@ -260,7 +260,7 @@ func newHistoryShow() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	flags.addMoment(cmd, "the object at this time, as 2026-11-21T15:04:05Z", "the object at this revision")
+	flags.addTarget(cmd, "the object at this time, as 2026-11-21T15:04:05Z", "the object at this revision")
 	output.add(cmd, "yaml", "json")
 	cmd.Flags().BoolVar(&managed, "show-managed-fields", false, "print metadata.managedFields, too")
 	return cmd

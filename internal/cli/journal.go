@@ -82,19 +82,19 @@ func restoreTarget(at string, revision int64) (journal.Target, error) {
 	if revision != 0 {
 		return target, usageError(fmt.Errorf("--at and --revision exclude each other: give one of them"))
 	}
-	moment, err := parseMoment(at, time.Now())
+	t, err := parseTime(at, time.Now())
 	if err != nil {
 		return target, usageError(fmt.Errorf("--at %w", err))
 	}
-	if moment.After(time.Now()) {
+	if t.After(time.Now()) {
 		return target, usageError(fmt.Errorf("--at %s is in the future: give an earlier time, or leave it out for the newest state", at))
 	}
-	target.At = moment
+	target.At = t
 	return target, nil
 }
 
-// parseMoment reads a time as the lists print it, in RFC 3339, or as a duration before now.
-func parseMoment(text string, now time.Time) (time.Time, error) {
+// parseTime reads a time as the lists print it, in RFC 3339, or as a duration before now.
+func parseTime(text string, now time.Time) (time.Time, error) {
 	if ago, found := strings.CutSuffix(text, " ago"); found {
 		before, err := config.ParseDuration(strings.TrimSpace(ago))
 		if err != nil {
@@ -103,8 +103,8 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 		return now.Add(-before), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
-		if moment, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return moment, nil
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T15:04:05Z, \"2026-11-21 15:04:05\" in local time, or \"10m ago\"", text)

@@ -55,7 +55,7 @@ journal, 2 the command line is invalid, 3 no server was found.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runUndelete(cmd, flags, args) },
 	}
 	flags.add(cmd)
-	flags.addMoment(cmd, "the state at this time, as 2026-11-21T15:04:05Z", "the state at this revision")
+	flags.addTarget(cmd, "the state at this time, as 2026-11-21T15:04:05Z", "the state at this revision")
 	flags.output.add(cmd)
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only say what would be created, what is in the way, and what cannot come back")
 	cmd.Flags().BoolVar(&flags.partial, "partial", false, "create what can be created although other objects cannot")

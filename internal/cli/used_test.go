@@ -21,7 +21,7 @@ func TestCommandsUseTheServersConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, config.UsedFile), served.Record(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, config.UsedFile), served.UsedContent(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	backups := filepath.Join(filepath.Dir(file), "backups-of-it")

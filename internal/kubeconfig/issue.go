@@ -2,12 +2,7 @@ package kubeconfig
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/utils/ptr"
 )
@@ -133,33 +129,28 @@ func IssueCertificate(ctx context.Context, client kubernetes.Interface, user Use
 	if _, err := csrs.UpdateApproval(ctx, name, csr, metav1.UpdateOptions{}); err != nil {
 		return nil, fmt.Errorf("approve the certificate of %q: %w", user.Name, err)
 	}
-	cert, err := awaitCertificate(ctx, client, name)
+	signed, err := awaitCertificate(ctx, client, name)
 	if err != nil {
 		return nil, fmt.Errorf("get the certificate of %q: %w", user.Name, err)
 	}
-	until, err := notAfter(cert)
+	chain, err := cert.ParseCertsPEM(signed)
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate of %q: %w", user.Name, err)
 	}
-	return &Credentials{Cert: cert, Key: key, Until: until}, nil
+	return &Credentials{Cert: signed, Key: key, Until: chain[0].NotAfter}, nil
 }
 
 // signingRequest returns a PEM certificate request and its PEM key.
 func signingRequest(user User) (request, keyPEM []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if keyPEM, err = keyutil.MakeEllipticPrivateKeyPEM(); err != nil {
+		return nil, nil, err
+	}
+	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
 	if err != nil {
 		return nil, nil, err
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: user.Name, Organization: user.Groups},
-	}, key)
-	if err != nil {
-		return nil, nil, err
-	}
-	if keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), keyPEM, nil
+	request, err = cert.MakeCSR(key, &pkix.Name{CommonName: user.Name, Organization: user.Groups}, nil, nil)
+	return request, keyPEM, err
 }
 
 // awaitCertificate waits for the signing controller.
@@ -191,18 +182,6 @@ func awaitCertificate(ctx context.Context, client kubernetes.Interface, name str
 		case <-ticker.C:
 		}
 	}
-}
-
-func notAfter(cert []byte) (time.Time, error) {
-	block, _ := pem.Decode(cert)
-	if block == nil {
-		return time.Time{}, errors.New("it is not PEM")
-	}
-	parsed, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return parsed.NotAfter, nil
 }
 
 // IssueToken requests a token of a service account. The server may shorten its

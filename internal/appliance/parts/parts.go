@@ -7,6 +7,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/doctor"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
@@ -27,6 +28,18 @@ func Identity(cfg *config.ServerConfiguration, dir *datadir.Dir, allowNew bool, 
 // Datastore returns the configuration of the store.
 func Datastore(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) datastore.Config {
 	return datastore.Config{External: cfg.Etcd.External, Embedded: cfg.Etcd.Embedded, Dir: dir, Log: log, Verbosity: cfg.Logging.Verbosity}
+}
+
+// APIServer are the parts of the configuration that the API server reads.
+func APIServer(cfg *config.ServerConfiguration) apiserver.Settings {
+	settings := apiserver.Settings{
+		APIServer: cfg.APIServer, Serving: cfg.Serving, External: cfg.Etcd.External, Limits: cfg.Limits,
+		Profile: cfg.APIs.Profile, Arguments: cfg.Arguments(),
+	}
+	if len(cfg.Etcd.External.Endpoints) == 0 { // an external etcd has a quota of its own
+		settings.NamespaceBytes = cfg.Etcd.Embedded.QuotaBackend.Value() / 100 * int64(cfg.Limits.NamespacePercent)
+	}
+	return settings
 }
 
 // KeyRotator rotates the key that encrypts resources while no server runs. A running server

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestParseMoment: a time is taken as the lists print it, in RFC 3339, and as a duration ago.
-func TestParseMoment(t *testing.T) {
+// TestParseTime: a time is taken as the lists print it, in RFC 3339, and as a duration ago.
+func TestParseTime(t *testing.T) {
 	now := time.Date(2026, 11, 23, 22, 0, 0, 0, time.Local)
 	for text, want := range map[string]time.Time{
 		"2026-11-23T12:04:05Z":    time.Date(2026, 11, 23, 12, 4, 5, 0, time.UTC),
@@ -22,7 +22,7 @@ func TestParseMoment(t *testing.T) {
 		"ten minutes ago":         {},
 		"yesterday":               {},
 	} {
-		if got, err := parseMoment(text, now); !got.Equal(want) || (err != nil) != want.IsZero() {
+		if got, err := parseTime(text, now); !got.Equal(want) || (err != nil) != want.IsZero() {
 			t.Errorf("%q is %s, %v, want %s", text, got, err, want)
 		}
 	}
