@@ -1,7 +1,6 @@
 package envtest
 
 import (
-	"bytes"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
@@ -108,43 +107,11 @@ func ours(file, executable string) bool {
 	return ok && err == nil && self.Main.Path != "" && built.Path == self.Path && built.Main.Path == self.Main.Path
 }
 
-// same reports whether both are one file, or have the same content.
-func same(source, file string) bool {
-	from, err := os.Stat(source)
-	if err != nil {
-		return false // replace reports it
-	}
-	to, err := os.Stat(file)
-	if err != nil {
-		return false
-	}
-	return os.SameFile(from, to) || from.Size() == to.Size() && sameContent(source, file)
-}
-
-// sameContent compares files of the same size.
-func sameContent(a, b string) bool {
-	first, err := os.Open(a)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = first.Close() }() // it was only read
-	second, err := os.Open(b)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = second.Close() }() // it was only read
-	inA, inB := make([]byte, 1<<20), make([]byte, 1<<20)
-	for {
-		n, errA := io.ReadFull(first, inA)
-		m, errB := io.ReadFull(second, inB)
-		if !bytes.Equal(inA[:n], inB[:m]) {
-			return false
-		}
-		if errA != nil || errB != nil {
-			ended := func(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
-			return ended(errA) && ended(errB)
-		}
-	}
+// same reports whether both are links to one file.
+func same(a, b string) bool {
+	first, errA := os.Stat(a)
+	second, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(first, second)
 }
 
 // replace removes the file if there is one, and places source there.

@@ -1,6 +1,7 @@
 package envtest
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +64,7 @@ func TestInstallAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range fileNames() {
-			if file := filepath.Join(dir, name); !same(program, file) {
+			if file := filepath.Join(dir, name); !equal(t, program, file) {
 				t.Errorf("%s is not %s", file, program)
 			}
 		}
@@ -87,10 +88,21 @@ func TestInstallAgain(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, foreign)); err != nil {
 			t.Fatal(err)
 		}
-		if !same(newer, filepath.Join(dir, fileNames()[0])) {
+		if !equal(t, newer, filepath.Join(dir, fileNames()[0])) {
 			t.Errorf("%s was replaced before the refusal", fileNames()[0])
 		}
 	}
+}
+
+// equal reports whether two files have the same content.
+func equal(t *testing.T, a, b string) bool {
+	t.Helper()
+	first, errA := os.ReadFile(a)
+	second, errB := os.ReadFile(b)
+	if errA != nil || errB != nil {
+		t.Fatal(errA, errB)
+	}
+	return bytes.Equal(first, second)
 }
 
 // TestFailedInstallLeavesNoFiles: after an error, the directory is as it was.
