@@ -15,17 +15,28 @@ func (m *Member) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	if err := m.takeTurn(ctx); err != nil {
 		return nil, err
 	}
-	snapshot := m.etcd.Server.Backend().Snapshot()
+	return stream(ctx, m.etcd.Server.Backend().Snapshot(), m.giveTurn), nil
+}
+
+// database is one that can be read at once.
+type database interface {
+	io.WriterTo
+	io.Closer
+}
+
+// stream returns a reader of a database, followed by its sum. When all was read, the reader is
+// closed or ctx has ended, it closes the database and calls done.
+func stream(ctx context.Context, from database, done func()) io.ReadCloser {
 	reader, writer := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) }) // never fails
 	go func() {
-		defer m.giveTurn()
+		defer done()
 		defer stop()
-		err := etcdfiles.WriteSnapshot(writer, snapshot)
-		if err = errors.Join(err, snapshot.Close()); err != nil {
+		err := etcdfiles.WriteSnapshot(writer, from)
+		if err = errors.Join(err, from.Close()); err != nil {
 			err = fmt.Errorf("read etcd's database: %w", err)
 		}
 		_ = writer.CloseWithError(err) // never fails; nil is the end
 	}()
-	return reader, nil
+	return reader
 }

@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // StoppedSize returns the size, in bytes, of the data of a member that is not running.
@@ -53,22 +52,13 @@ func SnapshotStopped(ctx context.Context, dir, scratch string, logger *zap.Logge
 		return nil, fmt.Errorf("snapshot etcd: %w", err)
 	}
 	if logged <= applied {
-		return openSummed(DatabaseFile(dir))
+		file, err := os.Open(DatabaseFile(dir))
+		if err != nil {
+			return nil, fmt.Errorf("snapshot etcd: %w", err)
+		}
+		return stream(ctx, file, func() {}), nil
 	}
 	return snapshotCopy(ctx, dir, scratch, logger)
-}
-
-// openSummed returns the content of a database followed by its SHA-256 sum.
-func openSummed(path string) (io.ReadCloser, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot etcd: %w", err)
-	}
-	reader, writer := io.Pipe()
-	go func() { // it ends with the reader
-		_ = writer.CloseWithError(errors.Join(etcdfiles.WriteSnapshot(writer, file), file.Close())) // never fails
-	}()
-	return reader, nil
 }
 
 // snapshotCopy starts a member on a copy and returns its snapshot.
