@@ -16,28 +16,42 @@ func policies(t *testing.T, s *harness.Server, manifests string) {
 	t.Cleanup(func() { s.Kubectl(manifests, "delete", "-f", "-") })
 }
 
-// TestValidatingAdmissionPolicy: a rule with a parameter that is a custom
-// resource, for one namespace.
+// TestValidatingAdmissionPolicy: a rule with a parameter that is a custom resource, for one
+// namespace.
 func TestValidatingAdmissionPolicy(t *testing.T) {
 	t.Parallel()
-	s := shared.Server(t)
-	ns, other, k, name := namespace(t, s), namespace(t, s), newKind(), unique("policy")
+	s, k := shared.Server(t), newKind()
 	define(t, s, k, k.definition("Namespaced"))
-	s.Kubectl(k.object("limit", "spec: {max: 2}"), "create", "-n", ns, "-f", "-")
+	testParameter(t, s, k.group+"/v1", k.name, k.object("limit", "spec: {max: 2}"), "params.spec.max", k.crd(), `{"spec":{"max":3}}`)
+}
+
+// TestPolicyWithAConfigMap: the same with a config map, whose data other informers drop.
+func TestPolicyWithAConfigMap(t *testing.T) {
+	t.Parallel()
+	testParameter(t, shared.Server(t), "v1", "ConfigMap", "{apiVersion: v1, kind: ConfigMap, metadata: {name: limit}, data: {max: '2'}}",
+		"int(params.data.max)", "configmaps", `{"data":{"max":"3"}}`)
+}
+
+// testParameter makes a policy with a parameter, whose expression is 2 before the patch and 3
+// after it.
+func testParameter(t *testing.T, s *harness.Server, version, kind, parameter, expression, resource, patch string) {
+	t.Helper()
+	ns, other, name := namespace(t, s), namespace(t, s), unique("policy")
+	s.Kubectl(parameter, "create", "-n", ns, "-f", "-")
 	policies(t, s, fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: %[1]s}
 spec:
   failurePolicy: Fail
-  paramKind: {apiVersion: %[2]s/v1, kind: %[3]s}
+  paramKind: {apiVersion: %[2]s, kind: %[3]s}
   matchConstraints:
     # With a paramKind that is not known yet it refuses all that it matches.
     namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [%[4]s, %[5]s]}]}
     resourceRules:
     - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}
   validations:
-  - expression: "!has(object.data) || size(object.data) <= params.spec.max"
-    messageExpression: "'at most ' + string(params.spec.max) + ' keys'"
+  - expression: "!has(object.data) || size(object.data) <= %[6]s"
+    messageExpression: "'at most ' + string(%[6]s) + ' keys'"
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -47,7 +61,7 @@ spec:
   validationActions: [Deny]
   paramRef: {name: limit, namespace: %[4]s, parameterNotFoundAction: Deny}
   matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[4]s}}}
-`, name, k.group, k.name, ns, other))
+`, name, version, kind, ns, other, expression))
 	three := []string{"create", "configmap", "three", "-n", ns, "--from-literal=a=1", "--from-literal=b=2", "--from-literal=c=3"}
 	harness.Eventually(t, "the policy is in force", func() error {
 		out, err := s.TryKubectl("", append(three, "--dry-run=server")...)
@@ -62,7 +76,7 @@ spec:
 	s.Kubectl("", three...)
 
 	// The parameter decides.
-	s.Kubectl("", "patch", k.crd(), "limit", "-n", ns, "--type=merge", "-p", `{"spec":{"max":3}}`)
+	s.Kubectl("", "patch", resource, "limit", "-n", ns, "--type=merge", "-p", patch)
 	three[4] = ns
 	harness.Eventually(t, "the new parameter is in force", func() error {
 		_, err := s.TryKubectl("", append(three, "--dry-run=server")...)

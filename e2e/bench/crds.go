@@ -217,6 +217,11 @@ func (r *crdRun) peak(do func() error) (float64, error) {
 	if err := do(); err != nil {
 		return 0, err
 	}
+	return r.highest()
+}
+
+// highest is the highest memory since the start of the processes, or that of peak.
+func (r *crdRun) highest() (float64, error) {
 	var sum float64
 	for _, stage := range r.stages {
 		for _, p := range stage {

@@ -286,19 +286,27 @@ func (r *crdRun) restart(ctx context.Context) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.startAgain(ctx); err != nil {
+		return nil, err
+	}
+	used, err := r.usage()
+	return []float64{size, r.firstWrite.Seconds(), used.cpu}, err
+}
+
+// startAgain starts the side on its data.
+func (r *crdRun) startAgain(ctx context.Context) error {
 	c, err := r.side.start(ctx, r.dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	*r.cluster = *c
 	client, err := newAPI(c.config)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.close()
 	*r.api = *client
-	used, err := c.usage()
-	return []float64{size, c.firstWrite.Seconds(), used.cpu}, err
+	return nil
 }
 
 // databaseSize is the size of the database and of the log below dir, in bytes.

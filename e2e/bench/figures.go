@@ -96,6 +96,9 @@ func optionalFigures(s settings) (list []figure) {
 	if slices.Contains(strings.Split(s.run, ","), "sizing-objects") { // takes minutes
 		list = append(list, objectsFigure())
 	}
+	if slices.Contains(strings.Split(s.run, ","), "large-objects") { // takes minutes and gigabytes
+		list = append(list, figure{"large-objects", largeRows, measureLargeObjects})
+	}
 	if slices.Contains(strings.Split(s.run, ","), "journal-restore") { // as above
 		list = append(list, figure{"journal-restore", restoreRows, measureRestore})
 	}

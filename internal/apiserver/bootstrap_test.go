@@ -70,7 +70,7 @@ func TestSystemNamespacesOfAFullDatabase(t *testing.T) {
 		client.PrependReactor("create", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Reason: reason}}
 		})
-		s := &Server{informers: informers.NewSharedInformerFactory(client, 0), namespaces: []string{metav1.NamespaceSystem}}
+		s := &Server{informers: &readyInformers{SharedInformerFactory: informers.NewSharedInformerFactory(client, 0)}, namespaces: []string{metav1.NamespaceSystem}}
 		if err := s.installNamespaces(t.Context(), client); (err == nil) != starts {
 			t.Errorf("%s: %v", reason, err)
 		}

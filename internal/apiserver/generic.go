@@ -39,7 +39,7 @@ func isCommand(r *http.Request, info *request.RequestInfo) bool {
 func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) {
 	applied, err := kube.GenericOptions{
 		Options: b.options, Resources: b.profile.resources(), Loopback: b.loopback.ClientConfig(),
-		Definitions: b.profile.definitions(), Transform: servedtypes.DropManagedFields,
+		Definitions: b.profile.definitions(), Transform: servedtypes.DropUnread,
 		Prepare: b.prepareGeneric, Stored: b.connectStores, Authenticated: b.adaptAuthentication,
 	}.Apply()
 	if err != nil {

@@ -1,10 +1,13 @@
 package apiserver
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 )
 
@@ -34,4 +37,14 @@ func (f *readyInformers) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type
 		})
 	}
 	return synced
+}
+
+// ForResource implements [informers.SharedInformerFactory]. Policies make dynamic informers for
+// parameters without an informer here: these lack the data of config maps and secrets (see
+// [servedtypes.DropUnread]).
+func (f *readyInformers) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if resource.Group == corev1.GroupName && (resource.Resource == "configmaps" || resource.Resource == "secrets") {
+		return nil, fmt.Errorf("the informers of %s have no data", resource.Resource)
+	}
+	return f.SharedInformerFactory.ForResource(resource)
 }

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 )
@@ -26,5 +27,15 @@ func TestReadyInformers(t *testing.T) {
 	factory.Start(stop)
 	if synced := factory.WaitForCacheSync(now); len(synced) != 1 {
 		t.Errorf("there are %v, want that of namespaces only", synced)
+	}
+}
+
+// TestParametersOfPolicies: policies read config maps and secrets with informers of their own.
+func TestParametersOfPolicies(t *testing.T) {
+	factory := &readyInformers{SharedInformerFactory: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+	for resource, shared := range map[string]bool{"configmaps": false, "secrets": false, "namespaces": true} {
+		if _, err := factory.ForResource(corev1.SchemeGroupVersion.WithResource(resource)); (err == nil) != shared {
+			t.Errorf("%s: %v", resource, err)
+		}
 	}
 }

@@ -31,7 +31,7 @@ type Server struct {
 	run                  func(ctx context.Context) error
 	listener             *Listener
 	server               *genericapiserver.GenericAPIServer
-	informers            informers.SharedInformerFactory
+	informers            *readyInformers
 	resources            *serverstorage.ResourceConfig
 	namespaces           []string     // that each server has
 	damage               func() error // see [storage.Storage.Damage]
@@ -128,7 +128,9 @@ func (s *Server) Loopback() *rest.Config { return rest.CopyConfig(s.server.Loopb
 
 // Informers returns the informers that the admission plugins and authorizers use, so that
 // the process has one cache for each type.
-func (s *Server) Informers() informers.SharedInformerFactory { return s.informers }
+func (s *Server) Informers() informers.SharedInformerFactory {
+	return s.informers.SharedInformerFactory
+}
 
 // Handle serves a path outside of the Kubernetes API. Requests are authenticated, and
 // authorized as a non-resource URL. Call it before Run.

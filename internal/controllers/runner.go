@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
 )
 
 const (
@@ -134,7 +136,7 @@ func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
 		if err != nil {
 			return fmt.Errorf("make the client of the informers: %w", err)
 		}
-		cfg.Informers = informers.NewSharedInformerFactory(client, 0)
+		cfg.Informers = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(servedtypes.DropUnread))
 	}
 	if cfg.informersStop == nil {
 		cfg.informersStop = ctx.Done()

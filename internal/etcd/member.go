@@ -31,8 +31,6 @@ const (
 	// snapshotCount is the largest number of log entries that a start reads. Each
 	// snapshot costs a few syncs. The default is 10,000.
 	snapshotCount = 1000
-	// logFiles is the number of log files that etcd keeps after a snapshot.
-	logFiles = 1
 	// logFile is the size, in bytes, of each file of the log; etcd takes the room of the next
 	// one in advance. The default of 64 MB would take that of a disk in memory from servers for
 	// tests, and a full disk has no room for the next file sooner.
@@ -214,7 +212,7 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	if cfg.QuotaBytes == 0 {
 		c.QuotaBackendBytes = -1
 	}
-	c.SnapshotCount, c.SnapshotCatchUpEntries, c.MaxWalFiles = snapshotCount, catchUpEntries, logFiles
+	c.SnapshotCount, c.SnapshotCatchUpEntries, c.MaxWalFiles = snapshotCount, catchUpEntries, 0 // see TrimLog
 	// On two cores, etcd's default of 100 ms logs requests that only waited for a core.
 	c.WarningApplyDuration, c.WarningUnaryRequestDuration = 500*time.Millisecond, 500*time.Millisecond
 	// The API server compacts (see package storage).

@@ -1,10 +1,12 @@
 package etcd
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,4 +55,30 @@ func heap() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
+}
+
+// TestLogOfLargeValues: a snapshot is made before many files of the log were written, so
+// that a start does not read them, and old files are removed.
+func TestLogOfLargeValues(t *testing.T) {
+	m := startWith(t, Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 2 << 30, Logger: zap.NewNop()})
+	defer stop(t, m)
+	value := strings.Repeat("x", 1<<20)
+	for deadline, written := time.Now().Add(2*time.Minute), 0; ; written++ {
+		if written == 2*maxLogFiles*logFile>>20 {
+			value = "small"
+		}
+		if _, err := m.Client().Put(t.Context(), "key", value); err != nil {
+			t.Fatal(err)
+		}
+		files, err := logFilesIn(m.config.Dir)
+		if err = errors.Join(err, m.TrimLog()); err != nil {
+			t.Fatal(err)
+		}
+		if value == "small" && len(files) <= 2 { // the current one and one before the snapshot
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d files of the log after %d writes", len(files), written)
+		}
+	}
 }

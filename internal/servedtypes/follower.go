@@ -1,7 +1,9 @@
 package servedtypes
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -79,11 +81,25 @@ func resync(previous, current any) bool {
 	return errBefore == nil && errAfter == nil && before.GetResourceVersion() == after.GetResourceVersion()
 }
 
-// DropManagedFields is a transform for [cache.SharedInformer.SetTransform]. It saves the memory
-// of managed fields, as the transforms of kube-apiserver and kube-controller-manager do.
-func DropManagedFields(obj any) (any, error) {
-	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
-		accessor.SetManagedFields(nil)
+// DropUnread is a transform for [cache.SharedInformer.SetTransform]. It drops managed fields, as
+// the transforms of kube-apiserver and kube-controller-manager do, and the data of config maps
+// and secrets that no controller reads, which would be in memory a second time. Controllers
+// read tokens, kube-root-ca.crt and the config maps of the namespaces of the system.
+func DropUnread(obj any) (any, error) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return obj, nil // a tombstone
+	}
+	accessor.SetManagedFields(nil)
+	switch o := obj.(type) {
+	case *corev1.ConfigMap:
+		if o.Name != "kube-root-ca.crt" && o.Namespace != metav1.NamespaceSystem && o.Namespace != metav1.NamespacePublic {
+			o.Data, o.BinaryData = nil, nil
+		}
+	case *corev1.Secret:
+		if o.Type != corev1.SecretTypeServiceAccountToken && o.Type != corev1.SecretTypeBootstrapToken {
+			o.Data = nil
+		}
 	}
 	return obj, nil
 }

@@ -19,18 +19,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
-const (
-	// maxFeedPage is the largest number of objects that [Feed.List] reads at once.
-	maxFeedPage = 500
-	// feedFirstPage is the number of objects of the first page. Its size in bytes
-	// determines the number of objects of the next one.
-	feedFirstPage = 20
-	// feedPageBytes is the size of a page, in bytes, that List aims at. An object may
-	// have more than a megabyte.
-	feedPageBytes = 1 << 20
-	// maxFeedPages is the number of pages that all feeds read at the same time.
-	maxFeedPages = 8
-)
+// maxFeedPages is the number of pages that all feeds read at the same time.
+const maxFeedPages = 8
 
 // Feed lists and follows the metadata of the stored objects of a custom resource. The
 // events come from the watch on all keys of [Population]: a feed needs no watch of its
@@ -121,16 +111,16 @@ func (f *Feed) List(ctx context.Context) ([]*metav1.PartialObjectMetadata, int64
 	p.mu.Unlock()
 	var objects []*metav1.PartialObjectMetadata
 	var revision int64
-	limit := int64(feedFirstPage)
+	kv := &pagedKV{KV: p.storage.connection.Client, page: feedPage}
 	for key := f.root(); key != ""; {
-		page, next, err := f.readPage(ctx, key, limit, revision)
+		page, next, at, err := f.readPage(ctx, kv, key, revision)
 		if err != nil {
 			return nil, 0, err
 		}
-		objects = append(objects, page.objects...)
-		key, limit = next, page.nextLimit()
+		objects = append(objects, page...)
+		key = next
 		if revision == 0 {
-			revision = page.revision
+			revision = at
 		}
 	}
 	p.mu.Lock()
@@ -140,46 +130,32 @@ func (f *Feed) List(ctx context.Context) ([]*metav1.PartialObjectMetadata, int64
 }
 
 // readPage reads objects from the key on, at the revision, or at the current one if that
-// is 0. next is the key of the next page; it is empty after the last page.
-func (f *Feed) readPage(ctx context.Context, key string, limit,
-	revision int64) (page feedPage, next string, err error) {
+// is 0; at is that revision. next is the key of the next page; it is empty after the last page.
+func (f *Feed) readPage(ctx context.Context, kv clientv3.KV, key string, revision int64) (
+	page []*metav1.PartialObjectMetadata, next string, at int64, err error,
+) {
 	p := f.population
 	select {
 	case p.pages <- struct{}{}:
 		defer func() { <-p.pages }()
 	case <-ctx.Done():
-		return page, "", fmt.Errorf("list %s in etcd: %w", f.prefix, context.Cause(ctx))
+		return nil, "", 0, fmt.Errorf("list %s in etcd: %w", f.prefix, context.Cause(ctx))
 	}
-	response, err := p.storage.connection.Client.Get(ctx, key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(f.root())),
-		clientv3.WithLimit(limit), clientv3.WithRev(revision))
+	response, err := kv.Get(ctx, key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(f.root())), clientv3.WithLimit(maxFeedPage), clientv3.WithRev(revision))
 	if err != nil {
-		return page, "", fmt.Errorf("list %s in etcd: %w", f.prefix, err)
+		return nil, "", 0, fmt.Errorf("list %s in etcd: %w", f.prefix, err)
 	}
-	page.revision = response.Header.Revision
 	for _, stored := range response.Kvs {
 		object, err := f.decode(ctx, stored)
 		if err != nil {
-			return page, "", err
+			return nil, "", 0, err
 		}
-		page.objects = append(page.objects, object)
-		page.size += int64(len(stored.Value))
+		page = append(page, object)
 	}
 	if response.More {
 		next = string(response.Kvs[len(response.Kvs)-1].Key) + "\x00"
 	}
-	return page, next, nil
-}
-
-// feedPage is a page of a list.
-type feedPage struct {
-	objects  []*metav1.PartialObjectMetadata
-	revision int64 // of the store
-	size     int64 // of the stored objects, in bytes
-}
-
-// nextLimit returns the number of objects to read after the page.
-func (p feedPage) nextLimit() int64 {
-	return min(max(feedPageBytes*int64(len(p.objects))/max(p.size, 1), 1), maxFeedPage)
+	return page, next, response.Header.Revision, nil
 }
 
 // Next waits for changes after the last list and returns them in order. The object of a

@@ -261,16 +261,3 @@ func TestFollowOnlyCustomResources(t *testing.T) {
 		t.Errorf("of a custom resource: %v, %v", f, err)
 	}
 }
-
-// TestFeedPages: a page has few objects if they are large.
-func TestFeedPages(t *testing.T) {
-	for _, test := range []struct {
-		objects, size int
-		want          int64
-	}{{20, 100, maxFeedPage}, {20, 10 << 10, 102}, {20, 100 << 10, 10}, {1, 3 << 20, 1}} {
-		page := feedPage{objects: make([]*metav1.PartialObjectMetadata, test.objects), size: int64(test.objects * test.size)}
-		if got := page.nextLimit(); got != test.want {
-			t.Errorf("%d objects of %d bytes: %d, want %d", test.objects, test.size, got, test.want)
-		}
-	}
-}

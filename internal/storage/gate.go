@@ -18,9 +18,10 @@ import (
 type Gate interface {
 	// BeginWrite blocks while the database is defragmented: a write that reaches etcd
 	// then times out after a few seconds, and may or may not be applied. A write that
-	// puts keys gets an error with the remedy when there is no room. The caller calls
-	// end when the write has ended. When ctx ends first, it returns its error.
-	BeginWrite(ctx context.Context, puts bool) (end func(), err error)
+	// puts keys, of so many bytes, gets an error with the remedy when there is no room; 0 is
+	// a deletion. The caller calls end when the write has ended. When ctx ends first, it
+	// returns its error.
+	BeginWrite(ctx context.Context, bytes int64) (end func(), err error)
 	// Defragmenting reports whether reads and writes block at the moment. The store
 	// is healthy then.
 	Defragmenting() bool
@@ -33,7 +34,7 @@ type Gate interface {
 type openGate struct{}
 
 // BeginWrite implements [Gate].
-func (openGate) BeginWrite(context.Context, bool) (end func(), err error) { return func() {}, nil }
+func (openGate) BeginWrite(context.Context, int64) (end func(), err error) { return func() {}, nil }
 
 // Defragmenting implements [Gate].
 func (openGate) Defragmenting() bool { return false }
@@ -54,7 +55,11 @@ func (c *Connection) GatedKV() clientv3.KV { return c.gated(c.Client.KV) }
 
 func (c *Connection) gated(kv clientv3.KV) clientv3.KV {
 	return store.GuardTransactions(kv, func(ctx context.Context, puts []clientv3.Op) (func(), error) {
-		return c.beginWrite(ctx, len(puts) > 0)
+		bytes := 0
+		for _, put := range puts {
+			bytes += len(put.KeyBytes()) + len(put.ValueBytes())
+		}
+		return c.beginWrite(ctx, int64(bytes))
 	}, c.explain)
 }
 
@@ -64,9 +69,12 @@ type gatedLease struct {
 	connection *Connection
 }
 
+// leaseBytes is what a lease takes.
+const leaseBytes = 100
+
 // Grant implements [clientv3.Lease].
 func (l gatedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
-	end, err := l.connection.beginWrite(ctx, true)
+	end, err := l.connection.beginWrite(ctx, leaseBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +83,8 @@ func (l gatedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantR
 	return response, l.connection.explain(err)
 }
 
-func (c *Connection) beginWrite(ctx context.Context, puts bool) (end func(), err error) {
-	end, err = c.gate().BeginWrite(ctx, puts)
+func (c *Connection) beginWrite(ctx context.Context, bytes int64) (end func(), err error) {
+	end, err = c.gate().BeginWrite(ctx, bytes)
 	switch {
 	case err == nil:
 		return end, nil

@@ -156,11 +156,10 @@ func (p *Population) readSizes(prefix string) error {
 	if prefix != everything {
 		root += "/"
 	}
-	limit, revision := int64(feedFirstPage), int64(0)
+	kv, revision := &pagedKV{KV: p.storage.connection.Client, page: feedPage}, int64(0)
 	for key := root; ; {
-		response, err := p.storage.connection.Client.Get(p.storage.background, key,
-			clientv3.WithRange(clientv3.GetPrefixRangeEnd(root)),
-			clientv3.WithLimit(limit), clientv3.WithRev(revision))
+		response, err := kv.Get(p.storage.background, key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(root)),
+			clientv3.WithLimit(maxFeedPage), clientv3.WithRev(revision))
 		if err != nil {
 			return fmt.Errorf("read the sizes of the objects below %q: %w", root, err)
 		}
@@ -172,10 +171,8 @@ func (p *Population) readSizes(prefix string) error {
 			p.mu.Unlock()
 			return fmt.Errorf("read the sizes of the objects below %q: %w", root, ErrUnknownHistory)
 		}
-		page := feedPage{}
 		for _, stored := range response.Kvs {
 			key := string(stored.Key[len(p.root()):])
-			page.size += int64(len(stored.Value))
 			if _, newer := p.sizes.objects[maphash.String(p.sizes.seed, key)]; !newer {
 				p.sizes.set(string(store.ResourcePrefix(stored.Key[len(p.root()):], p.prefixes)), key, len(key)+len(stored.Value))
 			}
@@ -186,6 +183,5 @@ func (p *Population) readSizes(prefix string) error {
 			return nil
 		}
 		key = string(response.Kvs[len(response.Kvs)-1].Key) + "\x00"
-		limit = min(max(feedPageBytes*int64(len(response.Kvs))/max(page.size, 1), 1), maxFeedPage)
 	}
 }

@@ -48,7 +48,7 @@ func TestSizes(t *testing.T) {
 // TestSizesOfManyPages: all pages are read.
 func TestSizesOfManyPages(t *testing.T) {
 	p, client := newPopulation(t)
-	want := Size{Objects: 3 * feedFirstPage}
+	want := Size{Objects: 3 * firstPage}
 	for i := range want.Objects {
 		key := fmt.Sprintf("/registry/example.com/widgets/one/%03d", i)
 		put(t, client, key)

@@ -35,6 +35,9 @@ const (
 	// The delay between two attempts to make room doubles from minAttemptDelay to
 	// maxAttemptDelay while they fail.
 	minAttemptDelay, maxAttemptDelay = 5 * time.Second, 5 * time.Minute
+	// diskPerByte is what a written byte takes of the disk: in the log, in the database, and
+	// in copies of its pages.
+	diskPerByte = 4
 	// allWrites is more than the number of writes in flight.
 	allWrites = math.MaxInt64
 )
@@ -53,6 +56,8 @@ type Database interface {
 	NoSpace() bool
 	// SetNoSpace raises or clears that alarm.
 	SetNoSpace(ctx context.Context, raised bool) error
+	// TrimLog removes what a start does not need from the log.
+	TrimLog() error
 	// Compact removes the history of the objects.
 	Compact(ctx context.Context) error
 	// Defragment removes free pages from the file. It calls hold before the
@@ -89,6 +94,7 @@ type Keeper struct {
 	disk          func(dir string) (free, total int64, err error)
 	defragmenting atomic.Bool
 	writes        *semaphore.Weighted // a write acquires 1, a defragmentation allWrites
+	room          atomic.Int64        // what may be written before the free space is read again, in bytes
 
 	mu        sync.Mutex
 	record    Record // nil until RecordEvents
@@ -100,7 +106,7 @@ type Keeper struct {
 	lastAttempt     time.Time // to make room
 	attemptRevision int64     // the revision of lastAttempt
 	attemptDelay    time.Duration
-	diskErrors      logging.Changes // failures to read the free space
+	diskErrors      logging.Changes // failures to read the free space and to trim the log
 }
 
 // New returns a keeper. Run starts its work.
@@ -131,15 +137,24 @@ func (k *Keeper) NearQuota() bool {
 }
 
 // BeginWrite blocks while the database is defragmented, or until ctx ends. The caller then
-// writes and calls end. A write that puts keys needs room: when the quota is reached, it
-// gets an error with the remedy. Deletions do not.
-func (k *Keeper) BeginWrite(ctx context.Context, puts bool) (end func(), err error) {
+// writes and calls end. A write that puts keys, of so many bytes, needs room: when the quota is
+// reached or the disk is nearly full, it gets an error with the remedy. Deletions, of 0 bytes,
+// do not.
+func (k *Keeper) BeginWrite(ctx context.Context, bytes int64) (end func(), err error) {
 	if !k.writes.TryAcquire(1) && k.writes.Acquire(ctx, 1) != nil {
 		return nil, fmt.Errorf("wait for the defragmentation of the database: %w", context.Cause(ctx))
 	}
-	if size, _, quota := k.config.Database.Sizes(); puts && size >= quota {
+	refusal := ""
+	if size, _, quota := k.config.Database.Sizes(); bytes > 0 && size >= quota {
+		refusal = quotaRefusal(usage{size: size, quota: quota})
+	} else if bytes > 0 && k.room.Add(-bytes) < 0 {
+		if s, err := k.usage(); err == nil && s.diskFull() { // an error is logged by the next check
+			refusal = k.diskRefusal(s)
+		}
+	}
+	if refusal != "" {
 		k.endWrite()
-		return nil, errors.New(quotaRefusal(usage{size: size, quota: quota}))
+		return nil, errors.New(refusal)
 	}
 	return k.endWrite, nil
 }
@@ -189,6 +204,9 @@ func (k *Keeper) event(kind, reason, format string, args ...any) {
 }
 
 func (k *Keeper) check(ctx context.Context) {
+	if err := k.config.Database.TrimLog(); err != nil && k.diskErrors.Changed("log", err.Error()) {
+		k.config.Log.Warn("the log of the database is not trimmed", "error", err)
+	}
 	s, err := k.usage()
 	if err != nil {
 		k.logDiskError(err)
@@ -220,6 +238,7 @@ func (k *Keeper) usage() (usage, error) {
 	quotaGauge.Set(float64(s.quota))
 	var err error
 	s.free, s.total, err = k.disk(k.config.Dir)
+	k.room.Store((s.free - s.reserve()) / diskPerByte)
 	return s, err
 }
 
@@ -229,7 +248,9 @@ func (s usage) diskFull() bool { return s.free < s.reserve() }
 
 // hasRoomForCopy reports whether the disk has room for the copy that a
 // defragmentation makes.
-func (s usage) hasRoomForCopy() bool { return s.free > s.inUse+s.reserve()/2 }
+func (s usage) hasRoomForCopy() bool { return s.free > s.copyNeeds() }
+
+func (s usage) copyNeeds() int64 { return s.inUse + s.reserve()/2 }
 
 // share returns the share of the quota that the database takes.
 func (s usage) share() float64 { return float64(s.size) / float64(s.quota) }
@@ -310,7 +331,7 @@ func (k *Keeper) Defragment(ctx context.Context) (Defragmented, error) {
 		return Defragmented{}, fmt.Errorf("read the free space of %s: %w", k.config.Dir, err)
 	}
 	if !s.hasRoomForCopy() {
-		return Defragmented{}, fmt.Errorf("%w: the copy needs %s, and %s has %s free", ErrDisk, datadir.Size(s.inUse), k.config.Dir, datadir.Size(s.free))
+		return Defragmented{}, fmt.Errorf("%w: the copy needs %s, and %s has %s free", ErrDisk, datadir.Size(s.copyNeeds()), k.config.Dir, datadir.Size(s.free))
 	}
 	return k.defragment(ctx, "command")
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/component-base/metrics/testutil"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
 
@@ -68,7 +69,7 @@ const value = 100 << 10
 func (k *kept) put(n int, key func(int) string) error {
 	k.t.Helper()
 	for i := range n {
-		end, err := k.BeginWrite(k.t.Context(), true)
+		end, err := k.BeginWrite(k.t.Context(), value)
 		if err != nil {
 			return rpctypes.ErrNoSpace
 		}
@@ -95,7 +96,7 @@ func (k *kept) fill(key func(int) string) {
 		}
 	}
 	k.until("writes are refused", func() bool {
-		end, err := k.BeginWrite(k.t.Context(), true)
+		end, err := k.BeginWrite(k.t.Context(), value)
 		if err == nil {
 			end()
 		}
@@ -308,10 +309,29 @@ func TestFullDatabaseAcceptsDeletions(t *testing.T) {
 	if k.member.NoSpace() {
 		t.Fatal("etcd has raised its alarm, so this test tests nothing")
 	}
-	if _, err := k.BeginWrite(k.t.Context(), true); err == nil || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
+	if _, err := k.BeginWrite(k.t.Context(), value); err == nil || !strings.Contains(err.Error(), "raise etcd.embedded.quotaBackend and restart") {
 		t.Errorf("a put gets %v", err)
 	}
-	end, err := k.BeginWrite(k.t.Context(), false)
+	end, err := k.BeginWrite(k.t.Context(), 0)
+	if err != nil {
+		t.Fatalf("a deletion gets %v", err)
+	}
+	end()
+}
+
+// TestDiskThatFillsFast: writes are refused between two checks, and the log is trimmed.
+func TestDiskThatFillsFast(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 1024*mib)
+	const free, reserve = 200 * mib, 96 * mib
+	k.disk = func(string) (int64, int64, error) { return free - diskPerByte*k.member.Revision()*value, 1 << 40, nil }
+	k.check(t.Context())
+	if err := k.put(free/value, one); err == nil {
+		t.Error("no write is refused")
+	}
+	if left, _, _ := k.disk(""); left < reserve-10*diskPerByte*value {
+		t.Errorf("%d MiB are left, of %d", left/mib, reserve/mib)
+	}
+	end, err := k.BeginWrite(t.Context(), 0)
 	if err != nil {
 		t.Fatalf("a deletion gets %v", err)
 	}
@@ -323,7 +343,7 @@ func TestWritesDuringADefragmentation(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
 	gone := errors.New("the client has disconnected")
 	for range 2 {
-		before, err := k.BeginWrite(t.Context(), true)
+		before, err := k.BeginWrite(t.Context(), value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +361,7 @@ func TestWritesDuringADefragmentation(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error)
 		go func() {
-			_, err := k.BeginWrite(ctx, true)
+			_, err := k.BeginWrite(ctx, value)
 			ended <- err
 		}()
 		cancel(gone)
@@ -350,7 +370,7 @@ func TestWritesDuringADefragmentation(t *testing.T) {
 		}
 		written := make(chan error)
 		go func() {
-			end, err := k.BeginWrite(t.Context(), true)
+			end, err := k.BeginWrite(t.Context(), value)
 			if err == nil {
 				end()
 			}
@@ -380,6 +400,11 @@ func TestDefragmentCommandNeedsDiskSpace(t *testing.T) {
 	k.free = mib
 	if _, err := k.Defragment(t.Context()); !errors.Is(err, ErrDisk) {
 		t.Errorf("without room: %v", err)
+	}
+	_, inUse, _ := k.member.Sizes()
+	k.free = inUse + mib
+	if _, err := k.Defragment(t.Context()); err == nil || !strings.Contains(err.Error(), "needs "+datadir.Size(inUse+48*mib)) {
+		t.Errorf("with room for the copy, but not for the reserve: %v", err)
 	}
 	k.free = 1 << 40
 	// What was written last reaches the file with the first one.

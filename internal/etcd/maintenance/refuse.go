@@ -92,7 +92,7 @@ func (k *Keeper) makeRoom(ctx context.Context, s usage) (usage, error) {
 		return s, err
 	}
 	if !s.hasRoomForCopy() {
-		return s, fmt.Errorf("%w to defragment it: the copy needs %s, and %s has %s free", ErrDisk, datadir.Size(s.inUse), k.config.Dir, datadir.Size(s.free))
+		return s, fmt.Errorf("%w to defragment it: the copy needs %s, and %s has %s free", ErrDisk, datadir.Size(s.copyNeeds()), k.config.Dir, datadir.Size(s.free))
 	}
 	if _, err := k.defragment(ctx, "no-space"); err != nil {
 		return s, err

@@ -44,7 +44,9 @@ func Cached(raw Raw, start CacheStart, combine func(below storage.Interface, des
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		below, destroy, err := raw(config, newFunc, newListFunc, resourcePrefix)
+		history, sized := &sizedHistory{Transformer: transformerOf(config)}, *config
+		sized.Transformer = history
+		below, destroy, err := raw(&sized, newFunc, newListFunc, resourcePrefix)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -67,6 +69,7 @@ func Cached(raw Raw, start CacheStart, combine func(below storage.Interface, des
 			if err != nil {
 				return nil, nil, fmt.Errorf("make the watch cache of %s: %w", config.GroupResource, err)
 			}
+			history.bound(watchCache)
 			delegator := cacher.NewCacheDelegator(watchCache, below)
 			return withMinimum(delegator, listed), func() {
 				delegator.Stop()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
@@ -30,6 +31,14 @@ import (
 // Breaks: stores lack something that kube-apiserver adds to its own, such as the
 //   encryption check or the handling of corrupt objects. TestHasObjectsOfAStore fails.
 
+// transformerOf returns the encryption of a resource.
+func transformerOf(config *storagebackend.ConfigForResource) value.Transformer {
+	if config.Transformer == nil {
+		return identity.NewEncryptCheckTransformer()
+	}
+	return config.Transformer
+}
+
 // New makes the store of a resource over the client, which it changes and uses
 // alone; the connection underneath may be shared. The returned function ends the
 // store and closes the client's watcher. It may be called more than once.
@@ -40,10 +49,7 @@ func New(client *clientv3.Client, compactor etcd3.Compactor, config *storageback
 	wrapped := &kubernetes.Client{Client: client}
 	wrapped.Kubernetes = wrapped
 
-	transformer := config.Transformer
-	if transformer == nil {
-		transformer = identity.NewEncryptCheckTransformer()
-	}
+	transformer := transformerOf(config)
 	versioner := storage.APIObjectVersioner{}
 	decoder := etcd3.Decoder(&namingDecoder{etcd3.NewDefaultDecoder(config.Codec, versioner), client.KV, NamespaceKeys(config.Prefix, resourcePrefix, ""), report})
 	unsafeDelete := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)

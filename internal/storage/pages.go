@@ -1,0 +1,48 @@
+package storage
+
+import (
+	"context"
+	"sync/atomic"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// firstPage is the number of objects of the first page. Their size determines the number
+	// of objects of the next one.
+	firstPage = 20
+	// storePage and feedPage are the sizes of pages, in bytes, of the stores of the API
+	// servers and of what reads all objects in the background.
+	storePage, feedPage = 8 << 20, 1 << 20
+	// maxFeedPage is the largest number of objects of the latter.
+	maxFeedPage = 500
+)
+
+// pagedKV bounds pages by bytes: watch caches and watches ask for 10,000 objects, which may
+// have gigabytes. A response with fewer objects than its limit says whether there are more.
+type pagedKV struct {
+	clientv3.KV
+	page int64        // the size of a page, in bytes
+	size atomic.Int64 // of an object of the last page, in bytes; 0 before the first
+}
+
+// Get implements [clientv3.KV].
+func (p *pagedKV) Get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	op := clientv3.OpGet(key, options...)
+	if op.Limit() <= 1 || op.IsCountOnly() || op.IsKeysOnly() {
+		return p.KV.Get(ctx, key, options...)
+	}
+	limit := int64(firstPage)
+	if size := p.size.Load(); size > 0 {
+		limit = max(p.page/size, 1)
+	}
+	response, err := p.KV.Get(ctx, key, append(options, clientv3.WithLimit(min(limit, op.Limit())))...)
+	if err == nil && len(response.Kvs) > 0 {
+		size := 0
+		for _, stored := range response.Kvs {
+			size += len(stored.Value)
+		}
+		p.size.Store(max(int64(size/len(response.Kvs)), 1))
+	}
+	return response, err
+}
