@@ -32,6 +32,7 @@ set_of_tests() {
 .           TestStopWithOpenWatches              lifecycle
 .           TestStoreOfAnotherProfile            kubernetes
 .           TestEnvtestOfAKilledTest             envtest
+library     TestPrograms                         controlplane
 aggregation TestConfiguredEndpoints              aggregation, endpoints
 backup      TestRestore                          backup
 backup      TestUndelete                         journal, history, undelete

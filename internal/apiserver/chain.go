@@ -64,7 +64,9 @@ type Config struct {
 	NotReady func() error
 	// Metrics are served besides those of the API servers and of etcd.
 	Metrics []prometheus.Collector
-	Log     *slog.Logger
+	// Extensions are what a program adds.
+	Extensions Extensions
+	Log        *slog.Logger
 }
 
 // builder has what the steps of New share.
@@ -174,6 +176,9 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 	if err != nil {
 		return nil, err
 	}
+	if err := b.installGroups(native); err != nil {
+		return nil, err
+	}
 	buildOnFirstRequest(native.GenericAPIServer, kube.OpenAPIConfigs{V2: c.native.Generic.OpenAPIConfig, V3: c.native.Generic.OpenAPIV3Config})
 	return native, nil
 }
@@ -185,7 +190,7 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, delegate)
 	restore := kube.LeaveOutCRDAPIServices(c.aggregator, string(b.bootstrap))
 	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Definitions(), false,
-		controlplane.DefaultGenericAPIServicePriorities())
+		b.groupPriorities())
 	if err != nil {
 		return nil, openAPI, fmt.Errorf("create the aggregator: %w", err)
 	}

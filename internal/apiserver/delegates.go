@@ -49,6 +49,7 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 		return nil, fmt.Errorf("configure the aggregator: %w", err)
 	}
 	b.store(&aggregator.GenericConfig.Config)
+	aggregator.GenericConfig.AdmissionControl = b.admission(aggregator.GenericConfig.AdmissionControl)
 	b.wrapChain(&aggregator.GenericConfig.Config)
 	// Upstream's controller needs Services and EndpointSlices, which are not served.
 	// followRemote adds a controller that does not.
@@ -79,6 +80,9 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 		handler = endRefusedBodies(handler)
 		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
 			handler = connections.limitHeaders(handler)
+		}
+		if wrap := b.config.Extensions.Handler; wrap != nil {
+			handler = wrap(handler)
 		}
 		return handler
 	}

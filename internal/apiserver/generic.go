@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -39,7 +40,7 @@ func isCommand(r *http.Request, info *request.RequestInfo) bool {
 func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) {
 	applied, err := kube.GenericOptions{
 		Options: b.options, Resources: b.profile.resources(), Loopback: b.loopback.ClientConfig(),
-		Definitions: b.profile.definitions(), Transform: servedtypes.DropUnread,
+		Definitions: b.definitions(), Schemes: b.schemes(), Transform: servedtypes.DropUnread,
 		Prepare: b.prepareGeneric, Stored: b.connectStores, Authenticated: b.adaptAuthentication,
 	}.Apply()
 	if err != nil {
@@ -47,6 +48,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	}
 	c := applied.Config
 	b.generic, b.informers, b.rbac = c, &readyInformers{SharedInformerFactory: applied.Informers}, applied.RBAC
+	b.extendAuthorization(c)
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
 	kube.DisableRBACHook(c) // kube.EnsureRBAC does the same work
 	if !b.options.Features.EnablePriorityAndFairness {
@@ -87,6 +89,7 @@ func (b *builder) connectStores(factory *serverstorage.DefaultStorageFactory, c 
 func (b *builder) adaptAuthentication(c *genericapiserver.Config) error {
 	b.cacheCertificates(c)
 	b.bootstrap.authenticate(c)
+	b.extendAuthentication(c)
 	explainIssuers(c, b.options.Authentication)
 	if err := allowAnonymousHealth(c, b.options.Authentication.AuthenticationConfigFile); err != nil {
 		return fmt.Errorf("allow anonymous access to the health checks: %w", err)
@@ -123,7 +126,9 @@ func (b *builder) needsIdentityLease(c *genericapiserver.Config) bool {
 	return isRead && c.MergedResourceConfig.ResourceEnabled(coordinationv1.SchemeGroupVersion.WithResource("leases"))
 }
 
-// admission adds to the plugins of upstream what applies to all types.
+// admission is that of the extensions, then the plugins of upstream, then what applies to all
+// types.
 func (b *builder) admission(plugins admission.Interface) admission.Interface {
-	return bootstrapAdmission{admission.NewChainHandler(plugins, growthLimit{b.settings.Limits.MapEntries})}
+	return bootstrapAdmission{admission.NewChainHandler(slices.Concat(b.config.Extensions.Admission,
+		[]admission.Interface{reservedGroups(b.config.Extensions.Groups), plugins, growthLimit{b.settings.Limits.MapEntries}})...)}
 }

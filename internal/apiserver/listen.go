@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/net/netutil"
@@ -47,5 +48,35 @@ func Listen(serving *config.Serving, limits config.Limits, log *slog.Logger) (*L
 	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return &Listener{Listener: newConnectionLimits(limitConnections(listener), limits, log)}, nil
+	return NewListener(listener, limits, log), nil
 }
+
+// NewListener bounds the connections of a listener, as [Listen] does.
+func NewListener(listener net.Listener, limits config.Limits, log *slog.Logger) *Listener {
+	return &Listener{Listener: newConnectionLimits(limitConnections(listener), limits, log)}
+}
+
+// NoListener returns a listener that no client can reach: the API is served in the process
+// only.
+func NoListener() *Listener { return &Listener{Listener: &unreachable{closed: make(chan struct{})}} }
+
+// unreachable accepts no connection until it is closed.
+type unreachable struct {
+	closed chan struct{}
+	once   sync.Once
+}
+
+// Accept implements [net.Listener].
+func (u *unreachable) Accept() (net.Conn, error) {
+	<-u.closed
+	return nil, net.ErrClosed
+}
+
+// Close implements [net.Listener].
+func (u *unreachable) Close() error {
+	u.once.Do(func() { close(u.closed) })
+	return nil
+}
+
+// Addr implements [net.Listener].
+func (u *unreachable) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

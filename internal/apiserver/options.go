@@ -73,9 +73,11 @@ type Options struct {
 
 // NewOptions maps the settings to upstream's options and validates both.
 // It reads the files that the settings name and writes nothing. Errors
-// are [config.FieldError]s, joined. Feature gates are process globals: call it
-// once.
+// are [config.FieldError]s, joined. Feature gates are process globals: see
+// [ClaimFeatureGates].
 func NewOptions(settings Settings) (*Options, error) {
+	processGates.Lock()
+	defer processGates.Unlock()
 	o := &Options{upstream: options.NewOptions(), profile: newProfile(settings.Profile), settings: settings}
 	var sections cliflag.NamedFlagSets
 	o.upstream.AddFlags(&sections)

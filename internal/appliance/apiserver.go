@@ -26,6 +26,7 @@ type apiServers struct {
 	beforeWrites func(context.Context) error // called when the store can be read, before the first write
 	handlers     map[string]http.Handler     // beside the API, by path
 	metrics      []prometheus.Collector
+	extensions   apiserver.Extensions
 	log          *slog.Logger
 	tokenKeys    *apiserver.TokenKeys
 	storage      *storage.Storage
@@ -82,9 +83,14 @@ func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
 		Log:       a.log,
 		NotReady:  a.notReady,
 		Metrics:   a.metrics,
+
+		Extensions: a.extensions,
 	})
 	if err != nil {
 		return nil, err
+	}
+	for path, handler := range a.extensions.Paths {
+		server.Handle(path, handler)
 	}
 	for path, handler := range a.handlers {
 		server.Handle(path, handler)

@@ -1,6 +1,9 @@
 package appliance
 
 import (
+	"net"
+	"path/filepath"
+
 	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -18,6 +21,7 @@ type Checked struct {
 	ephemeral   bool          // see Ephemeral
 	program     bool          // see AsProgram
 	whenReady   func(Running) // see WhenReady; or nil
+	extension   Extension
 }
 
 // Running is a server that is ready.
@@ -28,6 +32,8 @@ type Running struct {
 	Kubeconfig string
 	// Client calls the API in this process, with all rights.
 	Client *rest.Config
+	// Listener is the address that is served on.
+	Listener net.Addr
 }
 
 // WhenReady has [Run] call f once, when the server is ready. f returns at once.
@@ -44,6 +50,18 @@ func (c *Checked) Ephemeral() { c.ephemeral = true }
 // AsProgram gives the server what belongs to the process: the service manager, and the
 // level of library messages during a stop.
 func (c *Checked) AsProgram() { c.program = true }
+
+// Relocate moves the server to another data directory, with the files that the configuration
+// has in it by default. Call it before [Run].
+func (c *Checked) Relocate(dir string) {
+	old := c.config.DataDir
+	for _, path := range []*string{&c.config.Kubeconfig.Path, &c.config.Backup.Dir} {
+		if below, err := filepath.Rel(old, *path); err == nil && filepath.IsLocal(below) {
+			*path = filepath.Join(dir, below)
+		}
+	}
+	c.config.DataDir = dir
+}
 
 // Check completes and validates the configuration with the checks of every part. It
 // writes nothing. Feature gates are process globals: a process can check one

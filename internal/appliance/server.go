@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,8 @@ type server struct {
 	rotator     *admin.KeyRotator
 	readySince  atomic.Pointer[time.Time]
 	whenReady   func(Running) // or nil
+	extension   Extension
+	address     net.Addr
 }
 
 // Run starts the server and returns when ctx has ended and everything has
@@ -61,14 +64,16 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	listener, err := apiserver.Listen(&p.config.Serving, p.config.Limits, log)
+	listener, err := p.listen(checked.extension)
 	if err != nil {
 		return err
 	}
 	defer listener.Release()
-	s := &server{process: p, controllers: runner, whenReady: checked.whenReady}
-	if s.url, s.local, err = identity.URLs(&p.config.Serving, listener.Addr()); err != nil {
-		return err
+	s := &server{process: p, controllers: runner, whenReady: checked.whenReady, extension: checked.extension, address: listener.Addr()}
+	if !checked.extension.InProcess {
+		if s.url, s.local, err = identity.URLs(&p.config.Serving, listener.Addr()); err != nil {
+			return err
+		}
 	}
 	p.announce(name)
 	if err := s.compose(checked, listener); err != nil {
@@ -95,7 +100,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 	}
 	s.api = &apiServers{
 		options: checked.options, config: s.config, listener: listener, identity: s.identity, tokenKeys: tokenKeys, store: s.store,
-		notReady: s.notReady, beforeWrites: s.beforeWrites, log: s.log,
+		notReady: s.notReady, beforeWrites: s.beforeWrites, log: s.log, extensions: s.extension.API,
 	}
 	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone, ClientCAs: checked.options.ClientCAs}
 	s.api.handlers = admin.Handlers(s.status, s.backups.Endpoint(), s.store, s.rotator, certificates)
@@ -141,6 +146,9 @@ func (s *server) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.startExtension(ctx); err != nil {
+		return err
+	}
 	if err := s.api.server.ProveWrite(ctx, s.started); err != nil {
 		return err
 	}
@@ -155,17 +163,19 @@ func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
 	if s.whenReady != nil {
-		s.whenReady(Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback()})
+		s.whenReady(Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback(), Listener: s.address})
 	}
 	if refusal := s.store.Maintenance().Refusal(); refusal != "" {
 		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
 	} else {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
-	if exposure := apiserver.Exposure(s.config.Serving.BindAddress, s.config.APIServer.Authentication.ConfigFile, cmp.Or(s.local, s.url)); exposure != "" {
-		s.log.Info(exposure)
+	if !s.extension.InProcess {
+		if exposure := apiserver.Exposure(s.config.Serving.BindAddress, s.config.APIServer.Authentication.ConfigFile, cmp.Or(s.local, s.url)); exposure != "" {
+			s.log.Info(exposure)
+		}
+		s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
 	}
-	s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
 	s.supervisor.Go(ctx, "openapi", s.buildOpenAPI)
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.backups.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)

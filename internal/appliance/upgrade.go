@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
@@ -37,6 +38,9 @@ func (s *server) beforeWrites(ctx context.Context) error {
 		return err
 	}
 	if err := kubernetes.CheckStored(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix, s.config.APIs.Profile); err != nil {
+		return err
+	}
+	if err := apiserver.CheckGroups(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix, s.extension.API.Groups); err != nil {
 		return err
 	}
 	if err := s.identity.CheckEtcd(ctx, s.store.Connection().Client); err != nil {

@@ -21,7 +21,7 @@ const (
 )
 
 // public has the packages that other programs may import, by name.
-var public = map[string]string{"config": "../../config"}
+var public = map[string]string{"config": "../../config", "controlplane": "../../controlplane"}
 
 // directory returns where the package name is.
 func directory(name string) string {

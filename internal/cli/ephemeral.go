@@ -56,12 +56,12 @@ func serveInTemporary(cmd *cobra.Command, cfg *config.ServerConfiguration, log *
 
 // serveInEmpty runs the server in the named directory.
 func serveInEmpty(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog.Logger) error {
-	datadir.DisableSync()
 	testplane.Configure(cfg)
 	checked, err := appliance.Check(cfg)
 	if err != nil {
 		return usageError(err)
 	}
+	datadir.DisableSync(cfg.DataDir)
 	checked.Ephemeral()
 	checked.AsProgram()
 	return appliance.Run(cmd.Context(), checked, log)

@@ -210,7 +210,7 @@ func JoinFirst(names []string) string {
 // syncDirs makes the names of all files below dir durable. Files that are
 // written with [WriteFile], and those of etcd, have been synced themselves.
 func syncDirs(dir string) error {
-	if runtime.GOOS == "windows" || syncDisabled.Load() {
+	if runtime.GOOS == "windows" || !isSynced(dir) {
 		return nil
 	}
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

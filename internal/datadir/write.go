@@ -7,16 +7,30 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync/atomic"
+	"sync"
 )
 
-// syncDisabled is set by DisableSync.
-var syncDisabled atomic.Bool
+// unsynced has the directories of DisableSync.
+var unsynced sync.Map
 
-// DisableSync makes this package's writes not wait for the disk, for the rest of the
-// process. It is for servers whose data is not kept: their start would wait for some
-// fifty of them.
-func DisableSync() { syncDisabled.Store(true) }
+// DisableSync makes this package's writes below dir not wait for the disk. It is for servers
+// whose data is not kept: their start would wait for some fifty of them.
+func DisableSync(dir string) { unsynced.Store(filepath.Clean(dir), true) }
+
+// EnableSync ends [DisableSync].
+func EnableSync(dir string) { unsynced.Delete(filepath.Clean(dir)) }
+
+// isSynced reports whether writes to path wait for the disk.
+func isSynced(path string) bool {
+	for parent := filepath.Clean(path); ; parent = filepath.Dir(parent) {
+		if _, found := unsynced.Load(parent); found {
+			return false
+		}
+		if parent == filepath.Dir(parent) {
+			return true
+		}
+	}
+}
 
 // WriteFile replaces the file atomically: readers see the old content or the
 // new, and after a crash one of them. The directory is made (0700) when it is
@@ -89,9 +103,9 @@ func writeAndClose(tmp *os.File, data []byte, mode os.FileMode, old fs.FileInfo)
 	return errors.Join(err, tmp.Close())
 }
 
-// Sync makes the content of a file durable, unless DisableSync was called.
+// Sync makes the content of a file durable, unless DisableSync was called for its directory.
 func Sync(file *os.File) error {
-	if syncDisabled.Load() {
+	if !isSynced(file.Name()) {
 		return nil
 	}
 	return file.Sync()
@@ -100,7 +114,7 @@ func Sync(file *os.File) error {
 // SyncDir makes a rename or a removal in the directory durable. Windows cannot
 // open directories for it, and keeps its own order.
 func SyncDir(dir string) error {
-	if runtime.GOOS == "windows" || syncDisabled.Load() {
+	if runtime.GOOS == "windows" || !isSynced(dir) {
 		return nil
 	}
 	f, err := os.Open(dir)

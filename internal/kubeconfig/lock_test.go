@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kubectl"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/configlock"
 )
 
 // TestMergeBesideKubectl: a change of the file that kubectl makes during a merge is kept,
@@ -21,7 +21,7 @@ import (
 func TestMergeBesideKubectl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, theirs := filepath.Join(t.TempDir(), "config"), api.NewConfig()
-		unlock, err := kubectl.LockConfig(path)
+		unlock, err := configlock.Lock(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestMergesAtOnce(t *testing.T) {
 		if err != nil || len(cfg.Contexts) != count {
 			t.Errorf("the file has %d of %d contexts, %v", len(cfg.Contexts), count, err)
 		}
-		if _, err := os.Lstat(kubectl.ConfigLock(path)); !os.IsNotExist(err) {
+		if _, err := os.Lstat(configlock.Path(path)); !os.IsNotExist(err) {
 			t.Errorf("the lock was left behind: %v", err)
 		}
 	})
@@ -75,7 +75,7 @@ func TestMergesAtOnce(t *testing.T) {
 func TestMergeIntoLockedFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "config")
-		if _, err := kubectl.LockConfig(path); err != nil {
+		if _, err := configlock.Lock(path); err != nil {
 			t.Fatal(err)
 		}
 		_, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kubectl"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/configlock"
 )
 
 // Merged is the result of [Merge].
@@ -92,10 +92,10 @@ func lock(ctx context.Context, path string) (unlock func() error, err error) {
 		return nil, fmt.Errorf("merge into %s: %w", path, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout,
-		fmt.Errorf("kubectl or another merge has locked it; if neither runs, one was killed: remove %s", kubectl.ConfigLock(path)))
+		fmt.Errorf("kubectl or another merge has locked it; if neither runs, one was killed: remove %s", configlock.Path(path)))
 	defer cancel()
 	for {
-		unlock, err = kubectl.LockConfig(path)
+		unlock, err = configlock.Lock(path)
 		if err == nil {
 			return unlock, nil
 		}

@@ -25,6 +25,9 @@ type object struct {
 	origin string
 }
 
+// extensions are those of manifests.
+var extensions = []string{".yaml", ".yml", ".json"}
+
 // fileState detects changes of a file.
 type fileState struct {
 	size     int64
@@ -52,7 +55,7 @@ func scan(dir string) (map[string]fileState, error) {
 			}
 			return nil
 		}
-		if entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+		if entry.IsDir() || !slices.Contains(extensions, filepath.Ext(path)) {
 			return nil
 		}
 		info, err := os.Stat(path) // of what a link points to

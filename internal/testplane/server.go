@@ -47,14 +47,14 @@ type ServerOptions struct {
 	Err    io.Writer
 }
 
-// NewServer makes the temporary directory. The caller calls Close. For the rest of the
-// process, files are not synced to the disk.
+// NewServer makes the temporary directory. The caller calls Close. Writes do not
+// wait for the disk.
 func NewServer(options ServerOptions) (*Server, error) {
-	datadir.DisableSync()
 	dir, err := MakeDirectory()
 	if err != nil {
 		return nil, err
 	}
+	datadir.DisableSync(dir.Path())
 	s := &Server{config: options.Config, dir: dir, from: options.From, keep: options.Keep, failed: make(chan error, 1), ready: make(chan appliance.Running, 1)}
 	guarded := dir.Path()
 	if s.keep {

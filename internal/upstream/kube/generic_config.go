@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
@@ -24,6 +25,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
@@ -59,6 +62,8 @@ type GenericOptions struct {
 	Resources   *serverstorage.ResourceConfig
 	Loopback    *rest.Config
 	Definitions openapicommon.GetOpenAPIDefinitions
+	// Schemes have types of Definitions besides those of Kubernetes.
+	Schemes []*runtime.Scheme
 	// Transform is that of the informers.
 	Transform cache.TransformFunc
 	// Prepare is called before the first option is applied.
@@ -134,9 +139,18 @@ func (g GenericOptions) applyTracing(c *genericapiserver.Config) error {
 
 func (g GenericOptions) applyOpenAPI(c *genericapiserver.Config) {
 	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(g.Definitions)
-	namer := openapinamer.NewDefinitionNamer([]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}...)
+	namer := openapinamer.NewDefinitionNamer(append([]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}, g.Schemes...)...)
 	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	if len(g.Schemes) > 0 { // types of programs may have no OpenAPIModelName
+		friendly := func(name string) (string, spec.Extensions) {
+			if strings.Contains(name, "/") {
+				name = util.ToRESTFriendlyName(name)
+			}
+			return namer.GetDefinitionName(name)
+		}
+		c.OpenAPIConfig.GetDefinitionName, c.OpenAPIV3Config.GetDefinitionName = friendly, friendly
+	}
 	c.OpenAPIConfig.Info.Title, c.OpenAPIV3Config.Info.Title = "Kubernetes", "Kubernetes"
 }
 

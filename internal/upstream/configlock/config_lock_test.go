@@ -1,4 +1,4 @@
-package kubectl
+package configlock
 
 import (
 	"errors"
@@ -16,14 +16,14 @@ func TestConfigLock(t *testing.T) {
 	access.GlobalFile, access.EnvVar = filepath.Join(t.TempDir(), "config"), ""
 	changed := api.NewConfig()
 	changed.CurrentContext = "mini"
-	unlock, err := LockConfig(access.GlobalFile)
+	unlock, err := Lock(access.GlobalFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := clientcmd.ModifyConfig(access, *changed, false); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("kubectl changes a locked file: %v", err)
 	}
-	if _, err := LockConfig(access.GlobalFile); !errors.Is(err, fs.ErrExist) {
+	if _, err := Lock(access.GlobalFile); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("it is locked twice: %v", err)
 	}
 	if err := unlock(); err != nil {

@@ -1,4 +1,4 @@
-package kubectl
+package configlock
 
 import (
 	"errors"
@@ -17,13 +17,13 @@ import (
 // Gain: `kubeconfig --merge` and `kubectl config` keep each other's changes.
 // Breaks: a change that one of them makes at the same time is lost. TestConfigLock fails.
 
-// ConfigLock returns the path of the file that locks a kubeconfig.
-func ConfigLock(path string) string { return path + ".lock" }
+// Path returns the path of the file that locks a kubeconfig.
+func Path(path string) string { return path + ".lock" }
 
-// LockConfig locks the kubeconfig at the path, in a directory that exists. The error is
+// Lock locks the kubeconfig at the path, in a directory that exists. The error is
 // fs.ErrExist if it is locked. A process that is killed leaves the lock behind.
-func LockConfig(path string) (unlock func() error, err error) {
-	lock := ConfigLock(path)
+func Lock(path string) (unlock func() error, err error) {
+	lock := Path(path)
 	file, err := os.OpenFile(lock, os.O_CREATE|os.O_EXCL, 0)
 	if err != nil {
 		return nil, err

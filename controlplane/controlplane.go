@@ -1,0 +1,291 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
+)
+
+// ControlPlane is one server. Its methods are safe for concurrent use.
+type ControlPlane struct {
+	options   Options
+	config    *config.ServerConfiguration
+	checked   *appliance.Checked
+	temporary *testplane.Directory // nil with a directory of the program
+
+	mu      sync.Mutex
+	started bool
+	running appliance.Running // once Start has returned nil
+	stop    context.CancelFunc
+	done    chan struct{}
+	err     error // once done is closed
+}
+
+// New checks the options and returns a control plane that has not been started. It opens no
+// file for writing and takes no port. All mistakes are in the error; those of the configuration
+// are [config.FieldError]s.
+func New(options Options) (*ControlPlane, error) {
+	extension, err := options.extension()
+	if err != nil {
+		return nil, err
+	}
+	cfg := config.Default()
+	if options.Config != nil {
+		copied := *options.Config
+		cfg = &copied
+	}
+	if options.Dir != "" {
+		if cfg.DataDir, err = filepath.Abs(options.Dir); err != nil {
+			return nil, fmt.Errorf("Options.Dir: %w", err)
+		}
+	}
+	c := &ControlPlane{options: options, config: cfg, done: make(chan struct{})}
+	if c.options.Log == nil {
+		c.options.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.DataDir == "" {
+		testplane.Configure(cfg)
+		cfg.DataDir = filepath.Join(string(filepath.Separator), "kube-hyper-mini-temporary") // until Start
+	}
+	if err := apiserver.ClaimFeatureGates(cfg.APIServer.FeatureGates); err != nil {
+		return nil, err
+	}
+	if c.checked, err = appliance.Check(cfg); err != nil {
+		return nil, err
+	}
+	c.checked.Extend(extension)
+	return c, nil
+}
+
+// extension checks the doors.
+func (o *Options) extension() (appliance.Extension, error) {
+	groups, err := newGroups(o.Resources)
+	errs := []error{err}
+	if o.Listener != nil && o.Listen {
+		errs = append(errs, errors.New("Options.Listener and Options.Listen exclude each other: Listen takes the address of the configuration"))
+	}
+	extension := appliance.Extension{Listener: o.Listener, InProcess: o.Listener == nil && !o.Listen, Manifests: o.Manifests}
+	extension.API.Groups, extension.API.Paths, extension.API.Handler = groups, o.Handlers, o.Middleware
+	extension.API.Tokens, extension.API.Requests, extension.API.Authorizers = o.TokenAuthenticators, o.RequestAuthenticators, o.Authorizers
+	for i, a := range o.Admission {
+		if a.Mutate == nil && a.Validate == nil {
+			errs = append(errs, fmt.Errorf("Options.Admission[%d] %q has no function: set Mutate or Validate", i, a.Name))
+		}
+		extension.API.Admission = append(extension.API.Admission, inlineAdmission{a})
+	}
+	for path, handler := range o.Handlers {
+		if !strings.HasPrefix(path, "/") || reservedPath(path) || handler == nil {
+			errs = append(errs, fmt.Errorf("Options.Handlers: the path %q is not free, or has no handler: it begins with /, and not with /api, /apis, /openapi or /kube-hyper-mini", path))
+		}
+	}
+	for i, controller := range o.Controllers {
+		if controller.Name == "" || controller.Run == nil {
+			errs = append(errs, fmt.Errorf("Options.Controllers[%d] needs Name and Run", i))
+		}
+		extension.Controllers = append(extension.Controllers, appliance.Controller{Name: controller.Name, Run: controller.Run})
+	}
+	return extension, errors.Join(errs...)
+}
+
+// reservedPath reports whether the server serves the path itself.
+func reservedPath(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch first {
+	case "", "api", "apis", "openapi", "kube-hyper-mini", "healthz", "livez", "readyz", "metrics", "version":
+		return true
+	}
+	return false
+}
+
+// Run runs a control plane until ctx ends or a part fails, and calls ready when it is ready,
+// unless ready is nil. It returns nil after an orderly stop.
+func Run(ctx context.Context, options Options, ready func(*ControlPlane)) error {
+	c, err := New(options)
+	if err != nil {
+		return err
+	}
+	if err := c.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return c.Err()
+		}
+		return err
+	}
+	if ready != nil {
+		ready(c)
+	}
+	select {
+	case <-ctx.Done():
+	case <-c.done:
+	}
+	return c.Stop(context.WithoutCancel(ctx))
+}
+
+// Start starts the control plane and returns when it is ready: an authenticated write works,
+// and the controllers run. After an error, or if ctx ends first, everything has been stopped.
+// ctx bounds the start only. It may be called once.
+func (c *ControlPlane) Start(ctx context.Context) error {
+	c.mu.Lock()
+	if c.started {
+		c.mu.Unlock()
+		return errors.New("start the control plane: it was started before; make another one with New")
+	}
+	c.started = true
+	running, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.mu.Unlock()
+	if err := c.useDirectory(); err != nil {
+		stop()
+		c.end(context.Background(), err)
+		return c.err
+	}
+	ready := make(chan appliance.Running, 1)
+	c.checked.WhenReady(func(r appliance.Running) { ready <- r })
+	go func() {
+		err := appliance.Run(running, c.checked, c.options.Log)
+		if err == nil && running.Err() == nil {
+			err = errors.New("the control plane stopped by itself")
+		}
+		stop()
+		c.end(running, err)
+	}()
+	select {
+	case r := <-ready:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.running = r
+		return nil
+	case <-c.done:
+		if c.err == nil {
+			return errors.New("start the control plane: Stop was called")
+		}
+		return fmt.Errorf("start the control plane: %w", c.err)
+	case <-ctx.Done():
+		stop()
+		<-c.done
+		return fmt.Errorf("start the control plane: %w", errors.Join(context.Cause(ctx), c.err))
+	}
+}
+
+// useDirectory makes the temporary directory, if the program has named none.
+func (c *ControlPlane) useDirectory() error {
+	if !c.isTemporary() {
+		return nil
+	}
+	dir, err := testplane.MakeDirectory()
+	if err != nil {
+		return fmt.Errorf("start the control plane: %w", err)
+	}
+	c.temporary = dir
+	datadir.DisableSync(dir.Path())
+	c.checked.Relocate(dir.Data())
+	return nil
+}
+
+// isTemporary reports whether the data does not outlive Stop.
+func (c *ControlPlane) isTemporary() bool {
+	return c.options.Dir == "" && (c.options.Config == nil || c.options.Config.DataDir == "")
+}
+
+// end removes the temporary directory and records the result.
+func (c *ControlPlane) end(ctx context.Context, err error) {
+	if c.temporary != nil {
+		err = errors.Join(err, c.temporary.Remove(context.WithoutCancel(ctx)))
+		datadir.EnableSync(c.temporary.Path())
+	}
+	c.err = err
+	close(c.done)
+}
+
+// Stop stops the controllers, the API and etcd, in this order, and returns when all has
+// stopped: the error of [ControlPlane.Err], or that of ctx if it ends first; the stop then goes
+// on. It does nothing before Start, and may be called again.
+func (c *ControlPlane) Stop(ctx context.Context) error {
+	c.mu.Lock()
+	stop := c.stop
+	c.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	stop()
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return fmt.Errorf("stop the control plane: %w", context.Cause(ctx))
+	}
+}
+
+// Done is closed when everything has stopped, after Stop or because a part has failed.
+func (c *ControlPlane) Done() <-chan struct{} { return c.done }
+
+// Err returns why the control plane has stopped, once Done is closed: nil after Stop.
+func (c *ControlPlane) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// RESTConfig returns a client configuration for the user kube-apiserver's own loopback client
+// has, with all rights (system:masters). Requests call the server in the process, without a
+// socket; those that change the protocol (exec, port-forward) need a listener. Requests fail
+// unless Start has returned nil.
+func (c *ControlPlane) RESTConfig() *rest.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running.Client == nil {
+		return &rest.Config{Transport: notStarted{}}
+	}
+	client := rest.CopyConfig(c.running.Client)
+	client.ContentConfig = rest.ContentConfig{} // JSON, which all types have
+	return client
+}
+
+// notStarted refuses all requests.
+type notStarted struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (notStarted) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("the control plane does not run: call RESTConfig after Start")
+}
+
+// RESTConfigFor is RESTConfig for another user with these groups and system:authenticated: RBAC
+// decides what it may do. The audit log shows an impersonation.
+func (c *ControlPlane) RESTConfigFor(user string, groups ...string) *rest.Config {
+	client := c.RESTConfig()
+	client.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	return client
+}
+
+// URL returns the URL of the API for clients in other processes; empty without a listener.
+func (c *ControlPlane) URL() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running.Server
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig for clients in other processes;
+// empty without a listener.
+func (c *ControlPlane) Kubeconfig() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running.Server == "" {
+		return ""
+	}
+	return c.running.Kubeconfig
+}

@@ -1,0 +1,50 @@
+package controlplanetest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane/controlplanetest"
+)
+
+// TestParallel: tests that run at once have servers of their own.
+func TestParallel(t *testing.T) {
+	for i := range 5 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			server := controlplanetest.Start(t)
+			maps := kubernetes.NewForConfigOrDie(server.Config).CoreV1().ConfigMaps("default")
+			if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+			if found, err := maps.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=mine"}); err != nil || len(found.Items) != 1 {
+				t.Errorf("found %v, %v", found, err)
+			}
+		})
+	}
+}
+
+// TestWithOptions: a server has what the options add.
+func TestWithOptions(t *testing.T) {
+	t.Parallel()
+	refuse := controlplane.Admission{Name: "no maps", Validate: func(_ context.Context, a admission.Attributes) error {
+		if a.GetResource().Resource == "configmaps" && a.GetName() == "refused" {
+			return admission.NewForbidden(a, fmt.Errorf("this name is refused"))
+		}
+		return nil
+	}}
+	server := controlplanetest.Start(t, controlplanetest.WithOptions(controlplane.Options{Admission: []controlplane.Admission{refuse}}))
+	maps := kubernetes.NewForConfigOrDie(server.Config).CoreV1().ConfigMaps("default")
+	_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "refused"}}, metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("the creation of a refused name: %v", err)
+	}
+}

@@ -1,0 +1,296 @@
+package controlplane_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+)
+
+const widgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// addLabel is an admission that labels new objects, and panics for the name "panics".
+var addLabel = controlplane.Admission{
+	Name: "label", Operations: []admission.Operation{admission.Create},
+	Mutate: func(_ context.Context, a admission.Attributes) error {
+		object, ok := a.GetObject().(metav1.Object)
+		if !ok || a.GetSubresource() != "" {
+			return nil
+		}
+		if a.GetName() == "panics" {
+			panic("a mistake in a function")
+		}
+		labels := object.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels["seen"] = "yes"
+		object.SetLabels(labels)
+		return nil
+	},
+}
+
+// TestAdmission: the functions see and change built-in types, Go types and custom resources,
+// and a panic costs its request only. The manifests are applied before the start returns.
+func TestAdmission(t *testing.T) {
+	cp := start(t, controlplane.Options{
+		Admission: []controlplane.Admission{addLabel}, Resources: []controlplane.Resource{boats()},
+		Manifests: []fs.FS{fstest.MapFS{"crds/widgets.yaml": {Data: []byte(widgets)}, "README.md": {Data: []byte("no manifest")}}},
+	})
+	client := dynamic.NewForConfigOrDie(cp.RESTConfig())
+	for _, c := range []struct {
+		resource schema.GroupVersionResource
+		kind     string
+	}{
+		{corev1.SchemeGroupVersion.WithResource("configmaps"), "ConfigMap"},
+		{boatResource, "Boat"},
+		{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget"},
+	} {
+		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"length": int64(1)}}}
+		object.SetGroupVersionKind(c.resource.GroupVersion().WithKind(c.kind))
+		object.SetName("one")
+		if c.kind == "ConfigMap" {
+			delete(object.Object, "spec")
+		}
+		created, err := client.Resource(c.resource).Namespace("default").Create(t.Context(), object, metav1.CreateOptions{})
+		if err != nil || created.GetLabels()["seen"] != "yes" {
+			t.Errorf("%s: %v, %v", c.kind, created, err)
+		}
+	}
+	maps := kubernetes.NewForConfigOrDie(cp.RESTConfig()).CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "panics"}}, metav1.CreateOptions{}); err == nil {
+		t.Error("a request whose admission panics succeeded")
+	}
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "after"}}, metav1.CreateOptions{}); err != nil {
+		t.Errorf("the request after one that panicked: %v", err)
+	}
+}
+
+// TestUsers: an authenticator knows tokens, an authorizer decides before RBAC, middleware sees
+// every request, and a handler gets authenticated and authorized ones.
+func TestUsers(t *testing.T) {
+	tokens := authenticator.TokenFunc(func(_ context.Context, token string) (*authenticator.Response, bool, error) {
+		if token != "letmein" {
+			return nil, false, nil
+		}
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, true, nil
+	})
+	rules := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if a.GetUser().GetName() == "jane" && a.GetResource() != "secrets" {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionNoOpinion, "", nil
+	})
+	cp := start(t, controlplane.Options{
+		Config: freePort(), Listen: true,
+		TokenAuthenticators: []authenticator.Token{tokens}, Authorizers: []authorizer.Authorizer{rules},
+		Middleware: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Seen", "yes")
+				next.ServeHTTP(w, r)
+			})
+		},
+		Handlers: map[string]http.Handler{"/hello": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })},
+	})
+	admin, err := clientcmd.BuildConfigFromFlags("", cp.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	jane := rest.AnonymousClientConfig(admin)
+	jane.BearerToken = "letmein"
+	client := kubernetes.NewForConfigOrDie(jane)
+	if _, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("what the authorizer allows: %v", err)
+	}
+	if _, err := client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("what nothing allows: %v", err)
+	}
+	var status int
+	answer, err := client.Discovery().RESTClient().Get().AbsPath("/hello").Do(t.Context()).StatusCode(&status).Raw()
+	if err != nil || string(answer) != "hello" {
+		t.Errorf("the handler: %s, %v", answer, err)
+	}
+	unknown := rest.AnonymousClientConfig(admin)
+	web, err := rest.HTTPClientFor(unknown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := web.Get(admin.Host + "/hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close() // nothing is read
+	if response.StatusCode != http.StatusUnauthorized || response.Header.Get("X-Seen") != "yes" {
+		t.Errorf("a request without credentials: %s, %v", response.Status, response.Header)
+	}
+}
+
+// freePort is a configuration with a free port.
+func freePort() *config.ServerConfiguration {
+	cfg := config.Default()
+	cfg.Serving.Port = 0
+	return cfg
+}
+
+// TestControllers: a controller runs while the control plane is ready, and its failure or panic
+// ends the control plane with the reason.
+func TestControllers(t *testing.T) {
+	for name, c := range map[string]struct {
+		run  func(context.Context, *rest.Config) error
+		want string
+	}{
+		"stopped": {func(ctx context.Context, client *rest.Config) error {
+			_, err := kubernetes.NewForConfigOrDie(client).CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
+			<-ctx.Done()
+			return err
+		}, ""},
+		"fails":  {func(context.Context, *rest.Config) error { return errors.New("no luck") }, "the controller c failed: no luck"},
+		"panics": {func(context.Context, *rest.Config) error { panic("oops") }, "panic: oops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cp, err := controlplane.New(controlplane.Options{Controllers: []controlplane.Controller{{Name: "c", Run: c.run}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = cp.Start(t.Context())
+			if c.want == "" {
+				if err = errors.Join(err, cp.Stop(context.Background())); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			<-cp.Done()
+			if failure := cp.Err(); failure == nil || !strings.Contains(failure.Error(), c.want) {
+				t.Errorf("it ended with %v (start: %v), want %q", failure, err, c.want)
+			}
+		})
+	}
+}
+
+// TestOptionsThatContradict: New names each mistake. Feature gates are those of the first
+// control plane of the process.
+func TestOptionsThatContradict(t *testing.T) {
+	if _, err := controlplane.New(controlplane.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	noDot := boats()
+	noDot.Group = "sea"
+	ofKubernetes := boats()
+	ofKubernetes.Group = "apps.k8s.io"
+	wrongPort := freePort()
+	wrongPort.Serving.Port = 70000
+	for want, options := range map[string]controlplane.Options{
+		"exclude each other":                    {Listener: listener, Listen: true},
+		"has no dot":                            {Resources: []controlplane.Resource{noDot}},
+		"is one of Kubernetes":                  {Resources: []controlplane.Resource{ofKubernetes}},
+		"is there twice":                        {Resources: []controlplane.Resource{boats(), boats()}},
+		"NewList is nil":                        {Resources: []controlplane.Resource{{Group: "a.b", Version: "v1", Kind: "C", New: boats().New}}},
+		"has no function":                       {Admission: []controlplane.Admission{{Name: "x"}}},
+		"needs Name and Run":                    {Controllers: []controlplane.Controller{{Name: "x"}}},
+		`the path "/api" is not`:                {Handlers: map[string]http.Handler{"/api": http.NotFoundHandler()}},
+		"serving.port":                          {Config: wrongPort},
+		"differ from those of the first server": {Config: withGate("WatchList")},
+	} {
+		if _, err := controlplane.New(options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New returned %v, want %q", err, want)
+		}
+	}
+}
+
+func withGate(name string) *config.ServerConfiguration {
+	cfg := config.Default()
+	cfg.APIServer.FeatureGates = map[string]bool{name: true}
+	return cfg
+}
+
+// TestGroupOfACRD: a group has types of the program or CRDs, not both.
+func TestGroupOfACRD(t *testing.T) {
+	dir := t.TempDir()
+	crd := strings.ReplaceAll(widgets, "example.com", "sea.example.com")
+	first := start(t, controlplane.Options{Dir: dir, Manifests: []fs.FS{fstest.MapFS{"crd.yaml": {Data: []byte(crd)}}}})
+	if err := first.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	second, err := controlplane.New(controlplane.Options{Dir: dir, Resources: []controlplane.Resource{boats()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "the CRD widgets.sea.example.com is in the group") {
+		t.Errorf("a start with a group that a CRD has: %v", err)
+	}
+	third := start(t, controlplane.Options{Resources: []controlplane.Resource{boats()}})
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(crd), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	crds := dynamic.NewForConfigOrDie(third.RESTConfig()).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if _, err := crds.Create(t.Context(), object, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a CRD in a group of the program: %v", err)
+	}
+}
+
+// TestDirectoryInUse: a second control plane in the same directory fails, and says so; after the
+// stop of the first one it starts and has the objects.
+func TestDirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, controlplane.Options{Dir: dir})
+	maps := kubernetes.NewForConfigOrDie(first.RESTConfig()).CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	second, err := controlplane.New(controlplane.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a second start in the directory: %v", err)
+	}
+	if err := first.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	third := start(t, controlplane.Options{Dir: dir})
+	maps = kubernetes.NewForConfigOrDie(third.RESTConfig()).CoreV1().ConfigMaps("default")
+	if _, err := maps.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("after the restart: %v", err)
+	}
+}

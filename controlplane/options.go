@@ -1,0 +1,86 @@
+package controlplane
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+)
+
+// Options configure a control plane. The zero value is a control plane in a temporary
+// directory that is reachable in the process only.
+type Options struct {
+	// Dir is the data directory, locked while the control plane runs. Without one, nothing
+	// outlives Stop, and writes do not wait for the disk.
+	Dir string
+	// Config is the configuration, as [config.Load] reads it from a file; nil for the
+	// defaults. Its dataDir is used if Dir is empty. New copies it. Without a directory, its
+	// external etcd, kubeconfig, archive, backups and audit log are not used.
+	Config *config.ServerConfiguration
+	// Listener is served on, and closed by Stop. Listen takes the address of the
+	// configuration instead (serving.bindAddress, serving.port; 0 is a free port). Without
+	// both, the API is reachable in the process only, and no kubeconfig is written.
+	Listener net.Listener
+	Listen   bool
+	// Log gets the messages of this control plane; nil discards them. Libraries log to klog
+	// and to slog's default logger.
+	Log *slog.Logger
+
+	// Resources are served beside the built-in ones.
+	Resources []Resource
+	// Admission is asked for each write of each type, in this order, before webhooks,
+	// policies and the other plugins.
+	Admission []Admission
+	// Middleware wraps the handler of all requests, before authentication; nil for none.
+	Middleware func(http.Handler) http.Handler
+	// Handlers serve paths outside of the Kubernetes API. Requests are authenticated, and
+	// authorized as non-resource URLs.
+	Handlers map[string]http.Handler
+	// TokenAuthenticators and RequestAuthenticators are asked, in this order, for those
+	// requests that client certificates, service account tokens and the configured
+	// authenticators do not authenticate.
+	TokenAuthenticators   []authenticator.Token
+	RequestAuthenticators []authenticator.Request
+	// Authorizers are asked in this order before the configured ones (RBAC). Users of the
+	// group system:masters, as the server itself, may do everything whatever they decide.
+	Authorizers []authorizer.Authorizer
+	// Controllers run while the control plane is ready.
+	Controllers []Controller
+	// Manifests are applied before the control plane is ready: CRDs first, then the other
+	// objects in the order of the files. Files with other extensions than .yaml, .yml and
+	// .json are ignored.
+	Manifests []fs.FS
+}
+
+// Admission is admission control in the program. Mutate and Validate may be nil. A panic costs
+// the request that causes it.
+type Admission struct {
+	// Name is for messages.
+	Name string
+	// Operations are those that the functions are called for; empty for all.
+	Operations []admission.Operation
+	// Mutate may change attributes.GetObject(), which has the Go type of the resource, or is
+	// unstructured for a custom resource.
+	Mutate func(ctx context.Context, attributes admission.Attributes) error
+	// Validate refuses the request with an error. [admission.NewForbidden] makes a 403.
+	Validate func(ctx context.Context, attributes admission.Attributes) error
+}
+
+// Controller is a controller of the program.
+type Controller struct {
+	// Name is for messages.
+	Name string
+	// Run gets a client configuration with all rights, and returns when ctx has ended. It
+	// runs while the control plane is ready; where several servers share a store, while this
+	// one leads. The API is stopped after it has returned. An error, or a panic, ends the
+	// control plane ([ControlPlane.Err]).
+	Run func(ctx context.Context, client *rest.Config) error
+}

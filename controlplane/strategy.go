@@ -1,0 +1,164 @@
+package controlplane
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// age returns how long ago an object was created, as kubectl prints it.
+func age(object metav1.Object) string {
+	created := object.GetCreationTimestamp()
+	if created.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(created.Time))
+}
+
+// strategy has upstream's decisions about writes of a resource
+// (k8s.io/apiserver/pkg/registry/rest).
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	resource *Resource
+	// status is true for writes of the subresource status: they change the status only,
+	// and others do not change it.
+	status bool
+}
+
+// NamespaceScoped implements [rest.RESTCreateStrategy].
+func (s strategy) NamespaceScoped() bool { return !s.resource.ClusterScoped }
+
+// AllowCreateOnUpdate implements [rest.RESTUpdateStrategy].
+func (strategy) AllowCreateOnUpdate() bool { return false }
+
+// AllowUnconditionalUpdate implements [rest.RESTUpdateStrategy].
+func (strategy) AllowUnconditionalUpdate() bool { return true }
+
+// Canonicalize implements [rest.RESTCreateStrategy].
+func (strategy) Canonicalize(runtime.Object) {}
+
+// PrepareForCreate implements [rest.RESTCreateStrategy]: a new object has no status.
+func (s strategy) PrepareForCreate(_ context.Context, object runtime.Object) {
+	if hasStatus(object) {
+		fieldOf(object, "Status").SetZero()
+	}
+	setGeneration(object, 1)
+}
+
+// PrepareForUpdate implements [rest.RESTUpdateStrategy].
+func (s strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
+	if s.status {
+		keepAllBut(object, old, "Status")
+		return
+	}
+	if hasStatus(object) {
+		fieldOf(object, "Status").Set(fieldOf(old, "Status"))
+	}
+	accessor, err := meta.Accessor(old)
+	if err != nil {
+		return // the type has no metadata: upstream refuses it before
+	}
+	generation := accessor.GetGeneration()
+	if !sameContent(object, old) {
+		generation++
+	}
+	setGeneration(object, generation)
+}
+
+// Validate implements [rest.RESTCreateStrategy].
+func (s strategy) Validate(ctx context.Context, object runtime.Object) field.ErrorList {
+	return s.validate(ctx, object, nil)
+}
+
+// ValidateUpdate implements [rest.RESTUpdateStrategy].
+func (s strategy) ValidateUpdate(ctx context.Context, object, old runtime.Object) field.ErrorList {
+	return s.validate(ctx, object, old)
+}
+
+func (s strategy) validate(ctx context.Context, object, old runtime.Object) field.ErrorList {
+	if s.resource.Validate == nil {
+		return nil
+	}
+	return s.resource.Validate(ctx, object, old)
+}
+
+// WarningsOnCreate implements [rest.RESTCreateStrategy].
+func (s strategy) WarningsOnCreate(ctx context.Context, object runtime.Object) []string {
+	return s.WarningsOnUpdate(ctx, object, nil)
+}
+
+// WarningsOnUpdate implements [rest.RESTUpdateStrategy].
+func (s strategy) WarningsOnUpdate(ctx context.Context, object, old runtime.Object) []string {
+	if s.resource.Warn == nil {
+		return nil
+	}
+	return s.resource.Warn(ctx, object, old)
+}
+
+// GetResetFields implements [rest.ResetFieldsStrategy]: managers do not own what their
+// writes do not change.
+func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	if !hasStatus(s.resource.New()) {
+		return nil
+	}
+	reset := fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
+	if s.status {
+		reset = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata"))
+	}
+	fields := map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(s.resource.Group + "/" + s.resource.Version): reset}
+	for _, version := range s.resource.Versions {
+		fields[fieldpath.APIVersion(s.resource.Group+"/"+version.Version)] = reset
+	}
+	return fields
+}
+
+// fieldOf returns a field of the struct that the object points to.
+func fieldOf(object runtime.Object, name string) reflect.Value {
+	return reflect.ValueOf(object).Elem().FieldByName(name)
+}
+
+// keepAllBut sets all fields but one to those of old. The managed fields stay those of the
+// request.
+func keepAllBut(object, old runtime.Object, changed string) {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return // upstream refuses the type before
+	}
+	managed := accessor.GetManagedFields()
+	to, from := reflect.ValueOf(object).Elem(), reflect.ValueOf(old).Elem()
+	for i := range to.NumField() {
+		if name := to.Type().Field(i).Name; name != changed && name != "TypeMeta" && to.Field(i).CanSet() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	accessor.SetManagedFields(managed)
+}
+
+// sameContent reports whether only metadata and status differ.
+func sameContent(object, old runtime.Object) bool {
+	a, b := reflect.ValueOf(object).Elem(), reflect.ValueOf(old).Elem()
+	for i := range a.NumField() {
+		switch name := a.Type().Field(i).Name; {
+		case name == "TypeMeta" || name == "ObjectMeta" || name == "Status" || !a.Type().Field(i).IsExported():
+		case !equality.Semantic.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
+			return false
+		}
+	}
+	return true
+}
+
+func setGeneration(object runtime.Object, generation int64) {
+	if accessor, err := meta.Accessor(object); err == nil { // upstream refuses types without metadata
+		accessor.SetGeneration(generation)
+	}
+}

@@ -1,0 +1,43 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// table returns the objects with the columns of the resource.
+func (r *Resource) table(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
+	table, err := rest.NewDefaultTableConvertor(r.groupResource()).ConvertToTable(ctx, object, options)
+	if err != nil {
+		return nil, err
+	}
+	if len(table.ColumnDefinitions) > 0 { // they may be left out
+		columns := table.ColumnDefinitions[:1:1]
+		for _, column := range r.Columns {
+			priority := int32(0)
+			if column.Wide {
+				priority = 1
+			}
+			columns = append(columns, metav1.TableColumnDefinition{Name: column.Name, Type: column.Type, Priority: priority})
+		}
+		table.ColumnDefinitions = append(columns, metav1.TableColumnDefinition{Name: "Age", Type: "string"})
+	}
+	for i := range table.Rows {
+		row := &table.Rows[i]
+		accessor, err := meta.Accessor(row.Object.Object)
+		if err != nil {
+			return nil, fmt.Errorf("make a table of %s: %w", r.groupResource(), err)
+		}
+		cells := row.Cells[:1:1]
+		for _, column := range r.Columns {
+			cells = append(cells, column.Value(row.Object.Object))
+		}
+		row.Cells = append(cells, age(accessor))
+	}
+	return table, nil
+}

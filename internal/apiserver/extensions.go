@@ -1,0 +1,206 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+	"k8s.io/kube-openapi/pkg/common"
+	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
+)
+
+// Extensions are what a program adds to the API servers. The zero value adds nothing.
+type Extensions struct {
+	// Groups are API groups beside the built-in ones.
+	Groups []Group
+	// Admission is asked before the plugins, in this order.
+	Admission []admission.Interface
+	// Handler wraps the whole handler chain, if it is not nil.
+	Handler func(http.Handler) http.Handler
+	// Paths are handlers outside of the Kubernetes API, by path. Requests are authenticated,
+	// and authorized as non-resource URLs.
+	Paths map[string]http.Handler
+	// Tokens and Requests are asked for those requests that the configured authenticators do
+	// not know, tokens first.
+	Tokens   []authenticator.Token
+	Requests []authenticator.Request
+	// Authorizers are asked before the configured ones, after those of system:masters.
+	Authorizers []authorizer.Authorizer
+}
+
+// Group is an API group of Go types.
+type Group interface {
+	Name() string
+	// Versions are those that are served, the preferred one first.
+	Versions() []schema.GroupVersion
+	Scheme() *runtime.Scheme
+	// Definitions returns the OpenAPI schemas of the types, without those of base.
+	Definitions(base map[string]common.OpenAPIDefinition, ref common.ReferenceCallback) map[string]common.OpenAPIDefinition
+	// Install makes the storage of the resources.
+	Install(GroupEnvironment) (*genericapiserver.APIGroupInfo, error)
+}
+
+// GroupEnvironment is what the storage of a group may use.
+type GroupEnvironment struct {
+	// Client calls the server in its process.
+	Client *rest.Config
+	// Options returns the options of stores that encode objects with the codec.
+	Options func(runtime.Codec) generic.RESTOptionsGetter
+}
+
+// reservedGroups refuses CRDs in the groups of the extensions.
+type reservedGroups []Group
+
+// Handles implements [admission.Interface].
+func (reservedGroups) Handles(operation admission.Operation) bool {
+	return operation == admission.Create || operation == admission.Update
+}
+
+// Validate implements [admission.ValidationInterface].
+func (g reservedGroups) Validate(_ context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
+	crd, ok := attributes.GetObject().(*apiextensions.CustomResourceDefinition)
+	if ok && slices.ContainsFunc(g, func(group Group) bool { return group.Name() == crd.Spec.Group }) {
+		return admission.NewForbidden(attributes, fmt.Errorf("the group %s has types of this server's program: choose another group", crd.Spec.Group))
+	}
+	return nil
+}
+
+// CheckGroups returns an error if the store has CRDs, below the prefix, in one of the groups.
+func CheckGroups(ctx context.Context, client clientv3.KV, prefix string, groups []Group) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	below := store.NamespaceKeys(prefix, apiextensions.GroupName+"/customresourcedefinitions", "")
+	found, err := client.Get(ctx, below, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("look for CRDs in the groups of the program: %w", err)
+	}
+	for _, kv := range found.Kvs {
+		name := strings.TrimPrefix(string(kv.Key), below)
+		for _, group := range groups {
+			if strings.HasSuffix(name, "."+group.Name()) {
+				return fmt.Errorf("the CRD %s is in the group %s, which has types of the program: delete the CRD, or choose another group", name, group.Name())
+			}
+		}
+	}
+	return nil
+}
+
+// definitions is the source of the OpenAPI schemas, those of the groups included.
+func (b *builder) definitions() common.GetOpenAPIDefinitions {
+	base := b.profile.definitions()
+	if len(b.config.Extensions.Groups) == 0 {
+		return base
+	}
+	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+		all := map[string]common.OpenAPIDefinition{}
+		builtIn := base(ref)
+		for name, definition := range builtIn {
+			all[name] = definition
+		}
+		for _, group := range b.config.Extensions.Groups {
+			for name, definition := range group.Definitions(builtIn, ref) {
+				all[name] = definition
+			}
+		}
+		return all
+	}
+}
+
+// schemes are those of the groups.
+func (b *builder) schemes() []*runtime.Scheme {
+	var list []*runtime.Scheme
+	for _, group := range b.config.Extensions.Groups {
+		list = append(list, group.Scheme())
+	}
+	return list
+}
+
+// installGroups serves the groups beside the native ones.
+func (b *builder) installGroups(server *controlplane.Server) error {
+	environment := GroupEnvironment{Client: rest.CopyConfig(b.generic.LoopbackClientConfig), Options: func(codec runtime.Codec) generic.RESTOptionsGetter {
+		return b.config.Storage.RESTOptionsGetter(groupStores{b, codec}, b.cached)
+	}}
+	environment.Client.ContentConfig = rest.ContentConfig{} // JSON
+	for _, group := range b.config.Extensions.Groups {
+		info, err := group.Install(environment)
+		if err != nil {
+			return fmt.Errorf("make the API group %s: %w", group.Name(), err)
+		}
+		if err := server.GenericAPIServer.InstallAPIGroup(info); err != nil {
+			return fmt.Errorf("install the API group %s: %w", group.Name(), err)
+		}
+	}
+	return nil
+}
+
+// groupStores has the options of stores that encode objects with the codec.
+type groupStores struct {
+	*builder
+	codec runtime.Codec
+}
+
+// GetRESTOptions implements [generic.RESTOptionsGetter].
+func (g groupStores) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	etcd := g.options.Etcd
+	config := etcd.StorageConfig.ForResource(resource)
+	config.Codec = g.codec
+	if transformers := g.generic.ResourceTransformers; transformers != nil {
+		config.Transformer = transformers.TransformerForResource(resource)
+	}
+	return generic.RESTOptions{
+		StorageConfig: config, Decorator: generic.UndecoratedStorage, ResourcePrefix: resource.Group + "/" + resource.Resource,
+		EnableGarbageCollection: etcd.EnableGarbageCollection, DeleteCollectionWorkers: etcd.DeleteCollectionWorkers,
+		CountMetricPollPeriod: etcd.StorageConfig.CountMetricPollPeriod, StorageObjectCountTracker: g.generic.StorageObjectCountTracker,
+	}, nil
+}
+
+// groupPriorities are those of the groups' APIServices, after the built-in ones.
+func (b *builder) groupPriorities() map[schema.GroupVersion]controlplane.APIServicePriority {
+	priorities := controlplane.DefaultGenericAPIServicePriorities()
+	for _, group := range b.config.Extensions.Groups {
+		for i, version := range group.Versions() {
+			priorities[version] = controlplane.APIServicePriority{Group: 1000, Version: int32(100 - i)}
+		}
+	}
+	return priorities
+}
+
+// extendAuthentication adds the authenticators and authorizers of the extensions.
+func (b *builder) extendAuthentication(c *genericapiserver.Config) {
+	added := b.config.Extensions
+	list := []authenticator.Request{c.Authentication.Authenticator}
+	for _, token := range added.Tokens {
+		list = append(list, bearertoken.New(token))
+	}
+	if list = append(list, added.Requests...); len(list) > 1 {
+		c.Authentication.Authenticator = union.New(list...)
+	}
+}
+
+// extendAuthorization adds the authorizers of the extensions.
+func (b *builder) extendAuthorization(c *genericapiserver.Config) {
+	if added := b.config.Extensions.Authorizers; len(added) > 0 {
+		all := append([]authorizer.Authorizer{authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}, added...)
+		c.Authorization.Authorizer = authorizerunion.New(append(all, c.Authorization.Authorizer)...)
+	}
+}

@@ -1,0 +1,106 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"runtime/debug"
+
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
+)
+
+// Extension is what a program adds to its server. The zero value adds nothing.
+type Extension struct {
+	API apiserver.Extensions
+	// Listener is served on instead of the configured address; nil for none.
+	Listener net.Listener
+	// InProcess means that the API is reachable in the process only: no port is taken, and
+	// no kubeconfig is written.
+	InProcess bool
+	// Controllers run while the server is ready and, where servers share a store, leads.
+	Controllers []Controller
+	// Manifests are applied before the server is ready.
+	Manifests []fs.FS
+}
+
+// Controller is a controller of the program.
+type Controller struct {
+	Name string
+	// Run returns when ctx has ended. An error ends the server.
+	Run func(ctx context.Context, client *rest.Config) error
+}
+
+// Extend sets what the program adds.
+func (c *Checked) Extend(extension Extension) { c.extension = extension }
+
+// listen takes the port, unless the program has its own or none.
+func (p *process) listen(extension Extension) (*apiserver.Listener, error) {
+	limits := p.config.Limits
+	switch {
+	case extension.InProcess:
+		return apiserver.NoListener(), nil
+	case extension.Listener != nil:
+		return apiserver.NewListener(extension.Listener, limits, p.log), nil
+	}
+	return apiserver.Listen(&p.config.Serving, limits, p.log)
+}
+
+// startExtension applies the manifests and starts the controllers of the program.
+func (s *server) startExtension(ctx context.Context) error {
+	for _, files := range s.extension.Manifests {
+		s.api.server.BuildOpenAPI() // see startManifests
+		applier, err := manifests.New(manifests.Config{Client: s.api.server.Loopback(), Log: s.log})
+		if err != nil {
+			return err
+		}
+		if err := applier.ApplyFS(ctx, files); err != nil {
+			return fmt.Errorf("apply the program's manifests: %w", err)
+		}
+	}
+	for _, controller := range s.extension.Controllers {
+		err := s.supervisor.Start(ctx, lifecycle.Part{Name: "controller " + controller.Name, Run: func(ctx context.Context, ready func()) error {
+			ready()
+			return s.runController(ctx, controller)
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runController runs the controller until ctx ends. While another server leads, it does not
+// run.
+func (s *server) runController(ctx context.Context, controller Controller) error {
+	for ctx.Err() == nil {
+		term := ctx
+		if s.store.Shared() {
+			leading, err := s.controllers.Lead(ctx)
+			if err != nil {
+				break // a stop
+			}
+			term = leading
+		}
+		if err := callController(term, controller, s.api.server.Loopback()); err != nil && term.Err() == nil {
+			return fmt.Errorf("the controller %s failed: %w", controller.Name, err)
+		}
+		<-term.Done()
+	}
+	return nil
+}
+
+// callController turns a panic into an error.
+func callController(ctx context.Context, controller Controller, client *rest.Config) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+		}
+	}()
+	client.ContentConfig = rest.ContentConfig{} // JSON, which all types have
+	return controller.Run(ctx, client)
+}

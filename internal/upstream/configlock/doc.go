@@ -1,0 +1,2 @@
+// Package configlock has the fact about the lock of a kubeconfig.
+package configlock
