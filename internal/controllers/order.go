@@ -43,7 +43,7 @@ type deletionOrder struct {
 
 // delayedDeletion is the event of a deletion that the garbage collector does not have yet.
 type delayedDeletion struct {
-	revision int64  // 0 if the object is in another store
+	revision int64  // 0 if an aggregated API server has the object
 	pass     func() // gives the event to the garbage collector
 }
 
@@ -70,11 +70,11 @@ func (o *deletionOrder) run(ctx context.Context) {
 		o.delayed = nil
 		o.mu.Unlock()
 		var revision int64
-		foreign := false
+		anyRemote := false
 		for _, d := range delayed {
-			revision, foreign = max(revision, d.revision), foreign || d.revision == 0
+			revision, anyRemote = max(revision, d.revision), anyRemote || d.revision == 0
 		}
-		o.wait(ctx, revision, foreign)
+		o.wait(ctx, revision, anyRemote)
 		for _, d := range delayed {
 			d.pass()
 		}

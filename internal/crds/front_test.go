@@ -92,7 +92,6 @@ func newTestServer(t *testing.T) *testServer {
 		t.Fatal(err)
 	}
 	catalog := newCatalog()
-	detectWrites(t, catalog)
 	f := &front{catalog: catalog, definitions: definitions, discovery: http.NotFoundHandler(), delegate: http.NotFoundHandler(), alone: isAlone, types: map[string]*servedType{}, changedTypes: make(chan struct{}, 1)}
 	f.handler, err = apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, f.informer(), f.delegate, getter,
 		admission.NewChainHandler(), nil, utilwebhook.NewDefaultServiceResolver(), nil, 1,
@@ -499,27 +498,6 @@ func TestEstablishedBySingleServersOnly(t *testing.T) {
 				t.Errorf("the handler sees %+v, %v", view, err)
 			}
 		})
-	}
-}
-
-// TestAppliedDefinitionsAreEstablished: server-side apply creates through an
-// update.
-func TestAppliedDefinitionsAreEstablished(t *testing.T) {
-	s := newTestServer(t)
-	crd := newDefinition(t, unconverted)
-	applied, created, err := s.registry.Update(definitionContext(t), crd.Name, rest.DefaultUpdatedObjectInfo(crd),
-		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
-	if err != nil || !created {
-		t.Fatalf("created %t: %v", created, err)
-	}
-	if !apiextensions.IsCRDConditionTrue(applied.(*apiextensions.CustomResourceDefinition), apiextensions.Established) {
-		t.Errorf("not established: %+v", applied)
-	}
-	if len(s.registry.names.reserved) != 0 {
-		t.Error("names are still reserved")
-	}
-	if _, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{}); err != nil {
-		t.Error(err)
 	}
 }
 

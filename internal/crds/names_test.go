@@ -2,8 +2,6 @@ package crds
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -114,37 +112,6 @@ func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
 			t.Errorf("all known %t: accept another name: %v", known, err)
 		}
 		c.release()
-	}
-}
-
-// TestOneOfManyAcceptsTheNames: of CRDs with the same kind that are created at the same time,
-// one accepts it.
-func TestOneOfManyAcceptsTheNames(t *testing.T) {
-	c := newCatalog()
-	n := newNames(c, stored, filled)
-	var winners atomic.Int32
-	var all sync.WaitGroup
-	for _, plural := range []string{"as", "bs", "cs", "ds", "es", "fs", "gs", "hs"} {
-		all.Go(func() {
-			crd := named(plural+".example.com", apiextensions.CustomResourceDefinitionNames{Plural: plural, Singular: plural + "ingular", Kind: "Same", ListKind: "SameList"})
-			ctx, release := n.begin(context.Background())
-			defer release()
-			establishing{customresourcedefinition.NewStrategy(apiextensionsapiserver.Scheme)}.PrepareForCreate(ctx, crd)
-			if apiextensions.IsCRDConditionTrue(crd, apiextensions.NamesAccepted) {
-				winners.Add(1)
-				written, err := lightOf(crd)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				written.ResourceVersion = "5"
-				c.wrote(written)
-			}
-		})
-	}
-	all.Wait()
-	if winners.Load() != 1 {
-		t.Errorf("%d CRDs have the kind", winners.Load())
 	}
 }
 

@@ -121,9 +121,9 @@ func (p *Population) hasEmpty() bool {
 	return len(p.empty) > 0
 }
 
-// occupied ends the EmptyResource of a prefix whose first object was stored at the
+// endEmpty ends the EmptyResource of a prefix whose first object was stored at the
 // revision. The caller holds mu.
-func (p *Population) occupied(prefix []byte, revision int64) {
+func (p *Population) endEmpty(prefix []byte, revision int64) {
 	for _, v := range p.empty[string(prefix)] {
 		v.end(revision - 1)
 	}

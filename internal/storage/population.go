@@ -198,7 +198,7 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 		}
 		p.counts[string(prefix)] = after
 		p.last[string(prefix)] = event.Kv.ModRevision
-		p.occupied(prefix, event.Kv.ModRevision)
+		p.endEmpty(prefix, event.Kv.ModRevision)
 		changed = changed || before == 0 || after == 0
 	}
 	// The header of a response with events has the current revision. A watch that lags
