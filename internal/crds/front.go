@@ -38,7 +38,8 @@ type front struct {
 	// populated reports whether objects of a resource are stored.
 	populated func(context.Context, schema.GroupResource) (bool, error)
 
-	// empty answers lists and watches of types without objects.
+	// empty answers lists and watches of types without objects; nil leaves them
+	// to the handler.
 	empty *emptyTypes
 
 	handler customresources.Handler
@@ -88,7 +89,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.delegate.ServeHTTP(w, r)
 		return
 	}
-	if f.empty.serve(w, r, info, crd) {
+	if f.empty != nil && f.empty.serve(w, r, info, crd) {
 		return
 	}
 	endUse, err := f.beginUse(r.Context(), name)
