@@ -56,7 +56,7 @@ var crdSteps = []crdStep{
 	}, (*crdRun).scrape, false},
 	{"in-use", func(crdGoals) []row {
 		return []row{{name: "each type in use, memory with 100 objects", unit: inBytes},
-			{name: "each type in use, memory beyond as many objects of one type", unit: inBytes, limit: 1e6}, {name: "each type in use, goroutines", unit: plain, limit: 20}}
+			{name: "each type in use, memory beyond as many objects of one type", unit: inBytes, limit: 1e6}, {name: "each type in use, goroutines", unit: plain, limit: 30}}
 	}, (*crdRun).inUse, false},
 	{"first-requests", func(crdGoals) []row {
 		return []row{{name: "first LIST of a cold type", unit: inSeconds, limit: 0.05}, {name: "first create", unit: inSeconds, limit: 0.05},
