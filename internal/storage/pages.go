@@ -14,8 +14,9 @@ const (
 	// storePage and feedPage are the sizes of pages, in bytes, of the stores of the API
 	// servers and of what reads all objects in the background.
 	storePage, feedPage = 8 << 20, 1 << 20
-	// maxFeedPage is the largest number of objects of the latter.
-	maxFeedPage = 500
+	// maxFeedPage is the largest number of objects of the latter: those of the next type may
+	// be larger by far.
+	maxFeedPage = 100
 )
 
 // pagedKV bounds pages by bytes: watch caches and watches ask for 10,000 objects, which may
