@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
@@ -103,7 +104,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	}
 	b := &builder{
 		config: cfg, options: completed, profile: o.profile, settings: o.settings, loopback: kube.NewLoopback(), cached: cached,
-		writes: newNamespaceWrites(), drain: newDrain(), bootstrap: newBootstrapToken(),
+		writes: newNamespaceWrites(), drain: newDrain(legacyscheme.Codecs), bootstrap: newBootstrapToken(),
 	}
 	server, err := b.server(ctx)
 	if err != nil && b.caches != nil {
