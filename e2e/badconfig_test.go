@@ -24,7 +24,7 @@ var badConfigurations = map[string]struct {
 	"wrong unit":           {"etcd:\n  embedded:\n    quotaBackend: 8Gb", 5, []string{`etcd.embedded.quotaBackend: "8Gb" is not a quantity`, `did you mean "8Gi"?`}},
 	"too small":            {"etcd:\n  embedded:\n    quotaBackend: 1Mi", 5, []string{"etcd.embedded.quotaBackend", "too small", "64Mi"}},
 	"mode without quotes":  {"kubeconfig:\n  mode: 0600", 4, []string{"kubeconfig.mode: must be a string"}},
-	"port out of range":    {"serving:\n  port: 70000", 4, []string{"serving.port: 70000 is not a port"}},
+	"grace out of range":   {"serving:\n  stopGrace: 2m", 4, []string{"serving.stopGrace: 2m0s is out of range"}},
 	"address":              {"serving:\n  bindAddress: localhost", 4, []string{"serving.bindAddress", "not an IP address", "127.0.0.1"}},
 	"log format":           {"logging:\n  format: xml", 4, []string{"logging.format", "allowed: text, json"}},
 	"not YAML":             {"serving: [", 0, []string{"not a YAML document"}},
