@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -185,15 +186,16 @@ func (b *builder) groupPriorities() map[schema.GroupVersion]controlplane.APIServ
 	return priorities
 }
 
-// extendAuthentication adds the authenticators and authorizers of the extensions.
+// extendAuthentication adds the authenticators of the extensions, whose users get the group
+// system:authenticated as those of the others do.
 func (b *builder) extendAuthentication(c *genericapiserver.Config) {
 	added := b.config.Extensions
-	list := []authenticator.Request{c.Authentication.Authenticator}
+	var list []authenticator.Request
 	for _, token := range added.Tokens {
 		list = append(list, bearertoken.New(token))
 	}
-	if list = append(list, added.Requests...); len(list) > 1 {
-		c.Authentication.Authenticator = union.New(list...)
+	if list = append(list, added.Requests...); len(list) > 0 {
+		c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, group.NewAuthenticatedGroupAdder(union.New(list...)))
 	}
 }
 
